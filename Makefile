@@ -1,0 +1,105 @@
+# Every task of the project. The real work is in the commands that the recipes call; each of them
+# can be run by hand from .venv/bin. CONTRIBUTING.md explains the layers of tests.
+
+MAKEFLAGS += --no-builtin-rules
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+# The interpreters to try, in order, where PYTHON names none: 3.11 is the one that CI runs.
+PYTHON ?=
+PYTHONS := $(if $(PYTHON),$(PYTHON),python3.11 python3.12 python3.13 python3)
+
+# A user's pip settings (index, mirror, proxy, certificates, wheels at hand) are honoured, save
+# those that would install elsewhere than into the virtual environment, or not at all.
+PIP := env -u PIP_TARGET -u PIP_PREFIX -u PIP_ROOT PIP_USER=0 PIP_REQUIRE_HASHES=0 PIP_DRY_RUN=0 \
+	PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip
+
+# Arguments for the command of a target, such as: make test ARGS='-k fingerprint'
+ARGS ?=
+
+.PHONY: help
+help: ## List these targets
+	@echo "make TARGET [ARGS='…']"
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+# ---------------------------------------------------------------- set-up
+
+.PHONY: install
+install: $(STAMP) ## Make .venv with the pinned versions of everything (Python 3.11 or newer)
+
+$(BIN)/python:
+	@for candidate in $(PYTHONS); do \
+	  if "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	    found="$$candidate"; break; \
+	  fi; \
+	done; \
+	if [ -z "$${found:-}" ]; then \
+	  echo "make install: no Python 3.11 or newer among: $(PYTHONS)." >&2; \
+	  echo "Install one, or name it: make install PYTHON=/path/to/python3.12" >&2; \
+	  exit 1; \
+	fi; \
+	rm -rf $(VENV); \
+	if ! "$$found" -m venv $(VENV); then \
+	  rm -rf $(VENV); \
+	  echo "make install: $$found has no venv module (Debian, Ubuntu: apt-get install python3-venv)." >&2; \
+	  exit 1; \
+	fi
+
+# Byte code is left to be made at the first import: it would double the time of the installation.
+$(STAMP): pyproject.toml constraints.txt | $(BIN)/python
+	@$(PIP) install --quiet --no-compile --requirement constraints.txt
+	@$(PIP) install --quiet --no-compile --no-deps --no-build-isolation --editable .
+	@$(PIP) check
+	@touch $@
+
+.PHONY: kafka
+kafka: ## Fetch Apache Kafka into .kafka/ for the tests that need a real broker (Java 17, Maven)
+	@deploy/kafka/fetch.sh
+
+.PHONY: lock
+lock: ## Write constraints.txt anew: the newest versions that pyproject.toml allows
+	@rm -rf .venv-lock && python3 -m venv .venv-lock
+	@.venv-lock/bin/python -m pip install --quiet --no-compile '.[dev]' hatchling
+	@{ sed -n '/^#/p' constraints.txt; .venv-lock/bin/python -m pip freeze --exclude firstseen; } > constraints.new
+	@mv constraints.new constraints.txt && rm -rf .venv-lock
+
+.PHONY: clean
+clean: ## Remove what these targets made, except the fetched Kafka
+	@rm -rf $(VENV) .venv-lock build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@find . -path ./.git -prune -o -name __pycache__ -type d -print0 | xargs -0 rm -rf
+
+# ---------------------------------------------------------------- run
+
+.PHONY: demo
+demo: install ## Watch a stream being deduplicated on an in-process broker: nothing else to install
+	@$(BIN)/firstseen demo $(ARGS)
+
+.PHONY: bench
+bench: install ## Measure throughput, recall and precision
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+# ---------------------------------------------------------------- check
+
+.PHONY: test
+test: install ## Run the tests; those on a real broker run after make kafka
+	@$(BIN)/python -m pytest $(ARGS)
+
+.PHONY: check
+check: install ## Lint, format, types, links of the documentation
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check --quiet . || { $(BIN)/ruff format --diff .; exit 1; }
+	@$(BIN)/mypy $(wildcard simhash_core streams tests benchmarks) $(wildcard docs/*.py)
+	@$(BIN)/python docs/check_links.py
+
+.PHONY: simulate
+simulate: install ## Drive shards through random interleavings: SEED=one, or SEEDS=how many
+	@$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED)) $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
+
+.PHONY: torture
+torture: install ## Kill workers of a real cluster at random, and check that nothing is lost or twice
+	@$(BIN)/python -m tests.torture $(ARGS)
