@@ -1,0 +1,55 @@
+"""What comes in: a raw record, its place in the log, and the document read from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import msgspec
+
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+class SourcePosition(msgspec.Struct, frozen=True, array_like=True, order=True):
+    """Topic, partition and offset of a raw record: the identity of one *arrival*.
+
+    Two arrivals of the same document id are two positions, and a record that is processed
+    again after a crash keeps its position; that is how the two cases are told apart.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+
+    def __str__(self) -> str:
+        """``topic/partition@offset``, as it stands in headers and messages."""
+        return f"{self.topic}/{self.partition}@{self.offset}"
+
+
+class RawRecord(msgspec.Struct, frozen=True, array_like=True):
+    """A record as it was read: carried along to be put out unchanged, never looked into.
+
+    ``timestamp_ms`` is the record's own time in milliseconds since 1970, UTC; ``headers`` are
+    name and value pairs in their order, since Kafka allows a name more than once.
+    """
+
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+class Document(msgspec.Struct, frozen=True):
+    """A document as its fields say; ``id`` is the source position where the record has none.
+
+    ``event_time_ms`` is the document's own time (else its record's), milliseconds since 1970.
+    """
+
+    id: str
+    text: str
+    source: SourcePosition
+    event_time_ms: int
+    title: str = ""
+    keywords: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    references: tuple[str, ...] = ()

@@ -1,0 +1,53 @@
+"""The errors of the core, as one tree.
+
+::
+
+    FirstseenError
+    ├── UsageError            the caller's mistake: a parameter that cannot be
+    │   └── UnknownNameError  a name that no registry holds
+    ├── IndexMismatchError    state or message made with another index identity
+    └── ProtocolError         a message that no correct sender can have sent
+
+Bad *documents* are not errors: they are values (``Rejection``, ``Undecidable``), because a
+stream must go on past them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+class FirstseenError(Exception):
+    """Anything that Firstseen raises on purpose."""
+
+
+class UsageError(FirstseenError, ValueError):
+    """A parameter that cannot be; the message names it, its value and the fix."""
+
+
+class UnknownNameError(UsageError):
+    """A name that a registry does not hold; the message lists those that it does."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        """Keep ``kind`` and ``name`` for the caller, and say which names exist."""
+        self.kind = kind
+        self.name = name
+        super().__init__(f"unknown {kind} {name!r}: choose one of {', '.join(sorted(known))}")
+
+
+class IndexMismatchError(FirstseenError):
+    """State or a message that was made under another index identity."""
+
+    def __init__(self, where: str, theirs: str, ours: str) -> None:
+        """Keep both identities, and name what carries the other one."""
+        self.theirs = theirs
+        self.ours = ours
+        super().__init__(
+            f"{where} was made with another index identity:\n  there: {theirs}\n  here:  {ours}\n"
+            "Start with the settings that made it, or begin a new index: a new application id "
+            "and an empty state directory."
+        )
+
+
+class ProtocolError(FirstseenError):
+    """A message that no correct sender can have sent, e.g. a confirm for an unknown arrival."""

@@ -1,0 +1,93 @@
+"""SimHash (Charikar 2002; Manku, Jain & Das Sarma 2007): weighted features to a fingerprint.
+
+Each feature's hash votes on each bit: its weight is added where the hash has a 1, taken off
+where it has a 0. A bit of the fingerprint is 1 where the sum is above zero; a tie is 0. Texts
+whose weighted features make a small angle then differ in few bits: the expected share of
+differing bits is the angle over π.
+
+A fingerprint is ``bits / 8`` bytes, bit 0 first (the highest bit of byte 0). Sums are taken over
+weights that were scaled and rounded to integers which a float32 holds exactly, so that the
+order of summation, and with it the machine, does not matter.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simhash_core.errors import UsageError
+
+WIDEST_BITS: Final = 512
+
+# Scaled weights sum to less than 2**23, plus a rounding of at most 1/2 for each feature: below the
+# 2**24 up to which float32 holds every integer, for as many features as a document can have.
+_SUM_EXPONENT: Final = 23
+# Features a step of the sum: bounds the float32 copy of the votes to 8192 × bits × 4 bytes.
+_STEP: Final = 8192
+
+Votes = NDArray[np.int8]
+"""One row a feature, int8 (features, bits): +1 where the bit of its hash is 1, −1 where it is 0."""
+
+
+def check_bits(bits: int) -> None:
+    """Raise ``UsageError`` unless ``bits`` is a multiple of 64 from 64 to 512."""
+    if bits % 64 or not 64 <= bits <= WIDEST_BITS:
+        raise UsageError(f"bits is {bits}: it must be a multiple of 64 from 64 to {WIDEST_BITS}")
+
+
+def votes_of(hashes: bytes, bits: int) -> Votes:
+    """Turn concatenated feature hashes, each ``bits / 8`` bytes, into votes (features, bits)."""
+    packed = np.frombuffer(hashes, dtype=np.uint8).reshape(-1, bits // 8)
+    return (np.unpackbits(packed, axis=1).view(np.int8) << 1) - np.int8(1)
+
+
+def scale(
+    weights: NDArray[np.float64], bounds: NDArray[np.int64] | None = None
+) -> NDArray[np.float32]:
+    """Scale weights by a power of two for each document and round them to integers, float32.
+
+    ``weights``: float64 (features,), 0 or more. ``bounds``: document ``i`` has the features from
+    ``bounds[i]`` up to ``bounds[i + 1]``; without it all are of one document. Raises ``UsageError``
+    for a weight that is negative or not finite.
+    """
+    if not weights.size:
+        return np.zeros(0, dtype=np.float32)
+    if not (np.isfinite(weights).all() and weights.min() >= 0):
+        raise UsageError("a weight is negative or not finite: weights must be 0 or more")
+    sizes = np.diff(bounds) if bounds is not None else np.array([len(weights)])
+    starts = np.cumsum(sizes) - sizes
+    some = sizes > 0
+    # Greatest weight times features bounds the sum, and unlike the sum it does not depend on the
+    # order of evaluation.
+    exponents = np.frexp(np.maximum.reduceat(weights, starts[some]) * sizes[some])[1]
+    shifts = np.repeat(_SUM_EXPONENT - exponents, sizes[some])
+    return np.rint(np.ldexp(weights, shifts)).astype(np.float32)
+
+
+def sums(votes: Votes, scaled: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the vote on each bit, float32 (bits,), exact integers.
+
+    ``votes``: int8 (features, bits); ``scaled``: float32 (features,), from ``scale``.
+    """
+    if len(scaled) <= _STEP:
+        return np.asarray(scaled @ votes.astype(np.float32))
+    result = np.zeros(votes.shape[1], dtype=np.float32)
+    for start in range(0, len(scaled), _STEP):
+        part = slice(start, start + _STEP)
+        result += scaled[part] @ votes[part].astype(np.float32)
+    return result
+
+
+def simhash(votes: Votes, weights: NDArray[np.float64]) -> bytes:
+    """Return the fingerprint of weighted features; without any, all bits are ties, hence 0.
+
+    ``votes``: int8 (features, bits), ``weights``: float64 (features,), 0 or more.
+    """
+    return pack(sums(votes, scale(weights)))
+
+
+def pack(bit_sums: NDArray[np.float32]) -> bytes:
+    """Return the fingerprint for the sums on its bits: 1 where a sum is above 0."""
+    return np.packbits(bit_sums > 0).tobytes()

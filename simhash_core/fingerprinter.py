@@ -1,0 +1,103 @@
+"""The fingerprinter: a batch of texts to fingerprints, by the settings of one profile."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from simhash_core.feature_hashes import feature_hash_named
+from simhash_core.features import FeatureBatch, extract, terms
+from simhash_core.fingerprint import pack, scale, sums
+from simhash_core.idf import jieba_idf
+from simhash_core.lexicon import Lexicon
+from simhash_core.normalization import NORMALIZATION, normalize
+from simhash_core.profiles import Profile, index_identity
+from simhash_core.segmentation import load_segmenter
+from simhash_core.verdicts import UndecidableReason
+from simhash_core.weighting import weighting_named
+
+CONTENT_DIGEST_SIZE: Final = 16
+
+
+class Fingerprinted(NamedTuple):
+    """What is known of a text: ``fingerprint`` is empty exactly where ``undecidable`` is set.
+
+    ``content_digest``: BLAKE2b-128 of the normalised text. It decides alone for undecidable
+    texts, so it is one that nobody can collide on purpose.
+    """
+
+    fingerprint: bytes
+    content_digest: bytes
+    features: int
+    undecidable: UndecidableReason | None
+
+
+class WeightedTerm(NamedTuple):
+    """A term of a text and its weight, for explanations."""
+
+    term: str
+    weight: float
+
+
+class Fingerprinter:
+    """Texts to fingerprints. Holds a lexicon, so one fingerprinter serves one thread."""
+
+    def __init__(self, profile: Profile) -> None:
+        """Load segmenter and idf model; raises ``UsageError`` for what the profile gets wrong."""
+        self.profile = profile
+        self.scheme = profile.scheme()
+        self._segmenter = load_segmenter(profile.segmenter)
+        self._weighting = weighting_named(profile.weighting)
+        idf = jieba_idf()
+        self._lexicon = Lexicon(profile.bits, feature_hash_named(profile.feature_hash), idf)
+        self.identity = index_identity(
+            profile, self._segmenter.identity, idf.identity, NORMALIZATION
+        )
+
+    def fingerprint(self, text: str) -> Fingerprinted:
+        """Return the fingerprint of one text as it came (not yet normalised)."""
+        return self.fingerprint_batch([text])[0]
+
+    def fingerprint_batch(self, texts: Sequence[str]) -> list[Fingerprinted]:
+        """Return the fingerprints of a batch of texts as they came, in order."""
+        normal = [normalize(text) for text in texts]
+        rows, weights, bounds = self._features(normal)
+        scaled = scale(weights, bounds)
+        # A copy of the columns' views for the loop: attribute look-ups and slicing of numpy scalars
+        # are what a short document would mostly pay for.
+        votes, limits = self._lexicon.votes, bounds.tolist()
+        return [
+            self._judge(text, stop - start)
+            or Fingerprinted(
+                pack(sums(votes[rows[start:stop]], scaled[start:stop])),
+                content_digest(text),
+                stop - start,
+                None,
+            )
+            for text, start, stop in zip(normal, limits[:-1], limits[1:], strict=True)
+        ]
+
+    def weighted_terms(self, text: str) -> list[WeightedTerm]:
+        """Return the features of a text with their weights, heaviest first."""
+        normal = normalize(text)
+        weights = self._features([normal]).weights.tolist()
+        pairs = map(WeightedTerm, terms(normal, self._segmenter), weights)
+        return sorted(pairs, key=lambda pair: (-pair.weight, pair.term))
+
+    def _features(self, normal: Sequence[str]) -> FeatureBatch:
+        return extract(normal, self._segmenter, self._lexicon, self._weighting)
+
+    def _judge(self, normal: str, features: int) -> Fingerprinted | None:
+        """Return the undecidable outcome for a text with too little in it, else None."""
+        if features >= self.profile.min_features:
+            return None
+        reason = UndecidableReason.TOO_FEW_FEATURES
+        if features == 0:
+            reason = UndecidableReason.NO_FEATURES if normal else UndecidableReason.EMPTY
+        return Fingerprinted(b"", content_digest(normal), features, reason)
+
+
+def content_digest(normal: str) -> bytes:
+    """Return the digest of a normalised text, 16 bytes."""
+    return hashlib.blake2b(normal.encode(), digest_size=CONTENT_DIGEST_SIZE).digest()

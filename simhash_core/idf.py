@@ -1,0 +1,58 @@
+"""The idf model: how rare each term is. Trained offline and fixed: an idf that moved under a
+running index would move every fingerprint with it.
+
+The default is jieba's own table (about 260,000 Chinese terms).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import statistics
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from typing import NamedTuple
+
+from simhash_core.errors import UsageError
+from simhash_core.normalization import normalize
+
+
+class IdfModel(NamedTuple):
+    """Inverse document frequencies; ``unknown`` stands for a term that the table lacks."""
+
+    identity: str
+    table: Mapping[str, float]
+    unknown: float
+
+    def idf(self, term: str) -> float:
+        """Return the inverse document frequency of ``term``, a natural logarithm."""
+        return self.table.get(term, self.unknown)
+
+
+@cache
+def jieba_idf() -> IdfModel:
+    """Return jieba's table, normalised like the texts; unknown terms get its median, as in jieba."""
+    data = resources.files("jieba").joinpath("analyse/idf.txt").read_bytes()
+    return parse_idf("jieba", data)
+
+
+def parse_idf(name: str, data: bytes) -> IdfModel:
+    """Read a table of lines ``term idf``, UTF-8.
+
+    The identity is ``name`` and a digest of the bytes. Raises ``UsageError`` naming the first
+    line that cannot be read.
+    """
+    table: dict[str, float] = {}
+    for number, line in enumerate(data.decode("utf-8").splitlines(), start=1):
+        term, _, value = line.strip().rpartition(" ")
+        try:
+            idf = float(value)
+        except ValueError:
+            idf = -1.0
+        if not term or not 0.0 <= idf < float("inf"):
+            raise UsageError(f"idf model {name}, line {number}: expected 'term idf', got {line!r}")
+        table[normalize(term)] = idf
+    if not table:
+        raise UsageError(f"idf model {name} has no terms")
+    digest = hashlib.blake2b(data, digest_size=6).hexdigest()
+    return IdfModel(f"{name}-{digest}", table, statistics.median(table.values()))

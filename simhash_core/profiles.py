@@ -1,0 +1,76 @@
+"""Profiles: everything that decides what is near, under one name; and the index identity.
+
+``classic`` is the published method: 64 bits, distance 3, a guarantee that no near pair is missed.
+``wide`` looks at 256 bits: two texts of one genre seldom come within its distance by chance, and
+edited copies stay within it, so it finds more and errs less for four times the state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from simhash_core.blocks import BlockScheme
+from simhash_core.errors import UnknownNameError, UsageError
+
+IDENTITY_VERSION: Final = 1
+
+
+class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The settings of an index. ``min_features``: distinct features below which a text is
+    undecidable."""
+
+    bits: int
+    blocks: int
+    block_bits: int
+    distance: int
+    segmenter: str = "rjieba"
+    weighting: str = "tfidf-sublinear"
+    feature_hash: str = "xxh3"
+    min_features: int = 12
+
+    def scheme(self) -> BlockScheme:
+        """Return the block scheme; raises ``UsageError`` for one that cannot be."""
+        if self.min_features < 1:
+            raise UsageError(f"min_features is {self.min_features}: it must be 1 or more")
+        return BlockScheme(self.bits, self.blocks, self.distance, self.block_bits)
+
+
+PROFILES: Final[Mapping[str, Profile]] = {
+    "classic": Profile(bits=64, blocks=4, block_bits=16, distance=3),
+    "wide": Profile(bits=256, blocks=16, block_bits=16, distance=48),
+}
+DEFAULT_PROFILE: Final = "wide"
+
+
+def profile_named(name: str) -> Profile:
+    """Return the profile called ``name``.
+
+    Raises ``UnknownNameError`` for a name that is not in ``PROFILES``.
+    """
+    if name not in PROFILES:
+        raise UnknownNameError("profile", name, PROFILES)
+    return PROFILES[name]
+
+
+def index_identity(profile: Profile, segmenter: str, idf: str, normalization: str) -> str:
+    """Return what must be equal for two fingerprints to be comparable, and two verdicts one rule.
+
+    ``segmenter``, ``idf`` and ``normalization`` are identities: name and version. The distance and
+    the least number of features are part of it as well: "near" must be one relation for all shards
+    and for all entries of an index, or two uniques could be near by the rule of the day.
+    """
+    parts = {
+        "bits": profile.bits,
+        "blocks": f"{profile.blocks}x{profile.scheme().block_bits}",
+        "distance": profile.distance,
+        "segmenter": segmenter,
+        "weighting": profile.weighting,
+        "idf": idf,
+        "hash": profile.feature_hash,
+        "normalization": normalization,
+        "min-features": profile.min_features,
+    }
+    return f"firstseen-index/{IDENTITY_VERSION} " + " ".join(f"{k}={v}" for k, v in parts.items())

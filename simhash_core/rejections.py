@@ -1,0 +1,41 @@
+"""Why a raw record cannot be read as a document: a closed list, and the record itself."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from simhash_core.documents import RawRecord, SourcePosition
+
+
+class RejectionReason(StrEnum):
+    """The reasons (they stand in dead letters, metrics and docs/formats.md)."""
+
+    NULL_VALUE = "null_value"
+    """No value and no key. A null value with a key is a tombstone, not an error."""
+    NOT_UTF8 = "not_utf8"
+    """The value is not UTF-8."""
+    NOT_JSON = "not_json"
+    """The value is not JSON, or ends in the middle."""
+    NOT_AN_OBJECT = "not_an_object"
+    """JSON, but a list, a number or a string."""
+    MISSING_TEXT = "missing_text"
+    """No text field, or null in it."""
+    WRONG_TYPE = "wrong_type"
+    """A field holds a value of another type than it must."""
+    TOO_LARGE = "too_large"
+    """The record is larger than ``max_record_bytes``; the dead letter leaves its body out."""
+    BAD_TIMESTAMP = "bad_timestamp"
+    """The timestamp field is neither RFC 3339 nor milliseconds since 1970."""
+    BAD_CLOUDEVENT = "bad_cloudevent"
+    """Marked as a CloudEvent, but an attribute that must be there is missing or wrong."""
+
+
+class Rejection(msgspec.Struct, frozen=True, array_like=True):
+    """A raw record that cannot be read. ``detail`` names the field and the fix, never the body."""
+
+    source: SourcePosition
+    record: RawRecord
+    reason: RejectionReason
+    detail: str
