@@ -1,0 +1,1 @@
+"""The tests, in layers; CONTRIBUTING.md says what each layer is for and how to run it alone."""

@@ -1,0 +1,32 @@
+"""Hypothesis profiles: how hard property tests search, and what they say when they find something.
+
+A pytest plugin module: tests/conftest.py lists it in `pytest_plugins`. HYPOTHESIS_PROFILE chooses,
+and `--hypothesis-profile` overrides that:
+
+- `dev`: the default. Random examples, and a local database that replays what failed last.
+- `ci`: derandomised, so that a commit gets one answer; prints the blob that reproduces a failure.
+- `soak`: fifty times the examples, for a night or a suspicion.
+
+No profile has a deadline for one example: machines share their cores, and a test has a time-out.
+"""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+PROFILES = ("dev", "ci", "soak")
+
+# A slow strategy is a matter for the time-out of the test, not for a stop-watch on a shared core.
+_patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+settings.register_profile("dev", _patient)
+settings.register_profile("ci", _patient, derandomize=True, print_blob=True)
+settings.register_profile("soak", _patient, max_examples=5_000, print_blob=True)
+
+_chosen = os.environ.get("HYPOTHESIS_PROFILE", "dev")
+if _chosen not in PROFILES:
+    known = ", ".join(PROFILES)
+    raise ValueError(f"HYPOTHESIS_PROFILE is {_chosen!r}; the profiles are: {known}")
+settings.load_profile(_chosen)
