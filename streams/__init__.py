@@ -1,1 +1,1 @@
-"""The shell of Firstseen: Kafka, Faust, RocksDB, metrics and the command line around the pure core."""
+"""The shell of Firstseen: Kafka, Faust, RocksDB, metrics and the command line around the core."""
