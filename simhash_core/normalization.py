@@ -15,7 +15,9 @@ NORMALIZATION: Final = "nfkc-casefold-1"
 # The full-width signs of everyday Chinese. Each one's NFKC form is one ASCII character whatever
 # stands beside it, so replacing them first is exact, and leaves most texts normalised: the
 # general algorithm, 10 times slower, then runs only where something rarer is met.
-_FULL_WIDTH_SIGNS: Final = tuple((sign, unicodedata.normalize("NFKC", sign)) for sign in "，：；！？（）％～")
+_FULL_WIDTH_SIGNS: Final = tuple(
+    (sign, unicodedata.normalize("NFKC", sign)) for sign in "，：；！？（）％～"
+)
 
 # Control and format characters, surrogates, private use: no meaning of their own for a reader. The
 # zero width joiner goes too: an emoji sequence then becomes its parts, the same ones every time.
