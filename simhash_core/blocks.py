@@ -117,7 +117,7 @@ class BlockScheme:
 
     def expected_candidates(self, documents: int) -> float:
         """Return the expected candidates of one look-up among ``documents`` random fingerprints."""
-        return self.blocks * documents / 2**self.block_bits
+        return self.blocks * documents / (1 << self.block_bits)
 
 
 def content_bucket(content_digest: bytes) -> Bucket:

@@ -28,4 +28,5 @@ def distances_bits(fingerprint: bytes, others: NDArray[np.uint8]) -> NDArray[np.
     # Eight bytes at a time: the order of bytes within a word does not change the count of ones.
     words = np.frombuffer(fingerprint, dtype=np.uint64)
     differing = np.bitwise_count(others.view(np.uint64) ^ words)
-    return differing.sum(axis=1, dtype=np.uint16)
+    summed: NDArray[np.uint16] = differing.sum(axis=1, dtype=np.uint16)
+    return summed

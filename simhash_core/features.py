@@ -50,5 +50,5 @@ def extract(
 
 
 def terms(text: str, segmenter: Segmenter) -> list[str]:
-    """Return the distinct terms that are features, in the order in which ``extract`` weighs them."""
+    """Return the distinct terms that are features, in the order of ``extract``'s weights."""
     return [term for term in Counter(segmenter.cut(text)) if is_feature(term)]

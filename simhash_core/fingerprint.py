@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from simhash_core.errors import UsageError
 
+WORD_BITS: Final = 64
 WIDEST_BITS: Final = 512
 
 # Scaled weights sum to less than 2**23, plus a rounding of at most 1/2 for each feature: below the
@@ -33,8 +34,10 @@ Votes = NDArray[np.int8]
 
 def check_bits(bits: int) -> None:
     """Raise ``UsageError`` unless ``bits`` is a multiple of 64 from 64 to 512."""
-    if bits % 64 or not 64 <= bits <= WIDEST_BITS:
-        raise UsageError(f"bits is {bits}: it must be a multiple of 64 from 64 to {WIDEST_BITS}")
+    if bits % WORD_BITS or not WORD_BITS <= bits <= WIDEST_BITS:
+        raise UsageError(
+            f"bits is {bits}: it must be a multiple of {WORD_BITS} up to {WIDEST_BITS}"
+        )
 
 
 def votes_of(hashes: bytes, bits: int) -> Votes:
@@ -63,7 +66,8 @@ def scale(
     # order of evaluation.
     exponents = np.frexp(np.maximum.reduceat(weights, starts[some]) * sizes[some])[1]
     shifts = np.repeat(_SUM_EXPONENT - exponents, sizes[some])
-    return np.rint(np.ldexp(weights, shifts)).astype(np.float32)
+    scaled: NDArray[np.float32] = np.rint(np.ldexp(weights, shifts)).astype(np.float32)
+    return scaled
 
 
 def sums(votes: Votes, scaled: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -1,7 +1,7 @@
-"""The idf model: how rare each term is. Trained offline and fixed: an idf that moved under a
-running index would move every fingerprint with it.
+"""The idf model: how rare each term is.
 
-The default is jieba's own table (about 260,000 Chinese terms).
+It is trained offline and fixed: an idf that moved under a running index would move every
+fingerprint with it. The default is jieba's own table (about 260,000 Chinese terms).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class IdfModel(NamedTuple):
 
 @cache
 def jieba_idf() -> IdfModel:
-    """Return jieba's table, normalised like the texts; unknown terms get its median, as in jieba."""
+    """Return jieba's table, its terms normalised; unknown ones get its median, as in jieba."""
     data = resources.files("jieba").joinpath("analyse/idf.txt").read_bytes()
     return parse_idf("jieba", data)
 

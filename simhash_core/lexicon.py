@@ -34,6 +34,9 @@ class Lexicon(dict[str, int]):
         self._hash = feature_hash
         self._idf = idf
         self._new: list[str] = []
+        self._used = 0
+        self.votes: Votes
+        self.idf: NDArray[np.float64]
         self._forget()
 
     def rows(self, terms: Iterable[str], count: int) -> NDArray[np.int64]:
@@ -73,5 +76,5 @@ class Lexicon(dict[str, int]):
     def _forget(self) -> None:
         self.clear()
         self._used = 1  # row 0 is NOT_A_FEATURE
-        self.votes: Votes = np.zeros((1024, self._bits), dtype=np.int8)
-        self.idf: NDArray[np.float64] = np.zeros(1024)
+        self.votes = np.zeros((1024, self._bits), dtype=np.int8)
+        self.idf = np.zeros(1024)

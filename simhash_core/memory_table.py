@@ -65,14 +65,14 @@ class MemoryBlockTable:
             match change:
                 case PutEntry():
                     self.stage(change)
-                case PutPending(source, None):
-                    self._in_flight.pending.pop(source, None)
                 case PutPending(source, entry):
-                    self._in_flight.pending[source] = entry
-                case PutParked(ticket, _, None):
+                    self._in_flight.pending.pop(source, None)
+                    if entry is not None:
+                        self._in_flight.pending[source] = entry
+                case PutParked(ticket, _, visit):
                     self._in_flight.parked.pop(ticket, None)
-                case PutParked(ticket):
-                    self._in_flight.parked[ticket] = change
+                    if visit is not None:
+                        self._in_flight.parked[ticket] = change
                 case Progress():
                     self._in_flight.progress = change
 

@@ -19,8 +19,10 @@ IDENTITY_VERSION: Final = 1
 
 
 class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The settings of an index. ``min_features``: distinct features below which a text is
-    undecidable."""
+    """The settings of an index.
+
+    ``min_features``: distinct features below which a text is undecidable.
+    """
 
     bits: int
     blocks: int

@@ -221,7 +221,7 @@ class Shard:
 
 
 def owned_buckets(placement: Placement, partition: int, entry: Entry) -> list[Bucket]:
-    """Return the buckets of an entry that ``partition`` owns: those in which it is indexed there."""
+    """Return the buckets of an entry that ``partition`` owns and so indexes."""
     route = placement.by_partition(entry.fingerprint, entry.content_digest)
     return route.get(partition, [])
 

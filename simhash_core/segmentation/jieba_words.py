@@ -10,7 +10,7 @@ def load() -> tuple[str, Callable[[str], Sequence[str]]]:
     """Return the identity and the cut function of jieba with its own dictionary."""
     import jieba
 
-    # jieba reports on standard error that it builds its dictionary; the program decides what it says.
+    # jieba reports on standard error that it builds its dictionary: that is for the program to say.
     jieba.setLogLevel(logging.WARNING)
     tokenizer = jieba.Tokenizer()
     tokenizer.initialize()
