@@ -64,7 +64,7 @@ kafka: ## Fetch Apache Kafka into .kafka/ for the tests that need a real broker 
 .PHONY: lock
 lock: ## Write constraints.txt anew: the newest versions that pyproject.toml allows
 	@rm -rf .venv-lock && python3 -m venv .venv-lock
-	@.venv-lock/bin/python -m pip install --quiet --no-compile '.[dev]' hatchling
+	@.venv-lock/bin/python -m pip install --quiet --no-compile '.[dev]'
 	@{ sed -n '/^#/p' constraints.txt; .venv-lock/bin/python -m pip freeze --exclude firstseen; } > constraints.new
 	@mv constraints.new constraints.txt && rm -rf .venv-lock
 

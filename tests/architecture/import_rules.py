@@ -27,6 +27,9 @@ IMPURE_MODULES = frozenset(
     }
 )
 
+# What an installed library ships is as fixed as its code, and so is its version.
+PURE_PARTS = frozenset({"importlib.metadata", "importlib.resources"})
+
 IMPURE_CALLS = frozenset(
     {
         *("open", "print", "input", "breakpoint", "exec", "eval", "__import__"),
@@ -40,7 +43,7 @@ def breaches_of_purity(modules: Iterable[Module], *, package: str) -> list[str]:
     breaches = []
     for module in modules:
         for name in sorted(imports_of(module)):
-            reason = _why_impure(name.split(".")[0], package)
+            reason = _why_impure(name, package)
             if reason:
                 breaches.append(f"{module.path} imports {name}: {reason}")
         breaches.extend(
@@ -51,8 +54,9 @@ def breaches_of_purity(modules: Iterable[Module], *, package: str) -> list[str]:
     return breaches
 
 
-def _why_impure(top: str, package: str) -> str | None:
-    if top in IMPURE_MODULES:
+def _why_impure(name: str, package: str) -> str | None:
+    top, *rest = name.split(".")
+    if top in IMPURE_MODULES and ".".join([top, *rest[:1]]) not in PURE_PARTS:
         return "it reaches the clock, the environment or the world; take a value as a parameter"
     if top == package or top in CORE_LIBRARIES or top in sys.stdlib_module_names:
         return None

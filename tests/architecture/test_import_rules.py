@@ -55,6 +55,7 @@ def test_imports_form_no_cycle(package: str) -> None:
         ("import datetime\nnow = datetime.datetime.now()", "calls datetime.now()"),
         ("import numpy as np\nrng = np.random.default_rng()", "calls random.default_rng()"),
         ("m = __import__('os')", "calls __import__()"),
+        ("from importlib import import_module", "imports importlib.import_module"),
     ],
 )
 def test_impurity_is_seen(source: str, complaint: str) -> None:
@@ -72,6 +73,7 @@ def test_impurity_is_seen(source: str, complaint: str) -> None:
     [
         "import numpy as np\nimport xxhash\nimport msgspec\nimport jieba.posseg\nimport rjieba",
         "from collections.abc import Iterable\nfrom datetime import UTC, datetime",
+        "from importlib import resources\nfrom importlib.metadata import version",
         "from simhash_core.documents import Document\nfrom . import verdicts",
         "blocks.open_bucket(3)\nmoment = datetime.fromtimestamp(record_time, UTC)",
     ],
