@@ -25,7 +25,7 @@ settings.register_profile("dev", _patient)
 settings.register_profile("ci", _patient, derandomize=True, print_blob=True)
 settings.register_profile("soak", _patient, max_examples=5_000, print_blob=True)
 
-_chosen = os.environ.get("HYPOTHESIS_PROFILE", "dev")
+_chosen = os.environ.get("HYPOTHESIS_PROFILE") or "dev"
 if _chosen not in PROFILES:
     known = ", ".join(PROFILES)
     raise ValueError(f"HYPOTHESIS_PROFILE is {_chosen!r}; the profiles are: {known}")
