@@ -1,0 +1,58 @@
+"""Errors of the shell that decide the exit code of a command, under the core's ``FirstseenError``.
+
+::
+
+    FirstseenError
+    ├── SettingsError            exit 78: settings that cannot be, all of them at once
+    ├── BrokerUnavailableError   exit 69: no broker answered in time
+    └── BrokerRefusedError       exit 1: a broker answered, and would not or could not
+
+An error that belongs to one module is defined there. This module imports nothing heavy: every
+start of the command reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from simhash_core.errors import FirstseenError
+
+
+class Problem(NamedTuple):
+    """One thing wrong with the settings.
+
+    ``setting`` is its dotted name, ``value`` what was given, masked where it is secret, ``origin``
+    where it was given ("default" too), ``message`` what it must be.
+    """
+
+    setting: str
+    value: str
+    origin: str
+    message: str
+
+    def __str__(self) -> str:
+        """``topics.raw is 'a b' (from --set): it must be …``."""
+        given = f" is {self.value}" if self.value else ""
+        return f"{self.setting}{given} (from {self.origin}): {self.message}"
+
+
+class SettingsError(FirstseenError):
+    """Settings that cannot be; ``problems`` are all that were found, in order."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        """Keep the problems, and list them in the message."""
+        self.problems = tuple(problems)
+        lines = [str(problem) for problem in self.problems]
+        if len(lines) == 1:
+            super().__init__(f"configuration: {lines[0]}")
+        else:
+            super().__init__("\n  ".join([f"configuration: {len(lines)} problems", *lines]))
+
+
+class BrokerUnavailableError(FirstseenError):
+    """No broker answered in time; the message names the addresses, the wait and the last reason."""
+
+
+class BrokerRefusedError(FirstseenError):
+    """A broker answered, and would not do what was asked; the message says what and why."""
