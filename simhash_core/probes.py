@@ -67,6 +67,19 @@ class Refuse(msgspec.Struct, frozen=True, array_like=True, tag="refuse"):
 Message = Visit | Confirm | Withdraw | Refuse
 
 
+class Packet(msgspec.Struct, frozen=True, array_like=True):
+    """Messages of one sender to one shard, in order, each with its number.
+
+    ``after`` is the number of the message that this sender sent to this shard before, −1 where the
+    sender knows of none (a fingerprint agent that has just begun). A shard that has not received
+    that one has lost something, and says so.
+    """
+
+    sender: str
+    after: int
+    messages: tuple[tuple[int, Message], ...]
+
+
 def raw_sender(topic: str, partition: int) -> str:
     """Return the name of the sender of first visits from one raw partition."""
     return f"raw/{topic}/{partition}"

@@ -39,7 +39,7 @@ from simhash_core.entries import Entry, Progress, PutEntry, PutParked, PutPendin
 from simhash_core.errors import ProtocolError, UsageError
 from simhash_core.pending import PendingEntries
 from simhash_core.placement import Placement
-from simhash_core.probes import Confirm, Message, Probe, Refuse, Visit, Withdraw
+from simhash_core.probes import Confirm, Message, Packet, Probe, Refuse, Visit, Withdraw
 from simhash_core.verdicts import DuplicateOf, Method, Undecidable, Unique
 
 
@@ -92,6 +92,22 @@ class Shard:
         return Progress(
             offset, dict(self._received), dict(self._sent), self._next_order, self._next_ticket
         )
+
+    def receive(self, packet: Packet) -> list[Effect]:
+        """Handle the messages of a packet, in order.
+
+        Raises ``ProtocolError`` when messages of this sender were lost on the way.
+        """
+        received = self._received.get(packet.sender, -1)
+        if packet.after > received:
+            raise ProtocolError(
+                f"partition {self.partition} has received {packet.sender} up to number {received}, "
+                f"but this packet follows number {packet.after}: records between them were skipped"
+            )
+        effects: list[Effect] = []
+        for number, message in packet.messages:
+            effects += self.handle(packet.sender, number, message)
+        return effects
 
     def handle(self, sender: str, number: int, message: Message) -> list[Effect]:
         """Handle one message; without effect when this number of this sender has been passed.

@@ -1,0 +1,83 @@
+"""Raw records to packets for the shards: read, fingerprint, address. No state, no Kafka client."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from simhash_core.documents import Document, RawRecord, SourcePosition
+from simhash_core.fingerprinter import Fingerprinter
+from simhash_core.placement import Placement
+from simhash_core.probes import Message, Packet, Probe, Refuse, Visit, raw_sender
+from simhash_core.rejections import Rejection
+from simhash_core.shard import first_partition
+from streams.metrics import Metrics
+from streams.packing import pack
+from streams.raw_documents import DocumentReader
+
+RawInput = tuple[SourcePosition, RawRecord]
+
+
+class FingerprintStage:
+    """The work of the fingerprint agent on the records of one raw partition after another."""
+
+    def __init__(
+        self,
+        reader: DocumentReader,
+        fingerprinter: Fingerprinter,
+        placement: Placement,
+        packet_limit_bytes: int,
+        metrics: Metrics,
+    ) -> None:
+        """``packet_limit_bytes`` bounds the raw bytes that one packet carries (or one document)."""
+        self._reader = reader
+        self._fingerprinter = fingerprinter
+        self._placement = placement
+        self._packet_limit_bytes = packet_limit_bytes
+        self._metrics = metrics
+        self._last_sent: dict[tuple[str, int], int] = {}
+
+    def packets(self, inputs: Sequence[RawInput]) -> list[tuple[int, Packet]]:
+        """Return packets with the partition that each is for; offsets of a partition must rise.
+
+        A tombstone (null value under a key) ends here.
+        """
+        read = [(source, record, self._reader.read(source, record)) for source, record in inputs]
+        documents = [item for _, _, item in read if isinstance(item, Document)]
+        with self._metrics.stage("fingerprint"):
+            prints = iter(
+                self._fingerprinter.fingerprint_batch([item.text for item in documents])
+            )
+        lots: dict[tuple[str, int], list[tuple[int, Message]]] = {}
+        for source, record, item in read:
+            message: Message
+            if isinstance(item, Document):
+                made = next(prints)
+                probe = Probe(
+                    source,
+                    item.id,
+                    item.event_time_ms,
+                    made.fingerprint,
+                    made.content_digest,
+                    made.undecidable,
+                    record,
+                )
+                message, target = Visit(probe), first_partition(probe, self._placement)
+            elif isinstance(item, Rejection):
+                # Any fixed choice will do, so long as a raw partition keeps to it.
+                message, target = Refuse(item), source.partition % self._placement.partitions
+            else:
+                continue
+            sender = raw_sender(source.topic, source.partition)
+            lots.setdefault((sender, target), []).append((source.offset, message))
+        return [
+            (target, packet)
+            for (sender, target), lot in lots.items()
+            for packet in self._pack(sender, target, lot)
+        ]
+
+    def _pack(self, sender: str, target: int, lot: list[tuple[int, Message]]) -> list[Packet]:
+        after = self._last_sent.get((sender, target), -1)
+        if after >= lot[0][0]:
+            after = -1  # read again after a rebalance: the chain begins anew
+        self._last_sent[sender, target] = lot[-1][0]
+        return pack(sender, after, lot, self._packet_limit_bytes)

@@ -1,0 +1,51 @@
+"""Packing: many messages to a record, since Kafka, Faust and Python all charge by the record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from simhash_core.documents import RawRecord
+from simhash_core.probes import Message, Packet, Refuse, Visit
+
+_MESSAGE_BYTES: Final = 128
+"""What a message weighs beside its raw record: positions, fingerprint, digest, framing."""
+
+
+def weight_bytes(message: Message) -> int:
+    """Return about how many bytes a message takes in a packet."""
+    match message:
+        case Visit(probe):
+            return _MESSAGE_BYTES + record_bytes(probe.record)
+        case Refuse(rejection):
+            return _MESSAGE_BYTES + record_bytes(rejection.record)
+        case _:
+            return _MESSAGE_BYTES
+
+
+def record_bytes(record: RawRecord) -> int:
+    """Return the bytes of a record's key, value and headers."""
+    headers = sum(len(name) + len(value or b"") for name, value in record.headers)
+    return len(record.key or b"") + len(record.value or b"") + headers
+
+
+def pack(
+    sender: str, after: int, messages: Iterable[tuple[int, Message]], limit_bytes: int
+) -> list[Packet]:
+    """Pack the messages of one sender to one shard, each packet up to ``limit_bytes``.
+
+    A message larger than the limit has a packet to itself. ``after``: the number sent before.
+    """
+    packets: list[Packet] = []
+    lot: list[tuple[int, Message]] = []
+    held_bytes = 0
+    for number, message in messages:
+        size_bytes = weight_bytes(message)
+        if lot and held_bytes + size_bytes > limit_bytes:
+            packets.append(Packet(sender, after, tuple(lot)))
+            after, lot, held_bytes = lot[-1][0], [], 0
+        lot.append((number, message))
+        held_bytes += size_bytes
+    if lot:
+        packets.append(Packet(sender, after, tuple(lot)))
+    return packets

@@ -1,0 +1,1 @@
+"""Tests of the pure core: worked examples, properties, the protocol."""

@@ -1,0 +1,142 @@
+"""Blocks: the pigeonhole guarantee, the curve beyond it, and the sizing of the literature."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simhash_core.blocks import BlockScheme, content_bucket
+from simhash_core.distance import distance_bits
+from simhash_core.errors import UsageError
+from simhash_core.placement import Placement
+
+schemes = st.sampled_from(
+    [
+        BlockScheme(64, 4, 3),
+        BlockScheme(64, 8, 7),
+        BlockScheme(128, 16, 15),
+        BlockScheme(256, 21, 20, 12),
+        BlockScheme(256, 16, 15),
+        BlockScheme(512, 32, 31),
+        BlockScheme(64, 7, 6, 9),
+    ]
+)
+
+
+def _flip(fingerprint: bytes, bits: list[int]) -> bytes:
+    number = int.from_bytes(fingerprint, "big")
+    for bit in bits:
+        number ^= 1 << (len(fingerprint) * 8 - 1 - bit)
+    return number.to_bytes(len(fingerprint), "big")
+
+
+@given(schemes, st.randoms(use_true_random=False))
+def test_within_the_guarantee_a_block_is_shared(scheme: BlockScheme, rng: random.Random) -> None:
+    """Pigeonhole: fewer differing bits than blocks leave one block untouched."""
+    assert scheme.guaranteed
+    fingerprint = rng.randbytes(scheme.bits // 8)
+    near = _flip(fingerprint, rng.sample(range(scheme.bits), scheme.distance))
+    assert distance_bits(fingerprint, near) == scheme.distance
+    assert scheme.shared_blocks(fingerprint, near)
+    assert set(scheme.buckets(fingerprint)) & set(scheme.buckets(near))
+
+
+def test_one_bit_in_each_block_shares_none() -> None:
+    """The guarantee is tight: as many differing bits as blocks can touch them all."""
+    scheme = BlockScheme(64, 4, 4)
+    assert not scheme.guaranteed
+    fingerprint = bytes(8)
+    assert scheme.shared_blocks(fingerprint, _flip(fingerprint, [0, 16, 32, 48])) == []
+    assert scheme.shared_blocks(fingerprint, _flip(fingerprint, [15, 16, 47, 46])) == [3]
+
+
+def test_values_are_slices_from_the_first_bit_on() -> None:
+    """Block 0 is the first bits of the fingerprint; bits past the last block are in none."""
+    assert BlockScheme(64, 4, 3).values(bytes.fromhex("0001000200030004")) == [1, 2, 3, 4]
+    assert BlockScheme(64, 5, 3, 12).values(bytes.fromhex("001002003004005f")) == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(("bits", "blocks", "width"), [(64, 4, 16), (256, 16, 16), (256, 32, 8)])
+def test_the_expected_recall_is_what_random_flips_show(bits: int, blocks: int, width: int) -> None:
+    """The formula agrees with 4,000 draws within four standard errors, at three distances."""
+    rng = random.Random(11)
+    for distance in (blocks, blocks * 2, bits // 5):
+        scheme = BlockScheme(bits, blocks, distance, width)
+        shared = sum(
+            bool(scheme.shared_blocks(bytes(bits // 8), _flip(bytes(bits // 8), flipped)))
+            for flipped in (rng.sample(range(bits), distance) for _ in range(4000))
+        )
+        expected = scheme.expected_recall(distance)
+        error = 4 * (max(expected * (1 - expected), 1e-4) / 4000) ** 0.5
+        assert shared / 4000 == pytest.approx(expected, abs=error)
+
+
+@given(schemes)
+def test_the_curve_starts_at_one_and_falls(scheme: BlockScheme) -> None:
+    """Certain below the block count, and never rising with the distance."""
+    curve = [scheme.expected_recall(d) for d in range(0, scheme.bits, 3)]
+    assert curve[0] == 1.0
+    assert scheme.expected_recall(scheme.blocks - 1) == 1.0
+    assert all(a >= b for a, b in itertools.pairwise(curve))
+    assert scheme.expected_recall(scheme.bits) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("documents", "a_block", "in_all"),
+    [(2**34, 262_144, 1_048_576), (2**33, 131_072, 524_288)],
+)
+def test_the_sizing_of_the_java_write_up(documents: int, a_block: int, in_all: int) -> None:
+    """M1: 2^34 fingerprints make 2^(34−16) candidates a block; with four blocks about a million."""
+    assert BlockScheme(64, 4, 3).expected_candidates(documents) == in_all
+    assert BlockScheme(64, 4, 3).expected_candidates(documents) / 4 == a_block
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ((60, 4, 3), "bits is 60"),
+        ((64, 0, 3), "blocks is 0"),
+        ((64, 129, 3), "blocks is 129"),
+        ((64, 4, 64), "distance is 64"),
+        ((64, 4, -1), "distance is -1"),
+        ((64, 5, 3, 16), "5 blocks of 16 bits need 80 bits"),
+        ((256, 4, 3, 33), "block_bits is 33"),
+    ],
+)
+def test_schemes_that_cannot_be(arguments: tuple[int, ...], says: str) -> None:
+    """The message names the parameter and its value."""
+    with pytest.raises(UsageError, match=says):
+        BlockScheme(*arguments)
+
+
+def test_a_fingerprint_of_another_width_is_refused() -> None:
+    """Both widths stand in the message."""
+    with pytest.raises(UsageError, match="64 bits, the scheme has 128"):
+        BlockScheme(128, 8, 7).values(bytes(8))
+
+
+@given(schemes, st.integers(1, 64), st.binary(min_size=64, max_size=64))
+def test_each_bucket_has_one_owner_and_the_way_rises(
+    scheme: BlockScheme, partitions: int, noise: bytes
+) -> None:
+    """A document's buckets are dealt out to owners whole, in ascending order of partition."""
+    placement = Placement(scheme, partitions)
+    fingerprint = noise[: scheme.bits // 8]
+    way = placement.by_partition(fingerprint, noise[:16])
+    assert list(way) == sorted(way)
+    assert all(0 <= partition < partitions for partition in way)
+    dealt = sorted(bucket for buckets in way.values() for bucket in buckets)
+    assert dealt == sorted(scheme.buckets(fingerprint))
+
+
+def test_content_buckets_are_never_block_buckets() -> None:
+    """An undecidable document has one bucket, of its content, which no block can name."""
+    placement = Placement(BlockScheme(64, 4, 3), 4)
+    digest = bytes(range(16))
+    (buckets,) = placement.by_partition(b"", digest).values()
+    assert buckets == [content_bucket(digest)]
+    assert buckets[0][0] == 0xFF
