@@ -1,9 +1,9 @@
 """Bytes to JSON values, for input that may be anything: it is read, or refused with a reason.
 
 Whether a value is read depends on its bytes alone, so that a record read again gets the same
-answer: nesting has a limit of its own (the interpreter's depends on who calls), and what the fast
-decoder refuses though JSON's grammar allows it (RFC 8259: half a surrogate pair, ``1e400``) is given to
-the standard library's.
+answer: nesting has a limit of its own (the interpreter's depends on who calls). What the fast
+decoder refuses though JSON's grammar (RFC 8259) allows it, half a surrogate pair or ``1e400``, is
+given to the standard library's.
 """
 
 from __future__ import annotations

@@ -123,7 +123,7 @@ class DocumentReader:
             source,
             kept,
             RejectionReason.TOO_LARGE,
-            f"key, value and headers have {size} bytes, max_record_bytes is {self.max_record_bytes}: "
+            f"{size} bytes in key, value and headers, max_record_bytes is {self.max_record_bytes}: "
             f"raise it, or send less ({', '.join(left_out)} left out here)",
         )
 

@@ -1,0 +1,25 @@
+"""The JSON Schemas (2020-12) of the records; docs/formats.md says in words what they say.
+
+``unique-record`` and ``dead-letter`` describe whole records, in the form that ``record_view``
+gives them; ``raw-document`` and ``duplicate-of`` describe the JSON in a value. A schema that was
+released is never changed, except in its descriptions: another form gets another number.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import Any, Final
+
+import msgspec
+
+from simhash_core.errors import UnknownNameError
+
+SCHEMAS: Final = ("dead-letter.v1", "duplicate-of.v1", "raw-document.v1", "unique-record.v1")
+
+
+def load(name: str) -> dict[str, Any]:
+    """Return the schema called ``name``; raises ``UnknownNameError`` for one that is not ours."""
+    if name not in SCHEMAS:
+        raise UnknownNameError("schema", name, SCHEMAS)
+    text = (files(__name__) / f"{name}.json").read_bytes()
+    return msgspec.json.decode(text, type=dict[str, Any])
