@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 
 
@@ -11,7 +10,7 @@ def load() -> tuple[str, Callable[[str], Sequence[str]]]:
     import jieba
 
     # jieba reports on standard error that it builds its dictionary: that is for the program to say.
-    jieba.setLogLevel(logging.WARNING)
+    jieba.setLogLevel("WARNING")
     tokenizer = jieba.Tokenizer()
     tokenizer.initialize()
     return f"jieba-{jieba.__version__}", tokenizer.lcut
