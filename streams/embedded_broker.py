@@ -120,6 +120,10 @@ class EmbeddedBroker:
         """The process id of the broker."""
         return self._running().pid
 
+    def is_running(self) -> bool:
+        """Whether the process is there."""
+        return self._process is not None and self._process.poll() is None
+
     def start(self) -> None:
         """Start the process and wait until it has said its address.
 

@@ -1,0 +1,1 @@
+"""Brokers that the tests run against: the embedded one and a real Apache Kafka."""

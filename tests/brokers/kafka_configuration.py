@@ -1,0 +1,64 @@
+"""How a broker for tests is configured: one node, KRaft, small, quick to start and to restart.
+
+``docs/kafka.md`` tells what was measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+JVM_OPTIONS = (
+    "-Xms128m",
+    "-Xmx512m",
+    # One compiler level and the simplest collector: up in two thirds of the time, on less memory.
+    # A measurement of speed should not have them.
+    "-XX:TieredStopAtLevel=1",
+    "-XX:+UseSerialGC",
+    # Without a configuration file Log4j prints errors only.
+    "-Dlog4j2.level=WARN",
+)
+
+_PROPERTIES = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+    "auto.create.topics.enable": "false",
+    # One broker cannot replicate.
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    # 50 partitions each by default, all made at first use.
+    "offsets.topic.num.partitions": "1",
+    "transaction.state.log.num.partitions": "1",
+    "share.coordinator.state.topic.num.partitions": "1",
+    "group.initial.rebalance.delay.ms": "0",
+    # Lets a test see a killed worker replaced within seconds.
+    "group.min.session.timeout.ms": "1000",
+    # After a kill the broker is let in again only when its former session has run out: 9 s by
+    # default.
+    "broker.session.timeout.ms": "2000",
+    "broker.heartbeat.interval.ms": "250",
+    # 128 MB of heap by default, taken at the start.
+    "log.cleaner.dedupe.buffer.size": "16777216",
+}
+
+
+def server_properties(
+    *, client_port: int, controller_port: int, data: Path, overrides: Mapping[str, str]
+) -> dict[str, str]:
+    """All properties of a broker that listens on two ports of 127.0.0.1."""
+    controller = f"127.0.0.1:{controller_port}"
+    listeners = f"PLAINTEXT://127.0.0.1:{client_port},CONTROLLER://{controller}"
+    return {
+        **_PROPERTIES,
+        "listeners": listeners,
+        "advertised.listeners": listeners,
+        "controller.quorum.bootstrap.servers": controller,
+        "log.dirs": str(data),
+        **overrides,
+    }

@@ -1,0 +1,29 @@
+"""Ports for servers that are stopped and started again on the same address."""
+
+from __future__ import annotations
+
+import random
+import socket
+
+# Below the ports that systems give to outgoing connections (Linux from 32768, macOS from 49152): a
+# client that keeps trying to reach a broker that is down would one day be given the very port that
+# it tries, be connected to itself, and keep the broker from coming back.
+_PORTS = range(20_000, 30_000)
+_PORT_TRIES_MAX = 200
+# Not the shared generator: two test runs with one seed would try the same ports.
+_RANDOM = random.SystemRandom()
+
+
+def free_port() -> int:
+    """A port of 127.0.0.1 that nobody listens on, and that no outgoing connection will be given."""
+    for _ in range(_PORT_TRIES_MAX):
+        port = _RANDOM.choice(_PORTS)
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+            # As Kafka does: a port in TIME_WAIT can be listened on.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise OSError(f"no free port found in {_PORTS.start} to {_PORTS.stop - 1}")
