@@ -66,7 +66,7 @@ def report(error: BaseException, *, debug: bool = False, stream: TextIO | None =
         traceback.print_exception(error, file=stream)
     message = _message_of(error, debug=debug)
     if message:
-        print(f"firstseen: {message}", file=stream)  # noqa: T201 - the command's own last words
+        print(f"firstseen: {message}", file=stream)
     return exit_code_of(error)
 
 

@@ -17,6 +17,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
+from pathlib import Path
 from types import FrameType
 from typing import Final
 
@@ -76,8 +77,8 @@ def _summary(command_name: str) -> str:
     spec = importlib.util.find_spec(_module_name(command_name))
     assert spec is not None
     assert spec.origin is not None
-    with open(spec.origin, encoding="utf-8") as file:
-        docstring = ast.get_docstring(ast.parse(file.read())) or ""
+    source = Path(spec.origin).read_text("utf-8")
+    docstring = ast.get_docstring(ast.parse(source)) or ""
     first = docstring.partition("\n")[0].replace("`", "")
     summary = first.removeprefix(f"firstseen {command_name}:").strip()
     return summary[:1].upper() + summary[1:]

@@ -1,0 +1,81 @@
+"""``firstseen config``: show and check the configuration."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+from streams.cli.options import with_loaded_settings
+
+if TYPE_CHECKING:
+    from streams.settings_loader import LoadedSettings
+
+
+@click.group()
+def command() -> None:
+    """Show and check the configuration.
+
+    A setting is taken from a flag, else from its environment variable (FIRSTSEEN_ and the name,
+    with __ for each dot), else from the files, else it has its default.
+    """
+
+
+@command.command(short_help="Show every setting in force, and where it was given.")
+@with_loaded_settings
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+def show(loaded: LoadedSettings, *, as_json: bool) -> None:
+    """Show every setting in force, and where it was given. Secrets are shown as "(set)".
+
+    \b
+    Examples:
+      firstseen config show
+      firstseen config show --config firstseen.toml --set index.distance=40
+      firstseen config show --json | jq '."topics.raw".value'
+    """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
+    from streams.setting_fields import shown
+    from streams.settings_reference import rows, text_table
+
+    if not as_json:
+        click.echo(text_table(loaded))
+        return
+    content = {
+        row.setting: {
+            "value": row.value
+            if isinstance(row.value, str | int | float | None)
+            else shown(row.value),
+            "origin": row.origin,
+        }
+        for row in rows(loaded)
+    }
+    click.echo(json.dumps(content, ensure_ascii=False, indent=2))
+
+
+@command.command(short_help="Check the configuration.")
+@with_loaded_settings
+def validate(loaded: LoadedSettings) -> None:
+    """Check the configuration: exit code 0 if it can be used, 78 with all problems if not.
+
+    Nothing is connected to; 'firstseen topics check' goes on from here.
+
+    \b
+    Examples:
+      firstseen config validate --config firstseen.toml
+      FIRSTSEEN_BROKERS=kafka-1:9092 firstseen config validate
+    """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
+    given = len(loaded.origins)
+    click.echo(f"The configuration is valid: {given} given, all other settings have their default.")
+
+
+@command.command(short_help="Write the tables of docs/configuration.md.")
+def reference() -> None:
+    """Write the tables of docs/configuration.md: every setting, its limits, its default.
+
+    \b
+    Example:
+      firstseen config reference | less
+    """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
+    from streams.settings_reference import markdown_tables
+
+    click.echo(markdown_tables())

@@ -1,0 +1,100 @@
+"""The options that every command which needs settings has, as decorators.
+
+::
+
+    @click.command()
+    @with_settings
+    @click.option("--json", "as_json", is_flag=True)
+    def command(settings: Settings, *, as_json: bool) -> None: ...
+
+``with_loaded_settings`` gives ``loaded: LoadedSettings`` instead, which also knows where each value
+came from. Settings that cannot be end the command with exit code 78 before its function is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import update_wrapper
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from streams.settings_loader import LoadedSettings
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+_FLAGS: Final[Mapping[str, str]] = {
+    "broker": "--broker",
+    "application_id": "--application-id",
+    "profile": "--profile",
+}
+
+# In the order in which --help lists them.
+_OPTIONS: Final = (
+    click.option(
+        "--config",
+        envvar="FIRSTSEEN_CONFIG",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Settings file, .toml or .json.",
+    ),
+    click.option(
+        "--kafka-config",
+        envvar="FIRSTSEEN_KAFKA_CONFIG",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Kafka client properties, such as a client.properties.",
+    ),
+    click.option("--broker", metavar="HOST:PORT,…", help="Kafka brokers."),
+    click.option("--application-id", metavar="ID", help="Names consumer group and state."),
+    click.option("--profile", metavar="NAME", help="What counts as near: wide or classic."),
+    click.option(
+        "--set",
+        "assignments",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="Any setting, e.g. batch.documents=200; repeatable. Not for secrets, which other "
+        "processes could read here: use the environment or a file.",
+    ),
+)
+
+
+def with_settings(function: _Command) -> _Command:
+    """Add the common options to a command, which gets ``settings: Settings`` in their place."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - whatever the command takes and returns
+        return function(*args, settings=_load(kwargs).settings, **kwargs)
+
+    return _with_options(function, call)
+
+
+def with_loaded_settings(function: _Command) -> _Command:
+    """Add the common options to a command, which gets ``loaded: LoadedSettings`` in their place."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - whatever the command takes and returns
+        return function(*args, loaded=_load(kwargs), **kwargs)
+
+    return _with_options(function, call)
+
+
+def _with_options(function: _Command, call: Callable[..., Any]) -> _Command:
+    wrapped: Any = update_wrapper(call, function)
+    for option in reversed(_OPTIONS):
+        wrapped = option(wrapped)
+    result: _Command = wrapped
+    return result
+
+
+def _load(kwargs: dict[str, Any]) -> LoadedSettings:
+    """Take the common options out of what click passes, and load the settings."""
+    from streams.settings_loader import load_settings
+
+    given = {flag: kwargs.pop(name) for name, flag in _FLAGS.items()}
+    return load_settings(
+        config=kwargs.pop("config"),
+        kafka_config=kwargs.pop("kafka_config"),
+        flags={flag: value for flag, value in given.items() if value is not None},
+        assignments=kwargs.pop("assignments"),
+    )

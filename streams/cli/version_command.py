@@ -1,0 +1,34 @@
+"""``firstseen version``: the versions of Firstseen and of what it runs on."""
+
+from __future__ import annotations
+
+import json
+import platform
+from importlib.metadata import version
+
+import click
+
+_PARTS = ("firstseen", "faust-streaming", "aiokafka", "confluent-kafka", "rocksdict", "rjieba")
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+def command(*, as_json: bool) -> None:
+    """Show the versions of Firstseen and of the parts that a report of a problem should name.
+
+    \b
+    Examples:
+      firstseen version
+      firstseen version --json
+    """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
+    import confluent_kafka
+
+    versions = {name: version(name) for name in _PARTS}
+    versions["librdkafka"] = str(confluent_kafka.libversion()[0])
+    versions["python"] = platform.python_version()
+    if as_json:
+        click.echo(json.dumps(versions, indent=2))
+        return
+    width = max(map(len, versions))
+    for name, number in versions.items():
+        click.echo(f"{name:<{width}}  {number}")

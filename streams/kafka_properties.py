@@ -1,0 +1,172 @@
+"""Properties that are passed on to the Kafka clients: by which names, and which are not the user's.
+
+Names are librdkafka's. Those of the Java client that differ are translated where there is a
+translation, and refused with the fix where there is none, so that a ``client.properties`` made for
+Kafka's own tools can be used. What Firstseen's guarantees rest on cannot be overridden.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import PurePath
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+MASK: Final = "(set)"
+"""What is shown in place of a secret."""
+
+_SECRET_PARTS: Final = ("password", "secret", "token", "jaas", "ssl.key.pem", "keystore.key")
+
+_OFFSETS = "offsets are committed by Firstseen, after what they stand for has been acknowledged"
+_ORDER = "outputs and internal messages must keep their order and come once"
+_GROUP = "it follows from application_id, which names the consumer group"
+
+RESERVED: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "bootstrap.servers": "set brokers instead (FIRSTSEEN_BROKERS, --broker)",
+        "metadata.broker.list": "set brokers instead (FIRSTSEEN_BROKERS, --broker)",
+        "acks": "a send counts when all in-sync replicas have it, or a crash could lose documents",
+        "request.required.acks": "a send counts when all in-sync replicas have it",
+        "enable.idempotence": _ORDER,
+        "enable.gapless.guarantee": _ORDER,
+        "max.in.flight": _ORDER,
+        "max.in.flight.requests.per.connection": _ORDER,
+        "transactional.id": "it follows from application_id and the shard, and fences old owners",
+        "isolation.level": "what an aborted transaction left must never be read",
+        "group.id": _GROUP,
+        "group.instance.id": _GROUP,
+        "group.protocol": _GROUP,
+        "group.remote.assignor": _GROUP,
+        "partition.assignment.strategy": "Faust assigns the partitions",
+        "enable.auto.commit": _OFFSETS,
+        "enable.auto.offset.store": _OFFSETS,
+        "auto.commit.interval.ms": _OFFSETS,
+        "auto.offset.reset": "a new application must begin with the earliest record",
+        "message.max.bytes": "it follows from max_record_bytes: set that",
+        "max.request.size": "it follows from max_record_bytes: set that",
+        "message.timeout.ms": "set send_timeout_seconds instead",
+        "delivery.timeout.ms": "set send_timeout_seconds instead",
+        "test.mock.num.brokers": "it would put a broker of its own in each client's place; "
+        "'firstseen demo' runs on an in-process broker",
+    }
+)
+"""Properties that cannot be passed on, and why."""
+
+_PEM: Final = (
+    "only PEM files can be read by all clients. Convert the store (keytool -importkeystore "
+    "-deststoretype pkcs12, then openssl pkcs12 -nodes)"
+)
+_NO_JAVA: Final = "it names Java code; leave it out"
+
+_JAVA_REFUSED: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "sasl.jaas.config": "give its user name and password as sasl.username and sasl.password",
+        "ssl.truststore.password": "a PEM file has no store password; leave it out",
+        "ssl.keystore.password": "a PEM file has no store password; a key's is ssl.key.password",
+        "ssl.keystore.key": "give the key as a PEM file, by ssl.key.location",
+        "ssl.keystore.certificate.chain": "give the certificate as a PEM file, by "
+        "ssl.certificate.location",
+        "ssl.protocol": "the newest protocol that both sides know is used; leave it out",
+        "ssl.enabled.protocols": "the newest protocol that both sides know is used; leave it out",
+        "buffer.memory": "librdkafka's name is queue.buffering.max.kbytes, in KiB",
+        "max.poll.records": "set batch.documents instead",
+    }
+)
+_JAVA_STORES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "ssl.truststore": ("ssl.ca.location",),
+        "ssl.keystore": ("ssl.certificate.location", "ssl.key.location"),
+    }
+)
+_RENAMED: Final[Mapping[str, str]] = MappingProxyType(
+    {"sasl.mechanisms": "sasl.mechanism", "ssl.truststore.certificates": "ssl.ca.pem"}
+)
+_PEM_SUFFIXES: Final = frozenset({".pem", ".crt", ".cer", ".key"})
+_SUFFIXES_OF_CLASSES: Final = (".class", ".classes", ".serializer", ".deserializer", ".reporters")
+
+
+class Refusal(NamedTuple):
+    """A property that cannot be passed on, and what to do instead."""
+
+    name: str
+    message: str
+
+
+class Translation(NamedTuple):
+    """Properties by librdkafka's names, each with the name it was ``given`` by, and the refused."""
+
+    properties: Mapping[str, str]
+    given: Mapping[str, str]
+    refused: tuple[Refusal, ...]
+
+
+def is_secret(name: str) -> bool:
+    """Whether the value of a property must never be shown."""
+    return any(part in name for part in _SECRET_PARTS)
+
+
+def property_name(environment_part: str) -> str:
+    """Return the property of a variable's last part: ``SASL_MECHANISM`` is ``sasl.mechanism``."""
+    return environment_part.lower().replace("_", ".")
+
+
+def translate(properties: Mapping[str, str]) -> Translation:
+    """Bring properties under librdkafka's names, and say which cannot be passed on."""
+    kept: dict[str, str] = {}
+    given: dict[str, str] = {}
+    refused: list[Refusal] = []
+    for name, value in properties.items():
+        store = name.rpartition(".")[0]
+        reason = _why_refused(name, value)
+        if reason:
+            refused.append(Refusal(name, reason))
+        elif name in {"ssl.truststore.type", "ssl.keystore.type"}:
+            pass  # only PEM is left; its file says the rest
+        elif store in _JAVA_STORES and name.endswith(".location"):
+            kind = properties.get(f"{store}.type", _kind_by_suffix(value))
+            if kind.upper() == "PEM":
+                kept.update(dict.fromkeys(_JAVA_STORES[store], value))
+                given.update(dict.fromkeys(_JAVA_STORES[store], name))
+            else:
+                refused.append(Refusal(name, _PEM))
+        else:
+            target = _RENAMED.get(name, name)
+            # Java's word for "do not compare the broker's name with its certificate" is nothing.
+            hostname = target == "ssl.endpoint.identification.algorithm"
+            kept[target] = (value.lower() or "none") if hostname else value
+            given[target] = name
+    return Translation(kept, given, tuple(refused))
+
+
+def _why_refused(name: str, value: str) -> str:
+    if name in RESERVED:
+        return f"this property cannot be overridden: {RESERVED[name]}"
+    if name in _JAVA_REFUSED:
+        return f"this property is the Java client's: {_JAVA_REFUSED[name]}"
+    if name.endswith(_SUFFIXES_OF_CLASSES):
+        return f"this property is the Java client's: {_NO_JAVA}"
+    if name in {"ssl.truststore.type", "ssl.keystore.type"} and value.upper() != "PEM":
+        return _PEM
+    return ""
+
+
+def _kind_by_suffix(path: str) -> str:
+    """Java takes a store without a type for JKS; a file that is named as PEM is one."""
+    return "PEM" if PurePath(path).suffix.lower() in _PEM_SUFFIXES else "JKS"
+
+
+def not_accepted(properties: Mapping[str, str]) -> Iterator[Refusal]:
+    """Ask librdkafka itself, which knows its properties best; nothing is connected to.
+
+    Yields the first property that it does not know, or whose value it does not take.
+    """
+    from confluent_kafka import KafkaException, Producer  # noqa: PLC0415 - slow, seldom needed
+
+    # Logging would go to standard error, from a thread of the library.
+    quiet = {"log_level": "0", **properties, "enable.idempotence": "true"}
+    try:
+        Producer(quiet)
+    except KafkaException as error:
+        message = error.args[0].str().strip()
+        named = [name for name in properties if f'"{name}"' in message or name in message]
+        yield Refusal(max(named, key=len, default=""), f"librdkafka says: {message}")

@@ -1,0 +1,294 @@
+"""The settings of Firstseen: one frozen tree, each setting with its limits and one line of help.
+
+The annotations are the single source: the loader checks values against them, ``config show`` and
+``docs/configuration.md`` print them. Names end in their unit. What several settings must be
+together is in ``settings_rules``; where values come from is in ``settings_sources``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta, field
+from msgspec.structs import force_setattr, replace
+
+from simhash_core.profiles import DEFAULT_PROFILE, Profile, profile_named
+from streams.fields import FieldSettings
+
+KIB: Final = 1024
+MIB: Final = 1024 * KIB
+GIB: Final = 1024 * MIB
+
+MESSAGE_OVERHEAD_BYTES: Final = 256 * KIB
+"""What a message may weigh beside the raw record in it: key, headers, fingerprint, framing."""
+
+_TOPIC: Final = "^[a-zA-Z0-9._-]{0,249}$"
+_TOPIC_EXPECTED: Final = {"expected": "a topic name: 1 to 249 of the characters a-z A-Z 0-9 . _ -"}
+
+
+class Delivery(StrEnum):
+    """What a crash may do to the outputs."""
+
+    AT_LEAST_ONCE = "at_least_once"
+    """An output may repeat after a crash, with the same content."""
+    EXACTLY_ONCE = "exactly_once"
+    """Every raw record ends in exactly one committed output; needs a broker with transactions."""
+
+
+class LogLevel(StrEnum):
+    """The least severity that is logged."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class LogFormat(StrEnum):
+    """How a line of the log looks."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class TopicSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Names of the topics. An empty name of an internal one is filled in by ``Settings``."""
+
+    raw: Annotated[
+        str, Meta(pattern=_TOPIC, extra=_TOPIC_EXPECTED, description="Documents to look at.")
+    ] = "raw-documents"
+    unique: Annotated[
+        str,
+        Meta(pattern=_TOPIC, extra=_TOPIC_EXPECTED, description="First of their kind, unchanged."),
+    ] = "unique"
+    duplicates: Annotated[
+        str,
+        Meta(
+            pattern=_TOPIC, extra=_TOPIC_EXPECTED, description="Repeats, each naming its original."
+        ),
+    ] = "duplicate-of"
+    dead_letters: Annotated[
+        str, Meta(pattern=_TOPIC, extra=_TOPIC_EXPECTED, description="Records that cannot be read.")
+    ] = "dlq.raw-documents"
+    probes: Annotated[
+        str,
+        Meta(
+            pattern=_TOPIC,
+            extra={**_TOPIC_EXPECTED, "default": "<application_id>.probes"},
+            description="Internal: documents on their way through the shards.",
+        ),
+    ] = ""
+    changelog: Annotated[
+        str,
+        Meta(
+            pattern=_TOPIC,
+            extra={**_TOPIC_EXPECTED, "default": "<application_id>.changelog"},
+            description="Internal: what the shards must remember.",
+        ),
+    ] = ""
+
+
+class IndexSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Changes to the profile: the fields of ``Profile``, None where the profile's value stands.
+
+    All of them are part of the index identity: a change begins a new index.
+    """
+
+    bits: Annotated[
+        Annotated[int, Meta(ge=64, le=512)] | None, Meta(description="Width of a fingerprint.")
+    ] = None
+    blocks: Annotated[
+        Annotated[int, Meta(ge=1, le=128)] | None,
+        Meta(description="Slices of a fingerprint that are looked up."),
+    ] = None
+    block_bits: Annotated[
+        Annotated[int, Meta(ge=0, le=32)] | None,
+        Meta(description="Width of a block; 0 divides the fingerprint evenly."),
+    ] = None
+    distance: Annotated[
+        Annotated[int, Meta(ge=0, le=511)] | None,
+        Meta(description="Most bits in which two near documents differ."),
+    ] = None
+    segmenter: Annotated[
+        str | None, Meta(description="What cuts a text into terms: rjieba, jieba or ngrams.")
+    ] = None
+    weighting: Annotated[
+        str | None, Meta(description="What a term counts: tfidf-sublinear, tfidf or tf.")
+    ] = None
+    feature_hash: Annotated[
+        str | None, Meta(description="What makes bits of a term: xxh3 or java.")
+    ] = None
+    min_features: Annotated[
+        Annotated[int, Meta(ge=1, le=1000)] | None,
+        Meta(description="Distinct features below which a text is matched by exact content only."),
+    ] = None
+
+
+class BatchSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How much is done at once: larger is faster, smaller answers sooner."""
+
+    documents: Annotated[
+        int, Meta(ge=1, le=10_000, description="Most raw records fingerprinted at once.")
+    ] = 500
+    packets: Annotated[
+        int, Meta(ge=1, le=10_000, description="Most internal records looked up at once.")
+    ] = 100
+    within_seconds: Annotated[
+        float, Meta(ge=0.001, le=10, description="Longest wait for a batch to fill.")
+    ] = 0.05
+    packet_bytes: Annotated[
+        int,
+        Meta(
+            ge=KIB,
+            le=16 * MIB,
+            description="Most bytes of documents packed into one internal record.",
+        ),
+    ] = 256 * KIB
+
+
+class WebSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The pages of a worker: health, metrics, operations."""
+
+    enabled: Annotated[bool, Meta(description="Whether a worker serves its pages.")] = True
+    host: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            max_length=253,
+            description="Address to listen on; there is no log-in, so think before opening it.",
+        ),
+    ] = "127.0.0.1"
+    port: Annotated[int, Meta(ge=1, le=65_535, description="Port to listen on.")] = 6066
+
+
+class LogSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The log, on standard error. Texts of documents are never in it."""
+
+    level: Annotated[LogLevel, Meta(description="Least severity that is logged.")] = LogLevel.INFO
+    format: Annotated[LogFormat, Meta(description="Lines for people, or JSON objects.")] = (
+        LogFormat.TEXT
+    )
+
+
+def default_state_dir(environ: Mapping[str, str] | None = None) -> Path:
+    """Return ``$XDG_DATA_HOME/firstseen``, or ``~/.local/share/firstseen`` where that is not set.
+
+    By the XDG specification a relative path in the variable is as good as none. ``environ`` is the
+    process's environment unless given. Where there is no home, the path is relative.
+    """
+    environ = os.environ if environ is None else environ
+    base = Path(environ.get("XDG_DATA_HOME", ""))
+    if not base.is_absolute():
+        base = Path(environ.get("HOME", "")) / ".local" / "share"
+    return base / "firstseen"
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All settings. ``Settings()`` is the defaults; limits are checked where values are loaded."""
+
+    application_id: Annotated[
+        str,
+        Meta(
+            pattern="^[a-zA-Z0-9][a-zA-Z0-9._-]{0,199}$",
+            extra={"expected": "1 to 200 of a-z A-Z 0-9 . _ -, the first a letter or a digit"},
+            description="Names the consumer group, the internal topics and the state: keep it, or "
+            "everything is read again.",
+        ),
+    ] = "firstseen"
+    brokers: Annotated[
+        str,
+        Meta(min_length=1, max_length=4096, description="Kafka brokers, host:port,host:port."),
+    ] = "127.0.0.1:9092"
+    broker_wait_seconds: Annotated[
+        Annotated[float, Meta(ge=0.1, le=86_400)] | None,
+        Meta(
+            extra={"default": "for ever, with a message every ten seconds"},
+            description="How long a worker waits for a broker before it gives up.",
+        ),
+    ] = None
+    delivery: Annotated[Delivery, Meta(description="What a crash may do to the outputs.")] = (
+        Delivery.AT_LEAST_ONCE
+    )
+    profile: Annotated[
+        str, Meta(min_length=1, description="What counts as near: wide or classic.")
+    ] = DEFAULT_PROFILE
+    max_record_bytes: Annotated[
+        int,
+        Meta(ge=KIB, le=64 * MIB, description="Largest raw record; a larger one is a dead letter."),
+    ] = MIB
+    include_body: Annotated[
+        bool, Meta(description="Whether a record on the duplicates topic carries the raw value.")
+    ] = False
+    send_timeout_seconds: Annotated[
+        float,
+        Meta(ge=1, le=600, description="Longest wait for a send to be acknowledged."),
+    ] = 30.0
+    state_dir: Annotated[
+        Path,
+        Meta(
+            extra={
+                "expected": "a path",
+                "default": "$XDG_DATA_HOME/firstseen or ~/.local/share/firstseen",
+            },
+            description="Where block tables are kept, in a directory for each application id.",
+        ),
+    ] = field(default_factory=default_state_dir)
+    block_cache_bytes: Annotated[
+        int,
+        Meta(ge=MIB, le=1024 * GIB, description="Memory for the block tables of one worker."),
+    ] = 256 * MIB
+    topics: TopicSettings = field(default_factory=TopicSettings)
+    index: IndexSettings = field(default_factory=IndexSettings)
+    fields: FieldSettings = field(default_factory=FieldSettings)
+    batch: BatchSettings = field(default_factory=BatchSettings)
+    web: WebSettings = field(default_factory=WebSettings)
+    log: LogSettings = field(default_factory=LogSettings)
+    kafka: Annotated[
+        Mapping[str, str],
+        Meta(description="Properties passed on to the Kafka clients, by librdkafka's names."),
+    ] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Name the internal topics after the application where they have no name."""
+        brokers = [broker.strip() for broker in self.brokers.split(",")]
+        force_setattr(self, "brokers", ",".join(filter(None, brokers)))
+        topics = replace(
+            self.topics,
+            probes=self.topics.probes or f"{self.application_id}.probes",
+            changelog=self.topics.changelog or f"{self.application_id}.changelog",
+        )
+        force_setattr(self, "topics", topics)
+
+    def __repr__(self) -> str:
+        """Every setting, but of the Kafka properties the names alone: some are secret."""
+        shown = msgspec.structs.asdict(self) | {"kafka": sorted(self.kafka)}
+        return f"Settings({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+
+    def index_profile(self) -> Profile:
+        """Return the profile with the changes of ``index``.
+
+        Raises ``UnknownNameError`` for a name that is none, ``UsageError`` for widths that do not
+        fit each other.
+        """
+        changes = {k: v for k, v in msgspec.structs.asdict(self.index).items() if v is not None}
+        profile = replace(profile_named(self.profile), **changes)
+        profile.scheme()
+        return profile
+
+    def state_path(self) -> Path:
+        """Return the directory of this application's block tables."""
+        return self.state_dir / self.application_id
+
+    @property
+    def largest_message_bytes(self) -> int:
+        """The most bytes of key, value and headers that any record put out can have.
+
+        A packet is bounded by the raw records in it; of tiny documents, what stands beside them is
+        the larger part, hence the factor.
+        """
+        return max(self.max_record_bytes, 4 * self.batch.packet_bytes) + MESSAGE_OVERHEAD_BYTES

@@ -1,0 +1,154 @@
+"""What settings must be together: the one place for rules that a single annotation cannot state.
+
+A rule is a function from settings to what it finds wrong; ``RULES`` is the list of all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import combinations
+from typing import Final, NamedTuple
+
+import msgspec
+
+from simhash_core.errors import UnknownNameError, UsageError
+from simhash_core.feature_hashes import feature_hash_named
+from simhash_core.profiles import profile_named
+from simhash_core.segmentation import SEGMENTERS
+from simhash_core.weighting import weighting_named
+from streams.kafka_properties import Refusal, not_accepted, translate
+from streams.kafka_security import security_of, security_problems
+from streams.settings import Delivery, Settings
+
+TOPIC_LENGTH_MAX: Final = 249
+PORT_MAX: Final = 65_535
+
+
+class Finding(NamedTuple):
+    """A setting's dotted name, and what it must be."""
+
+    setting: str
+    message: str
+
+
+def brokers_are_addresses(settings: Settings) -> Iterator[Finding]:
+    """Each broker is ``host:port``."""
+    if not settings.brokers:
+        yield Finding("brokers", "it must name at least one broker, host:port")
+        return
+    for broker in settings.brokers.split(","):
+        host, _, port = broker.rpartition(":")
+        if "://" in broker:
+            yield Finding("brokers", f"{broker!r} has a scheme: give host:port alone")
+        elif not host or any(c.isspace() for c in broker):
+            yield Finding("brokers", f"{broker!r} is no address: give host:port")
+        elif ":" in host and not (host.startswith("[") and host.endswith("]")):
+            yield Finding("brokers", f"{broker!r} has no brackets: an IPv6 address is [::1]:9092")
+        elif not (port.isascii() and port.isdigit() and 1 <= int(port) <= PORT_MAX):
+            yield Finding("brokers", f"{broker!r} has no port from 1 to {PORT_MAX}")
+
+
+def topics_differ(settings: Settings) -> Iterator[Finding]:
+    """No two topics are one: outputs that came in again would run in a circle."""
+    topics = msgspec.structs.asdict(settings.topics)
+    for name, topic in topics.items():
+        if topic in {"", ".", ".."} or len(topic) > TOPIC_LENGTH_MAX:
+            yield Finding(
+                f"topics.{name}",
+                f"{topic!r} is no name for a topic: 1 to {TOPIC_LENGTH_MAX} characters, "
+                "and not . or ..",
+            )
+    for (one, name), (other, same) in combinations(topics.items(), 2):
+        # Kafka refuses names that differ in . and _ alone, for its metrics would mix them up.
+        if name and name.replace(".", "_") == same.replace(".", "_"):
+            yield Finding(
+                f"topics.{other}", f"it must differ from topics.{one} (in more than . and _)"
+            )
+
+
+def index_can_be(settings: Settings) -> Iterator[Finding]:
+    """The profile exists, and with the changes of ``index`` it makes a valid block scheme."""
+    try:
+        profile_named(settings.profile)
+    except UnknownNameError as error:
+        yield Finding("profile", str(error))
+        return
+    try:
+        profile = settings.index_profile()
+    except UsageError as error:
+        first = str(error).split(maxsplit=1)[0]
+        changed = first if first in msgspec.structs.asdict(settings.index) else "blocks"
+        yield Finding(f"index.{changed}", f"with the profile {settings.profile!r}: {error}")
+        return
+    checks: tuple[tuple[str, str, Callable[[str], object]], ...] = (
+        ("weighting", profile.weighting, weighting_named),
+        ("feature_hash", profile.feature_hash, feature_hash_named),
+        ("segmenter", profile.segmenter, _segmenter_named),
+    )
+    for name, value, named in checks:
+        try:
+            named(value)
+        except UnknownNameError as error:
+            yield Finding(f"index.{name}", str(error))
+
+
+def _segmenter_named(name: str) -> None:
+    """Raise ``UnknownNameError`` for no segmenter; its dictionary need not be loaded for that."""
+    if name not in SEGMENTERS:
+        raise UnknownNameError("segmenter", name, SEGMENTERS)
+
+
+def delivery_is_built(settings: Settings) -> Iterator[Finding]:
+    """Only the delivery that this version has can be chosen."""
+    if settings.delivery is Delivery.EXACTLY_ONCE:
+        yield Finding("delivery", "exactly_once is not in this version yet: use at_least_once")
+
+
+def state_dir_is_a_directory(settings: Settings) -> Iterator[Finding]:
+    """The directory of the state is one, or is not there yet."""
+    for path in (settings.state_dir, settings.state_path()):
+        try:
+            if path.exists() and not path.is_dir():
+                yield Finding("state_dir", f"{path} is not a directory")
+                return
+        except (OSError, ValueError) as error:
+            yield Finding("state_dir", f"{path} cannot be looked at: {error}")
+            return
+
+
+def kafka_properties_can_be(settings: Settings) -> Iterator[Finding]:
+    """What is passed on to the Kafka clients is not ours to set, and both clients can use it."""
+    properties = settings.kafka
+    if not properties:
+        return
+    found = [*translate(properties).refused, *security_problems(properties)]
+    if not found:
+        # librdkafka last: its messages are the least clear, and it reads the files.
+        found = [*not_accepted(properties)] or [*_unusable_keys(settings)]
+    yield from (
+        Finding(f"kafka.{name}" if name else "kafka", message)
+        for name, message in dict(reversed(found)).items()
+    )
+
+
+def _unusable_keys(settings: Settings) -> Iterator[Refusal]:
+    try:
+        security_of(settings.kafka)
+    except ValueError as error:
+        yield Refusal("security.protocol", str(error))
+
+
+RULES: Final[tuple[Callable[[Settings], Iterator[Finding]], ...]] = (
+    brokers_are_addresses,
+    topics_differ,
+    index_can_be,
+    delivery_is_built,
+    state_dir_is_a_directory,
+    kafka_properties_can_be,
+)
+
+
+def findings(settings: Settings) -> Iterator[Finding]:
+    """Yield what every rule finds wrong."""
+    for rule in RULES:
+        yield from rule(settings)
