@@ -57,8 +57,11 @@ _Name = TypeVar("_Name", bound=StrEnum)
 class Metrics:
     """All metrics of one worker. Methods may be called from any thread."""
 
-    def __init__(self, registry: CollectorRegistry | None = None) -> None:
-        """Put the metrics on ``registry``; without one, on a new one that has the process's too."""
+    def __init__(self, registry: CollectorRegistry | None = None, *, identity: str = "") -> None:
+        """Put the metrics on ``registry``; without one, on a new one that has the process's too.
+
+        ``identity`` is that of the index, for ``firstseen_index_info``.
+        """
         # Of the process, whatever the registry: each counter would have a second series with the
         # time of its creation, which the age of the process says as well.
         disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -149,7 +152,9 @@ class Metrics:
             registry=registry,
         )
         # Do all workers have one index?
-        self._index = Info("firstseen_index", "The index identity.", registry=registry)
+        Info("firstseen_index", "The index identity.", registry=registry).info(
+            {"identity": identity}
+        )
         # Which version runs where?
         Info("firstseen_build", "Versions.", registry=registry).info(
             {"version": version("firstseen"), "python_version": platform.python_version()}
@@ -250,10 +255,6 @@ class Metrics:
     def transaction(self, outcome: TransactionOutcome) -> None:
         """Count a transaction."""
         self._by_outcome[outcome].inc()
-
-    def index(self, identity: str) -> None:
-        """Say which index identity this worker has."""
-        self._index.info({"identity": identity})
 
     def _sum_up(self) -> None:
         """Set the gauges that are sums over shards; the lock is held."""
