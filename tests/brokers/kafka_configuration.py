@@ -11,8 +11,8 @@ from pathlib import Path
 JVM_OPTIONS = (
     "-Xms128m",
     "-Xmx512m",
-    # One compiler level and the simplest collector: up in two thirds of the time, on less memory.
-    # A measurement of speed should not have them.
+    # One compiler level and the simplest collector: half the processor time until it answers, and a
+    # fifth less memory. A measurement of speed should not have them.
     "-XX:TieredStopAtLevel=1",
     "-XX:+UseSerialGC",
     # Without a configuration file Log4j prints errors only.
