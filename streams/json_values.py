@@ -20,7 +20,7 @@ from simhash_core.rejections import RejectionReason
 NESTING_MAX: Final = 500
 """How deep lists and objects may stand in each other."""
 
-_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_BYTE_ORDER_MARK: Final = "\ufeff"
 _SURROGATE_ESCAPE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
 # A whole string, or one bracket. For valid JSON only: there every string has its end.
@@ -46,7 +46,7 @@ def decode_text(value: bytes) -> str:
     Raises ``UnreadableError`` (``NOT_UTF8``) with the place of the first wrong byte.
     """
     try:
-        return value.removeprefix(_BYTE_ORDER_MARK).decode()
+        return value.decode().removeprefix(_BYTE_ORDER_MARK)
     except UnicodeDecodeError as error:
         raise UnreadableError(
             RejectionReason.NOT_UTF8, f"not UTF-8 at byte {error.start}: encode records in UTF-8"
@@ -112,7 +112,7 @@ def _decode_again(value: bytes, error: msgspec.DecodeError | UnicodeDecodeError)
     text = decode_text(value)
     if (
         isinstance(error, msgspec.ValidationError)  # well formed, but a number out of range
-        or value.startswith(_BYTE_ORDER_MARK)
+        or value.startswith(_BYTE_ORDER_MARK.encode())
         or _SURROGATE_ESCAPE.search(value)
     ):
         try:

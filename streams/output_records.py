@@ -3,8 +3,8 @@
 Headers whose name begins with ``firstseen-`` belong to the filter: those that a record brings (it
 has been through a filter before, or is sent again) are taken off, and this verdict's are put on
 after the record's own. All other headers stay as they are, in their order, with two exceptions
-where they would be untrue: ``content-type`` beside a JSON body that we wrote, and the error
-headers of an earlier dead letter.
+where they would be untrue: ``content-type`` beside a value that we wrote, and the error headers of
+an earlier dead letter.
 """
 
 from __future__ import annotations
@@ -147,12 +147,10 @@ def duplicate_record(
         body=text,
         body_base64=encoded,
     )
-    own: Headers = tuple(
-        # The value is ours now: a reader that goes by the type of the raw value would fail on it.
-        (name, b"application/json" if name.lower() == "content-type" else header)
-        for name, header in _kept(record.headers)
-    )
+    own = tuple(pair for pair in _kept(record.headers) if pair[0].lower() != "content-type")
     ours: Headers = (
+        # The value is ours: a reader that goes by the type of the raw value would fail on it.
+        ("content-type", b"application/json"),
         ("firstseen-verdict", b"duplicate"),
         ("firstseen-original", verdict.original_id.encode()),
         ("firstseen-distance", str(verdict.distance).encode()),
