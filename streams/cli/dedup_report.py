@@ -1,0 +1,104 @@
+"""What ``firstseen dedup`` shows: a bar while it runs, a summary at the end, or one JSON object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+import msgspec
+
+from simhash_core.verdicts import VERDICT_NAMES
+from streams.dedup_progress import Kind, RunProgress
+from streams.local_dedup import BLANK, DEAD_LETTER
+
+
+class DedupReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The figures of a run; the fields are those of the JSON object.
+
+    ``unique`` counts the lines of that output, ``undecidable`` those among them that were too
+    short to compare. Counts are of the whole run, ``seconds`` and ``documents_per_second`` of this
+    process: they differ where it took up an interrupted run, at line ``resumed_after_line``.
+    """
+
+    input: str
+    documents: int
+    unique: int
+    undecidable: int
+    duplicates: int
+    exact_duplicates: int
+    near_duplicates: int
+    dead_letters: int
+    dead_letters_by_reason: Mapping[str, int]
+    blank_lines: int
+    lines: int
+    seconds: float
+    documents_per_second: float
+    outputs: Mapping[Kind, str]
+    profile: str
+    index: str
+    index_documents: int
+    state: str | None
+    run: int | None
+    resumed_after_line: int | None
+
+
+def documents_in(counts: Mapping[str, int]) -> int:
+    """Return how many documents a run has decided."""
+    return sum(counts.get(name, 0) for name in VERDICT_NAMES)
+
+
+def dead_letters_in(counts: Mapping[str, int]) -> dict[str, int]:
+    """Return a run's dead letters by reason, the most frequent first."""
+    found = {
+        name.removeprefix(DEAD_LETTER): count
+        for name, count in counts.items()
+        if name.startswith(DEAD_LETTER)
+    }
+    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+
+
+def summary(report: DedupReport) -> str:
+    """Return the summary for people, some twelve lines."""
+    documents = "document" if report.documents == 1 else "documents"
+    head = (
+        f"{report.input}: {report.documents:,} {documents} in {report.seconds:.1f} s "
+        f"({report.documents_per_second:,.0f} a second)"
+    )
+    if report.resumed_after_line is not None:
+        head += f"\nrun {report.run} taken up after line {report.resumed_after_line:,}"
+    rows = [
+        ("unique", report.unique, shown_path(report.outputs["unique"])),
+        ("  undecidable", report.undecidable, "too short to compare: exact repeats only"),
+        ("duplicates", report.duplicates, shown_path(report.outputs["duplicates"])),
+        ("  exact", report.exact_duplicates, ""),
+        ("  near", report.near_duplicates, ""),
+        ("dead letters", report.dead_letters, shown_path(report.outputs["dead_letters"])),
+        *((f"  {name}", count, "") for name, count in report.dead_letters_by_reason.items()),
+        ("blank lines", report.blank_lines, ""),
+    ]
+    name_width = max(len(name) for name, _, _ in rows)
+    count_width = max(len(f"{count:,}") for _, count, _ in rows)
+    lines = [
+        f"  {name:<{name_width}}  {count:>{count_width},}  {note}".rstrip()
+        for name, count, note in rows
+    ]
+    kept = f"in {shown_path(report.state)}, run {report.run}" if report.state else "in memory only"
+    index = f"index: {report.index_documents:,} unique documents ({report.profile}), {kept}"
+    return "\n".join([head, *lines, index])
+
+
+def shown_path(path: str) -> str:
+    """Return a path as short as it can be said from here."""
+    try:
+        return str(Path(path).relative_to(Path.cwd()))
+    except ValueError:
+        return path
+
+
+@contextmanager
+def watched(
+    steps: Iterator[RunProgress], total_bytes: int | None, name: str
+) -> Iterator[Iterable[tuple[RunProgress, WatchedBytes]]]:
+    """unused"""
