@@ -37,6 +37,8 @@ RESERVED: Final[Mapping[str, str]] = MappingProxyType(
         "group.instance.id": _GROUP,
         "group.protocol": _GROUP,
         "group.remote.assignor": _GROUP,
+        "session.timeout.ms": "set session_timeout_seconds instead",
+        "heartbeat.interval.ms": "it follows from session_timeout_seconds: set that",
         "partition.assignment.strategy": "Faust assigns the partitions",
         "enable.auto.commit": _OFFSETS,
         "enable.auto.offset.store": _OFFSETS,

@@ -7,12 +7,16 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from simhash_core.profiles import PROFILES
 from streams.kafka_properties import MASK, RESERVED, is_secret
 from streams.kafka_security import SECURITY_PROPERTIES
-from streams.setting_fields import KAFKA, setting_fields, shown
+from streams.setting_fields import KAFKA, SettingField, setting_fields, shown
 from streams.settings import Settings
 from streams.settings_loader import DEFAULT_ORIGIN, LoadedSettings
 from streams.settings_sources import OTHER_VARIABLES
+
+BEGIN: Final = "<!-- begin: firstseen config reference -->"
+END: Final = "<!-- end -->"
 
 _INDEX: Final = "index."
 
@@ -55,28 +59,56 @@ def text_table(loaded: LoadedSettings) -> str:
     )
 
 
+def with_tables(page: str) -> str:
+    """Return a page of documentation with the tables anew, between its two marks.
+
+    Raises ``ValueError`` for a page without the marks.
+    """
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"the page lacks {END if begin else BEGIN}")
+    return f"{before}{begin}\n\n{markdown_tables()}\n\n{end}{after}"
+
+
 def markdown_tables() -> str:
-    """Return the generated part of docs/configuration.md."""
+    """Return every setting, and what may be passed on to Kafka's clients, in Markdown."""
     settings = [
-        (f"`{field.name}`", f"{field.help} *{field.expected[0].upper()}{field.expected[1:]}.*",
-         f"`{field.default}`" if " " not in field.default and field.default else field.default)
+        (f"`{field.name}`", f"{field.help} {_sentence(field.expected)}", _default(field))
         for field in setting_fields().values()
-    ]  # fmt: skip
+    ]
+    by_name = [msgspec.structs.asdict(profile) for profile in PROFILES.values()]
+    profiles = [
+        (f"`{_INDEX}{name}`", *(str(profile[name]) for profile in by_name)) for name in by_name[0]
+    ]
     variables = [(f"`{name}`", text) for name, text in OTHER_VARIABLES.items()]
-    reserved = [(f"`{name}`", f"{why[0].upper()}{why[1:]}.") for name, why in RESERVED.items()]
+    reserved = [(f"`{name}`", _sentence(why)) for name, why in RESERVED.items()]
     return "\n\n".join(
         (
             "## All settings",
+            "With limits. In the environment, `batch.packets` is `FIRSTSEEN_BATCH__PACKETS`.",
             _markdown(("Setting", "What it is", "Default"), settings),
+            "## Profiles",
+            _markdown(("Setting", *(f"`{name}`" for name in PROFILES)), profiles),
             "## Variables that are no settings",
             _markdown(("Variable", "What it is"), variables),
             "## Kafka properties of security",
-            "Both Kafka clients of a worker understand these, and no others that begin with "
-            "`sasl.` or `ssl.`:\n" + ", ".join(f"`{name}`" for name in SECURITY_PROPERTIES) + ".",
+            "Of those that begin with `sasl.` or `ssl.`, all clients of a worker understand these:",
+            "\n".join(f"- `{name}`" for name in SECURITY_PROPERTIES),
             "## Kafka properties that cannot be overridden",
             _markdown(("Property", "Why"), reserved),
         )
     )
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _default(field: SettingField) -> str:
+    """What is written as it stands goes in code; what is said of it does not."""
+    default = field.default or ("the profile's" if field.name.startswith(_INDEX) else "")
+    return f"`{default}`" if default and " " not in default else default
 
 
 def _markdown(head: tuple[str, ...], body: Sequence[tuple[str, ...]]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -68,14 +69,28 @@ def validate(loaded: LoadedSettings) -> None:
     click.echo(f"The configuration is valid: {given} given, all other settings have their default.")
 
 
-@command.command(short_help="Write the tables of docs/configuration.md.")
-def reference() -> None:
-    """Write the tables of docs/configuration.md: every setting, its limits, its default.
+@command.command(short_help="Write every setting, its limits and its default, in Markdown.")
+@click.option(
+    "--update",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False, writable=True),
+    metavar="PAGE",
+    help="Put the tables in their place in this page instead.",
+)
+def reference(update: Path | None) -> None:
+    """Write every setting, its limits and its default, in Markdown.
 
     \b
-    Example:
+    Examples:
       firstseen config reference | less
+      firstseen config reference --update docs/configuration.md
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
-    from streams.settings_reference import markdown_tables
+    from streams.settings_reference import markdown_tables, with_tables
 
-    click.echo(markdown_tables())
+    if update is None:
+        click.echo(markdown_tables())
+        return
+    try:
+        page = with_tables(update.read_text("utf-8"))
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--update") from error
+    update.write_text(page, "utf-8")
