@@ -60,9 +60,10 @@ def hand_over(producer: Producer, record: Outgoing, *, deadline: float, report: 
 class AckedProducer:
     """Sends batches, in order, idempotently; ``send`` returns when the broker has them all.
 
-    ``config`` are librdkafka properties. The order within a partition has no gaps: when a record
-    fails, none that follows it is delivered (``enable.gapless.guarantee``), the producer is of no
-    more use, and the worker has to start again from what is committed.
+    ``config`` are librdkafka properties. The order within a partition has no gaps: a record that
+    the broker refuses is the last one delivered (``enable.gapless.guarantee``), and none is given
+    up for its age, which that guarantee does not cover. A wait that is too long ends here instead,
+    with an error: the worker has to start again from what is committed.
     """
 
     def __init__(self, config: Mapping[str, object], send_timeout_seconds: float) -> None:
@@ -75,7 +76,7 @@ class AckedProducer:
                 **config,
                 "enable.idempotence": True,
                 "enable.gapless.guarantee": True,
-                "message.timeout.ms": int(send_timeout_seconds * 1000),
+                "message.timeout.ms": 0,  # none
             }
         )
 

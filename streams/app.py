@@ -18,13 +18,15 @@ from faust.types import TP, EventT, StreamT
 from simhash_core.documents import RawRecord, SourcePosition
 from simhash_core.errors import FirstseenError
 from streams.fingerprint_stage import RawInput
-from streams.kafka_config import faust_credentials
+from streams.kafka_config import faust_brokers, faust_credentials
 from streams.pipeline import Pipeline
 from streams.settings import Settings
 
 logger = logging.getLogger(__name__)
 
 _COMMIT_SECONDS: Final = 1.0
+_HEARTBEATS_A_SESSION: Final = 3.0
+_REQUEST_SECONDS: Final = 60.0
 _MILLISECONDS: Final = 1000.0
 
 _Result = TypeVar("_Result")
@@ -44,9 +46,12 @@ def create_app(settings: Settings, pipeline: Pipeline) -> faust.App:
     """
     app = faust.App(
         settings.application_id,
-        broker=[f"kafka://{broker}" for broker in settings.brokers.split(",")],
+        broker=faust_brokers(settings),
         broker_credentials=faust_credentials(settings),
         broker_commit_interval=_COMMIT_SECONDS,
+        broker_session_timeout=settings.session_timeout_seconds,
+        broker_heartbeat_interval=settings.session_timeout_seconds / _HEARTBEATS_A_SESSION,
+        broker_request_timeout=max(_REQUEST_SECONDS, 2 * settings.session_timeout_seconds),
         consumer_auto_offset_reset="earliest",
         datadir=str(settings.state_path() / "faust"),
         store="memory://",

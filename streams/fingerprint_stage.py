@@ -12,7 +12,7 @@ from simhash_core.rejections import Rejection
 from simhash_core.shard import first_partition
 from streams.metrics import Metrics
 from streams.packing import pack
-from streams.raw_documents import DocumentReader
+from streams.raw_documents import DocumentReader, record_bytes
 
 RawInput = tuple[SourcePosition, RawRecord]
 
@@ -42,6 +42,7 @@ class FingerprintStage:
         A tombstone (null value under a key) ends here.
         """
         read = [(source, record, self._reader.read(source, record)) for source, record in inputs]
+        self._metrics.input_bytes(sum(record_bytes(record) for _, record in inputs))
         documents = [item for _, _, item in read if isinstance(item, Document)]
         with self._metrics.stage("fingerprint"):
             prints = iter(

@@ -25,11 +25,12 @@ class Outbox:
     """Collects what one batch of one shard puts out."""
 
     def __init__(
-        self, partition: int, identity: str, codec: PacketCodec, settings: Settings
+        self, partition: int, identity: str, bits: int, codec: PacketCodec, settings: Settings
     ) -> None:
         """Begin empty; ``partition`` is that of the shard, the sender of internal messages."""
         self._sender = shard_sender(partition)
         self._identity = identity
+        self._bits = bits
         self._codec = codec
         self._settings = settings
         self._topics = {
@@ -53,6 +54,7 @@ class Outbox:
                             probe,
                             verdict,
                             self._identity,
+                            self._bits,
                             include_body=self._settings.include_body,
                         )
                     )

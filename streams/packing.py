@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from simhash_core.documents import RawRecord
 from simhash_core.probes import Message, Packet, Refuse, Visit
+from streams.raw_documents import record_bytes
 
 _MESSAGE_BYTES: Final = 128
 """What a message weighs beside its raw record: positions, fingerprint, digest, framing."""
@@ -21,12 +21,6 @@ def weight_bytes(message: Message) -> int:
             return _MESSAGE_BYTES + record_bytes(rejection.record)
         case _:
             return _MESSAGE_BYTES
-
-
-def record_bytes(record: RawRecord) -> int:
-    """Return the bytes of a record's key, value and headers."""
-    headers = sum(len(name) + len(value or b"") for name, value in record.headers)
-    return len(record.key or b"") + len(record.value or b"") + headers
 
 
 def pack(

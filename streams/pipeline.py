@@ -44,6 +44,7 @@ class Pipeline:
         self.metrics = metrics
         self.shards: dict[int, ShardWorker] = {}
         self.failure: FirstseenError | None = None
+        self.ready = False
         self._settings = settings
         self._identity = identity
         self._placement = placement
@@ -75,9 +76,11 @@ class Pipeline:
                 self.shards[partition].next_offset,
             )
         self.metrics.assigned_shards(len(self.shards))
+        self.ready = True
 
     async def release(self) -> None:
         """Close all shards, after the batches that are under way."""
+        self.ready = False
         for partition in list(self.shards):
             await self.shards.pop(partition).close()
             logger.info("shard %d closed", partition)

@@ -224,6 +224,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     include_body: Annotated[
         bool, Meta(description="Whether a record on the duplicates topic carries the raw value.")
     ] = False
+    session_timeout_seconds: Annotated[
+        float,
+        Meta(
+            ge=1,
+            le=300,
+            description="Silence after which the group gives a worker's partitions to others.",
+        ),
+    ] = 10.0
     send_timeout_seconds: Annotated[
         float,
         Meta(ge=1, le=600, description="Longest wait for a send to be acknowledged."),

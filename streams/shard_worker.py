@@ -35,6 +35,7 @@ class ShardWorker:
     ) -> None:
         """Take up the shard where the table was last committed."""
         self.partition = partition
+        self._placement = placement
         self._shard = Shard(partition, placement, table)
         self._table = table
         self._delivery = delivery
@@ -84,7 +85,8 @@ class ShardWorker:
                 self._table.close()
 
     async def _commit(self, fresh: Sequence[tuple[int, Packet]]) -> None:
-        outbox = Outbox(self.partition, self._identity, self._codec, self._settings)
+        bits = self._placement.scheme.bits
+        outbox = Outbox(self.partition, self._identity, bits, self._codec, self._settings)
         met_before = self._shard.candidates_met
         with self._metrics.stage("lookup"):
             for _, packet in fresh:
@@ -109,6 +111,7 @@ class ShardWorker:
                     if isinstance(verdict, DuplicateOf):
                         self._metrics.distance(verdict.distance)
                     self._metrics.latency((now_ms - probe.record.timestamp_ms) / 1000.0)
+                    self._metrics.last_record(probe.record.timestamp_ms)
                 case EmitDeadLetter(rejection):
                     self._metrics.dead_letter(rejection.reason)
                 case Send(_, _, message):

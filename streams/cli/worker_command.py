@@ -1,0 +1,33 @@
+"""``firstseen worker``: run a worker of the stream."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from streams.cli.options import with_settings
+
+if TYPE_CHECKING:
+    from streams.settings import Settings
+
+
+@click.command()
+@with_settings
+def command(settings: Settings) -> int:
+    """Run a worker: reads raw documents, puts out unique ones, names the originals of the rest.
+
+    Start as many as the topics have partitions; they share the work. SIGTERM or Ctrl-C stops one
+    after the batch that is under way. It can be killed at any time.
+
+    \b
+    Examples:
+      firstseen worker --broker kafka-1:9092
+      FIRSTSEEN_LOG__FORMAT=json firstseen worker --config firstseen.toml
+      firstseen worker --profile classic --set web.port=6070
+    """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
+    from streams.worker import run_worker
+    from streams.worker_log import set_up_logging
+
+    set_up_logging(settings.log)
+    return run_worker(settings)

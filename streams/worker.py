@@ -1,0 +1,111 @@
+"""A worker process: everything is put together here, and run until a signal or a failure."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import faust
+
+from simhash_core.fingerprinter import Fingerprinter
+from simhash_core.placement import Placement
+from streams.acked_producer import AckedProducer
+from streams.app import create_app
+from streams.broker_connection import connect_admin
+from streams.exit_codes import ExitCode
+from streams.fingerprint_stage import FingerprintStage
+from streams.kafka_config import librdkafka_config
+from streams.metrics import Metrics
+from streams.ops_server import OpsServer
+from streams.pipeline import Pipeline
+from streams.raw_documents import DocumentReader
+from streams.settings import Settings
+from streams.topics import TopicsError, check, partitions_of, topic_plans
+
+logger = logging.getLogger(__name__)
+
+
+def run_worker(settings: Settings) -> int:
+    """Run a worker in the main thread until it is told to stop; return its exit code.
+
+    Raises ``FirstseenError`` for what keeps it from starting, and for what it failed of.
+    """
+    partitions = _await_topics(settings)
+    make_state_directory(settings)
+    pipeline = _build_pipeline(settings, partitions)
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    app = create_app(settings, pipeline)
+    with OpsServer(settings, pipeline) as server:
+        if server.url is not None:
+            logger.info("pages of this worker: %s", server.url)
+        code = _Worker(app, loop=loop).run()
+    if pipeline.failure is not None:
+        raise pipeline.failure
+    return code
+
+
+def _await_topics(settings: Settings) -> int:
+    """Wait for a broker, check the topics, return the number of shards.
+
+    Raises ``BrokerUnavailableError`` when the wait has a limit and it is over, ``TopicsError`` for
+    topics that are not there or not as they must be.
+    """
+    admin = connect_admin(settings, settings.broker_wait_seconds, logger.warning)
+    differences = check(admin, topic_plans(settings))
+    if differences:
+        raise TopicsError("the topics do not fit:\n  " + "\n  ".join(map(str, differences)))
+    return partitions_of(admin, [settings.topics.probes])[settings.topics.probes]
+
+
+def _build_pipeline(settings: Settings, partitions: int) -> Pipeline:
+    """Put a pipeline together for a probes topic of ``partitions`` partitions."""
+    fingerprinter = Fingerprinter(settings.index_profile())
+    logger.info("index identity: %s", fingerprinter.identity)
+    metrics = Metrics(identity=fingerprinter.identity)
+    placement = Placement(fingerprinter.scheme, partitions)
+    stage = FingerprintStage(
+        DocumentReader(settings.fields, settings.max_record_bytes),
+        fingerprinter,
+        placement,
+        settings.batch.packet_bytes,
+        metrics,
+    )
+    return Pipeline(
+        settings=settings,
+        identity=fingerprinter.identity,
+        placement=placement,
+        stage=stage,
+        producer=AckedProducer(librdkafka_config(settings), settings.send_timeout_seconds),
+        open_table=table_opener(settings, fingerprinter.identity, placement),
+        metrics=metrics,
+    )
+
+
+class _Worker(faust.Worker):
+    """Faust's worker without its logging, its terminal spinner and its own exit."""
+
+    def __init__(self, app: faust.App, *, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(
+            app, quiet=True, redirect_stdouts=False, override_logging=False, loop=loop
+        )
+        self.spinner = None
+        self._stopped_by: ExitCode | None = None
+
+    def run(self) -> int:
+        """Run until stopped; return the exit code, that of the signal where one stopped it."""
+        try:
+            self.execute_from_commandline()
+        except SystemExit as exit_:
+            code = exit_.code
+        return self._stopped_by or (code if isinstance(code, int) else ExitCode.RUNTIME)
+
+    def _on_sigint(self) -> None:
+        self._stopped_by = ExitCode.INTERRUPTED
+        super()._on_sigint()
+
+    def _on_sigterm(self) -> None:
+        self._stopped_by = ExitCode.TERMINATED
+        super()._on_sigterm()
+
+    def _setproctitle(self, info: str, *, ident: str = "") -> None:
+        """Leave the process's title: operators look for the command that they started."""

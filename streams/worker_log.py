@@ -1,0 +1,55 @@
+"""The log of a worker: lines for people or JSON objects, on standard error.
+
+Faust and aiokafka tell of each of their many services; only what they warn of is of use here.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import time
+from typing import Final
+
+from streams.settings import LogFormat, LogSettings
+
+_CHATTY: Final = ("faust", "mode", "aiokafka", "asyncio", "kafka")
+
+_KNOWN_WARNINGS: Final = ("enable.gapless.guarantee is experimental",)
+"""Warnings that say nothing to an operator: settings that are ours, and meant."""
+
+
+class _JsonLines(logging.Formatter):
+    """One object a line, in UTC."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, object] = {
+            "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+            + f".{int(record.msecs):03d}Z",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False)
+
+
+class _NotKnown(logging.Filter):
+    def filter(self, record: logging.LogRecord) -> bool:
+        message = record.getMessage()
+        return not any(known in message for known in _KNOWN_WARNINGS)
+
+
+def set_up_logging(settings: LogSettings) -> None:
+    """Send all logging of this process to standard error, as ``settings`` say."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(_NotKnown())
+    if settings.format is LogFormat.JSON:
+        handler.setFormatter(_JsonLines())
+    else:
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=settings.level.upper(), handlers=[handler], force=True)
+    for name in _CHATTY:
+        if settings.level != "debug":
+            logging.getLogger(name).setLevel(logging.WARNING)
