@@ -1,0 +1,213 @@
+"""An explanation of two texts for people, and as an object for programs."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from simhash_core.fingerprinter import Fingerprinter
+from simhash_core.verdicts import DuplicateOf, Method, Undecidable
+from streams.cli.columns import cropped, table
+from streams.cli.fingerprint_view import (
+    TERM_CELLS,
+    block_hex,
+    fingerprint_object,
+    hex_lines,
+    scheme_in_words,
+    undecidable_lines,
+)
+from streams.explanation import Explanation
+
+CLOSE_CALL: Final = 0.02
+"""A margin below this share of all weights: a few terms more or less would flip the bit."""
+
+_NAME_CELLS: Final = 60
+_CERTAIN: Final = 0.9995
+_REST_BITS_A_LINE: Final = 64
+
+
+def explanation_text(
+    explained: Explanation, fingerprinter: Fingerprinter, names: tuple[str, str], most: int
+) -> str:
+    """Return an explanation as lines of at most 80 cells; ``most`` bounds each list."""
+    sections = [
+        _texts(explained, fingerprinter, names),
+        _outcome(explained),
+        _blocks(explained),
+        _bits(explained, most),
+        _terms(explained, most),
+    ]
+    return "\n\n".join("\n".join(lines) for lines in sections if lines)
+
+
+def verdict_in_words(explained: Explanation) -> str:
+    """Say what B is where A was seen before, and why."""
+    threshold = explained.scheme.distance
+    match explained.verdict:
+        case DuplicateOf(method=Method.EXACT):
+            return "B repeats A exactly: the texts are equal after normalisation"
+        case DuplicateOf(distance=distance):
+            return (
+                f"B is a near duplicate of A: {_bits_of(distance)} apart, up to {threshold} is near"
+            )
+        case Undecidable(reason):
+            return f"B is put out: undecidable ({reason}), no exact repeat of A"
+    if explained.distance is None:
+        return "B is unique: A has no fingerprint to be near to"
+    if explained.distance > threshold:
+        return f"B is unique: {_bits_of(explained.distance)} apart, up to {threshold} is near"
+    apart = _bits_of(explained.distance)
+    return f"B is unique: no block is equal, though {apart} apart would be near"
+
+
+def explanation_object(
+    explained: Explanation, fingerprinter: Fingerprinter, names: tuple[str, str], most: int
+) -> dict[str, object]:
+    """Return an explanation as an object for JSON; ``most`` bounds the list of terms alone."""
+    verdict = explained.verdict
+    return {
+        "a": {"name": names[0], **fingerprint_object(fingerprinter, explained.a)},
+        "b": {"name": names[1], **fingerprint_object(fingerprinter, explained.b)},
+        "distance": explained.distance,
+        "threshold": explained.scheme.distance,
+        "near": explained.distance is not None and explained.distance <= explained.scheme.distance,
+        "meet": bool(explained.shared_blocks),
+        "shared_blocks": explained.shared_blocks,
+        "verdict": type(verdict).__name__,
+        "method": verdict.method if isinstance(verdict, DuplicateOf) else None,
+        "verdict_in_words": verdict_in_words(explained),
+        "cosine": round(explained.cosine, 6),
+        "expected_distance": round(explained.expected_distance, 2),
+        "differing_bits": [
+            {
+                "bit": bit.bit,
+                "block": bit.block,
+                "margin_a": round(bit.margin_a, 6),
+                "margin_b": round(bit.margin_b, 6),
+            }
+            for bit in explained.differing
+        ],
+        "terms": [
+            {**term._asdict(), "share": round(term.share, 6)} for term in explained.terms[:most]
+        ],
+        "index": fingerprinter.identity,
+    }
+
+
+def _texts(
+    explained: Explanation, fingerprinter: Fingerprinter, names: tuple[str, str]
+) -> list[str]:
+    lines = []
+    for letter, name, made in zip("AB", names, (explained.a, explained.b), strict=True):
+        lines.append(f"{letter}  {cropped(name, _NAME_CELLS)}: {made.features} features")
+        shown = (
+            hex_lines(made.fingerprint)
+            if made.fingerprint
+            else undecidable_lines(made, fingerprinter.profile.min_features)
+        )
+        lines += ["   " + line for line in shown]
+    return lines
+
+
+def _outcome(explained: Explanation) -> list[str]:
+    scheme = explained.scheme
+    lines = [f"verdict   {line}" for line in [verdict_in_words(explained)]]
+    lines.append(f"profile   {scheme_in_words(scheme)}")
+    if explained.distance is None:
+        return lines
+    shared = explained.shared_blocks
+    met = f"{len(shared)} of {scheme.blocks} equal: " if shared else "none equal: "
+    lines.append(f"blocks    {met}{'they meet there' if shared else 'they never meet'}")
+    lines.append(f"distance  {_bits_of(explained.distance)} of {scheme.bits} differ")
+    recall = scheme.expected_recall(explained.distance)
+    if recall < _CERTAIN and explained.distance <= scheme.distance:
+        lines.append(f"          pairs at this distance meet with a chance of {recall:.1%}")
+    lines.append(
+        f"angle     cosine {explained.cosine:.3f} of the weighted features: "
+        f"{explained.expected_distance:.0f} bits on average"
+    )
+    return lines
+
+
+def _blocks(explained: Explanation) -> list[str]:
+    """Draw the fingerprints block by block, an x for each differing bit."""
+    a, b, scheme = explained.a.fingerprint, explained.b.fingerprint, explained.scheme
+    if explained.distance is None:
+        return []
+    marks = _marks(a, b, scheme.bits)
+    rows = []
+    for index, (left, right) in enumerate(zip(scheme.values(a), scheme.values(b), strict=True)):
+        start = index * scheme.block_bits
+        drawn = marks[start : start + scheme.block_bits]
+        outcome = "equal" if left == right else str(drawn.count("x"))
+        rows.append((str(index), block_hex(left, scheme), block_hex(right, scheme), drawn, outcome))
+    lines = table([("block", "A", "B", "x: bits that differ", ""), *rows], "><<<>")
+    return lines + _rest(marks[scheme.blocks * scheme.block_bits :])
+
+
+def _rest(marks: str) -> list[str]:
+    """Draw the bits that no block covers."""
+    return [
+        f" rest  {marks[i : i + _REST_BITS_A_LINE]}"
+        for i in range(0, len(marks), _REST_BITS_A_LINE)
+    ]
+
+
+def _marks(a: bytes, b: bytes, bits: int) -> str:
+    differing = int.from_bytes(a, "big") ^ int.from_bytes(b, "big")
+    return f"{differing:0{bits}b}".translate({ord("0"): "·", ord("1"): "x"})
+
+
+def _bits(explained: Explanation, most: int) -> list[str]:
+    """List the differing bits, surest first, with how sure each text was of its own."""
+    differing = explained.differing
+    if not differing or not most:
+        return []
+    close = sum(max(abs(bit.margin_a), abs(bit.margin_b)) < CLOSE_CALL for bit in differing)
+    rows = [
+        (
+            str(bit.bit),
+            "-" if bit.block is None else str(bit.block),
+            f"{bit.margin_a:+.2%}",
+            f"{bit.margin_b:+.2%}",
+        )
+        for bit in differing[:most]
+    ]
+    return [
+        "Bits that differ, the widest apart first. Margin: votes for 1 less votes for 0,",
+        f"of all weight; {close} of {len(differing)} were within {CLOSE_CALL:.0%} in both texts.",
+        *table([("bit", "block", "margin A", "margin B"), *rows], ">>>>", "  "),
+        *_left_out(len(differing), most),
+    ]
+
+
+def _terms(explained: Explanation, most: int) -> list[str]:
+    """List the features that pull the texts apart."""
+    terms = [term for term in explained.terms if term.share > 0]
+    if explained.distance is None or not terms or not most:
+        return []
+    rows = [
+        (
+            cropped(term.term, TERM_CELLS),
+            _weight(term.weight_a),
+            _weight(term.weight_b),
+            f"{term.share:.1%}",
+        )
+        for term in terms[:most]
+    ]
+    return [
+        "Features that weigh most in the difference (lengths of the texts evened out).",
+        *table([("term", "weight in A", "in B", "share"), *rows], "<>>>", "  "),
+        *_left_out(len(terms), most),
+    ]
+
+
+def _left_out(found: int, most: int) -> list[str]:
+    return [f"  and {found - most:,} more (--top)"] if found > most else []
+
+
+def _weight(weight: float) -> str:
+    return f"{weight:.2f}" if weight else "-"
+
+
+def _bits_of(count: int) -> str:
+    return "1 bit" if count == 1 else f"{count} bits"

@@ -1,0 +1,103 @@
+"""``firstseen fingerprint``: show the fingerprint of a text, or of each document of a file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from simhash_core.errors import UsageError
+from streams.cli.options import with_settings
+
+if TYPE_CHECKING:
+    from streams.settings import Settings
+
+
+@click.command(short_help="Show the fingerprint of a text, or of each document of a file.")
+@click.argument("file", metavar="[FILE]", required=False)
+@click.option("--text", metavar="TEXT", help="This text, instead of a file.")
+@click.option("--jsonl", is_flag=True, help="FILE has a JSON document a line: one line for each.")
+@click.option(
+    "--top",
+    type=click.IntRange(0, 10_000),
+    default=10,
+    show_default=True,
+    metavar="N",
+    help="Heaviest terms to show.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object (for each document).")
+@with_settings
+def command(
+    settings: Settings,
+    *,
+    file: str | None,
+    text: str | None,
+    jsonl: bool,
+    top: int,
+    as_json: bool,
+) -> None:
+    """Show the fingerprint of the text in FILE (- is standard input), its blocks, and its terms.
+
+    FILE is the text itself, UTF-8. With --jsonl it has a JSON document a line, and each gets a
+    line: id, fingerprint, number of features, separated by tabs; where a text cannot be
+    fingerprinted, - and the reason.
+
+    \b
+    Examples:
+      firstseen fingerprint article.txt
+      firstseen fingerprint --text '北京今天下雪了，地铁照常运行。' --set index.min_features=3
+      firstseen fingerprint --jsonl news.jsonl.gz --profile classic
+      firstseen fingerprint article.txt --json | jq -r .fingerprint
+    """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
+    if (file is None) == (text is None):
+        raise UsageError("give either a FILE (- is standard input) or --text")
+    if jsonl:
+        if file is None:
+            raise UsageError("--jsonl is for a FILE of documents: give one, or leave it away")
+        _show_documents(file, settings, as_json=as_json)
+    else:
+        _show_text(file, text or "", settings, top, as_json=as_json)
+
+
+def _show_text(file: str | None, text: str, settings: Settings, top: int, *, as_json: bool) -> None:
+    import msgspec
+
+    from simhash_core.fingerprinter import Fingerprinter
+    from streams.cli.fingerprint_view import fingerprint_object, fingerprint_text
+    from streams.text_files import read_text
+
+    if file is not None:
+        text = read_text(file, settings.max_record_bytes)
+    fingerprinter = Fingerprinter(settings.index_profile())
+    made = fingerprinter.fingerprint(text)
+    terms = fingerprinter.weighted_terms(text)
+    if not as_json:
+        click.echo(fingerprint_text(fingerprinter, settings.profile, made, terms, top))
+        return
+    shown = fingerprint_object(fingerprinter, made)
+    shown["terms"] = [term._asdict() for term in terms[:top]]
+    shown["profile"] = settings.profile
+    shown["index"] = fingerprinter.identity
+    click.echo(msgspec.json.format(msgspec.json.encode(shown), indent=2))
+
+
+def _show_documents(file: str, settings: Settings, *, as_json: bool) -> None:
+    import msgspec
+
+    from simhash_core.fingerprinter import Fingerprinter
+    from streams.cli.columns import printable
+    from streams.cli.fingerprint_view import fingerprint_object
+    from streams.text_files import Unreadable, documents_in
+
+    fingerprinter = Fingerprinter(settings.index_profile())
+    for line in documents_in(file, settings):
+        if isinstance(line, Unreadable):
+            click.echo(f"firstseen: line {line.number + 1}: {line.why}", err=True)
+            continue
+        made = fingerprinter.fingerprint(line.text)
+        if as_json:
+            shown = {"id": line.id, **fingerprint_object(fingerprinter, made)}
+            click.echo(msgspec.json.encode(shown))
+        else:
+            last = made.undecidable or str(made.features)
+            click.echo(f"{printable(line.id)}\t{made.fingerprint.hex() or '-'}\t{last}")

@@ -1,0 +1,96 @@
+"""A fingerprint for people, and as an object for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from simhash_core.blocks import BlockScheme
+from simhash_core.fingerprinter import Fingerprinted, Fingerprinter, WeightedTerm
+from streams.cli.columns import cropped, table
+
+TERM_CELLS: Final = 24
+"""Most cells of a term in a table: the rest of an 80-column line is for the figures."""
+_HEX_A_LINE: Final = 64
+
+
+def scheme_in_words(scheme: BlockScheme) -> str:
+    """``256 bits, 16 blocks of 16, near up to 48 bits``."""
+    return (
+        f"{scheme.bits} bits, {scheme.blocks} blocks of {scheme.block_bits}, "
+        f"near up to {scheme.distance} bits"
+    )
+
+
+def undecidable_lines(made: Fingerprinted, min_features: int) -> list[str]:
+    """Say in two lines why a text has no fingerprint, and what that means."""
+    return [
+        f"none: undecidable ({made.undecidable})",
+        f"{made.features} of the {min_features} features needed: only exact repeats are found",
+    ]
+
+
+def hex_lines(fingerprint: bytes) -> list[str]:
+    """Return a fingerprint in hexadecimal, 256 bits a line."""
+    digits = fingerprint.hex()
+    return [digits[i : i + _HEX_A_LINE] for i in range(0, len(digits), _HEX_A_LINE)]
+
+
+def block_hex(value: int, scheme: BlockScheme) -> str:
+    """Return the value of a block in hexadecimal, as wide as a block is."""
+    return f"{value:0{(scheme.block_bits + 3) // 4}x}"
+
+
+def fingerprint_text(
+    fingerprinter: Fingerprinter,
+    profile: str,
+    made: Fingerprinted,
+    terms: Sequence[WeightedTerm],
+    most_terms: int,
+) -> str:
+    """Return a fingerprint with its blocks and heaviest terms, as lines of at most 80 cells."""
+    scheme = fingerprinter.scheme
+    total = sum(term.weight for term in terms)
+    first, *more = (
+        hex_lines(made.fingerprint)
+        if made.fingerprint
+        else undecidable_lines(made, fingerprinter.profile.min_features)
+    )
+    lines = [f"fingerprint  {first}", *(" " * 13 + line for line in more)]
+    lines += [
+        f"profile      {profile}: {scheme_in_words(scheme)}",
+        f"features     {made.features}",
+        f"content      {made.content_digest.hex()}",
+    ]
+    if made.fingerprint:
+        rows = [
+            (str(index), block_hex(value, scheme), f"{value:0{scheme.block_bits}b}")
+            for index, value in enumerate(scheme.values(made.fingerprint))
+        ]
+        lines += ["", *table([("block", "value", "bits"), *rows], "><<")]
+    if terms and most_terms:
+        weighed = [
+            (cropped(term, TERM_CELLS), f"{weight:.2f}", f"{weight / total:.1%}")
+            for term, weight in terms[:most_terms]
+        ]
+        lines += ["", *table([("term", "weight", "share"), *weighed], "<>>")]
+        if len(terms) > most_terms:
+            lines.append(f"and {len(terms) - most_terms:,} more (--top)")
+    return "\n".join(lines)
+
+
+def fingerprint_object(fingerprinter: Fingerprinter, made: Fingerprinted) -> dict[str, object]:
+    """Return a fingerprint as an object for JSON."""
+    scheme = fingerprinter.scheme
+    blocks = scheme.values(made.fingerprint) if made.fingerprint else []
+    return {
+        "fingerprint": made.fingerprint.hex() or None,
+        "bits": scheme.bits,
+        "undecidable": made.undecidable,
+        "features": made.features,
+        "content_digest": made.content_digest.hex(),
+        "blocks": [
+            {"index": index, "value": block_hex(value, scheme)}
+            for index, value in enumerate(blocks)
+        ],
+    }

@@ -1,0 +1,184 @@
+"""Why two texts are near, or are not: bits, blocks, and the features that pull them apart."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simhash_core.blocks import BlockScheme
+from simhash_core.distance import distance_bits
+from simhash_core.documents import RawRecord, SourcePosition
+from simhash_core.effects import Emit
+from simhash_core.feature_hashes import feature_hash_named
+from simhash_core.fingerprint import scale, sums, votes_of
+from simhash_core.fingerprinter import Fingerprinted, Fingerprinter
+from simhash_core.memory_table import MemoryBlockTable
+from simhash_core.placement import Placement
+from simhash_core.probes import Probe, Visit, raw_sender
+from simhash_core.shard import Shard, owned_buckets
+from simhash_core.verdicts import Verdict
+
+
+class TermDifference(NamedTuple):
+    """A feature with its weights in A and B (0 where it is not in the text).
+
+    ``share`` is its part, 0 to 1, in the squared distance of the two texts as vectors of length 1:
+    the angle between these is what a SimHash estimates, so lengths of texts do not matter.
+    """
+
+    term: str
+    weight_a: float
+    weight_b: float
+    share: float
+
+
+class DifferingBit(NamedTuple):
+    """A bit in which the fingerprints differ.
+
+    The margins are the sums of the votes on it over the sums of all weights, −1 to 1: a bit is 1
+    above 0, and near 0 it was a close call. ``block`` is None where no block covers the bit.
+    """
+
+    bit: int
+    block: int | None
+    margin_a: float
+    margin_b: float
+
+    @property
+    def width(self) -> float:
+        """How far apart the two margins are, 0 to 2."""
+        return abs(self.margin_a - self.margin_b)
+
+
+class Explanation(NamedTuple):
+    """What is to be said of two texts. The last three are of texts that both have fingerprints.
+
+    ``verdict`` is that on B where A was seen before. ``cosine`` is that of the weighted features,
+    ``expected_distance`` the distance that two texts at that angle have on average, in bits.
+    ``terms`` and ``differing`` stand in the order of weight in the difference, the largest first.
+    """
+
+    a: Fingerprinted
+    b: Fingerprinted
+    scheme: BlockScheme
+    verdict: Verdict
+    cosine: float
+    terms: list[TermDifference]
+    distance: int | None
+    shared_blocks: list[int]
+    differing: list[DifferingBit]
+
+    @property
+    def expected_distance(self) -> float:
+        """The bits in which two texts at this angle differ on average: angle / π of them."""
+        return self.scheme.bits * math.acos(min(1.0, max(-1.0, self.cosine))) / math.pi
+
+
+def explain(fingerprinter: Fingerprinter, text_a: str, text_b: str) -> Explanation:
+    """Compare two texts as they came."""
+    scheme = fingerprinter.scheme
+    a, b = fingerprinter.fingerprint_batch([text_a, text_b])
+    weights_a = dict(fingerprinter.weighted_terms(text_a))
+    weights_b = dict(fingerprinter.weighted_terms(text_b))
+    comparable = bool(a.fingerprint and b.fingerprint)
+    return Explanation(
+        a=a,
+        b=b,
+        scheme=scheme,
+        verdict=_verdict_on_second(scheme, a, b),
+        cosine=_cosine(weights_a, weights_b),
+        terms=_term_differences(weights_a, weights_b),
+        distance=distance_bits(a.fingerprint, b.fingerprint) if comparable else None,
+        shared_blocks=scheme.shared_blocks(a.fingerprint, b.fingerprint) if comparable else [],
+        differing=_differing_bits(
+            scheme, margins(fingerprinter, weights_a), margins(fingerprinter, weights_b)
+        )
+        if comparable
+        else [],
+    )
+
+
+def margins(fingerprinter: Fingerprinter, weights: Mapping[str, float]) -> NDArray[np.float64]:
+    """Return the sum of the votes on each bit over the sum of all weights, float64 (bits,).
+
+    The bits of the fingerprint are those above 0.
+    """
+    bits = fingerprinter.scheme.bits
+    feature_hash = feature_hash_named(fingerprinter.profile.feature_hash)
+    scaled = scale(np.fromiter(weights.values(), dtype=np.float64, count=len(weights)))
+    total = float(scaled.sum(dtype=np.float64))
+    if not total:
+        return np.zeros(bits)
+    votes = votes_of(b"".join(feature_hash(term, bits) for term in weights), bits)
+    return sums(votes, scaled).astype(np.float64) / total
+
+
+def _verdict_on_second(scheme: BlockScheme, a: Fingerprinted, b: Fingerprinted) -> Verdict:
+    """Let a shard decide A, then B: the verdict is that of the real thing."""
+    placement = Placement(scheme, 1)
+    shard = Shard(0, placement, MemoryBlockTable(partial(owned_buckets, placement, 0)))
+    verdicts = [
+        effect.verdict
+        for number, (name, made) in enumerate((("A", a), ("B", b)))
+        for effect in shard.handle(raw_sender("explain", 0), number, _visit(name, number, made))
+        if isinstance(effect, Emit)
+    ]
+    return verdicts[1]
+
+
+def _visit(name: str, number: int, made: Fingerprinted) -> Visit:
+    return Visit(
+        Probe(
+            source=SourcePosition("explain", 0, number),
+            document_id=name,
+            event_time_ms=0,
+            fingerprint=made.fingerprint,
+            content_digest=made.content_digest,
+            undecidable=made.undecidable,
+            record=RawRecord(None, None, 0),
+        )
+    )
+
+
+def _cosine(a: Mapping[str, float], b: Mapping[str, float]) -> float:
+    """Return the cosine of two texts' weights; 0 where one of them has none."""
+    norms = _norm(a) * _norm(b)
+    inner = sum(weight * b.get(term, 0.0) for term, weight in a.items())
+    return min(1.0, inner / norms) if norms else 0.0
+
+
+def _norm(weights: Mapping[str, float]) -> float:
+    return math.sqrt(sum(weight * weight for weight in weights.values()))
+
+
+def _term_differences(a: Mapping[str, float], b: Mapping[str, float]) -> list[TermDifference]:
+    norm_a, norm_b = _norm(a) or 1.0, _norm(b) or 1.0
+    squares = {
+        term: (a.get(term, 0.0) / norm_a - b.get(term, 0.0) / norm_b) ** 2 for term in {**a, **b}
+    }
+    total = sum(squares.values()) or 1.0
+    ranked = sorted(squares, key=lambda term: (-squares[term], term))
+    return [
+        TermDifference(term, a.get(term, 0.0), b.get(term, 0.0), squares[term] / total)
+        for term in ranked
+    ]
+
+
+def _differing_bits(
+    scheme: BlockScheme, margins_a: NDArray[np.float64], margins_b: NDArray[np.float64]
+) -> list[DifferingBit]:
+    found = [
+        DifferingBit(
+            bit,
+            bit // scheme.block_bits if bit < scheme.blocks * scheme.block_bits else None,
+            float(margins_a[bit]),
+            float(margins_b[bit]),
+        )
+        for bit in np.flatnonzero((margins_a > 0) != (margins_b > 0)).tolist()
+    ]
+    return sorted(found, key=lambda differing: (-differing.width, differing.bit))
