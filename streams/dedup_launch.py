@@ -1,0 +1,99 @@
+"""From what was asked for to a run that is ready to go: everything opened, checked, taken up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from simhash_core.errors import UsageError
+from simhash_core.fingerprinter import Fingerprinter
+from streams.dedup_outputs import (
+    check_can_be_continued,
+    check_new,
+    close_outputs,
+    open_outputs,
+    output_paths,
+)
+from streams.dedup_progress import Kind, RunProgress, run_in
+from streams.dedup_runs import abandon, check_same_command, new_run, skip_done
+from streams.input_lines import InputLines
+from streams.local_dedup import LocalDedup, begin
+from streams.local_index import open_local_index
+from streams.settings import Settings
+
+
+class DedupRequest(NamedTuple):
+    """What a user asked for; an output that is None goes to its default place."""
+
+    file: str
+    outputs: Mapping[Kind, str | None]
+    state: Path | None = None
+    abandon: bool = False
+    force: bool = False
+
+
+class Launched(NamedTuple):
+    """A run that is ready: ``dedup.run(lines)`` does it.
+
+    ``resumed_after``: lines done before an interruption, None for a new run; ``documents_before``:
+    documents decided in them.
+    """
+
+    dedup: LocalDedup
+    lines: InputLines
+    identity: str
+    resumed_after: int | None
+    documents_before: int
+
+
+@contextmanager
+def launched(settings: Settings, request: DedupRequest) -> Iterator[Launched]:
+    """Open input, index and outputs, and take up an interrupted run; close all of them at the end.
+
+    Raises ``UsageError``, ``IndexMismatchError``, ``InterruptedRunError``, ``OutputFileError``,
+    and what the block table raises.
+    """
+    paths = output_paths(request.file, request.outputs)
+    if request.state is None:
+        if request.abandon:
+            raise UsageError("--abandon gives up an interrupted run of a state: name its --state")
+        if not request.force:
+            check_new(paths)
+    else:
+        check_can_be_continued(paths)
+    with ExitStack() as opened:
+        lines = opened.enter_context(InputLines(request.file, settings.max_record_bytes))
+        fingerprinter = Fingerprinter(settings.index_profile())
+        table = opened.enter_context(open_local_index(settings, fingerprinter, request.state))
+        previous = run_in(table.in_flight().progress)
+        run = _take_up(previous, lines, paths, request)
+        resumed = run is previous
+        if not resumed:
+            begin(table, run)
+        outputs = open_outputs(run, with_state=request.state is not None)
+        opened.callback(close_outputs, outputs.values())
+        dedup = LocalDedup(settings, fingerprinter, table, run, outputs)
+        done = run.lines if resumed else None
+        yield Launched(dedup, lines, fingerprinter.identity, done, run.documents)
+
+
+def _take_up(
+    previous: RunProgress | None,
+    lines: InputLines,
+    paths: Mapping[Kind, Path],
+    request: DedupRequest,
+) -> RunProgress:
+    """Return the run to do: ``previous`` itself, its lines skipped, or a new one."""
+    if request.state is None:
+        return new_run(0, lines.name, paths)
+    if previous is not None and not previous.finished and not request.abandon:
+        check_same_command(previous, lines.name, paths)
+        skip_done(lines, previous)
+        return previous
+    if not request.force:
+        check_new(paths, previous)
+    if previous is not None and not previous.finished:
+        abandon(previous)
+    return new_run(previous.run + 1 if previous else 1, lines.name, paths)
