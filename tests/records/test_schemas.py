@@ -248,6 +248,22 @@ def test_wrong_records_are_found(name: str, record: dict[str, Any]) -> None:
         assert errors_of(name, wrong) != [], wrong
 
 
+@pytest.mark.parametrize(
+    ("record", "name", "value"),
+    [
+        (UNDECIDABLE, "firstseen-fingerprint", "9c3f00e1a7d2485b"),
+        (UNIQUE, "firstseen-reason", "empty"),
+        (UNIQUE, "firstseen-verdict", "undecidable"),
+        (UNDECIDABLE, "firstseen-verdict", "unique"),
+    ],
+)
+def test_a_record_has_one_verdict(record: dict[str, Any], name: str, value: str) -> None:
+    """Given a record with a right header of the other verdict added, then its schema says so."""
+    both = [*record["headers"], {"name": name, "value": value}]
+
+    assert errors_of("unique-record.v1", {**record, "headers": both}) != []
+
+
 def test_too_large_dead_letters_have_no_value() -> None:
     """Given the reason `too_large` beside a value, then the schema says so."""
     rejection = Rejection(HERE, raw(b"large"), RejectionReason.TOO_LARGE, "detail")
