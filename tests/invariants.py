@@ -96,7 +96,7 @@ def check_conservation(arrivals: Iterable[str], *outputs: Iterable[str]) -> int:
 
     Returns the number of arrivals.
     """
-    expected = Counter(arrivals)
+    expected = Counter(iter(arrivals))  # iter: of a mapping, Counter would take the values
     put_out = Counter(source for output in outputs for source in output)
     found = [f"{source} arrived twice" for source, count in expected.items() if count > 1]
     found += [f"{source} is lost" for source in expected.keys() - put_out.keys()]
