@@ -55,7 +55,8 @@ class Progress(msgspec.Struct, frozen=True, array_like=True, tag="progress"):
 
     ``offset``: the next offset of its probes partition. ``received``: the highest number by
     sender. ``sent``: messages sent by receiving partition. ``next_order`` and ``next_ticket``: the
-    numbers that the next entry and the next parked visit get.
+    numbers that the next entry and the next parked visit get. ``log_offset``: the next offset of
+    the changelog that the table has not taken in; 0 in the changelog itself.
     """
 
     offset: int = 0
@@ -63,6 +64,7 @@ class Progress(msgspec.Struct, frozen=True, array_like=True, tag="progress"):
     sent: dict[int, int] = {}
     next_order: int = 0
     next_ticket: int = 0
+    log_offset: int = 0
 
 
 Change = PutEntry | PutPending | PutParked | Progress

@@ -296,7 +296,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def largest_message_bytes(self) -> int:
         """The most bytes of key, value and headers that any record put out can have.
 
-        A packet is bounded by the raw records in it; of tiny documents, what stands beside them is
-        the larger part, hence the factor.
+        A packet is bounded by what its messages weigh. A body in a duplicate's JSON has at most
+        twice its bytes.
         """
-        return max(self.max_record_bytes, 4 * self.batch.packet_bytes) + MESSAGE_OVERHEAD_BYTES
+        output_bytes = self.max_record_bytes * (2 if self.include_body else 1)
+        return max(output_bytes, 2 * self.batch.packet_bytes) + MESSAGE_OVERHEAD_BYTES

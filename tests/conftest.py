@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-pytest_plugins = ["tests.brokers.fixtures"]
+pytest_plugins = ["tests.brokers.fixtures", "tests.hypothesis_profiles"]
