@@ -1,0 +1,145 @@
+"""Exactly once: one batch of one shard is one Kafka transaction (design: the changelog is the log).
+
+Outputs, messages to other shards, changes of state and the offset reached become visible together
+or not at all. The transactional id is that of the shard, whoever owns it: to begin is to fence the
+owner before, and to abort what it left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from simhash_core.errors import FirstseenError
+from streams.acked_producer import DeliveryError, Outgoing, hand_over
+
+_RETRY_SECONDS: Final = 0.2
+_Result = TypeVar("_Result")
+
+
+class FencedError(FirstseenError):
+    """Another worker has taken the shard over; nothing of this batch was or will be seen."""
+
+
+class AbortedError(FirstseenError):
+    """The transaction was aborted, and may be tried again from the committed state."""
+
+
+class TransactionError(FirstseenError):
+    """The transaction failed for good, in a way that trying again cannot mend."""
+
+
+class ShardTransactions:
+    """The transactional producer of one shard."""
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        transactional_id: str,
+        *,
+        timeout_seconds: float,
+    ) -> None:
+        """``timeout_seconds`` bounds a transaction here, and at the broker."""
+        self._id = transactional_id
+        self._timeout_seconds = timeout_seconds
+        self._producer = Producer(
+            {
+                "linger.ms": 2,
+                "compression.type": "lz4",
+                **config,
+                "transactional.id": transactional_id,
+                "transaction.timeout.ms": int(timeout_seconds * 1000),
+                "message.timeout.ms": int(timeout_seconds * 1000),
+            }
+        )
+
+    async def take_over(self) -> None:
+        """Fence the owner before, and abort what it left unfinished.
+
+        Raises ``TransactionError`` where the broker knows no transactions or does not answer.
+        """
+        await self._in_thread(self._take_over)
+
+    async def commit(self, records: Sequence[Outgoing], last: Outgoing) -> int:
+        """Commit all records and ``last`` in one transaction; return the offset behind ``last``.
+
+        Raises ``AbortedError`` when it may be tried again, ``FencedError`` when the shard has been
+        taken over, ``TransactionError`` otherwise.
+        """
+        return await self._in_thread(lambda: self._commit(records, last))
+
+    async def _in_thread(self, work: Callable[[], _Result]) -> _Result:
+        return await asyncio.get_running_loop().run_in_executor(None, work)
+
+    def _take_over(self) -> None:
+        self._until_done("take over", lambda left: self._producer.init_transactions(left))
+
+    def _commit(self, records: Sequence[Outgoing], last: Outgoing) -> int:
+        offsets: list[int] = []
+        failures: list[KafkaError] = []
+
+        def report(error: KafkaError | None, message: Message) -> None:
+            if error is not None:
+                failures.append(error)
+
+        def report_last(error: KafkaError | None, message: Message) -> None:
+            report(error, message)
+            offset = message.offset()
+            if error is None and offset is not None:
+                offsets.append(offset)
+
+        try:
+            self._producer.begin_transaction()
+            deadline = time.monotonic() + self._timeout_seconds
+            for record in records:
+                hand_over(self._producer, record, deadline=deadline, report=report)
+            hand_over(self._producer, last, deadline=deadline, report=report_last)
+        except DeliveryError as error:
+            self._abort(str(error))
+        except KafkaException as error:
+            self._judge("begin", error.args[0])
+        self._until_done("commit", lambda left: self._producer.commit_transaction(left))
+        if not offsets or failures:
+            raise TransactionError(
+                f"{self._id}: committed without an acknowledgement of every record: "
+                f"{failures[0].str() if failures else 'no offset of the last one'}"
+            )
+        return offsets[0] + 1
+
+    def _until_done(self, step: str, call: Callable[[float], None]) -> None:
+        """Call until it succeeds, at most as long as a transaction may take."""
+        deadline = time.monotonic() + self._timeout_seconds
+        while True:
+            try:
+                call(max(1.0, deadline - time.monotonic()))
+            except KafkaException as error:
+                reason: KafkaError = error.args[0]
+                if not reason.retriable() or time.monotonic() > deadline:
+                    self._judge(step, reason)
+                time.sleep(_RETRY_SECONDS)
+            else:
+                return
+
+    def _judge(self, step: str, reason: KafkaError) -> None:
+        """Raise what an error of the client means for the shard; never returns."""
+        if reason.code() in {
+            KafkaError._FENCED,  # noqa: SLF001 - the public name of the code
+            KafkaError.PRODUCER_FENCED,
+            KafkaError.INVALID_PRODUCER_EPOCH,
+        }:
+            raise FencedError(f"{self._id}: another worker has taken the shard over")
+        if reason.txn_requires_abort():
+            self._abort(f"{step}: {reason.str()}")
+        raise TransactionError(
+            f"{self._id}: cannot {step} the transaction: {reason.str()}. Does the broker support "
+            "transactions, and is it reachable? (delivery=at_least_once needs none)"
+        )
+
+    def _abort(self, why: str) -> None:
+        """Abort and raise ``AbortedError``, or what hinders the abort."""
+        self._until_done("abort", lambda left: self._producer.abort_transaction(left))
+        raise AbortedError(f"{self._id}: the transaction was aborted: {why}")
