@@ -7,7 +7,7 @@ Kafka's own tools can be used. What Firstseen's guarantees rest on cannot be ove
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePath
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -83,6 +83,14 @@ _JAVA_STORES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 _RENAMED: Final[Mapping[str, str]] = MappingProxyType(
     {"sasl.mechanisms": "sasl.mechanism", "ssl.truststore.certificates": "ssl.ca.pem"}
 )
+_SPELLING: Final[Mapping[str, Callable[[str], str]]] = MappingProxyType(
+    {
+        "security.protocol": str.upper,
+        "sasl.mechanism": str.upper,
+        # Java's word for "do not compare the broker's name with its certificate" is nothing.
+        "ssl.endpoint.identification.algorithm": lambda value: value.lower() or "none",
+    }
+)
 _PEM_SUFFIXES: Final = frozenset({".pem", ".crt", ".cer", ".key"})
 _SUFFIXES_OF_CLASSES: Final = (".class", ".classes", ".serializer", ".deserializer", ".reporters")
 
@@ -133,9 +141,7 @@ def translate(properties: Mapping[str, str]) -> Translation:
                 refused.append(Refusal(name, _PEM))
         else:
             target = _RENAMED.get(name, name)
-            # Java's word for "do not compare the broker's name with its certificate" is nothing.
-            hostname = target == "ssl.endpoint.identification.algorithm"
-            kept[target] = (value.lower() or "none") if hostname else value
+            kept[target] = _SPELLING.get(target, str)(value)
             given[target] = name
     return Translation(kept, given, tuple(refused))
 

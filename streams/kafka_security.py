@@ -72,7 +72,7 @@ def _sasl_problems(properties: Mapping[str, str], protocol: str) -> Iterator[Ref
                 "SASL_SSL (or SASL_PLAINTEXT, unencrypted)",
             )
         return
-    if properties.get("sasl.mechanism", "").upper() not in MECHANISMS:
+    if properties.get("sasl.mechanism") not in MECHANISMS:
         yield Refusal("sasl.mechanism", f"it must be one of {', '.join(MECHANISMS)}")
     for name in ("sasl.username", "sasl.password"):
         if not properties.get(name):
@@ -105,7 +105,7 @@ def security_of(properties: Mapping[str, str]) -> Security:
     sasl = protocol.startswith("SASL")
     return Security(
         protocol,
-        properties["sasl.mechanism"].upper() if sasl else "",
+        properties["sasl.mechanism"] if sasl else "",
         properties["sasl.username"] if sasl else "",
         properties["sasl.password"] if sasl else "",
         _tls(properties) if protocol.endswith("SSL") else None,
@@ -113,7 +113,7 @@ def security_of(properties: Mapping[str, str]) -> Security:
 
 
 def _protocol(properties: Mapping[str, str]) -> str:
-    return properties.get("security.protocol", "PLAINTEXT").upper()
+    return properties.get("security.protocol", "PLAINTEXT")
 
 
 def _tls(properties: Mapping[str, str]) -> ssl.SSLContext:

@@ -64,15 +64,14 @@ def load_settings(
         layers.append(file_layer(config))
     problems = [problem for layer in layers for problem in layer.problems]
     given: dict[str, Given] = {}
-    for layer in reversed(layers):
-        given.update(layer.values)
+    for layer in layers:
+        for name, item in layer.values.items():
+            given.setdefault(name, item)
 
     settings = _built(given, environ, problems)
     origins = {name: item.origin for name, item in given.items()}
     if not problems:
-        for setting, message in findings(settings):
-            value = shown_value(setting, given[setting].value) if setting in given else ""
-            problems.append(Problem(setting, value, origins.get(setting, DEFAULT_ORIGIN), message))
+        problems += [_found(setting, message, given) for setting, message in findings(settings)]
     if problems:
         raise SettingsError(problems)
     return LoadedSettings(settings, MappingProxyType(origins))
@@ -105,6 +104,16 @@ def _built(
         except UsageError as error:
             problems.append(_of_struct(table, str(error), given))
     return Settings(**top)  # type: ignore[arg-type] # each value was parsed as its field's type
+
+
+def _found(setting: str, message: str, given: Mapping[str, Given]) -> Problem:
+    """Make a problem of what a rule found; of all Kafka properties together, all are the origin."""
+    if setting in given:
+        return Problem(
+            setting, shown_value(setting, given[setting].value), given[setting].origin, message
+        )
+    origins = {item.origin for name, item in given.items() if name.startswith(f"{setting}.")}
+    return Problem(setting, "", " and ".join(sorted(origins)) or DEFAULT_ORIGIN, message)
 
 
 def _of_struct(table: str, message: str, given: Mapping[str, Given]) -> Problem:

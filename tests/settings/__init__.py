@@ -1,0 +1,1 @@
+"""Settings: the tree, the layers, the rules, and what Kafka clients get of them."""
