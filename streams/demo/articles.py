@@ -44,6 +44,7 @@ _PARAGRAPHS: tuple[tuple[str, ...], ...] = (
 )
 _SPEAKERS = 3
 _LEAST_PATTERNS = 5
+_LEAST_ENTRIES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +131,17 @@ class Cast:
     def _role(self, role: str) -> str:
         deck = self._decks.get(role)
         if deck is None:
-            deck = self._decks[role] = Deck(self._rng, getattr(self._topic, role))
+            deck = self._decks[role] = Deck(self._rng, self._entries(role))
         return self._written(deck.draw())
+
+    def _entries(self, role: str) -> list[Pattern]:
+        """Choose from the topic's own entries and, as many again, from the commonplaces."""
+        own: tuple[Pattern, ...] = getattr(self._topic, role)
+        common = self._language.commonplaces.get(role)
+        if common is None:
+            return list(own)
+        chosen = shuffled(self._rng, own)[: max(_LEAST_ENTRIES, len(own) * 2 // 3)]
+        return chosen + shuffled(self._rng, common)[: len(chosen)]
 
     def _written(self, pattern: Pattern) -> str:
         return expand(pattern, self._rng, self.fill)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from streams.demo import names_en, sentences_en, voices_en
+from streams.demo.commonplaces_en import COMMONPLACES
 from streams.demo.grammar import Pattern, entries, parse
 from streams.demo.language import Language, Voice
 from streams.demo.topics_en_economy import BANKING, FARMING, SHIPPING, SOFTWARE
@@ -62,9 +63,10 @@ EN = Language(
         BANKING,
         RIVERS,
     ),
+    commonplaces={role: _parsed(block) for role, block in COMMONPLACES.items()},
     voices=(
         _voice(sentences_en.SENTENCES),
-        _voice(voices_en.BULLETIN),
+        _voice(voices_en.BULLETIN, sentences_en.SENTENCES),
         _voice(voices_en.COLUMN, sentences_en.SENTENCES),
         _voice(voices_en.COLUMN, voices_en.BULLETIN),
     ),

@@ -45,6 +45,7 @@ ZH = Language(
         ENERGY,
         NATURE,
     ),
+    commonplaces={},
     voices=({section: _parsed(block) for section, block in sentences_zh.SENTENCES.items()},),
     titles=_parsed(sentences_zh.TITLES),
     phrases={slot: _parsed(block) for slot, block in _PHRASES.items()},

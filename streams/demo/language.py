@@ -25,6 +25,8 @@ class Language:
     code: str
     """`zh` or `en`."""
     topics: tuple[Topic, ...]
+    commonplaces: Mapping[str, tuple[Pattern, ...]]
+    """Entries by role that suit every topic; a role may be missing."""
     voices: tuple[Voice, ...]
     """Ways of writing an article; each has every section that the articles are made of."""
     titles: tuple[Pattern, ...]

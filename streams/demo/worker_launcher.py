@@ -1,0 +1,34 @@
+"""Runs ``firstseen worker`` in this process, and ends it when standard input closes.
+
+``python -m streams.demo.worker_launcher [OPTION…]``, with a pipe as standard input: the pipe closes
+when the process that started it ends, however it ends, so a demo that is killed leaves no worker
+behind.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from typing import Final
+
+from streams.cli.main import main
+
+_STANDARD_INPUT: Final = 0
+_STOP_SECONDS: Final = 5.0
+
+
+def _end_when_orphaned() -> None:
+    # Not sys.stdin, whose lock this thread would hold while the interpreter ends.
+    while os.read(_STANDARD_INPUT, 1):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(_STOP_SECONDS)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    threading.Thread(target=_end_when_orphaned, daemon=True).start()
+    sys.exit(main(["worker", *sys.argv[1:]]))

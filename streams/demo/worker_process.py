@@ -1,0 +1,154 @@
+"""One worker of the stream in a process of its own: started, waited for, asked, stopped."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from simhash_core.errors import FirstseenError
+from streams.exit_codes import ExitCode
+
+HOST: Final = "127.0.0.1"
+
+_START_SECONDS: Final = 60.0
+_STOP_SECONDS: Final = 15.0
+_KILL_SECONDS: Final = 5.0
+_ASK_SECONDS: Final = 5.0
+_BETWEEN_SECONDS: Final = 0.1
+_TAIL_LINES: Final = 12
+_TAIL_BYTES: Final = 16 * 1024
+_OUR_VARIABLES: Final = "FIRSTSEEN_"
+
+
+class WorkerProcessError(FirstseenError):
+    """The worker did not start, or has died; the message has the end of its log."""
+
+
+class WorkerProcess:
+    """A worker as a context manager: it runs from ``start`` to ``stop``.
+
+    It ends when this process does, even by SIGKILL. ``options`` are those of ``firstseen worker``;
+    its settings are these alone, not the environment's. ``log`` is the file that its log goes to.
+    """
+
+    def __init__(self, options: Sequence[str], log: Path) -> None:
+        self.log = log
+        self.port = _free_port()
+        self._options = [*options, "--set", f"web.host={HOST}", "--set", f"web.port={self.port}"]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """The address of the worker's pages."""
+        return f"http://{HOST}:{self.port}/"
+
+    def __enter__(self) -> Self:
+        """Start it."""
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop it."""
+        self.stop()
+
+    def start(self) -> None:
+        """Start the process; ``await_ready`` waits for it."""
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(_OUR_VARIABLES)}
+        command = [sys.executable, "-m", "streams.demo.worker_launcher", *self._options]
+        with self.log.open("ab") as log:
+            # A session of its own: Ctrl-C reaches the demo alone, which stops things in order.
+            self._process = subprocess.Popen(  # noqa: S603 - our own module
+                command,
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                env=environment,
+                start_new_session=True,
+            )
+
+    def await_ready(self) -> None:
+        """Wait until its shards are assigned; raises ``WorkerProcessError`` after a minute."""
+        deadline = time.monotonic() + _START_SECONDS
+        while not self._is_ready():
+            self.check()
+            if time.monotonic() > deadline:
+                raise WorkerProcessError(
+                    f"the worker was not ready within {_START_SECONDS:g} s; {self._tail()}"
+                )
+            time.sleep(_BETWEEN_SECONDS)
+
+    def check(self) -> None:
+        """Raise ``WorkerProcessError`` if it has ended."""
+        code = None if self._process is None else self._process.poll()
+        if code is not None:
+            raise WorkerProcessError(f"the worker has ended with code {code}; {self._tail()}")
+
+    def metrics(self) -> str:
+        """Return its metrics in the text format; raises ``WorkerProcessError``."""
+        try:
+            return self._get("/metrics")[1]
+        except OSError as error:
+            raise WorkerProcessError(
+                f"the worker does not tell its metrics: {error}; {self._tail()}"
+            ) from error
+
+    def stop(self) -> str:
+        """End it in good order; return what was wrong with the way it ended, "" for nothing."""
+        process, self._process = self._process, None
+        if process is None:
+            return ""
+        assert process.stdin is not None
+        process.terminate()
+        try:
+            code = process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(_KILL_SECONDS)
+            return f"the worker had to be killed {_STOP_SECONDS:g} s after SIGTERM; {self._tail()}"
+        finally:
+            process.stdin.close()
+        if code != ExitCode.TERMINATED:
+            return f"the worker ended with code {code} after SIGTERM; {self._tail()}"
+        return ""
+
+    def _is_ready(self) -> bool:
+        try:
+            return self._get("/readyz")[0] == http.client.OK
+        except OSError:
+            return False
+
+    def _get(self, path: str) -> tuple[int, str]:
+        connection = http.client.HTTPConnection(HOST, self.port, timeout=_ASK_SECONDS)
+        try:
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+        except http.client.HTTPException as error:
+            raise ConnectionError(f"{type(error).__name__}: {error}") from error
+        finally:
+            connection.close()
+
+    def _tail(self) -> str:
+        with self.log.open("rb") as log:
+            log.seek(max(0, log.seek(0, os.SEEK_END) - _TAIL_BYTES))
+            lines = log.read().decode(errors="replace").splitlines()[-_TAIL_LINES:]
+        return "the end of its log:\n  " + "\n  ".join(lines or ["(nothing)"])
+
+
+def _free_port() -> int:
+    with socket.socket() as listening:
+        listening.bind((HOST, 0))
+        return int(listening.getsockname()[1])
