@@ -68,9 +68,7 @@ class TopicSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     ] = "unique"
     duplicates: Annotated[
         str,
-        Meta(
-            pattern=_TOPIC, extra=_TOPIC_EXPECTED, description="Repeats, each naming its original."
-        ),
+        Meta(pattern=_TOPIC, extra=_TOPIC_EXPECTED, description="Repeats, naming their original."),
     ] = "duplicate-of"
     dead_letters: Annotated[
         str, Meta(pattern=_TOPIC, extra=_TOPIC_EXPECTED, description="Records that cannot be read.")
@@ -178,8 +176,7 @@ class LogSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 def default_state_dir(environ: Mapping[str, str] | None = None) -> Path:
     """Return ``$XDG_DATA_HOME/firstseen``, or ``~/.local/share/firstseen`` where that is not set.
 
-    By the XDG specification a relative path in the variable is as good as none. ``environ`` is the
-    process's environment unless given. Where there is no home, the path is relative.
+    A relative path in the variable counts as none. Without a home, the result is relative.
     """
     environ = os.environ if environ is None else environ
     base = Path(environ.get("XDG_DATA_HOME", ""))
@@ -289,7 +286,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return profile
 
     def state_path(self) -> Path:
-        """Return the directory of this application's block tables."""
+        """Return the directory of this application's state."""
         return self.state_dir / self.application_id
 
     @property
