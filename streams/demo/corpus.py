@@ -155,7 +155,7 @@ class _Stream:
             case EditKind.REORDERED:
                 return reorder(rng, language, text)
             case EditKind.EDIT_1_5 | EditKind.EDIT_5_10 | EditKind.EDIT_10_20:
-                words = thesaurus_of(language.code)
+                words = thesaurus_of(language.code, parent.topic.name)
                 return edit_words(rng, language, words, parent.topic, text, _BANDS[kind])
             case _:
                 return text

@@ -33,14 +33,14 @@ class Unit(NamedTuple):
 
 
 class Thesaurus:
-    """Interchangeable words of one language, and the division of a text into them."""
+    """Interchangeable words in articles of one topic, and the division of a text into them."""
 
-    def __init__(self, language: Language) -> None:
-        """Collect the words of the language's grammar."""
+    def __init__(self, language: Language, topic: Topic) -> None:
+        """Collect the words of the language's sentences and of the topic."""
         self._token = _TOKEN[language.code]
         self._spaced = bool(language.space)
         self._groups: dict[str, tuple[str, ...]] = {}
-        for group in _groups(language):
+        for group in _groups(language, topic):
             words = tuple(dict.fromkeys(word for word in group if len(word) >= _KEY))
             for word in words:
                 if len(words) > 1:
@@ -71,27 +71,32 @@ class Thesaurus:
         return not self._spaced or end >= len(text) or not text[end].isalnum()
 
 
-def _groups(language: Language) -> Iterator[tuple[str, ...]]:
+def _groups(language: Language, topic: Topic) -> Iterator[tuple[str, ...]]:
+    roles = {field.name: getattr(topic, field.name) for field in fields(Topic)}
+    del roles["name"], roles["actors"]  # whoever speaks is named again further down
     patterns: list[Pattern] = []
-    for sections in (*language.voices, language.phrases):
-        for section in sections.values():
-            patterns.extend(section)
-    for topic in language.topics:
-        for field in fields(Topic):
-            role = getattr(topic, field.name)
-            if field.name in {"name", "actors"}:
-                continue
-            patterns.extend(role)
-            yield tuple(entry[0] for entry in role if len(entry) == 1 and isinstance(entry[0], str))
+    for lists in (roles, language.commonplaces):
+        for entries in lists.values():
+            patterns.extend(entries)
+            yield tuple(
+                entry[0] for entry in entries if len(entry) == 1 and isinstance(entry[0], str)
+            )
+    for lists in (*language.voices, language.phrases):
+        for entries in lists.values():
+            patterns.extend(entries)
     for pattern in patterns:
         yield from alternatives(pattern)
 
 
 @cache
-def thesaurus_of(code: str) -> Thesaurus:
-    """Return the thesaurus of `zh` or `en`; it is built once.
+def thesaurus_of(language_code: str, topic_name: str) -> Thesaurus:
+    """Return the thesaurus of a topic; it is built once.
 
     Raises:
-        KeyError: the demo has no language of that code.
+        ValueError: the demo has no such language or topic.
     """
-    return Thesaurus(LANGUAGES[code])
+    language = LANGUAGES.get(language_code)
+    topics = {topic.name: topic for topic in language.topics} if language else {}
+    if language is None or topic_name not in topics:
+        raise ValueError(f"no topic {topic_name!r} in the language {language_code!r}")
+    return Thesaurus(language, topics[topic_name])
