@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,9 @@ from simhash_core.placement import Placement
 from simhash_core.probes import Probe, Visit, raw_sender
 from simhash_core.shard import Shard, owned_buckets
 from simhash_core.verdicts import Verdict
+
+_ROUNDING: Final = 1e-18
+"""A squared distance below this, of vectors of length 1, is what arithmetic leaves of none."""
 
 
 class TermDifference(NamedTuple):
@@ -161,7 +164,9 @@ def _term_differences(a: Mapping[str, float], b: Mapping[str, float]) -> list[Te
     squares = {
         term: (a.get(term, 0.0) / norm_a - b.get(term, 0.0) / norm_b) ** 2 for term in {**a, **b}
     }
-    total = sum(squares.values()) or 1.0
+    total = sum(squares.values())
+    if total < _ROUNDING:
+        squares, total = dict.fromkeys(squares, 0.0), 1.0
     ranked = sorted(squares, key=lambda term: (-squares[term], term))
     return [
         TermDifference(term, a.get(term, 0.0), b.get(term, 0.0), squares[term] / total)
