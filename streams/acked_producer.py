@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from simhash_core.errors import FirstseenError
 
 _POLL_SECONDS: Final = 0.05
+_ANY_PARTITION: Final = -1
+
+DeliveryReport = Callable[[KafkaError | None, Message], None]
 
 
 class Outgoing(NamedTuple):
@@ -29,20 +32,23 @@ class DeliveryError(FirstseenError):
     """A record could not be delivered; the message names its topic, the reason and the fix."""
 
 
-def hand_over(producer: Producer, record: Outgoing, *, deadline: float, report: object) -> None:
+def hand_over(
+    producer: Producer, record: Outgoing, *, deadline: float, report: DeliveryReport
+) -> None:
     """Give one record to librdkafka, waiting up to ``deadline`` (monotonic) for room in its queue.
 
     Raises ``DeliveryError`` when there is no room by then, or the record is larger than allowed.
     """
-    kwargs: dict[str, object] = {"on_delivery": report}
-    if record.partition is not None:
-        kwargs["partition"] = record.partition
-    if record.timestamp_ms > 0:
-        kwargs["timestamp"] = record.timestamp_ms
     while True:
         try:
             producer.produce(
-                record.topic, record.value, record.key, headers=list(record.headers), **kwargs
+                record.topic,
+                record.value,
+                record.key,
+                partition=_ANY_PARTITION if record.partition is None else record.partition,
+                on_delivery=report,
+                timestamp=max(0, record.timestamp_ms),
+                headers=list(record.headers),
             )
         except BufferError:
             if time.monotonic() > deadline:
@@ -51,7 +57,7 @@ def hand_over(producer: Producer, record: Outgoing, *, deadline: float, report: 
                     "long. Is it reachable? (send_timeout_seconds bounds the wait)"
                 ) from None
             producer.poll(_POLL_SECONDS)
-        except Exception as error:
+        except KafkaException as error:
             raise DeliveryError(f"cannot send to {record.topic}: {error}") from error
         else:
             return

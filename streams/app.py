@@ -7,9 +7,10 @@ and its tables are written before them (docs/architecture.md says what that lose
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Iterable
-from typing import Final, Protocol, TypeVar, cast
+from typing import Any, Final, Protocol, TypeVar, cast
 
 import faust
 import mode
@@ -17,6 +18,7 @@ from faust.types import TP, EventT, StreamT
 
 from simhash_core.documents import RawRecord, SourcePosition
 from simhash_core.errors import FirstseenError
+from streams.committed_transport import CommittedTransport
 from streams.fingerprint_stage import RawInput
 from streams.kafka_config import faust_brokers, faust_credentials
 from streams.pipeline import Pipeline
@@ -61,6 +63,7 @@ def create_app(settings: Settings, pipeline: Pipeline) -> faust.App:
         topic_disable_leader=True,
         web_enabled=False,
     )
+    app.transport = CommittedTransport(app.conf.broker_consumer, app, loop=app.loop)
     raw = app.topic(settings.topics.raw, key_serializer="raw", value_serializer="raw")
     probes = app.topic(settings.topics.probes, key_serializer="raw", value_serializer="raw")
 
@@ -81,25 +84,35 @@ def create_app(settings: Settings, pipeline: Pipeline) -> faust.App:
             by_partition: dict[int, list[EventT[bytes]]] = {}
             for event in _current(app, events):
                 by_partition.setdefault(event.message.partition, []).append(event)
-            for partition, mine in by_partition.items():
-                values = [(event.message.offset, event.message.value) for event in mine]
-                if await _guarded(pipeline, pipeline.lookup(partition, values)):
-                    _acknowledge(mine)
+            # Shards commit side by side: each waits for the broker most of the time.
+            lots = [_lookup(pipeline, partition, lot) for partition, lot in by_partition.items()]
+            await asyncio.gather(*lots)
 
     app.agent(raw, name="fingerprint")(fingerprint)
     app.agent(probes, name="lookup")(lookup)
 
-    async def assigned(sender: object, assigned: set[TP], **_: object) -> None:
-        mine = {tp.partition for tp in assigned if tp.topic == settings.topics.probes}
+    async def assigned(_app: object, /, *signalled: Any, **_: Any) -> None:  # noqa: ANN401 - Faust's signals
+        tps: set[TP] = signalled[0]
+        mine = {tp.partition for tp in tps if tp.topic == settings.topics.probes}
         pipeline.metrics.rebalance()
         await _guarded(pipeline, pipeline.assign(mine))
 
-    async def revoked(sender: object, revoked: set[TP], **_: object) -> None:
+    async def revoked(_app: object, /, *_signalled: Any, **_: Any) -> None:  # noqa: ANN401 - the same
         await _guarded(pipeline, pipeline.release())
 
+    def crash(error: BaseException) -> None:
+        app.add_future(app.crash(error))
+
+    pipeline.crash = crash
     app.on_partitions_assigned.connect(assigned, weak=False)
     app.on_partitions_revoked.connect(revoked, weak=False)
     return app
+
+
+async def _lookup(pipeline: Pipeline, partition: int, events: list[EventT[bytes]]) -> None:
+    values = [(event.message.offset, event.message.value) for event in events]
+    if await _guarded(pipeline, pipeline.lookup(partition, values)):
+        _acknowledge(events)
 
 
 async def _guarded(pipeline: Pipeline, work: Awaitable[_Result]) -> _Result:

@@ -54,7 +54,9 @@ def decode_change(key: bytes | None, value: bytes | None, where: str) -> Change:
     Raises ``ChangelogFormatError``.
     """
     if not key:
-        raise ChangelogFormatError(f"the changelog record {where} has no key: who else writes here?")
+        raise ChangelogFormatError(
+            f"the changelog record {where} has no key: who else writes here?"
+        )
     if value is not None and value[:1] != bytes((CHANGELOG_VERSION,)):
         raise ChangelogFormatError(
             f"the changelog record {where} has format version {value[:1].hex() or 'none'}, this "
@@ -62,7 +64,8 @@ def decode_change(key: bytes | None, value: bytes | None, where: str) -> Change:
         )
     try:
         if value is not None:
-            return _decode_change(memoryview(value)[1:])
+            change: Change = _decode_change(memoryview(value)[1:])
+            return change
         match key[:1]:
             case b"p":
                 return PutPending(_decode_source(memoryview(key)[1:]), None)

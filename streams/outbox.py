@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from simhash_core.effects import Effect, Emit, EmitDeadLetter, Remember, Send
 from simhash_core.entries import Change
 from simhash_core.probes import Message, shard_sender
-from simhash_core.verdicts import DuplicateOf
+from simhash_core.verdicts import DuplicateOf, Undecidable, Unique
 from streams.acked_producer import Outgoing
 from streams.output_records import (
     OutputKind,
@@ -18,33 +19,36 @@ from streams.output_records import (
 )
 from streams.packet_codec import PacketCodec
 from streams.packing import pack
-from streams.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxRules:
+    """How effects become records: the same for all shards of a worker."""
+
+    identity: str
+    bits: int
+    codec: PacketCodec
+    output_topics: Mapping[OutputKind, str]
+    probes_topic: str
+    packet_bytes: int
+    include_body: bool
 
 
 class Outbox:
     """Collects what one batch of one shard puts out."""
 
-    def __init__(
-        self, partition: int, identity: str, bits: int, codec: PacketCodec, settings: Settings
-    ) -> None:
+    def __init__(self, partition: int, rules: OutboxRules) -> None:
         """Begin empty; ``partition`` is that of the shard, the sender of internal messages."""
         self._sender = shard_sender(partition)
-        self._identity = identity
-        self._bits = bits
-        self._codec = codec
-        self._settings = settings
-        self._topics = {
-            OutputKind.UNIQUE: settings.topics.unique,
-            OutputKind.DUPLICATE_OF: settings.topics.duplicates,
-            OutputKind.DEAD_LETTER: settings.topics.dead_letters,
-        }
+        self._rules = rules
         self._outputs: list[Outgoing] = []
-        self.effects: list[Effect] = []
         self._messages: dict[int, list[tuple[int, Message]]] = {}
+        self.effects: list[Effect] = []
         self.changes: list[Change] = []
 
     def add(self, effects: Iterable[Effect]) -> None:
         """Take in effects, in order."""
+        rules = self._rules
         for effect in effects:
             self.effects.append(effect)
             match effect:
@@ -53,13 +57,13 @@ class Outbox:
                         duplicate_record(
                             probe,
                             verdict,
-                            self._identity,
-                            self._bits,
-                            include_body=self._settings.include_body,
+                            rules.identity,
+                            rules.bits,
+                            include_body=rules.include_body,
                         )
                     )
-                case Emit(probe, verdict):
-                    self._output(unique_record(probe, verdict, self._identity))
+                case Emit(probe, (Unique() | Undecidable()) as verdict):
+                    self._output(unique_record(probe, verdict, rules.identity))
                 case EmitDeadLetter(rejection):
                     self._output(dead_letter_record(rejection))
                 case Send(partition, number, message):
@@ -69,22 +73,16 @@ class Outbox:
 
     def records(self) -> list[Outgoing]:
         """Return the records to send: outputs first, then packets for other shards."""
-        limit = self._settings.batch.packet_bytes
+        rules = self._rules
         packets = [
-            Outgoing(self._settings.topics.probes, None, self._codec.encode(packet), partition)
+            Outgoing(rules.probes_topic, None, rules.codec.encode(packet), partition)
             for partition, messages in self._messages.items()
-            for packet in pack(self._sender, messages[0][0] - 1, messages, limit)
+            for packet in pack(self._sender, messages[0][0] - 1, messages, rules.packet_bytes)
         ]
         return self._outputs + packets
 
     def _output(self, record: OutputRecord) -> None:
+        topic = self._rules.output_topics[record.kind]
         self._outputs.append(
-            Outgoing(
-                self._topics[record.kind],
-                record.key,
-                record.value,
-                None,
-                record.timestamp_ms,
-                record.headers,
-            )
+            Outgoing(topic, record.key, record.value, None, record.timestamp_ms, record.headers)
         )

@@ -9,16 +9,21 @@ from simhash_core.probes import Message, Packet, Refuse, Visit
 from streams.raw_documents import record_bytes
 
 _MESSAGE_BYTES: Final = 128
-"""What a message weighs beside its raw record: positions, fingerprint, digest, framing."""
+"""What a message weighs at the least: numbers, digest, framing."""
+
+_PASSED_BYTES: Final = 5
+_DETAIL_BYTES: Final = 1024
 
 
 def weight_bytes(message: Message) -> int:
     """Return about how many bytes a message takes in a packet."""
     match message:
-        case Visit(probe):
-            return _MESSAGE_BYTES + record_bytes(probe.record)
+        case Visit(probe, passed):
+            names = len(probe.document_id.encode()) + len(probe.source.topic)
+            own = len(probe.fingerprint) + names + _PASSED_BYTES * len(passed)
+            return _MESSAGE_BYTES + own + record_bytes(probe.record)
         case Refuse(rejection):
-            return _MESSAGE_BYTES + record_bytes(rejection.record)
+            return _MESSAGE_BYTES + _DETAIL_BYTES + record_bytes(rejection.record)
         case _:
             return _MESSAGE_BYTES
 

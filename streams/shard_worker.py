@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
 
 from simhash_core.block_table import BlockTable
 from simhash_core.effects import Effect, Emit, EmitDeadLetter, Send
@@ -13,39 +18,52 @@ from simhash_core.probes import Packet
 from simhash_core.shard import Shard
 from simhash_core.verdicts import DuplicateOf, verdict_name
 from streams.delivery import Delivery
+from streams.metric_labels import TransactionOutcome
 from streams.metrics import Metrics
-from streams.outbox import Outbox
-from streams.packet_codec import PacketCodec
-from streams.settings import Settings
+from streams.outbox import Outbox, OutboxRules
+from streams.transactions import AbortedError
+
+logger = logging.getLogger(__name__)
+
+_TRIES: Final = 3
+
+OpenTable = Callable[[int, threading.Event], BlockTable]
+"""Opens the table of a shard, brought up to what is committed; blocking.
+
+Raises ``InterruptedError`` soon after the event is set.
+"""
 
 
 class ShardWorker:
-    """Owns the table of one shard while its partition is assigned to this process."""
+    """Owns one shard while its partition is assigned to this process."""
 
     def __init__(
         self,
         partition: int,
         placement: Placement,
-        table: BlockTable,
         delivery: Delivery,
-        codec: PacketCodec,
-        identity: str,
-        settings: Settings,
+        open_table: OpenTable,
+        rules: OutboxRules,
         metrics: Metrics,
     ) -> None:
-        """Take up the shard where the table was last committed."""
+        """Nothing is opened before ``open``."""
         self.partition = partition
         self._placement = placement
-        self._shard = Shard(partition, placement, table)
-        self._table = table
         self._delivery = delivery
-        self._codec = codec
-        self._identity = identity
-        self._settings = settings
+        self._open_table = open_table
+        self._rules = rules
         self._metrics = metrics
-        self._next_offset = table.in_flight().progress.offset
+        self._table: BlockTable | None = None
+        self._shard: Shard | None = None
+        self._next_offset = 0
         self._busy = asyncio.Lock()
-        self._closed = False
+        self._interrupted = threading.Event()
+
+    async def open(self) -> None:
+        """Fence the owner before, then take up the shard where it was last committed."""
+        async with self._busy:
+            await self._delivery.take_over()
+            await self._reopen()
 
     @property
     def next_offset(self) -> int:
@@ -53,51 +71,77 @@ class ShardWorker:
         return self._next_offset
 
     @property
-    def shard(self) -> Shard:
-        """The state machine, to be looked at."""
-        return self._shard
-
-    @property
     def documents(self) -> int:
-        """The number of entries of the shard."""
-        return len(self._table)
+        """The number of entries of the shard; 0 while it is closed."""
+        return 0 if self._table is None else len(self._table)
 
     async def process(self, packets: Sequence[tuple[int, Packet]]) -> bool:
         """Decide a batch, with the offset of each packet, and commit it whole.
 
         Offsets that were committed before are skipped. False when the shard was closed meanwhile:
         then nothing was done, and whoever owns it now will read the packets again. On any error
-        the batch may or may not have been sent, and the shard must be opened anew.
+        the batch may or may not have been committed, and the shard must be opened anew.
         """
         async with self._busy:
-            if self._closed:
-                return False
-            fresh = [(offset, packet) for offset, packet in packets if offset >= self._next_offset]
-            if fresh:
-                await self._commit(fresh)
-            return True
+            for tried in range(1, _TRIES + 1):
+                if self._shard is None:
+                    return False
+                fresh = [each for each in packets if each[0] >= self._next_offset]
+                if not fresh:
+                    return True
+                try:
+                    await self._commit(self._shard, fresh)
+                except AbortedError as error:
+                    self._metrics.transaction(TransactionOutcome.ABORTED)
+                    logger.warning("shard %d, try %d: %s", self.partition, tried, error)
+                    if tried == _TRIES:
+                        raise
+                    await self._reopen()
+                else:
+                    return True
+        raise AssertionError("unreachable: the last try returns or raises")
+
+    def interrupt(self) -> None:
+        """Let an opening that is under way end soon, with ``InterruptedError``."""
+        self._interrupted.set()
 
     async def close(self) -> None:
         """Let a batch that is under way end, then let go of the table."""
         async with self._busy:
-            if not self._closed:
-                self._closed = True
-                self._table.close()
+            self._close()
 
-    async def _commit(self, fresh: Sequence[tuple[int, Packet]]) -> None:
-        bits = self._placement.scheme.bits
-        outbox = Outbox(self.partition, self._identity, bits, self._codec, self._settings)
-        met_before = self._shard.candidates_met
+    def _close(self) -> None:
+        if self._table is not None:
+            self._table.close()
+        self._table = self._shard = None
+
+    async def _reopen(self) -> None:
+        """Forget what is not committed, and begin from what is."""
+        self._close()
+        loop = asyncio.get_running_loop()
+        self._table = await loop.run_in_executor(
+            None, self._open_table, self.partition, self._interrupted
+        )
+        self._shard = Shard(self.partition, self._placement, self._table)
+        self._next_offset = self._table.in_flight().progress.offset
+
+    async def _commit(self, shard: Shard, fresh: Sequence[tuple[int, Packet]]) -> None:
+        assert self._table is not None
+        outbox = Outbox(self.partition, self._rules)
+        met_before = shard.candidates_met
         with self._metrics.stage("lookup"):
             for _, packet in fresh:
-                outbox.add(self._shard.receive(packet))
+                outbox.add(shard.receive(packet))
         next_offset = fresh[-1][0] + 1
+        progress = shard.progress(next_offset)
         with self._metrics.stage("send"):
-            await self._delivery.commit(outbox.records())
+            log_offset = await self._delivery.commit(outbox.records(), outbox.changes, progress)
+        progress = msgspec.structs.replace(progress, log_offset=log_offset)
         with self._metrics.stage("store"):
-            self._table.commit([*outbox.changes, self._shard.progress(next_offset)])
+            self._table.commit([*outbox.changes, progress])
         self._next_offset = next_offset
-        self._observe(outbox.effects, self._shard.candidates_met - met_before)
+        self._observe(outbox.effects, shard.candidates_met - met_before)
+        self._metrics.shard_state(self.partition, len(self._table), shard.parked)
 
     def _observe(self, effects: Sequence[Effect], candidates_met: int) -> None:
         """Count what the batch did, once it is committed."""
@@ -119,4 +163,3 @@ class ShardWorker:
                 case _:
                     pass
         self._metrics.candidates(candidates_met, decided)
-        self._metrics.shard_state(self.partition, self.documents, self._shard.parked)

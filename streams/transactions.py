@@ -76,13 +76,13 @@ class ShardTransactions:
         return await asyncio.get_running_loop().run_in_executor(None, work)
 
     def _take_over(self) -> None:
-        self._until_done("take over", lambda left: self._producer.init_transactions(left))
+        self._until_done("take over", self._producer.init_transactions)
 
     def _commit(self, records: Sequence[Outgoing], last: Outgoing) -> int:
         offsets: list[int] = []
         failures: list[KafkaError] = []
 
-        def report(error: KafkaError | None, message: Message) -> None:
+        def report(error: KafkaError | None, _message: Message) -> None:
             if error is not None:
                 failures.append(error)
 
@@ -102,7 +102,7 @@ class ShardTransactions:
             self._abort(str(error))
         except KafkaException as error:
             self._judge("begin", error.args[0])
-        self._until_done("commit", lambda left: self._producer.commit_transaction(left))
+        self._until_done("commit", self._producer.commit_transaction)
         if not offsets or failures:
             raise TransactionError(
                 f"{self._id}: committed without an acknowledgement of every record: "
@@ -141,5 +141,5 @@ class ShardTransactions:
 
     def _abort(self, why: str) -> None:
         """Abort and raise ``AbortedError``, or what hinders the abort."""
-        self._until_done("abort", lambda left: self._producer.abort_transaction(left))
+        self._until_done("abort", self._producer.abort_transaction)
         raise AbortedError(f"{self._id}: the transaction was aborted: {why}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+
 import faust
 
 from simhash_core.fingerprinter import Fingerprinter
@@ -11,15 +12,23 @@ from simhash_core.placement import Placement
 from streams.acked_producer import AckedProducer
 from streams.app import create_app
 from streams.broker_connection import connect_admin
+from streams.delivery import AtLeastOnce, Delivery, ExactlyOnce
 from streams.exit_codes import ExitCode
 from streams.fingerprint_stage import FingerprintStage
 from streams.kafka_config import librdkafka_config
 from streams.metrics import Metrics
 from streams.ops_server import OpsServer
+from streams.outbox import OutboxRules
+from streams.output_records import OutputKind
+from streams.packet_codec import PacketCodec
 from streams.pipeline import Pipeline
 from streams.raw_documents import DocumentReader
+from streams.settings import Delivery as DeliveryMode
 from streams.settings import Settings
+from streams.shard_tables import ShardTables
+from streams.shard_worker import ShardWorker
 from streams.topics import TopicsError, check, partitions_of, topic_plans
+from streams.transactions import ShardTransactions
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +39,7 @@ def run_worker(settings: Settings) -> int:
     Raises ``FirstseenError`` for what keeps it from starting, and for what it failed of.
     """
     partitions = _await_topics(settings)
-    make_state_directory(settings)
+    settings.state_path().mkdir(parents=True, exist_ok=True)
     pipeline = _build_pipeline(settings, partitions)
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
@@ -60,9 +69,37 @@ def _await_topics(settings: Settings) -> int:
 def _build_pipeline(settings: Settings, partitions: int) -> Pipeline:
     """Put a pipeline together for a probes topic of ``partitions`` partitions."""
     fingerprinter = Fingerprinter(settings.index_profile())
-    logger.info("index identity: %s", fingerprinter.identity)
-    metrics = Metrics(identity=fingerprinter.identity)
+    identity = fingerprinter.identity
+    logger.info("index identity: %s", identity)
+    metrics = Metrics(identity=identity)
     placement = Placement(fingerprinter.scheme, partitions)
+    producer = AckedProducer(librdkafka_config(settings), settings.send_timeout_seconds)
+    tables = ShardTables(settings, identity, placement, metrics)
+    topics = settings.topics
+    rules = OutboxRules(
+        identity=identity,
+        bits=placement.scheme.bits,
+        codec=PacketCodec(identity, partitions),
+        output_topics={
+            OutputKind.UNIQUE: topics.unique,
+            OutputKind.DUPLICATE_OF: topics.duplicates,
+            OutputKind.DEAD_LETTER: topics.dead_letters,
+        },
+        probes_topic=topics.probes,
+        packet_bytes=settings.batch.packet_bytes,
+        include_body=settings.include_body,
+    )
+
+    def new_shard(partition: int) -> ShardWorker:
+        return ShardWorker(
+            partition,
+            placement,
+            _delivery(settings, producer, partition),
+            tables.open,
+            rules,
+            metrics,
+        )
+
     stage = FingerprintStage(
         DocumentReader(settings.fields, settings.max_record_bytes),
         fingerprinter,
@@ -71,23 +108,32 @@ def _build_pipeline(settings: Settings, partitions: int) -> Pipeline:
         metrics,
     )
     return Pipeline(
-        settings=settings,
-        identity=fingerprinter.identity,
-        placement=placement,
         stage=stage,
-        producer=AckedProducer(librdkafka_config(settings), settings.send_timeout_seconds),
-        open_table=table_opener(settings, fingerprinter.identity, placement),
+        producer=producer,
+        rules=rules,
+        new_shard=new_shard,
+        session_timeout_seconds=settings.session_timeout_seconds,
         metrics=metrics,
     )
+
+
+def _delivery(settings: Settings, shared: AckedProducer, partition: int) -> Delivery:
+    """Return how the batches of a shard are committed."""
+    if settings.delivery is DeliveryMode.AT_LEAST_ONCE:
+        return AtLeastOnce(shared)
+    transactions = ShardTransactions(
+        librdkafka_config(settings),
+        f"{settings.application_id}.shard-{partition}",
+        timeout_seconds=settings.send_timeout_seconds,
+    )
+    return ExactlyOnce(transactions, settings.topics.changelog, partition)
 
 
 class _Worker(faust.Worker):
     """Faust's worker without its logging, its terminal spinner and its own exit."""
 
     def __init__(self, app: faust.App, *, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(
-            app, quiet=True, redirect_stdouts=False, override_logging=False, loop=loop
-        )
+        super().__init__(app, quiet=True, redirect_stdouts=False, override_logging=False, loop=loop)
         self.spinner = None
         self._stopped_by: ExitCode | None = None
 
