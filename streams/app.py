@@ -20,7 +20,7 @@ from simhash_core.documents import RawRecord, SourcePosition
 from simhash_core.errors import FirstseenError
 from streams.committed_transport import CommittedTransport
 from streams.fingerprint_stage import RawInput
-from streams.kafka_config import faust_brokers, faust_credentials
+from streams.kafka_config import faust_brokers, faust_credentials, faust_fetch_wait_ms
 from streams.pipeline import Pipeline
 from streams.settings import Settings
 
@@ -63,7 +63,9 @@ def create_app(settings: Settings, pipeline: Pipeline) -> faust.App:
         topic_disable_leader=True,
         web_enabled=False,
     )
-    app.transport = CommittedTransport(app.conf.broker_consumer, app, loop=app.loop)
+    transport = CommittedTransport(app.conf.broker_consumer, app, loop=app.loop)
+    transport.fetch_wait_ms = faust_fetch_wait_ms(settings)
+    app.transport = transport
     raw = app.topic(settings.topics.raw, key_serializer="raw", value_serializer="raw")
     probes = app.topic(settings.topics.probes, key_serializer="raw", value_serializer="raw")
 

@@ -1,15 +1,19 @@
-"""Faust's Kafka transport, reading only what transactions have committed.
+"""Faust's Kafka transport, reading only what transactions have committed, and not waiting long.
 
 Faust chooses the isolation level itself, and reads what is not committed unless its own
 exactly-once mode is on, which does not cover our sends. The consumer keeps the level in an
 attribute until it is started; that is set here (faust-streaming 0.15.3, aiokafka 0.14.0, pinned;
 a test on a real broker with an aborted transaction holds it).
+
+So is how long a broker may hold a fetch that finds nothing, for which Faust has 1.5 s. A consumer
+has one fetch at a time under way to a broker, so partitions whose records have been used up wait
+for those that have none; and the embedded broker holds a fetch to its end, whatever arrives.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import aiokafka
 from faust.transport.drivers import aiokafka as driver
@@ -19,9 +23,12 @@ from faust.types.transports import ConsumerT
 class _CommittedConsumerThread(driver.AIOKafkaConsumerThread):
     def _create_consumer(self, loop: asyncio.AbstractEventLoop) -> aiokafka.AIOKafkaConsumer:
         consumer = super()._create_consumer(loop)
-        if not hasattr(consumer, "_isolation_level"):
-            raise RuntimeError("this aiokafka keeps its isolation level elsewhere: see the pins")
+        for name in ("_isolation_level", "_fetch_max_wait_ms"):
+            if not hasattr(consumer, name):
+                raise RuntimeError(f"this aiokafka keeps its {name} elsewhere: see the pins")
         consumer._isolation_level = "read_committed"  # noqa: SLF001 - see the module's docstring
+        transport = cast(CommittedTransport, self.transport)
+        consumer._fetch_max_wait_ms = transport.fetch_wait_ms  # noqa: SLF001
         return consumer
 
 
@@ -31,6 +38,8 @@ class _CommittedConsumer(driver.Consumer):
 
 
 class CommittedTransport(driver.Transport):
-    """The transport for ``app.transport``."""
+    """The transport for ``app.transport``; ``fetch_wait_ms`` is for consumers not yet started."""
+
+    fetch_wait_ms: int = 100
 
     Consumer: ClassVar[type[ConsumerT]] = _CommittedConsumer

@@ -1,7 +1,7 @@
 """From settings to what each Kafka client takes.
 
 librdkafka's clients (producers, admin, readers) get all passed-on properties, Faust's consumer the
-properties of security.
+properties of security and ``fetch.wait.max.ms``.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ logger = logging.getLogger("firstseen.librdkafka")
 # A command that sets up no logging reports errors itself; Python would print them a second time.
 logger.addHandler(logging.NullHandler())
 
+_FETCH_WAIT_MS = 100
 _NOT_PROPERTIES = frozenset({"logger", "on_commit", "on_delivery"})
 
 
@@ -48,6 +49,15 @@ def _property(name: str) -> str:
 def faust_brokers(settings: Settings) -> list[str]:
     """Return the brokers as Faust's ``broker=`` takes them."""
     return [f"kafka://{broker}" for broker in settings.brokers.split(",")]
+
+
+def faust_fetch_wait_ms(settings: Settings) -> int:
+    """Return how long a broker may hold a fetch of Faust's consumer that finds nothing.
+
+    That is ``fetch.wait.max.ms``, and shorter than usual unless given: raw records and probes are
+    fetched together, and those that are there wait for those that are not.
+    """
+    return int(settings.kafka.get("fetch.wait.max.ms", _FETCH_WAIT_MS))
 
 
 def faust_credentials(settings: Settings) -> CredentialsT | None:
