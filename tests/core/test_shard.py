@@ -363,6 +363,21 @@ def test_duplicate_withdraws_what_it_left_on_its_way() -> None:
     assert (bench.shards[0].pending, len(bench.tables[0])) == (0, 0)
 
 
+def test_the_original_is_the_nearest_of_the_first_partition_that_has_one() -> None:
+    """Given a unique at distance 3 that meets a document in partition 0, and one at distance 1 that
+    meets it in 1 alone, then it repeats the first: which documents are unique does not depend on
+    the partitions, but which of several originals a duplicate names does.
+    """
+    bench = Bench(2)
+    fingerprint = fingerprint_owned_by(2, 0, 1, 1, 1)
+    farther, nearer = flipped(fingerprint, 17, 33, 49), moved(fingerprint, 2, block=0, to=1)
+    at_0 = bench.visit(probe_of(0, farther))
+    bench.deliver(1, bench.deliver(0, at_0))
+    assert verdicts(bench.visit(probe_of(1, nearer))) == [(1, Unique())]
+
+    assert originals(bench.visit(probe_of(2, fingerprint))) == {2: 0}
+
+
 # ---------------------------------------------------------------- waiting
 
 

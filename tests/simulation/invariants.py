@@ -197,7 +197,12 @@ def check_grounding(answer: Answer, run: Finished) -> None:
 
 
 def check_one_answer(answer: Answer, placement: Placement) -> None:
-    """5: one shard that takes the uniques first, then the duplicates, says the same of each."""
+    """5: one shard that takes the uniques first, then the duplicates, says the same of each.
+
+    The same uniques, and of each duplicate that it is one. *Which* original a duplicate names is
+    not part of this: it is the nearest that it meets in the first partition where it meets any,
+    and there need not be an order in which one shard names the same for all.
+    """
     alone = Placement(placement.scheme, 1)
     shard = Shard(0, alone, MemoryBlockTable(partial(owned_buckets, alone, 0)))
     documents = answer.uniques() + [probe for probe, _ in answer.duplicates()]
