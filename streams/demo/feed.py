@@ -26,10 +26,11 @@ _A_TURN: Final = 200
 
 
 class FeedRecord(NamedTuple):
-    """A record to be fed."""
+    """A record to be fed; ``place`` in the stream, from 0, where the stream is a generated one."""
 
     key: bytes | None
     value: bytes | None
+    place: int | None = None
 
     @property
     def is_tombstone(self) -> bool:
@@ -103,9 +104,11 @@ class Feed:
         def report(error: KafkaError | None, message: Message) -> None:
             self._unacknowledged_bytes -= size
             partition, offset = message.partition(), message.offset()
-            if error is not None or partition is None or offset is None:
+            if error is not None:
                 self._failure = self._failure or error
                 return
+            assert partition is not None
+            assert offset is not None
             source = SourcePosition(self._topic, partition, offset)
             self._on_sent(record, source)
             self._ledger.note_sent(source, size, is_tombstone=record.is_tombstone)

@@ -1,0 +1,167 @@
+"""``firstseen consume``: look at topics, readably or as JSON lines."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from streams.cli.options import with_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from streams.settings import Settings
+    from streams.topic_follower import ReadRecord
+
+_NAMES: Final = {
+    "unique": "unique",
+    "duplicate-of": "duplicates",
+    "dead-letters": "dead_letters",
+    "raw": "raw",
+}
+_OUTPUTS: Final = ("unique", "duplicate-of", "dead-letters")
+_PIPED_CELLS: Final = 160
+_POLL_SECONDS: Final = 0.2
+_SILENCE_SECONDS_MAX: Final = 30.0
+
+
+@click.command(short_help="Look at topics, readably or as JSON lines.")
+@click.option(
+    "--topic",
+    "topics",
+    multiple=True,
+    metavar="NAME",
+    help="unique, duplicate-of, dead-letters, raw (as the settings name them), or the name of any "
+    "other; repeatable. Without it, the three outputs.",
+)
+@click.option("--from-beginning", is_flag=True, help="Begin with the oldest record, not with new.")
+@click.option(
+    "--follow/--until-end",
+    default=True,
+    show_default=True,
+    help="Go on for ever, or stop where the topics end now, from the beginning.",
+)
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after N records.")
+@click.option(
+    "--timeout",
+    "timeout_seconds",
+    type=click.FloatRange(0.1, 300),
+    default=15.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Longest wait for a broker.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Write each record as one JSON object.")
+@with_settings
+def command(
+    settings: Settings,
+    *,
+    topics: tuple[str, ...],
+    from_beginning: bool,
+    follow: bool,
+    limit: int | None,
+    timeout_seconds: float,
+    as_json: bool,
+) -> None:
+    """Show records of topics as they come; nobody else's reading is touched, nothing is committed.
+
+    A line says what the filter said: unique with the beginning of the text, undecidable (too short
+    to compare), duplicate with its original and the distance, dead letter with the reason.
+
+    With --json each line has topic, partition, offset, timestamp_ms, key, value and headers; bytes
+    that are not UTF-8 stand as {"base64": "…"}.
+
+    \b
+    Examples:
+      firstseen consume
+      firstseen consume --topic duplicate-of --until-end
+      firstseen consume --topic raw --from-beginning --limit 10
+      firstseen consume --until-end --topic duplicate-of --json | jq '.value | fromjson | .distance'
+    """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
+    from streams.broker_connection import connect_admin
+    from streams.topic_follower import TopicFollower
+    from streams.topics import TopicsError, partitions_of
+
+    def announce(text: str) -> None:
+        click.echo(f"firstseen: {text}", err=True)
+
+    names = [_topic_name(settings, topic) for topic in topics or _OUTPUTS]
+    admin = connect_admin(settings, timeout_seconds, announce)
+    partitions = partitions_of(admin, names)
+    for name in names:
+        if name not in partitions:
+            raise TopicsError(f"topic {name} is missing: run 'firstseen topics create'")
+    write = _json_writer() if as_json else _line_writer(settings)
+    left = sys.maxsize if limit is None else limit
+    with TopicFollower(
+        settings, partitions, from_beginning=from_beginning or not follow, announce=announce
+    ) as follower:
+        ends = None if follow else follower.ends()
+        heard = time.monotonic()
+        while left and not (ends is not None and follower.has_passed(ends)):
+            records = follower.read(_POLL_SECONDS)
+            if ends is not None:
+                heard = _heard(records, heard, settings.brokers)
+                records = [r for r in records if r.position.offset < ends[r.place]]
+            write(records[:left])
+            left -= len(records[:left])
+
+
+def _topic_name(settings: Settings, given: str) -> str:
+    """Return the name of a topic as the broker knows it."""
+    part = _NAMES.get(given)
+    return given if part is None else str(getattr(settings.topics, part))
+
+
+def _heard(records: Sequence[ReadRecord], heard: float, brokers: str) -> float:
+    """Return when records came last; raises ``BrokerUnavailableError`` where that is too long."""
+    from streams.errors import BrokerUnavailableError
+
+    now = time.monotonic()
+    if not records and now - heard > _SILENCE_SECONDS_MAX:
+        raise BrokerUnavailableError(
+            f"the Kafka broker at {brokers} has sent nothing for {_SILENCE_SECONDS_MAX:g} s, and "
+            "the topics are not read to their ends"
+        )
+    return now if records else heard
+
+
+def _line_writer(settings: Settings) -> Callable[[Sequence[ReadRecord]], None]:
+    from rich.console import Console
+
+    from streams.record_lines import RecordLines
+
+    console = Console(highlight=False, soft_wrap=True)
+    width = console.width if console.is_terminal else _PIPED_CELLS
+    lines = RecordLines(settings, width)
+
+    def write(records: Sequence[ReadRecord]) -> None:
+        for record in records:
+            console.print(lines.line(record))
+        sys.stdout.flush()
+
+    return write
+
+
+def _json_writer() -> Callable[[Sequence[ReadRecord]], None]:
+    import msgspec
+
+    from streams.record_views import record_view
+
+    encode = msgspec.json.Encoder().encode
+
+    def write(records: Sequence[ReadRecord]) -> None:
+        for record in records:
+            place = {
+                "topic": record.position.topic,
+                "partition": record.position.partition,
+                "offset": record.position.offset,
+            }
+            view = record_view(record.key, record.value, record.timestamp_ms, record.headers)
+            sys.stdout.buffer.write(encode(place | view) + b"\n")
+        sys.stdout.flush()
+
+    return write

@@ -1,0 +1,162 @@
+"""``firstseen produce``: send files, folders or standard input to the raw topic."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from streams.cli.options import with_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from streams.input_documents import InputDocuments, InputRecord
+    from streams.settings import Settings
+
+_SHOWN_MAX = 3
+
+
+@click.command(short_help="Send files, folders or standard input to the raw topic.")
+@click.argument("files", nargs=-1, required=True, metavar="FILE…")
+@click.option("--topic", metavar="NAME", help="Where to send it; else topics.raw.")
+@click.option("--rate", type=click.FloatRange(0.001, 1e6), metavar="N", help="Most a second.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after N documents.")
+@click.option(
+    "--timeout",
+    "timeout_seconds",
+    type=click.FloatRange(0.1, 300),
+    default=15.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Longest wait for a broker.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Write the summary as one JSON object.")
+@with_settings
+def command(
+    settings: Settings,
+    *,
+    files: tuple[str, ...],
+    topic: str | None,
+    rate: float | None,
+    limit: int | None,
+    timeout_seconds: float,
+    as_json: bool,
+) -> None:
+    """Send the documents of each FILE, and return when the broker has acknowledged all.
+
+    A FILE has a JSON object a line ("text", and if there is one "id", which becomes the key); it is
+    read as gzip if it ends in .gz, and - is standard input. Lines are sent as they are, bad ones
+    too: the filter makes dead letters of those, and goes on. Lines without anything are skipped.
+
+    A folder has one document a file: the text is the file's content, the id its path in the folder.
+    Hidden files are left out.
+
+    Exit code 0 when all is acknowledged, 1 when some were too large to send, 69 without a broker.
+
+    \b
+    Examples:
+      firstseen produce news.jsonl.gz
+      firstseen produce articles/ --rate 100
+      zcat *.gz | firstseen produce - --set fields.text=body --set fields.id=url
+      firstseen produce news.jsonl --topic other-topic --limit 10 --json
+    """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
+    from streams.broker_connection import connect_admin
+    from streams.document_sender import DocumentSender, longest_value_bytes
+    from streams.input_documents import InputDocuments
+    from streams.topics import TopicsError, can_administer, partitions_of
+
+    topic = topic or settings.topics.raw
+    documents = InputDocuments(files, settings.fields, longest_value_bytes(settings))
+    admin = connect_admin(settings, timeout_seconds, lambda text: click.echo(text, err=True))
+    is_embedded = not can_administer(admin)
+    if not is_embedded and not partitions_of(admin, [topic]):
+        raise TopicsError(f"topic {topic} is missing: run 'firstseen topics create'")
+    too_large: list[str] = []
+    value_bytes = given = 0
+    began = time.monotonic()
+    with (
+        DocumentSender(settings, topic, paced=is_embedded, per_second=rate) as sender,
+        _progress(documents) as show,
+    ):
+        for record in documents:
+            if record.value is None:
+                too_large.append(_too_large(record))
+                continue
+            sender.send(record.key, record.value, record.where)
+            value_bytes += record.size_bytes
+            given += 1
+            show(given)
+            if given == limit:
+                break
+        sender.finish()
+    seconds = time.monotonic() - began
+    too_large += [f"{where}: larger than the broker takes" for where in sender.refused]
+    summary = {
+        "topic": topic,
+        "documents": sender.acknowledged,
+        "bytes": value_bytes,
+        "seconds": round(seconds, 3),
+        "documents_per_second": round(sender.acknowledged / max(seconds, 1e-3), 1),
+        "unreadable": documents.unreadable,
+        "blank_lines": documents.blank_lines,
+        "too_large": len(too_large),
+    }
+    if as_json:
+        click.echo(json.dumps(summary))
+    else:
+        _tell(topic, sender.acknowledged, seconds, documents)
+    if too_large:
+        shown = "\n  ".join(too_large[:_SHOWN_MAX])
+        click.echo(f"firstseen: not sent, too large: {len(too_large):,}\n  {shown}", err=True)
+        click.get_current_context().exit(1)
+
+
+def _too_large(record: InputRecord) -> str:
+    return f"{record.where}: {record.size_bytes:,} bytes"
+
+
+def _tell(topic: str, sent: int, seconds: float, documents: InputDocuments) -> None:
+    plural = "" if sent == 1 else "s"
+    per_second = sent / max(seconds, 1e-3)
+    click.echo(
+        f"{sent:,} document{plural} sent to {topic} in {seconds:.1f} s ({per_second:,.0f} a second)"
+    )
+    if documents.blank_lines:
+        click.echo(f"  blank lines skipped: {documents.blank_lines:,}")
+    if documents.unreadable:
+        click.echo(
+            f"  not readable as a document: {documents.unreadable:,}; they were sent as they are, "
+            "the filter makes dead letters of them"
+        )
+
+
+@contextmanager
+def _progress(documents: InputDocuments) -> Iterator[Callable[[int], None]]:
+    """Show a bar on standard error where that is a terminal; give what moves it."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda _: None
+        return
+    columns = (
+        TextColumn("{task.fields[sent]:,} documents"),
+        BarColumn(bar_width=None),
+        TaskProgressColumn(),
+        TimeRemainingColumn(compact=True),
+    )
+    with Progress(*columns, console=console, transient=True, refresh_per_second=4) as progress:
+        task = progress.add_task("", total=documents.total_bytes, sent=0)
+        yield lambda sent: progress.update(task, completed=documents.bytes_read, sent=sent)

@@ -1,0 +1,174 @@
+"""What a demo shows while it runs: a picture that is drawn anew on a terminal, else lines."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.padding import Padding
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from streams.demo.run import Demo, Progress, View
+from streams.received_outputs import DuplicateOutput
+from streams.record_lines import (
+    DEAD_LETTER_STYLE,
+    DUPLICATE_STYLE,
+    QUIET_STYLE,
+    UNDECIDABLE_STYLE,
+    UNIQUE_STYLE,
+)
+from streams.terminal_text import one_line
+
+HEADLINE: Final = "firstseen demo"
+
+_FIXED_LINES: Final = 13
+"""Lines of the picture without the list of duplicates."""
+_DUPLICATES_MAX: Final = 8
+_ID_CELLS: Final = 24
+_CHANGE_CELLS: Final = 200
+_LINE_SECONDS: Final = 2.0
+_BAR_CELLS: Final = 30
+
+
+@contextmanager
+def shown(console: Console, title: str, *, plain: bool) -> Iterator[View]:
+    """Give the view that fits: live on a terminal unless ``plain``, else a line now and then."""
+    if plain or not console.is_terminal or console.is_dumb_terminal:
+        yield LineView(console, title)
+        return
+    with Live(console=console, auto_refresh=False, transient=True) as live:
+        yield LiveView(live, title)
+
+
+class LineView:
+    """A line every two seconds."""
+
+    def __init__(self, console: Console, title: str) -> None:
+        self._console = console
+        self._said_at = 0.0
+        self._last: DuplicateOutput | None = None
+        self._say(f"{HEADLINE}: {title}")
+
+    def starting(self, what: str) -> None:
+        """Say what is waited for."""
+        self._say(f"{what} …")
+
+    def show(self, progress: Progress, demo: Demo) -> None:
+        """Say how far it has come, and of one more duplicate what it changed."""
+        now = time.monotonic()
+        if progress.share != 1.0 and now - self._said_at < _LINE_SECONDS:
+            return
+        self._said_at = now
+        share = "" if progress.share is None else f"{progress.share:4.0%}  "
+        self._say(
+            f"{progress.seconds:6.1f} s  {share}{progress.settled:,} decided "
+            f"({progress.per_second:,.0f}/s): {progress.unique:,} unique, "
+            f"{progress.duplicates:,} duplicates, {progress.dead_letters:,} dead letters"
+        )
+        if progress.latest and progress.latest[-1] is not self._last:
+            self._last = progress.latest[-1]
+            change = one_line(demo.change(self._last), _CHANGE_CELLS)
+            self._say(f"          {_pair(self._last)}  {_nearness(self._last)}  {change}".rstrip())
+
+    def finish(self) -> None:
+        """Nothing more is shown."""
+
+    def _say(self, text: str) -> None:
+        self._console.print(text, soft_wrap=True, highlight=False, markup=False)
+
+
+class LiveView:
+    """A picture of how far it has come, with the latest duplicates below."""
+
+    def __init__(self, live: Live, title: str) -> None:
+        self._live = live
+        self._title = title
+
+    def starting(self, what: str) -> None:
+        """Say what is waited for."""
+        self._draw(self._head(None), Text(), Text(f"  {what} …"))
+
+    def show(self, progress: Progress, demo: Demo) -> None:
+        """Draw the picture anew."""
+        size = self._live.console.size
+        room = max(1, min(_DUPLICATES_MAX, (size.height - _FIXED_LINES) // 2))
+        latest = list(progress.latest)[-room:][::-1]
+        self._draw(
+            self._head(progress),
+            Text(),
+            Padding(_bar(progress), (0, 0, 0, 2)),
+            Text(),
+            Padding(_counts(progress), (0, 0, 0, 2)),
+            Text(),
+            Text("  Latest duplicates", style="bold"),
+            *(line for each in latest for line in _duplicate(each, demo, size.width)),
+        )
+
+    def finish(self) -> None:
+        """Take the picture away."""
+        self._live.stop()
+
+    def _head(self, progress: Progress | None) -> RenderableType:
+        head = Table.grid(expand=True)
+        head.add_column(no_wrap=True, overflow="ellipsis")
+        head.add_column(justify="right", no_wrap=True)
+        seconds = "" if progress is None else f"{progress.seconds:.1f} s"
+        head.add_row(Text.assemble((HEADLINE, "bold"), f"  {self._title}"), seconds)
+        return head
+
+    def _draw(self, *parts: RenderableType) -> None:
+        self._live.update(Group(*parts), refresh=True)
+
+
+def _bar(progress: Progress) -> RenderableType:
+    bar = Table.grid(expand=True, padding=(0, 2, 0, 0))
+    bar.add_column(ratio=1)
+    bar.add_column(justify="right", no_wrap=True)
+    bar.add_column(justify="right", no_wrap=True, min_width=9)
+    share = progress.share
+    drawn = ProgressBar(total=None if share is None else 1.0, completed=share or 0.0, pulse=False)
+    bar.add_row(drawn, f"{progress.settled:,} decided", f"{progress.per_second:,.0f}/s")
+    return bar
+
+
+def _counts(progress: Progress) -> RenderableType:
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(justify="right", no_wrap=True, min_width=7)
+    table.add_column(justify="right", no_wrap=True, min_width=6)
+    table.add_column(no_wrap=True)
+    for name, count, style in (
+        ("unique", progress.unique, UNIQUE_STYLE),
+        ("  too short to compare", progress.undecidable, UNDECIDABLE_STYLE),
+        ("duplicates", progress.duplicates, DUPLICATE_STYLE),
+        ("dead letters", progress.dead_letters, DEAD_LETTER_STYLE),
+    ):
+        share = count / max(1, progress.settled)
+        cells = Text("━" * round(share * _BAR_CELLS), style=style)
+        table.add_row(name, f"{count:,}", f"{share:.1%}", cells)
+    return table
+
+
+def _duplicate(duplicate: DuplicateOutput, demo: Demo, width: int) -> Iterator[Text]:
+    line = Text("  ")
+    line.append(_pair(duplicate), style=DUPLICATE_STYLE)
+    line.append(f"  {_nearness(duplicate)}")
+    line.truncate(width)
+    yield line
+    yield Text("    " + one_line(demo.change(duplicate), width - 5), style=QUIET_STYLE)
+
+
+def _pair(duplicate: DuplicateOutput) -> str:
+    return f"{one_line(duplicate.id, _ID_CELLS)} ← {one_line(duplicate.original_id, _ID_CELLS)}"
+
+
+def _nearness(duplicate: DuplicateOutput) -> str:
+    if duplicate.method == "exact":
+        return "same content"
+    return f"{duplicate.distance} of {duplicate.bits} bits differ"

@@ -1,0 +1,90 @@
+"""What a demo is asked for, and the settings that follow from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from simhash_core.errors import UsageError
+from streams.settings import Settings
+from streams.settings_loader import load_settings
+
+SHARDS: Final = 4
+"""Partitions of the internal topics and of the outputs."""
+RAW_PARTITIONS: Final = 1
+"""One, so that the stream keeps its order: what was written first is seen first."""
+DOCUMENTS: Final = 3_000
+DOCUMENTS_MAX: Final = 10_000_000
+SEED: Final = 1
+
+_OURS: Final = (
+    "brokers",
+    "state_dir",
+    "broker_wait_seconds",
+    "web.enabled",
+    "web.host",
+    "web.port",
+)
+# The embedded broker needs a session's time for any change of the group, and holds a fetch that
+# finds nothing to its end (see its module).
+_BESIDE: Final = {"session_timeout_seconds": "6", "kafka.fetch.wait.max.ms": "10"}
+
+
+class DemoRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What is asked for.
+
+    ``documents`` None: all that there are in ``input``. ``assignments`` are settings of the worker,
+    ``name=value``. ``state_dir`` None: a temporary directory, removed at the end.
+    """
+
+    documents: int | None = None
+    seed: int = SEED
+    input: str | None = None
+    profile: str | None = None
+    assignments: tuple[str, ...] = ()
+    state_dir: Path | None = None
+    keep_running: bool = False
+
+    def generated(self) -> int:
+        """How many documents to generate."""
+        return DOCUMENTS if self.documents is None else self.documents
+
+
+def settings_of(request: DemoRequest, brokers: str, state_dir: Path) -> Settings:
+    """Return the settings of everything in the demo: those of the request, and nothing else.
+
+    Raises ``SettingsError``, or ``UsageError`` for a setting that is the demo's to choose.
+    """
+    loaded = load_settings(
+        flags=_flags(request, brokers),
+        assignments=_assignments(request, state_dir),
+        environ={},
+    )
+    return loaded.settings
+
+
+def worker_options(request: DemoRequest, brokers: str, state_dir: Path) -> list[str]:
+    """Return the options of ``firstseen worker`` for the same settings."""
+    options: list[str] = []
+    for flag, value in _flags(request, brokers).items():
+        options += [flag, value]
+    for assignment in _assignments(request, state_dir):
+        options += ["--set", assignment]
+    return options
+
+
+def _flags(request: DemoRequest, brokers: str) -> dict[str, str]:
+    profile = {} if request.profile is None else {"--profile": request.profile}
+    return {"--broker": brokers, **profile}
+
+
+def _assignments(request: DemoRequest, state_dir: Path) -> list[str]:
+    given = {assignment.partition("=")[0].strip() for assignment in request.assignments}
+    for name in _OURS:
+        if name in given:
+            raise UsageError(f"--set {name}: in a demo this setting is not yours to choose")
+    assignments = [*request.assignments, f"state_dir={state_dir}"]
+    beside = [f"{name}={value}" for name, value in _BESIDE.items() if name not in given]
+    return assignments + beside

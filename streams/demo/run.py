@@ -1,0 +1,274 @@
+"""The demo: an embedded broker, one worker, a stream of documents, and an observer of what comes.
+
+Everything real but the documents: the worker is the one that ``firstseen worker`` runs, in a
+process of its own, on Kafka's own protocol.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Final, NamedTuple, NoReturn, Protocol
+
+from simhash_core.documents import SourcePosition
+from simhash_core.errors import FirstseenError, UsageError
+from streams.demo.changes import describe_change
+from streams.demo.feed import Feed, FeedRecord
+from streams.demo.ledger import Ledger
+from streams.demo.observer import Observer
+from streams.demo.report import DemoReport
+from streams.demo.request import RAW_PARTITIONS, SHARDS, DemoRequest, settings_of, worker_options
+from streams.demo.scoring import Score
+from streams.demo.stage_times import StageTime, worker_times
+from streams.demo.stream_source import StreamSource
+from streams.demo.text_memory import TextMemory
+from streams.demo.worker_process import WorkerProcess
+from streams.embedded_broker import EmbeddedBroker
+from streams.kafka_config import librdkafka_config
+from streams.raw_documents import DocumentReader
+from streams.received_outputs import DuplicateOutput, ReceivedOutput
+from streams.settings import Settings
+
+_STALL_SECONDS: Final = 30.0
+_SHOW_SECONDS: Final = 0.125
+_RATE_SECONDS: Final = 2.0
+_QUIET_SECONDS: Final = 1.0
+_NOWHERE: Final = "127.0.0.1:1"
+"""For settings that are checked before there is a broker."""
+
+
+class Progress(NamedTuple):
+    """How far the demo has come. ``share`` of the stream is from 0 to 1, None where unknown."""
+
+    sent: int
+    settled: int
+    share: float | None
+    unique: int
+    undecidable: int
+    duplicates: int
+    dead_letters: int
+    seconds: float
+    per_second: float
+    latest: Sequence[DuplicateOutput]
+
+
+class View(Protocol):
+    """Shows a demo while it runs."""
+
+    def starting(self, what: str) -> None:
+        """Say what is waited for."""
+
+    def show(self, progress: Progress, demo: Demo) -> None:
+        """Show how far it has come; called some times a second."""
+
+    def finish(self) -> None:
+        """Make room for what comes after it."""
+
+
+class DemoError(FirstseenError):
+    """The demo cannot go on."""
+
+
+@contextmanager
+def running_demo(request: DemoRequest, view: View) -> Iterator[Demo]:
+    """Start everything that a demo needs; it is all gone afterwards, whatever happens.
+
+    Raises ``FirstseenError``: for settings, for a state directory that is in use, and for what did
+    not start.
+    """
+    with ExitStack() as stack:
+        state_dir = request.state_dir
+        if state_dir is None:
+            state_dir = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="firstseen-")))
+        elif state_dir.exists() and (not state_dir.is_dir() or any(state_dir.iterdir())):
+            raise UsageError(f"{state_dir} is not an empty directory: a demo begins anew")
+        settings_of(request, _NOWHERE, state_dir)  # before anything is started
+        source = StreamSource(request, settings_of(request, _NOWHERE, state_dir))
+        state_dir.mkdir(parents=True, exist_ok=True)
+
+        view.starting("Starting a Kafka broker in a process of its own")
+        broker = stack.enter_context(EmbeddedBroker())
+        settings = settings_of(request, broker.bootstrap_servers, state_dir)
+        outputs = _create_topics(broker, settings)
+        view.starting("Starting a worker")
+        options = worker_options(request, broker.bootstrap_servers, state_dir)
+        worker = stack.enter_context(WorkerProcess(options, state_dir / "worker.log"))
+        demo = Demo(request, settings, broker, worker, source, outputs)
+        stack.callback(demo.close)
+        worker.await_ready()
+        yield demo
+
+
+def _create_topics(broker: EmbeddedBroker, settings: Settings) -> dict[str, int]:
+    """Make all topics; return the outputs with their numbers of partitions."""
+    topics = settings.topics
+    broker.create_topic(topics.raw, RAW_PARTITIONS)
+    for name in (topics.probes, topics.changelog):
+        broker.create_topic(name, SHARDS)
+    outputs = {topics.unique: SHARDS, topics.duplicates: SHARDS, topics.dead_letters: 1}
+    for name, partitions in outputs.items():
+        broker.create_topic(name, partitions)
+    return outputs
+
+
+class Demo:
+    """A demo whose broker and worker run."""
+
+    def __init__(
+        self,
+        request: DemoRequest,
+        settings: Settings,
+        broker: EmbeddedBroker,
+        worker: WorkerProcess,
+        source: StreamSource,
+        outputs: dict[str, int],
+    ) -> None:
+        """Connect in the background."""
+        self.request = request
+        self.settings = settings
+        self.worker = worker
+        self.trouble = ""
+        """What was wrong with the way that the worker ended, if anything."""
+        self._broker = broker
+        self._source = source
+        self._ledger = Ledger()
+        self._texts = TextMemory(DocumentReader(settings.fields, settings.max_record_bytes))
+        self._observer = Observer(settings, outputs, self._ledger, self._note_output)
+        self._feed = Feed(
+            librdkafka_config(settings), settings.topics.raw, source, self._ledger, self._note_sent
+        )
+        self._began = self._ended = time.monotonic()
+        self._recent: deque[tuple[float, int]] = deque()
+
+    def play(self, view: View) -> DemoReport:
+        """Feed the stream to its end, watch what comes of it, and return the figures.
+
+        What stays without an output for half a minute is counted as lost. Raises
+        ``WorkerProcessError`` when the worker dies. The worker is stopped unless it is to be kept.
+        """
+        cpu_seconds_before = worker_times(self.worker.metrics()).cpu_seconds
+        self._began = moved_at = time.monotonic()
+        shown_at = 0.0
+        while not (self._feed.finished and self._ledger.lost == 0):
+            given = self._feed.given
+            self._feed.turn()
+            got = self._observer.read()
+            now = time.monotonic()
+            if got or self._feed.given > given:
+                moved_at = now
+            elif now - moved_at > _STALL_SECONDS:
+                break
+            if now - shown_at >= _SHOW_SECONDS:
+                self._check()
+                view.show(self._progress(now), self)
+                shown_at = now
+        self._ended = self._observer.last_output_at
+        view.show(self._progress(time.monotonic()), self)
+        times = worker_times(self.worker.metrics())
+        self._read_the_rest()
+        return self._report(times.stages, times.cpu_seconds - cpu_seconds_before)
+
+    def change(self, duplicate: DuplicateOutput) -> str:
+        """Return what a duplicate changed of its original; the text where that is nothing.
+
+        "" where the texts are not at hand any more.
+        """
+        original = self._texts.text_of(duplicate.original)
+        copy = self._texts.text_of(duplicate.source)
+        if original is None or copy is None:
+            return ""
+        return f"“{copy}”" if copy == original else describe_change(original, copy)
+
+    def stay(self) -> NoReturn:
+        """Keep everything running until Ctrl-C; raises when the worker or the broker dies."""
+        while True:
+            self._check()
+            time.sleep(_QUIET_SECONDS)
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._feed.close()
+        self._observer.__exit__(None, None, None)
+
+    def _check(self) -> None:
+        self.worker.check()
+        if not self._broker.is_running():
+            raise DemoError("the embedded broker has died: see its messages above")
+
+    def _read_the_rest(self) -> None:
+        """Read what comes after the last output that was due: there must be nothing."""
+        if self.request.keep_running:
+            until = time.monotonic() + _QUIET_SECONDS
+            while time.monotonic() < until:
+                self._observer.read()
+        else:
+            self.trouble = self.worker.stop()
+        self._observer.read_to_ends()
+
+    def _note_sent(self, record: FeedRecord, source: SourcePosition) -> None:
+        self._texts.remember(record.key, record.value, source)
+        if self._source.truth is not None and record.place is not None:
+            self._source.truth.note_sent(record.place, source)
+
+    def _note_output(self, output: ReceivedOutput) -> None:
+        if self._source.truth is not None:
+            self._source.truth.note_output(output)
+
+    def _progress(self, now: float) -> Progress:
+        settled = self._ledger.settled
+        self._recent.append((now, settled))
+        while now - self._recent[0][0] > _RATE_SECONDS:
+            self._recent.popleft()
+        since, settled_then = self._recent[0]
+        observer = self._observer
+        return Progress(
+            sent=self._feed.given,
+            settled=settled,
+            share=self._source.share(self._feed.given, settled),
+            unique=observer.unique,
+            undecidable=observer.undecidable,
+            duplicates=observer.duplicates,
+            dead_letters=observer.dead_letters,
+            seconds=now - self._began,
+            per_second=(settled - settled_then) / max(now - since, _SHOW_SECONDS),
+            latest=observer.latest,
+        )
+
+    def _report(self, stages: tuple[StageTime, ...], cpu_seconds: float) -> DemoReport:
+        observer, ledger, truth = self._observer, self._ledger, self._source.truth
+        seconds = max(self._ended - self._began, 1e-3)
+        score = None if truth is None else truth.score()
+        return DemoReport(
+            input=self.request.input,
+            seed=None if truth is None else self.request.seed,
+            profile=self.settings.profile,
+            documents=ledger.sent,
+            unique=observer.unique,
+            undecidable=observer.undecidable,
+            duplicates=observer.duplicates,
+            exact_duplicates=observer.by_method["exact"],
+            near_duplicates=observer.by_method["near"],
+            dead_letters=observer.dead_letters,
+            dead_letters_by_reason=dict(observer.by_reason.most_common()),
+            tombstones=ledger.tombstones,
+            too_long=self._source.too_long,
+            lost=ledger.lost,
+            repeated=ledger.repeated,
+            precision=None if score is None else score.precision,
+            recall=None if score is None else score.recall,
+            swapped=0 if score is None else score.swapped,
+            by_kind=None if score is None else _by_kind(score),
+            seconds=round(seconds, 3),
+            documents_per_second=round(ledger.settled / seconds, 1),
+            shards=SHARDS,
+            worker_cpu_seconds=round(cpu_seconds, 3),
+            stages=stages,
+        )
+
+
+def _by_kind(score: Score) -> dict[str, dict[str, int | float | None]]:
+    return {str(kind): counts.to_dict() for kind, counts in score.kinds.items()}

@@ -1,0 +1,132 @@
+"""Records of the output topics, read back: what the filter said of which raw record.
+
+The form of a record tells what it is, not the topic that it came from, so a copy of an output
+topic reads alike. docs/formats.md has the forms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from simhash_core.documents import SourcePosition
+from simhash_core.errors import UsageError
+
+_DUPLICATE_SCHEMA: Final = "firstseen.duplicate-of/1"
+_ERROR: Final = "__connect.errors."
+
+
+class UniqueOutput(msgspec.Struct, frozen=True):
+    """A first of its kind. ``undecidable`` is the reason where the text was too short, else ""."""
+
+    source: SourcePosition
+    id: str
+    undecidable: str
+
+
+class DuplicateOutput(msgspec.Struct, frozen=True):
+    """A repeat, and the document that it repeats; ``similarity`` is from 0 to 1."""
+
+    source: SourcePosition
+    id: str
+    original: SourcePosition
+    original_id: str
+    distance: int
+    bits: int
+    similarity: float
+    method: str
+
+
+class DeadLetterOutput(msgspec.Struct, frozen=True):
+    """A record that could not be read."""
+
+    source: SourcePosition
+    reason: str
+    detail: str
+
+
+ReceivedOutput = UniqueOutput | DuplicateOutput | DeadLetterOutput
+
+
+class _Place(msgspec.Struct):
+    topic: str
+    partition: int
+    offset: int
+
+    def position(self) -> SourcePosition:
+        return SourcePosition(self.topic, self.partition, self.offset)
+
+
+class _Original(msgspec.Struct):
+    id: str
+    source: _Place
+
+
+class _Duplicate(msgspec.Struct):
+    schema: str
+    id: str
+    source: _Place
+    original: _Original
+    distance: int
+    bits: int
+    similarity: float
+    method: str
+
+
+_decode_duplicate = msgspec.json.Decoder(_Duplicate).decode
+
+
+def received_output(
+    value: bytes | None, headers: Iterable[tuple[str, bytes | None]]
+) -> ReceivedOutput | None:
+    """Return what a record of an output topic says; None where it is no output of the filter."""
+    named = {name: (content or b"").decode(errors="replace") for name, content in headers}
+    try:
+        match named.get("firstseen-verdict"):
+            case "unique" | "undecidable" as verdict:
+                return UniqueOutput(
+                    source_position(named["firstseen-source"]),
+                    named["firstseen-id"],
+                    named["firstseen-reason"] if verdict == "undecidable" else "",
+                )
+            case "duplicate":
+                return _duplicate(_decode_duplicate(value or b""))
+            case None if f"{_ERROR}offset" in named and "firstseen-reason" in named:
+                return DeadLetterOutput(
+                    SourcePosition(
+                        named[f"{_ERROR}topic"],
+                        int(named[f"{_ERROR}partition"]),
+                        int(named[f"{_ERROR}offset"]),
+                    ),
+                    named["firstseen-reason"],
+                    named[f"{_ERROR}exception.message"],
+                )
+    except (KeyError, ValueError, msgspec.MsgspecError):
+        pass  # it has our headers, and not our form
+    return None
+
+
+def source_position(shown: str) -> SourcePosition:
+    """Return the position that ``topic/partition@offset`` names; raises ``UsageError``."""
+    topic, slash, rest = shown.partition("/")
+    partition, at, offset = rest.partition("@")
+    if not (topic and slash and at and partition.isdecimal() and offset.isdecimal()):
+        raise UsageError(f"{shown!r} is not topic/partition@offset")
+    return SourcePosition(topic, int(partition), int(offset))
+
+
+def _duplicate(record: _Duplicate) -> DuplicateOutput | None:
+    if record.schema != _DUPLICATE_SCHEMA:
+        return None
+    return DuplicateOutput(
+        record.source.position(),
+        record.id,
+        record.original.source.position(),
+        record.original.id,
+        record.distance,
+        record.bits,
+        record.similarity,
+        record.method,
+    )
