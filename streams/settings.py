@@ -209,7 +209,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         ),
     ] = None
     delivery: Annotated[Delivery, Meta(description="What a crash may do to the outputs.")] = (
-        Delivery.AT_LEAST_ONCE
+        Delivery.EXACTLY_ONCE
     )
     profile: Annotated[
         str, Meta(min_length=1, description="What counts as near: wide or classic.")

@@ -18,7 +18,7 @@ from simhash_core.segmentation import SEGMENTERS
 from simhash_core.weighting import weighting_named
 from streams.kafka_properties import Refusal, not_accepted, translate
 from streams.kafka_security import security_of, security_problems
-from streams.settings import Delivery, Settings
+from streams.settings import Settings
 
 TOPIC_LENGTH_MAX: Final = 249
 PORT_MAX: Final = 65_535
@@ -98,12 +98,6 @@ def _segmenter_named(name: str) -> None:
         raise UnknownNameError("segmenter", name, SEGMENTERS)
 
 
-def delivery_is_built(settings: Settings) -> Iterator[Finding]:
-    """Only the delivery that this version has can be chosen."""
-    if settings.delivery is Delivery.EXACTLY_ONCE:
-        yield Finding("delivery", "exactly_once is not in this version yet: use at_least_once")
-
-
 def state_dir_is_a_directory(settings: Settings) -> Iterator[Finding]:
     """The directory of the state is one, or is not there yet."""
     for path in (settings.state_dir, settings.state_path()):
@@ -142,7 +136,6 @@ RULES: Final[tuple[Callable[[Settings], Iterator[Finding]], ...]] = (
     brokers_are_addresses,
     topics_differ,
     index_can_be,
-    delivery_is_built,
     state_dir_is_a_directory,
     kafka_properties_can_be,
 )

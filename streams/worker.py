@@ -27,7 +27,7 @@ from streams.settings import Delivery as DeliveryMode
 from streams.settings import Settings
 from streams.shard_tables import ShardTables
 from streams.shard_worker import ShardWorker
-from streams.topics import TopicsError, check, partitions_of, topic_plans
+from streams.topics import TopicsError, can_administer, check, partitions_of, topic_plans
 from streams.transactions import ShardTransactions
 
 logger = logging.getLogger(__name__)
@@ -60,6 +60,11 @@ def _await_topics(settings: Settings) -> int:
     topics that are not there or not as they must be.
     """
     admin = connect_admin(settings, settings.broker_wait_seconds, logger.warning)
+    if settings.delivery is DeliveryMode.EXACTLY_ONCE and not can_administer(admin):
+        raise TopicsError(
+            "delivery is exactly_once, but this broker has no transactions that hide what is not "
+            "committed (librdkafka's in-process broker has none): set delivery=at_least_once"
+        )
     differences = check(admin, topic_plans(settings))
     if differences:
         raise TopicsError("the topics do not fit:\n  " + "\n  ".join(map(str, differences)))

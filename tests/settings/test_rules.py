@@ -107,10 +107,6 @@ def test_an_index_that_cannot_be(assignments: list[str], setting: str, says: str
     assert says in problems_of(*assignments)[setting].message
 
 
-def test_exactly_once_is_not_promised_before_it_is_kept() -> None:
-    """Given delivery=exactly_once, which this version does not have, then it is refused."""
-    assert "at_least_once" in problems_of("delivery=exactly_once")["delivery"].message
-
 
 def test_state_in_a_file(tmp_path: Path) -> None:
     """Given a state directory that is a file, or in one, then it is refused."""
