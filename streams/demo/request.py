@@ -27,9 +27,13 @@ _OURS: Final = (
     "web.host",
     "web.port",
 )
-# The embedded broker needs a session's time for any change of the group, and holds a fetch that
+# The embedded broker hides nothing that is not committed, needs a session's time for any change of the group, and holds a fetch that
 # finds nothing to its end (see its module).
-_BESIDE: Final = {"session_timeout_seconds": "6", "kafka.fetch.wait.max.ms": "10"}
+_BESIDE: Final = {
+    "delivery": "at_least_once",
+    "session_timeout_seconds": "6",
+    "kafka.fetch.wait.max.ms": "10",
+}
 
 
 class DemoRequest(msgspec.Struct, frozen=True, kw_only=True):
