@@ -45,9 +45,7 @@ class FingerprintStage:
         self._metrics.input_bytes(sum(record_bytes(record) for _, record in inputs))
         documents = [item for _, _, item in read if isinstance(item, Document)]
         with self._metrics.stage("fingerprint"):
-            prints = iter(
-                self._fingerprinter.fingerprint_batch([item.text for item in documents])
-            )
+            prints = iter(self._fingerprinter.fingerprint_batch([item.text for item in documents]))
         lots: dict[tuple[str, int], list[tuple[int, Message]]] = {}
         for source, record, item in read:
             message: Message

@@ -9,7 +9,7 @@ import threading
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Final
+from typing import Final, Self
 
 from simhash_core.errors import FirstseenError
 from streams.metrics import CONTENT_TYPE
@@ -51,7 +51,7 @@ class OpsServer:
             return None
         return f"http://{self._server.server_address[0]!s}:{self._server.server_port}/"
 
-    def __enter__(self) -> OpsServer:
+    def __enter__(self) -> Self:
         """Begin to answer."""
         if self._server is not None:
             thread = threading.Thread(target=self._server.serve_forever, daemon=True, name="ops")

@@ -49,7 +49,9 @@ class PacketCodec:
         for a packet of another index or another number of partitions.
         """
         if not value:
-            raise PacketFormatError(f"the probes record {where} has no value: who else writes here?")
+            raise PacketFormatError(
+                f"the probes record {where} has no value: who else writes here?"
+            )
         if value[0] != PACKET_VERSION:
             raise PacketFormatError(
                 f"the probes record {where} has format version {value[0]}, this program reads "
