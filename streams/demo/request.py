@@ -27,8 +27,8 @@ _OURS: Final = (
     "web.host",
     "web.port",
 )
-# The embedded broker hides nothing that is not committed, needs a session's time for any change of the group, and holds a fetch that
-# finds nothing to its end (see its module).
+# The embedded broker hides nothing that is not committed, needs a session's time for any change of
+# the group, and holds a fetch that finds nothing to its end (see its module).
 _BESIDE: Final = {
     "delivery": "at_least_once",
     "session_timeout_seconds": "6",
