@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from simhash_core.errors import UsageError
 from simhash_core.fingerprinter import Fingerprinter
+from simhash_core.placement import Placement
 from streams.dedup_outputs import (
     check_can_be_continued,
     check_new,
@@ -66,7 +67,10 @@ def launched(settings: Settings, request: DedupRequest) -> Iterator[Launched]:
     with ExitStack() as opened:
         lines = opened.enter_context(InputLines(request.file, settings.max_record_bytes))
         fingerprinter = Fingerprinter(settings.index_profile())
-        table = opened.enter_context(open_local_index(settings, fingerprinter, request.state))
+        placement = Placement(fingerprinter.scheme, partitions=1)
+        table = opened.enter_context(
+            open_local_index(settings, fingerprinter.identity, placement, request.state)
+        )
         previous = run_in(table.in_flight().progress)
         run = _take_up(previous, lines, paths, request)
         resumed = run is previous
@@ -74,7 +78,7 @@ def launched(settings: Settings, request: DedupRequest) -> Iterator[Launched]:
             begin(table, run)
         outputs = open_outputs(run, with_state=request.state is not None)
         opened.callback(close_outputs, outputs.values())
-        dedup = LocalDedup(settings, fingerprinter, table, run, outputs)
+        dedup = LocalDedup(settings, fingerprinter, placement, table, run, outputs)
         done = run.lines if resumed else None
         yield Launched(dedup, lines, fingerprinter.identity, done, run.documents)
 

@@ -60,7 +60,7 @@ def abandon(run: RunProgress) -> None:
 
 def skip_done(lines: InputLines, run: RunProgress) -> None:
     """Read over the lines that a run has done; raises ``InterruptedRunError`` if they changed."""
-    if not lines.skip(run.lines) or lines.digest != run.digest:
+    if run.lines and not (lines.skip(run.lines) and lines.digest == run.digest):
         raise InterruptedRunError(
             f"{run.input_name} has changed: its first {run.lines} lines are not those that run "
             f"{run.run} of this state has read. Put them back, or give the run up with --abandon."

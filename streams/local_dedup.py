@@ -59,11 +59,12 @@ class LocalDedup:
         self,
         settings: Settings,
         fingerprinter: Fingerprinter,
+        placement: Placement,
         table: BlockTable,
         progress: RunProgress,
         outputs: Mapping[Kind, OutputFile],
     ) -> None:
-        """Take up a run where the table has it, or begin the run ``progress`` of none done."""
+        """Take up the run ``progress`` where it is; ``placement`` is over one partition."""
         self.progress = progress
         self._fingerprinter = fingerprinter
         self._table = table
@@ -73,7 +74,7 @@ class LocalDedup:
         self._reader = DocumentReader(settings.fields, settings.max_record_bytes)
         self._topic = topic_of(progress)
         self._sender = raw_sender(self._topic, _PARTITION)
-        self._shard = Shard(_PARTITION, Placement(fingerprinter.scheme, 1), table)
+        self._shard = Shard(_PARTITION, placement, table)
 
     @property
     def documents(self) -> int:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
-import click
 import msgspec
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from simhash_core.verdicts import VERDICT_NAMES
-from streams.dedup_progress import Kind, RunProgress
-from streams.local_dedup import BLANK, DEAD_LETTER
+from streams.dedup_launch import Launched
+from streams.dedup_progress import BLANK, DEAD_LETTER, Kind, RunProgress
+from streams.input_lines import InputLines
+
+_DUPLICATES: Final = ("exact_duplicate", "near_duplicate")
 
 
 class DedupReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,11 +46,6 @@ class DedupReport(msgspec.Struct, frozen=True, kw_only=True):
     state: str | None
     run: int | None
     resumed_after_line: int | None
-
-
-def documents_in(counts: Mapping[str, int]) -> int:
-    """Return how many documents a run has decided."""
-    return sum(counts.get(name, 0) for name in VERDICT_NAMES)
 
 
 def dead_letters_in(counts: Mapping[str, int]) -> dict[str, int]:
@@ -97,8 +96,67 @@ def shown_path(path: str) -> str:
         return path
 
 
+def report_of(
+    run: Launched, *, file: str, seconds: float, profile: str, state: Path | None
+) -> DedupReport:
+    """Return the report of a run that is done; ``seconds`` it took this process."""
+    progress = run.dedup.progress
+    counts = progress.counts
+    exact, near = (counts.get(name, 0) for name in _DUPLICATES)
+    undecidable = counts.get("undecidable", 0)
+    by_reason = dead_letters_in(counts)
+    documents = progress.documents
+    return DedupReport(
+        input=file,
+        documents=documents,
+        unique=counts.get("unique", 0) + undecidable,
+        undecidable=undecidable,
+        duplicates=exact + near,
+        exact_duplicates=exact,
+        near_duplicates=near,
+        dead_letters=sum(by_reason.values()),
+        dead_letters_by_reason=by_reason,
+        blank_lines=counts.get(BLANK, 0),
+        lines=progress.lines,
+        seconds=round(seconds, 3),
+        documents_per_second=round((documents - run.documents_before) / seconds, 1),
+        outputs={kind: str(output.path) for kind, output in progress.outputs.items()},
+        profile=profile,
+        index=run.identity,
+        index_documents=run.dedup.documents,
+        state=str(state) if state else None,
+        run=progress.run or None,
+        resumed_after_line=run.resumed_after,
+    )
+
+
 @contextmanager
-def watched(
-    steps: Iterator[RunProgress], total_bytes: int | None, name: str
-) -> Iterator[Iterable[tuple[RunProgress, WatchedBytes]]]:
-    """unused"""
+def progress_bar(lines: InputLines) -> Iterator[Callable[[RunProgress], None]]:
+    """Show a bar on standard error while a run goes on; give what moves it.
+
+    By bytes read; without their total (a pipe) only the figures move. Nothing is shown where
+    standard error is not a terminal.
+    """
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda _: None
+        return
+    columns = (
+        TextColumn("{task.fields[documents]:,} documents, {task.fields[duplicates]:,} repeats"),
+        BarColumn(bar_width=None),
+        TaskProgressColumn(),
+        TimeRemainingColumn(compact=True),
+    )
+    with Progress(*columns, console=console, transient=True, refresh_per_second=4) as progress:
+        task = progress.add_task("", total=lines.total_bytes, documents=0, duplicates=0)
+
+        def move(run: RunProgress) -> None:
+            duplicates = sum(run.counts.get(name, 0) for name in _DUPLICATES)
+            progress.update(
+                task,
+                completed=lines.bytes_read,
+                documents=run.documents,
+                duplicates=duplicates,
+            )
+
+        yield move
