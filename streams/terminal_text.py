@@ -1,0 +1,47 @@
+"""Texts of strangers on a terminal: one line, nothing that moves the cursor, cut by cells.
+
+A Chinese character takes two cells. Control characters, escape sequences and marks that turn the
+direction of writing are left out, since a document must not be able to draw on the screen.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Final
+
+from rich.cells import cell_len
+
+ELLIPSIS: Final = "…"
+_DROPPED: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
+_LOOKED_AT: Final = 8
+"""Characters looked at for each cell wanted: enough for white space and marks, whatever comes."""
+
+
+def one_line(text: str, cells: int | None = None) -> str:
+    """Return ``text`` on one line, cut to ``cells`` where that is given."""
+    if cells is not None and len(text) > cells * _LOOKED_AT:
+        text = text[: cells * _LOOKED_AT] + ELLIPSIS
+    text = " ".join(text.split())
+    if not text.isprintable():
+        text = "".join(sign for sign in text if unicodedata.category(sign) not in _DROPPED)
+    return text if cells is None else cut(text, cells)
+
+
+def cut(text: str, cells: int) -> str:
+    """Return ``text``, with an ellipsis at its end where it is wider than ``cells``."""
+    if cells <= 0:
+        return ""
+    if cell_len(text) <= cells:
+        return text
+    room = cells - cell_len(ELLIPSIS)
+    for index, sign in enumerate(text):
+        room -= cell_len(sign)
+        if room < 0:
+            return text[:index] + ELLIPSIS
+    return text
+
+
+def padded(text: str, cells: int) -> str:
+    """Return ``text`` cut or filled with blanks to exactly ``cells``."""
+    text = cut(text, cells)
+    return text + " " * (cells - cell_len(text))
