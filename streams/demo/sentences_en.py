@@ -84,8 +84,8 @@ SENTENCES: dict[str, str] = {
         page {#2-90} of the [report|ledger] [has|gives] the detail: {figure};
         {speaker} [did the sum|wrote it down] on the back of [an envelope|a delivery note]:
         {figure};
-        at [this|the present] rate, [within|in] {span}, [it will be ordinary to hear that|one
-        may read that] {figure}
+        at [this rate|the present rate], [within|in] {span}, [it will be ordinary to hear
+        that|one may read that] {figure}
     """,
     "quote": """
         “{View},” said {speaker};

@@ -74,9 +74,9 @@ HOSPITALS = topic(
     offices="""General Hospital; Health Board; Children's Hospital; Ambulance Service; Cottage
         Hospital; Medical Centre""",
     firms="Pharmaceuticals; Diagnostics; Medical Supplies; Care Homes; Prosthetics",
-    actions="""open [a walk-in|an evening|a Sunday] clinic for [asthma|back pain|migraine]; ring
-        [patients|carers] the day before [surgery|the scan]; merge [two wards|the booking
-        desks]; train [porters|receptionists] to spot [sepsis|a stroke]; deliver
+    actions="""open [a walk-in|an evening|a Sunday] clinic for [asthma|back pain|migraine];
+        telephone [patients|carers] the day before [surgery|the scan]; merge [two wards|the
+        booking desks]; train [porters|receptionists] to spot [sepsis|a stroke]; deliver
         [dialysis|chemotherapy] at home; screen [farm workers|smokers|bus drivers] for [skin
         cancer|high blood pressure]; refit [the operating theatre|the birthing pool]; stock
         [antidotes|plasma] on every ambulance; trim [paperwork|the drug bill]; hire [bilingual

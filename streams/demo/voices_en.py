@@ -53,7 +53,7 @@ COLUMN: dict[str, str] = {
         we have lived with {problem} [for as long as I can remember|since {year}];
         nobody [told|warned] us about {problem}, did they?;
         I blame {problem}, you may blame {problem}, and we could both be right;
-        [how|who] could have known that {problem} would follow {problem}?
+        who could have known that {problem} would follow {problem}?
     """,
     "turn": """
         then they {did}, and I changed my mind;
@@ -104,7 +104,7 @@ BULLETIN: dict[str, str] = {
         [key|main] numbers: {figure};
         latest count, {day}: {figure}, {figure};
         since {year}: {figure};
-        {figure}, [up|down] {#2-46}.{#1-9} per cent
+        {figure}, [up by|down by] {#2-46}.{#1-9} per cent
     """,
     "quote": """
         {speaker}: “{View}.”;
