@@ -6,7 +6,7 @@ from typing import Final
 
 from simhash_core.fingerprinter import Fingerprinter
 from simhash_core.verdicts import DuplicateOf, Method, Undecidable
-from streams.cli.columns import cropped, table
+from streams.cli.columns import table
 from streams.cli.fingerprint_view import (
     TERM_CELLS,
     block_hex,
@@ -16,6 +16,7 @@ from streams.cli.fingerprint_view import (
     undecidable_lines,
 )
 from streams.explanation import Explanation
+from streams.terminal_text import one_line
 
 CLOSE_CALL: Final = 0.02
 """A margin below this share of all weights: a few terms more or less would flip the bit."""
@@ -98,7 +99,7 @@ def _texts(
 ) -> list[str]:
     lines = []
     for letter, name, made in zip("AB", names, (explained.a, explained.b), strict=True):
-        lines.append(f"{letter}  {cropped(name, _NAME_CELLS)}: {made.features} features")
+        lines.append(f"{letter}  {one_line(name, _NAME_CELLS)}: {made.features} features")
         shown = (
             hex_lines(made.fingerprint)
             if made.fingerprint
@@ -187,7 +188,7 @@ def _terms(explained: Explanation, most: int) -> list[str]:
         return []
     rows = [
         (
-            cropped(term.term, TERM_CELLS),
+            one_line(term.term, TERM_CELLS),
             _weight(term.weight_a),
             _weight(term.weight_b),
             f"{term.share:.1%}",

@@ -85,8 +85,8 @@ def _show_documents(file: str, settings: Settings, *, as_json: bool) -> None:
     import msgspec
 
     from simhash_core.fingerprinter import Fingerprinter
-    from streams.cli.columns import printable
     from streams.cli.fingerprint_view import fingerprint_object
+    from streams.terminal_text import one_line
     from streams.text_files import Unreadable, documents_in
 
     fingerprinter = Fingerprinter(settings.index_profile())
@@ -100,4 +100,4 @@ def _show_documents(file: str, settings: Settings, *, as_json: bool) -> None:
             click.echo(msgspec.json.encode(shown))
         else:
             last = made.undecidable or str(made.features)
-            click.echo(f"{printable(line.id)}\t{made.fingerprint.hex() or '-'}\t{last}")
+            click.echo(f"{one_line(line.id)}\t{made.fingerprint.hex() or '-'}\t{last}")

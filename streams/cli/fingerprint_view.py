@@ -7,7 +7,8 @@ from typing import Final
 
 from simhash_core.blocks import BlockScheme
 from simhash_core.fingerprinter import Fingerprinted, Fingerprinter, WeightedTerm
-from streams.cli.columns import cropped, table
+from streams.cli.columns import table
+from streams.terminal_text import one_line
 
 TERM_CELLS: Final = 24
 """Most cells of a term in a table: the rest of an 80-column line is for the figures."""
@@ -70,7 +71,7 @@ def fingerprint_text(
         lines += ["", *table([("block", "value", "bits"), *rows], "><<")]
     if terms and most_terms:
         weighed = [
-            (cropped(term, TERM_CELLS), f"{weight:.2f}", f"{weight / total:.1%}")
+            (one_line(term, TERM_CELLS), f"{weight:.2f}", f"{weight / total:.1%}")
             for term, weight in terms[:most_terms]
         ]
         lines += ["", *table([("term", "weight", "share"), *weighed], "<>>")]
