@@ -19,6 +19,11 @@ _FULL_WIDTH = str.maketrans(
     {sign: chr(ord(sign) + 0xFEE0) for sign in "0123456789%"}
     | {chr(code): chr(code + 0xFEE0) for code in (*range(65, 91), *range(97, 123))}
 )
+# After a typographic change a Chinese text may have ASCII stops, which also stand in numbers.
+_SENTENCE_END = {
+    "zh": re.compile(r"(?<=[。！？!?.])(?![。！？!?.\d”\"'」』]|$)"),
+    "en": re.compile(r"(?<=[.!?])\s+"),
+}
 _LEAST_KEPT, _MOST_KEPT = 0.70, 0.95
 _LEAST_EDITS, _MOST_EDITS = 2, 4
 
@@ -39,8 +44,7 @@ def reorder(rng: random.Random, language: Language, text: str) -> str:
             parts, joint = text.split(separator), separator
             break
     else:
-        ends = f"(?<=[{re.escape(language.stop)}！？!?]){re.escape(language.space)}"
-        parts, joint = [part for part in re.split(ends, text) if part], language.space
+        parts, joint = _SENTENCE_END[language.code].split(text), language.space
     moved = shuffled(rng, parts)
     if moved == parts:
         moved = parts[1:] + parts[:1]

@@ -134,11 +134,8 @@ def _changed_items(old: list[str], new: list[str]) -> int:
 
 
 def _other_number(rng: random.Random, number: str) -> str:
-    """Change the digits of a number, keeping its form; the first digit is not a zero."""
-    digits = [
-        str(1 + int(rng.random() * 9)) if place == 0 else str(int(rng.random() * 10))
-        for place, sign in enumerate(number)
-        if sign.isdigit()
-    ]
-    left = iter(digits)
-    return "".join(next(left) if sign.isdigit() else sign for sign in number)
+    """Change the digits of a number but the first, so that its size and form stay."""
+    first, rest = number[0], number[1:]
+    if not any(sign.isdigit() for sign in rest):
+        return str(1 + int(rng.random() * 9)) + rest
+    return first + "".join(str(int(rng.random() * 10)) if sign.isdigit() else sign for sign in rest)
