@@ -56,7 +56,8 @@ class Progress(msgspec.Struct, frozen=True, array_like=True, tag="progress"):
     ``offset``: the next offset of its probes partition. ``received``: the highest number by
     sender. ``sent``: messages sent by receiving partition. ``next_order`` and ``next_ticket``: the
     numbers that the next entry and the next parked visit get. ``log_offset``: the next offset of
-    the changelog that the table has not taken in; 0 in the changelog itself.
+    the changelog that the table has not taken in, and ``log_time_ms`` when the record before that
+    was written, milliseconds since 1970; both are 0 in the changelog itself.
     """
 
     offset: int = 0
@@ -65,6 +66,7 @@ class Progress(msgspec.Struct, frozen=True, array_like=True, tag="progress"):
     next_order: int = 0
     next_ticket: int = 0
     log_offset: int = 0
+    log_time_ms: int = 0
 
 
 Change = PutEntry | PutPending | PutParked | Progress

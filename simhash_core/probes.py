@@ -80,9 +80,13 @@ class Packet(msgspec.Struct, frozen=True, array_like=True):
     messages: tuple[tuple[int, Message], ...]
 
 
-def raw_sender(topic: str, partition: int) -> str:
-    """Return the name of the sender of first visits from one raw partition."""
-    return f"raw/{topic}/{partition}"
+def raw_sender(topic: str, partition: int, topic_id: str = "") -> str:
+    """Return the name of the sender of first visits from one raw partition.
+
+    ``topic_id`` tells a topic from one of the same name that was deleted: its offsets, which are
+    the numbers of this sender, begin at 0 again.
+    """
+    return f"raw/{topic}/{partition}/{topic_id}" if topic_id else f"raw/{topic}/{partition}"
 
 
 def shard_sender(partition: int) -> str:

@@ -124,7 +124,7 @@ def _take_in(table: BlockTable, messages: list[Message], where: str) -> bool:
     """Commit the changes in a batch to the table; return whether the end of the log was met."""
     changes: list[Change] = []
     progress: Progress | None = None
-    next_offset = 0
+    next_offset = log_time_ms = 0
     at_end = False
     for message in messages:
         error = message.error()
@@ -137,12 +137,15 @@ def _take_in(table: BlockTable, messages: list[Message], where: str) -> bool:
         assert offset is not None
         change = decode_change(message.key(), message.value(), f"{where}@{offset}")
         next_offset = offset + 1
+        log_time_ms = message.timestamp()[1]
         if isinstance(change, Progress):
             progress = change
         else:
             changes.append(change)
     if next_offset:
         progress = progress or table.in_flight().progress
-        changes.append(msgspec.structs.replace(progress, log_offset=next_offset))
+        changes.append(
+            msgspec.structs.replace(progress, log_offset=next_offset, log_time_ms=log_time_ms)
+        )
         table.commit(changes)
     return at_end

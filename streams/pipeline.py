@@ -6,8 +6,9 @@ Faust says which partitions are ours and hands over records; this module knows n
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Final
 
 from simhash_core.errors import FirstseenError
@@ -25,7 +26,8 @@ logger = logging.getLogger(__name__)
 NewShard = Callable[[int], ShardWorker]
 """Makes the worker of a shard, not yet opened."""
 
-_SESSIONS_WITHOUT_SHARD: Final = 6.0
+_FENCES: Final = 5
+"""Times that a shard may be taken from us while it is ours."""
 
 
 class Pipeline:
@@ -53,12 +55,12 @@ class Pipeline:
         self._shards: dict[int, ShardWorker] = {}
         self._opening: dict[int, asyncio.Task[None]] = {}
         self._assigned = False
-        self._fenced: asyncio.TimerHandle | None = None
+        self._moved = asyncio.Event()
 
     @property
     def ready(self) -> bool:
         """Whether partitions are assigned and every shard of ours is open."""
-        return self._assigned and not self._opening and self._fenced is None
+        return self._assigned and not self._opening
 
     def fail(self, error: FirstseenError) -> None:
         """Keep the first failure for the exit message, and end the worker."""
@@ -77,14 +79,13 @@ class Pipeline:
             shard = self._shards[partition] = self._new_shard(partition)
             self._opening[partition] = asyncio.create_task(self._open(shard))
         self.metrics.assigned_shards(len(self._shards))
+        self._moved = asyncio.Event()
         self._assigned = True
 
     async def release(self) -> None:
         """Close all shards, each after the batch that is under way."""
         self._assigned = False
-        if self._fenced is not None:
-            self._fenced.cancel()
-            self._fenced = None
+        self._moved.set()
         for shard in self._shards.values():
             shard.interrupt()
         if self._opening:
@@ -119,48 +120,60 @@ class Pipeline:
         for offset, value in values:
             where = f"{self._rules.probes_topic}/{partition}@{offset}"
             packets.append((offset, self._rules.codec.decode(value, where)))
-        try:
+
+        async def decide() -> bool:
+            await shard.open()
             return await shard.process(packets)
-        except FencedError as error:
-            await self._lost(shard, error)
-            return False
-        except InterruptedError:
-            return False  # it moved away while it was opened again
+
+        return await self._while_ours(shard, decide)
+
+    async def _while_ours(
+        self, shard: ShardWorker, work: Callable[[], Coroutine[None, None, bool]]
+    ) -> bool:
+        """Do ``work`` on a shard, again after a fence; False when the shard has moved away.
+
+        Mostly a fence says that the shard has moved, and the group is about to say so too. But an
+        old owner that slept just before it fenced us fences the right one when it wakes.
+        """
+        for _ in range(_FENCES):
+            try:
+                return await work()
+            except InterruptedError:
+                return False
+            except FencedError as error:
+                logger.warning("shard %d closed: %s", shard.partition, error)
+                self.metrics.transaction(TransactionOutcome.FENCED)
+                await shard.close()
+                moved = self._moved
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(moved.wait(), self._session_timeout_seconds)
+                if moved.is_set():
+                    return False
+                logger.warning("shard %d is still assigned here: opened again", shard.partition)
+        raise FencedError(
+            f"shard {shard.partition} was taken over {_FENCES} times while it was assigned to this "
+            "worker: does another group use this application id?"
+        )
 
     async def _open(self, shard: ShardWorker) -> None:
-        try:
+        async def opened() -> bool:
             await shard.open()
-        except InterruptedError:
-            logger.info("shard %d moved away while it was opened", shard.partition)
-        except FencedError as error:
-            await self._lost(shard, error)
+            return True
+
+        try:
+            if await self._while_ours(shard, opened):
+                logger.info(
+                    "shard %d open: %d documents, next probes offset %d",
+                    shard.partition,
+                    shard.documents,
+                    shard.next_offset,
+                )
+            else:
+                logger.info("shard %d moved away while it was opened", shard.partition)
         except FirstseenError as error:
             self.fail(error)
         except Exception as error:
             logger.exception("shard %d cannot be opened", shard.partition)
             self.fail(FirstseenError(f"shard {shard.partition} cannot be opened: {error!r}"))
-        else:
-            logger.info(
-                "shard %d open: %d documents, next probes offset %d",
-                shard.partition,
-                shard.documents,
-                shard.next_offset,
-            )
         finally:
             del self._opening[shard.partition]
-
-    async def _lost(self, shard: ShardWorker, error: FencedError) -> None:
-        """Stop writing for a shard that another worker has; the group should soon tell us so."""
-        logger.warning("shard %d closed: %s", shard.partition, error)
-        self.metrics.transaction(TransactionOutcome.FENCED)
-        await shard.close()
-        if self._fenced is None:
-            wait_seconds = self._session_timeout_seconds * _SESSIONS_WITHOUT_SHARD
-            self._fenced = asyncio.get_running_loop().call_later(
-                wait_seconds,
-                self.fail,
-                FencedError(
-                    f"{error}, and no new assignment came within {wait_seconds:g} s. Does another "
-                    "group use this application id?"
-                ),
-            )

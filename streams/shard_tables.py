@@ -7,6 +7,8 @@ import shutil
 import threading
 import time
 from functools import partial
+from pathlib import Path
+from typing import Final
 
 from simhash_core.placement import Placement
 from streams.changelog_reader import catch_up
@@ -19,8 +21,12 @@ from streams.settings import Delivery, Settings
 from streams.shard_directory import open_block_table, shard_directory
 from streams.state_codec import StoreIdentity
 from streams.store_errors import StoreCorruptError
+from streams.topics import STANDSTILL_MS
 
 logger = logging.getLogger(__name__)
+
+_DAY_MS: Final = 24 * 60 * 60 * 1000
+_LONGEST_AWAY_MS: Final = STANDSTILL_MS - _DAY_MS
 
 
 class ShardTables:
@@ -51,12 +57,7 @@ class ShardTables:
                 table.close()
                 raise
             return table
-        try:
-            table = self._open_store(partition)
-        except StoreCorruptError as error:
-            logger.warning("shard %d is rebuilt from its changelog: %s", partition, error)
-            shutil.rmtree(error.path)
-            table = self._open_store(partition)
+        table = self._open_or_rebuild(partition)
         try:
             self._catch_up(table, partition, interrupted)
         except BaseException:
@@ -64,11 +65,37 @@ class ShardTables:
             raise
         return table
 
+    def _open_or_rebuild(self, partition: int) -> RocksBlockTable:
+        """Open the store of a shard, or an empty one where it is of no more use."""
+        try:
+            table = self._open_store(partition)
+        except StoreCorruptError as error:
+            logger.warning("shard %d is rebuilt from its changelog: %s", partition, error)
+            shutil.rmtree(error.path)
+            return self._open_store(partition)
+        progress = table.in_flight().progress
+        age_ms = time.time() * 1000 - progress.log_time_ms
+        if progress.log_offset == 0 or age_ms < _LONGEST_AWAY_MS:
+            return table
+        # Compaction drops tombstones in the end; a table that has not read them keeps what they
+        # delete, and documents would wait behind a pending entry that nobody settles.
+        logger.warning(
+            "shard %d is rebuilt from its changelog: the block table was last written %.1f days ago",
+            partition,
+            age_ms / _DAY_MS,
+        )
+        table.close()
+        shutil.rmtree(self._directory(partition))
+        return self._open_store(partition)
+
+    def _directory(self, partition: int) -> Path:
+        settings = self._settings
+        return shard_directory(settings.state_dir, settings.application_id, partition)
+
     def _open_store(self, partition: int) -> RocksBlockTable:
         settings = self._settings
-        path = shard_directory(settings.state_dir, settings.application_id, partition)
         return open_block_table(
-            path,
+            self._directory(partition),
             StoreIdentity(
                 self._identity, settings.application_id, partition, self._placement.partitions
             ),

@@ -26,6 +26,7 @@ from streams.transactions import AbortedError
 logger = logging.getLogger(__name__)
 
 _TRIES: Final = 3
+_MILLISECONDS: Final = 1000
 
 OpenTable = Callable[[int, threading.Event], BlockTable]
 """Opens the table of a shard, brought up to what is committed; blocking.
@@ -60,8 +61,15 @@ class ShardWorker:
         self._interrupted = threading.Event()
 
     async def open(self) -> None:
-        """Fence the owner before, then take up the shard where it was last committed."""
+        """Fence the owner before, then take up the shard where it was last committed.
+
+        Without effect where it is open. Raises ``InterruptedError`` after ``interrupt``.
+        """
         async with self._busy:
+            if self._shard is not None:
+                return
+            if self._interrupted.is_set():
+                raise InterruptedError(f"shard {self.partition} has moved away")
             await self._delivery.take_over()
             await self._reopen()
 
@@ -136,16 +144,16 @@ class ShardWorker:
         progress = shard.progress(next_offset)
         with self._metrics.stage("send"):
             log_offset = await self._delivery.commit(outbox.records(), outbox.changes, progress)
-        progress = msgspec.structs.replace(progress, log_offset=log_offset)
+        now_ms = int(time.time() * _MILLISECONDS)
+        progress = msgspec.structs.replace(progress, log_offset=log_offset, log_time_ms=now_ms)
         with self._metrics.stage("store"):
             self._table.commit([*outbox.changes, progress])
         self._next_offset = next_offset
-        self._observe(outbox.effects, shard.candidates_met - met_before)
+        self._observe(outbox.effects, shard.candidates_met - met_before, now_ms)
         self._metrics.shard_state(self.partition, len(self._table), shard.parked)
 
-    def _observe(self, effects: Sequence[Effect], candidates_met: int) -> None:
+    def _observe(self, effects: Sequence[Effect], candidates_met: int, now_ms: int) -> None:
         """Count what the batch did, once it is committed."""
-        now_ms = time.time() * 1000.0
         decided = 0
         for effect in effects:
             match effect:
@@ -154,7 +162,7 @@ class ShardWorker:
                     self._metrics.verdict(verdict_name(verdict))
                     if isinstance(verdict, DuplicateOf):
                         self._metrics.distance(verdict.distance)
-                    self._metrics.latency((now_ms - probe.record.timestamp_ms) / 1000.0)
+                    self._metrics.latency((now_ms - probe.record.timestamp_ms) / _MILLISECONDS)
                     self._metrics.last_record(probe.record.timestamp_ms)
                 case EmitDeadLetter(rejection):
                     self._metrics.dead_letter(rejection.reason)

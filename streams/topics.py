@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.cimpl import NewTopic
@@ -137,6 +137,20 @@ def partitions_of(admin: AdminClient, topics: Iterable[str]) -> dict[str, int]:
         for name in topics
         if name in known and known[name].error is None
     }
+
+
+def topic_id(admin: AdminClient, topic: str) -> str:
+    """Return the id that tells a topic from an earlier one of the same name.
+
+    "" where the broker takes no admin requests. Raises ``TopicsError`` where it does not tell.
+    """
+    if not can_administer(admin):
+        return ""
+    described = admin.describe_topics(TopicCollection([topic]), request_timeout=_ANSWER_SECONDS)
+    try:
+        return str(described[topic].result(_ANSWER_SECONDS + 1.0).topic_id)
+    except KafkaException as error:
+        raise TopicsError(f"the id of {topic} cannot be read: {error.args[0].str()}") from error
 
 
 def create(

@@ -46,16 +46,15 @@ class ShardTransactions:
         """``timeout_seconds`` bounds a transaction here, and at the broker."""
         self._id = transactional_id
         self._timeout_seconds = timeout_seconds
-        self._producer = Producer(
-            {
-                "linger.ms": 2,
-                "compression.type": "lz4",
-                **config,
-                "transactional.id": transactional_id,
-                "transaction.timeout.ms": int(timeout_seconds * 1000),
-                "message.timeout.ms": int(timeout_seconds * 1000),
-            }
-        )
+        self._config = {
+            "linger.ms": 2,
+            "compression.type": "lz4",
+            **config,
+            "transactional.id": transactional_id,
+            "transaction.timeout.ms": int(timeout_seconds * 1000),
+            "message.timeout.ms": int(timeout_seconds * 1000),
+        }
+        self._producer: Producer | None = None
 
     async def take_over(self) -> None:
         """Fence the owner before, and abort what it left unfinished.
@@ -76,9 +75,12 @@ class ShardTransactions:
         return await asyncio.get_running_loop().run_in_executor(None, work)
 
     def _take_over(self) -> None:
-        self._until_done("take over", self._producer.init_transactions)
+        # A producer that was fenced, or failed, is of no more use: each taking over has a new one.
+        producer = self._producer = Producer(self._config)
+        self._until_done("take over", producer.init_transactions)
 
     def _commit(self, records: Sequence[Outgoing], last: Outgoing) -> int:
+        producer = self._taken_over()
         offsets: list[int] = []
         failures: list[KafkaError] = []
 
@@ -93,22 +95,27 @@ class ShardTransactions:
                 offsets.append(offset)
 
         try:
-            self._producer.begin_transaction()
+            producer.begin_transaction()
             deadline = time.monotonic() + self._timeout_seconds
             for record in records:
-                hand_over(self._producer, record, deadline=deadline, report=report)
-            hand_over(self._producer, last, deadline=deadline, report=report_last)
+                hand_over(producer, record, deadline=deadline, report=report)
+            hand_over(producer, last, deadline=deadline, report=report_last)
         except DeliveryError as error:
             self._abort(str(error))
         except KafkaException as error:
             self._judge("begin", error.args[0])
-        self._until_done("commit", self._producer.commit_transaction)
+        self._until_done("commit", producer.commit_transaction)
         if not offsets or failures:
             raise TransactionError(
                 f"{self._id}: committed without an acknowledgement of every record: "
                 f"{failures[0].str() if failures else 'no offset of the last one'}"
             )
         return offsets[0] + 1
+
+    def _taken_over(self) -> Producer:
+        if self._producer is None:
+            raise TransactionError(f"{self._id}: a commit before the shard was taken over")
+        return self._producer
 
     def _until_done(self, step: str, call: Callable[[float], None]) -> None:
         """Call until it succeeds, at most as long as a transaction may take."""
@@ -141,5 +148,5 @@ class ShardTransactions:
 
     def _abort(self, why: str) -> None:
         """Abort and raise ``AbortedError``, or what hinders the abort."""
-        self._until_done("abort", self._producer.abort_transaction)
+        self._until_done("abort", self._taken_over().abort_transaction)
         raise AbortedError(f"{self._id}: the transaction was aborted: {why}")

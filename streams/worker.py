@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 
 import faust
+from confluent_kafka.admin import AdminClient
 
 from simhash_core.fingerprinter import Fingerprinter
 from simhash_core.placement import Placement
@@ -27,7 +29,14 @@ from streams.settings import Delivery as DeliveryMode
 from streams.settings import Settings
 from streams.shard_tables import ShardTables
 from streams.shard_worker import ShardWorker
-from streams.topics import TopicsError, can_administer, check, partitions_of, topic_plans
+from streams.topics import (
+    TopicsError,
+    can_administer,
+    check,
+    partitions_of,
+    topic_id,
+    topic_plans,
+)
 from streams.transactions import ShardTransactions
 
 logger = logging.getLogger(__name__)
@@ -110,6 +119,7 @@ def _build_pipeline(settings: Settings, partitions: int) -> Pipeline:
         fingerprinter,
         placement,
         settings.batch.packet_bytes,
+        partial(topic_id, AdminClient(librdkafka_config(settings))),
         metrics,
     )
     return Pipeline(
