@@ -1,0 +1,217 @@
+"""How fast the block table of one shard is, on disk and in memory.
+
+A table is filled with random fingerprints, the least skewed and least cacheable case. Then
+documents come in batches, as a worker handles them: each is looked up in all its buckets and
+staged, and the batch is committed. Reported are documents a second of wall time, the processor time
+of this thread (look-ups and commits, without RocksDB's background threads), and how many candidates
+a look-up met.
+
+    python -m benchmarks.block_table [--entries 100000 …] [--json]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from simhash_core.block_table import BlockTable
+from simhash_core.blocks import BlockScheme
+from simhash_core.documents import SourcePosition
+from simhash_core.entries import Entry, Progress, PutEntry
+from simhash_core.memory_table import MemoryBlockTable
+from simhash_core.placement import Placement
+from simhash_core.shard import owned_buckets
+from streams.rocksdb_options import StoreSettings, block_cache
+from streams.shard_directory import open_block_table, shard_directory
+from streams.state_codec import StoreIdentity
+
+SEED: Final = 20_070_508
+APPLICATION: Final = "benchmark"
+IDENTITY: Final = StoreIdentity("benchmark of the block table", APPLICATION, 0, 1)
+
+
+class Workload(msgspec.Struct, frozen=True, kw_only=True):
+    """What is measured; sizes in documents."""
+
+    documents: int
+    batch: int
+    bits: int
+    blocks: int
+    block_bits: int
+    sync: bool
+    block_cache_bytes: int
+
+    def placement(self) -> Placement:
+        """Return the scheme on one partition, where every bucket is ours."""
+        scheme = BlockScheme(self.bits, self.blocks, self.bits // 5, self.block_bits)
+        return Placement(scheme, 1)
+
+
+class Figures(msgspec.Struct, frozen=True, kw_only=True):
+    """What was measured of one table."""
+
+    table: str
+    entries: int
+    documents_per_second: float
+    fill_documents_per_second: float
+    lookup_cpu_us: float
+    commit_cpu_us: float
+    candidates_per_lookup: float
+    disk_bytes: int
+
+
+def changes_from(first: int, count: int, workload: Workload) -> list[PutEntry]:
+    """Return ``count`` entries with orders from ``first`` on; equal for equal arguments."""
+    width = workload.bits // 8
+    data = np.random.default_rng([SEED, first]).bytes(count * (width + 16))
+    changes = []
+    for index in range(count):
+        at = index * (width + 16)
+        order = first + index
+        entry = Entry(
+            SourcePosition("raw-documents", order % 16, order),
+            f"https://news.example/articles/{order}",
+            1_700_000_000_000 + order,
+            data[at : at + width],
+            data[at + width : at + width + 16],
+        )
+        changes.append(PutEntry(order, entry))
+    return changes
+
+
+def fill(table: BlockTable, entries: int, workload: Workload) -> float:
+    """Commit ``entries`` entries; return documents a second."""
+    seconds = 0.0
+    for first in range(0, entries, workload.batch):
+        changes = changes_from(first, min(workload.batch, entries - first), workload)
+        begun = time.perf_counter()
+        table.commit([*changes, Progress(offset=first)])
+        seconds += time.perf_counter() - begun
+    return entries / seconds if seconds else 0.0
+
+
+def measure(name: str, table: BlockTable, entries: int, workload: Workload) -> Figures:
+    """Fill ``table`` with ``entries``, then look up and insert the documents of the workload."""
+    filled = fill(table, entries, workload)
+    placement = workload.placement()
+    wall = lookup = commit = 0.0
+    met = 0
+    for first in range(entries, entries + workload.documents, workload.batch):
+        changes = changes_from(first, workload.batch, workload)
+        routes = [
+            placement.buckets(each.entry.fingerprint, each.entry.content_digest) for each in changes
+        ]
+        begun_wall, begun = time.perf_counter(), time.thread_time()
+        for change, buckets in zip(changes, routes, strict=True):
+            met += len(table.candidates(buckets).orders)
+            table.stage(change)
+        between = time.thread_time()
+        table.commit([*changes, Progress(offset=first)])
+        ended = time.thread_time()
+        wall += time.perf_counter() - begun_wall
+        lookup += between - begun
+        commit += ended - between
+    done = -(-workload.documents // workload.batch) * workload.batch
+    return Figures(
+        table=name,
+        entries=entries,
+        documents_per_second=done / wall,
+        fill_documents_per_second=filled,
+        lookup_cpu_us=lookup / done * 1e6,
+        commit_cpu_us=commit / done * 1e6,
+        candidates_per_lookup=met / done,
+        disk_bytes=0,
+    )
+
+
+@contextmanager
+def rocks_table(state_dir: Path, workload: Workload) -> Iterator[BlockTable]:
+    """A new table on disk, open until the end of the block."""
+    path = shard_directory(state_dir, APPLICATION, 0)
+    cache = block_cache(workload.block_cache_bytes)
+    settings = StoreSettings(sync=workload.sync)
+    with closing(open_block_table(path, IDENTITY, workload.placement(), cache, settings)) as table:
+        yield table
+
+
+def run(entries: int, workload: Workload, state_dir: Path | None) -> list[Figures]:
+    """Measure a table in memory and one on disk, each with ``entries`` entries."""
+    buckets_of = partial(owned_buckets, workload.placement(), 0)
+    with closing(MemoryBlockTable(buckets_of)) as table:
+        in_memory = measure("memory", table, entries, workload)
+    with tempfile.TemporaryDirectory(dir=state_dir, prefix="firstseen-benchmark-") as name:
+        with rocks_table(Path(name), workload) as table:
+            on_disk = measure("rocksdb", table, entries, workload)
+        disk_bytes = sum(path.stat().st_size for path in Path(name).rglob("*") if path.is_file())
+    return [in_memory, msgspec.structs.replace(on_disk, disk_bytes=disk_bytes)]
+
+
+def show(figures: Sequence[Figures], workload: Workload) -> None:
+    """Print the figures for people."""
+    table = Table(
+        title=f"block table: {workload.bits} bits, {workload.blocks} × {workload.block_bits}, "
+        f"batches of {workload.batch}"
+    )
+    for header in ("table", "entries", "documents/s", "fill/s"):
+        table.add_column(header, justify="right")
+    for header in ("look-up + stage, µs", "commit, µs", "candidates", "MB on disk"):
+        table.add_column(header, justify="right")
+    for each in figures:
+        table.add_row(
+            each.table,
+            f"{each.entries:,}",
+            f"{each.documents_per_second:,.0f}",
+            f"{each.fill_documents_per_second:,.0f}",
+            f"{each.lookup_cpu_us:.0f}",
+            f"{each.commit_cpu_us:.0f}",
+            f"{each.candidates_per_lookup:.1f}",
+            f"{each.disk_bytes / 1e6:.0f}",
+        )
+    Console().print(table)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the benchmark as the command line says."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--entries", type=int, nargs="+", default=[10_000, 100_000])
+    parser.add_argument("--documents", type=int, default=10_000, help="looked up and inserted")
+    parser.add_argument("--batch", type=int, default=250, help="documents a commit")
+    parser.add_argument("--bits", type=int, default=256)
+    parser.add_argument("--blocks", type=int, default=16)
+    parser.add_argument("--block-bits", type=int, default=16)
+    parser.add_argument("--sync", action="store_true", help="wait for the disk at each commit")
+    parser.add_argument("--block-cache-bytes", type=int, default=256 * 1024 * 1024)
+    parser.add_argument("--state-dir", type=Path, help="where to make the table (a temporary one)")
+    parser.add_argument("--json", action="store_true", help="print JSON alone")
+    given = vars(parser.parse_args(arguments))
+    as_json, entries, state_dir = given.pop("json"), given.pop("entries"), given.pop("state_dir")
+    if min([*entries, given["documents"] - 1, given["batch"] - 1]) < 0:
+        parser.error("--entries must be 0 or more, --documents and --batch 1 or more")
+    workload = Workload(**given)
+    figures = [each for size in entries for each in run(size, workload, state_dir)]
+    if as_json:
+        result = {
+            "workload": msgspec.structs.asdict(workload),
+            "tables": [msgspec.structs.asdict(each) for each in figures],
+        }
+        json.dump(result, sys.stdout, indent=2)
+        print()
+    else:
+        show(figures, workload)
+
+
+if __name__ == "__main__":
+    main()

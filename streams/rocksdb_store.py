@@ -1,0 +1,149 @@
+"""One open RocksDB: bytes in, bytes out, and every error of it as a ``StoreError``.
+
+**Nothing outlives** ``close``. RocksDB keeps its lock as long as an iterator lives, hence also one
+that a traceback holds; so errors are raised with the tracebacks of their causes cut off.
+
+**Rows that end early are an error.** An iterator that meets a damaged block is no more valid, just
+like one at its end; the difference is its status, which is asked for each time.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from rocksdict import Options, Rdict, RdictIter, WriteBatch, WriteOptions
+
+from streams.rocksdb_options import bucket_read_options, ordered_read_options
+from streams.store_errors import StoreClosedError, StoreError, is_of_rocksdb, store_error
+
+logger = logging.getLogger(__name__)
+
+Rows = tuple[list[bytes], list[bytes]]
+"""Keys and values, in step."""
+
+
+class RocksStore:
+    """A database that is open until ``close``; all methods raise ``StoreError``."""
+
+    def __init__(self, path: Path, options: Options, write_options: WriteOptions) -> None:
+        """Open the database at ``path``."""
+        self.path = path
+        self._errors = _Translation(path)
+        self._write_options = write_options
+        self._read_options = bucket_read_options()
+        self._iterator: RdictIter | None = None
+        with self._errors:
+            self._db = Rdict(str(path), options)
+
+    def get(self, key: bytes) -> bytes | None:
+        """Return the value of a key, None where there is none."""
+        with self._errors:
+            value: bytes | None = self._db.get(key)
+            return value
+
+    def rows_of(self, prefixes: Iterable[bytes]) -> Rows:
+        """Return all that begins with each of the prefixes, which are no shorter than a bucket's.
+
+        The rows of a prefix stand in order, and the prefixes in theirs.
+        """
+        with self._errors:
+            # One iterator for all look-ups between two writes: to make one for each bucket costs
+            # more than to read it. It sees the database as it was when it was made.
+            if self._iterator is None:
+                self._iterator = self._db.iter(self._read_options)
+            return _rows_of(self._iterator, prefixes)
+
+    def rows_between(self, lower: bytes, upper: bytes) -> Rows:
+        """Return all from ``lower`` up to, not including, ``upper``, in order."""
+        with self._errors:
+            rows = self._db.iter(ordered_read_options(lower, upper))
+            return _rows_between(rows, lower)
+
+    def last_key_between(self, lower: bytes, upper: bytes) -> bytes | None:
+        """Return the last key from ``lower`` up to, not including, ``upper``; None for none."""
+        with self._errors:
+            rows = self._db.iter(ordered_read_options(lower, upper))
+            return _last_key(rows)
+
+    def write(self, batch: WriteBatch) -> None:
+        """Write a batch, whole or not at all; look-ups see it from now on."""
+        with self._errors:
+            self._db.write(batch, self._write_options)
+        self._iterator = None
+
+    def close(self) -> None:
+        """Let go of the files and of the lock. Closing again has no effect."""
+        self._iterator = None
+        try:
+            with self._errors:
+                self._db.close()
+        except StoreClosedError:
+            return
+        except StoreError as error:
+            # RocksDB writes its memory to files now, so as to open faster the next time. Where it
+            # cannot, as on a disk that is full, the write-ahead log has all that was committed.
+            logger.warning("closed without writing to files: %s", error)
+
+
+class _Translation:
+    """A block in which errors of RocksDB become those of ``streams.store_errors``."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        del trace  # its frames hold iterators, and the new error will hold this frame
+        if isinstance(error, Exception) and is_of_rocksdb(error):
+            raise store_error(self._path, error) from error.with_traceback(None)
+
+
+def _rows_of(rows: RdictIter, prefixes: Iterable[bytes]) -> Rows:
+    keys: list[bytes] = []
+    values: list[bytes] = []
+    seek, valid, advance, key, value = rows.seek, rows.valid, rows.next, rows.key, rows.value
+    for prefix in prefixes:
+        seek(prefix)
+        while valid():
+            found = key()
+            # The filters' prefix is that of a block's bucket; a content bucket has a longer one.
+            if not found.startswith(prefix):
+                break
+            keys.append(found)
+            values.append(value())
+            advance()
+        else:
+            rows.status()
+    return keys, values
+
+
+def _rows_between(rows: RdictIter, lower: bytes) -> Rows:
+    keys: list[bytes] = []
+    values: list[bytes] = []
+    rows.seek(lower)
+    while rows.valid():
+        keys.append(rows.key())
+        values.append(rows.value())
+        rows.next()
+    rows.status()
+    return keys, values
+
+
+def _last_key(rows: RdictIter) -> bytes | None:
+    rows.seek_to_last()
+    if rows.valid():
+        last: bytes = rows.key()
+        return last
+    rows.status()
+    return None

@@ -1,0 +1,146 @@
+"""Where a shard's store lives, and how it is opened: made, or found to be the one that is meant.
+
+::
+
+    <state_dir>/<application id>/shard-<partition>/     one RocksDB
+
+A store names its owner: index identity, application, partition, number of partitions. Entries lie
+in the buckets that the partition owns among so many, made by that index, so a store that differs in
+any of these is refused, never adapted.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from rocksdict import Cache, WriteBatch
+
+from simhash_core.errors import IndexMismatchError, UsageError
+from simhash_core.placement import Placement
+from simhash_core.shard import owned_buckets
+from streams.rocksdb_options import StoreSettings, store_options, write_options
+from streams.rocksdb_store import RocksStore
+from streams.rocksdb_table import RocksBlockTable
+from streams.state_codec import (
+    FORMAT_VERSION,
+    IDENTITY_KEY,
+    StateDecodeError,
+    StoreIdentity,
+    bucket_prefix_length,
+    decode_identity,
+    encode_identity,
+    format_version,
+)
+from streams.store_errors import (
+    StoreAccessError,
+    StoreCorruptError,
+    StoreMismatchError,
+    StoreMissingError,
+    StoreVersionError,
+)
+
+# RocksDB points at its newest state with this file; a directory without it holds no database.
+_CURRENT: Final = "CURRENT"
+_DATA_FILES: Final = ("*.sst", "*.log")
+_KEYS_FROM: Final = b"\x00"
+_KEYS_TO: Final = b"\xff"
+
+
+def shard_directory(state_dir: Path, application_id: str, partition: int) -> Path:
+    """Return where the store of a shard lives.
+
+    Raises ``UsageError`` for an application id that is not the name of a directory.
+    """
+    if application_id in {"", ".", ".."} or "/" in application_id or "\0" in application_id:
+        raise UsageError(f"application id {application_id!r}: it must be a name for a directory")
+    return state_dir / application_id / f"shard-{partition}"
+
+
+def open_block_table(
+    path: Path,
+    identity: StoreIdentity,
+    placement: Placement,
+    cache: Cache,
+    settings: StoreSettings | None = None,
+    *,
+    must_exist: bool = False,
+) -> RocksBlockTable:
+    """Open the block table in the directory ``path``, and make it where there is none.
+
+    ``cache`` is for all tables of the process (``rocksdb_options.block_cache``). Raises
+    ``StoreMissingError`` for none with ``must_exist``, ``IndexMismatchError`` for one of another
+    index, and ``StoreError`` (its tree says which) for whatever else keeps it from being opened.
+    """
+    if placement.partitions != identity.partitions:
+        raise UsageError(
+            f"the placement is over {placement.partitions} partitions, the identity of the store "
+            f"says {identity.partitions}"
+        )
+    if not _holds_a_store(path):
+        if must_exist:
+            raise StoreMissingError(path, "there is no block table here")
+        _make_directory(path)
+    settings = settings or StoreSettings()
+    prefix_length = bucket_prefix_length(placement.scheme.block_bits)
+    options = store_options(settings, cache, prefix_length, create=not must_exist)
+    store = RocksStore(path, options, write_options(settings))
+    try:
+        _check_identity(store, identity, may_be_new=not must_exist)
+        return RocksBlockTable(store, partial(owned_buckets, placement, identity.partition))
+    except BaseException:
+        store.close()
+        raise
+
+
+def _holds_a_store(path: Path) -> bool:
+    """Return whether there is a store; raises ``StoreCorruptError`` for the ruins of one."""
+    try:
+        if (path / _CURRENT).exists():
+            return True
+        ruins = sorted(found.name for each in _DATA_FILES for found in path.glob(each))
+    except OSError as error:
+        raise StoreAccessError(path, f"cannot be looked into: {error}") from error
+    if ruins:
+        # RocksDB would begin anew here, and delete what it does not know of.
+        raise StoreCorruptError(path, f"{_CURRENT} is missing, but there is {ruins[0]}")
+    return False
+
+
+def _make_directory(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreAccessError(path, f"the directory cannot be made: {error}") from error
+
+
+def _check_identity(store: RocksStore, ours: StoreIdentity, *, may_be_new: bool) -> None:
+    """Check whose store it is; one that is new becomes ours."""
+    value = store.get(IDENTITY_KEY)
+    if value is None:
+        # The first commit of a store is its identity: where there is none, there is nothing.
+        if not may_be_new or store.last_key_between(_KEYS_FROM, _KEYS_TO) is not None:
+            raise StoreCorruptError(store.path, "it does not say whose state it is")
+        batch = WriteBatch(raw_mode=True)
+        batch.put(IDENTITY_KEY, encode_identity(ours))
+        store.write(batch)
+        return
+    try:
+        version = format_version(value)
+        if version != FORMAT_VERSION:
+            raise StoreVersionError(
+                store.path, f"it has format {version}, this version reads {FORMAT_VERSION}"
+            )
+        theirs = decode_identity(value)
+    except StateDecodeError as error:
+        raise StoreCorruptError(store.path, str(error)) from error
+    for name in ("application_id", "partition", "partitions"):
+        there, here = getattr(theirs, name), getattr(ours, name)
+        if there != here:
+            raise StoreMismatchError(
+                store.path,
+                f"it was made for {name.replace('_', ' ')} {there}, and here it is {here}",
+            )
+    if theirs.index_identity != ours.index_identity:
+        raise IndexMismatchError(str(store.path), theirs.index_identity, ours.index_identity)
