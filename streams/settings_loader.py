@@ -8,8 +8,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-import msgspec
-
 from simhash_core.errors import UsageError
 from streams.errors import Problem, SettingsError
 from streams.setting_fields import KAFKA, setting_fields
@@ -100,7 +98,8 @@ def _built(
             top[KAFKA] = MappingProxyType(values)
             continue
         try:
-            top[table] = msgspec.structs.replace(getattr(defaults, table), **values)
+            # From the defaults of the table, not of the whole: those have the application's name.
+            top[table] = type(getattr(defaults, table))(**values)
         except UsageError as error:
             problems.append(_of_struct(table, str(error), given))
     return Settings(**top)  # type: ignore[arg-type] # each value was parsed as its field's type

@@ -53,6 +53,16 @@ def test_sources_are_merged_setting_by_setting(tmp_path: Path) -> None:
     assert (batch.documents, batch.packets) == (7, 9)
 
 
+def test_internal_topics_follow_the_application_beside_a_named_topic() -> None:
+    """Given an application id and a name for the raw topic alone, then the internal topics are
+    named after that application: two applications must never share them.
+    """
+    topics = load("application_id=news", "topics.raw=articles").settings.topics
+
+    assert (topics.raw, topics.unique) == ("articles", "unique")
+    assert (topics.probes, topics.changelog) == ("news.probes", "news.changelog")
+
+
 TOML = """
 brokers = ["a:1", "b:2"]
 include_body = true
