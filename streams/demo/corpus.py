@@ -28,7 +28,7 @@ from streams.demo.language import Language
 from streams.demo.languages import LANGUAGES
 from streams.demo.layout_edits import reorder, retype, truncate
 from streams.demo.posts import PostBox
-from streams.demo.reposts import repost
+from streams.demo.reposts import TITLE_MARKS, repost
 from streams.demo.thesaurus import thesaurus_of
 from streams.demo.topics import Topic
 from streams.demo.word_edits import edit_words
@@ -138,7 +138,7 @@ class _Stream:
             text=self._copied_text(kind, parent),
         )
         if kind is EditKind.REPOST and chance(self._rng, 0.3):
-            copy = replace(copy, title=f"[转] {copy.title}", keywords=())
+            copy = replace(copy, title=TITLE_MARKS[parent.language.code] + copy.title, keywords=())
         if kind in _COPIED_AGAIN and copy.depth < self._shape.deepest:
             self._remember(copy)
         return self._record(kind, copy, parent.id, Outcome.DUPLICATE)

@@ -8,6 +8,9 @@ from streams.demo.draws import chance, integer, shuffled
 from streams.demo.grammar import Pattern, entries, expand, parse
 from streams.demo.language import Language
 
+TITLE_MARKS = {"zh": "[转] ", "en": "Repost: "}
+"""What some sites put before the title of what they print again."""
+
 _HEADERS = {
     "zh": """转载自{brand}[网|日报|晚报|新闻客户端];来源：{brand}[周刊|在线|融媒体]，作者：{person};
         【{brand}[快讯|头条|早知道]】;
