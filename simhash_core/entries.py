@@ -57,7 +57,8 @@ class Progress(msgspec.Struct, frozen=True, array_like=True, tag="progress"):
     sender. ``sent``: messages sent by receiving partition. ``next_order`` and ``next_ticket``: the
     numbers that the next entry and the next parked visit get. ``log_offset``: the next offset of
     the changelog that the table has not taken in, and ``log_time_ms`` when the record before that
-    was written, milliseconds since 1970; both are 0 in the changelog itself.
+    was written, milliseconds since 1970; both are 0 in the changelog itself. ``index``: the index
+    identity of those who wrote it.
     """
 
     offset: int = 0
@@ -67,6 +68,7 @@ class Progress(msgspec.Struct, frozen=True, array_like=True, tag="progress"):
     next_ticket: int = 0
     log_offset: int = 0
     log_time_ms: int = 0
+    index: str = ""
 
 
 Change = PutEntry | PutPending | PutParked | Progress

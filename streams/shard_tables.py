@@ -6,12 +6,12 @@ import logging
 import shutil
 import threading
 import time
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from simhash_core.placement import Placement
-from streams.changelog_reader import catch_up
+from streams.changelog_reader import Changelog, catch_up
 from streams.group_offsets import refuse_without_state
 from streams.kafka_config import librdkafka_config
 from streams.metrics import Metrics
@@ -25,6 +25,7 @@ from streams.topics import STANDSTILL_MS
 
 logger = logging.getLogger(__name__)
 
+_SAY_SECONDS: Final = 5.0
 _DAY_MS: Final = 24 * 60 * 60 * 1000
 _LONGEST_AWAY_MS: Final = STANDSTILL_MS - _DAY_MS
 
@@ -80,7 +81,7 @@ class ShardTables:
         # Compaction drops tombstones in the end; a table that has not read them keeps what they
         # delete, and documents would wait behind a pending entry that nobody settles.
         logger.warning(
-            "shard %d is rebuilt from its changelog: the block table was last written %.1f days ago",
+            "shard %d is rebuilt from its changelog: its table was last written %.1f days ago",
             partition,
             age_ms / _DAY_MS,
         )
@@ -108,16 +109,15 @@ class ShardTables:
     ) -> None:
         settings = self._settings
         started = time.monotonic()
+        log = Changelog(
+            settings.topics.changelog,
+            partition,
+            librdkafka_config(settings),
+            settings.send_timeout_seconds,
+            interrupted,
+        )
         with self._metrics.stage("recover"):
-            records = catch_up(
-                table,
-                settings.topics.changelog,
-                partition,
-                librdkafka_config(settings),
-                silence_seconds=settings.send_timeout_seconds,
-                interrupted=interrupted,
-                report=partial(self._metrics.recovery_remaining, partition),
-            )
+            records = catch_up(table, log, self._identity, self._report_of(partition))
         if records:
             logger.info(
                 "shard %d caught up with %d changelog records in %.1f s",
@@ -125,3 +125,16 @@ class ShardTables:
                 records,
                 time.monotonic() - started,
             )
+
+    def _report_of(self, partition: int) -> Callable[[int], None]:
+        """Return what is told of the records that are left: the metric always, the log at times."""
+        said = time.monotonic()
+
+        def report(left: int) -> None:
+            nonlocal said
+            self._metrics.recovery_remaining(partition, left)
+            if time.monotonic() - said > _SAY_SECONDS:
+                said = time.monotonic()
+                logger.info("shard %d: %d changelog records left to read", partition, left)
+
+        return report

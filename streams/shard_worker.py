@@ -141,7 +141,7 @@ class ShardWorker:
             for _, packet in fresh:
                 outbox.add(shard.receive(packet))
         next_offset = fresh[-1][0] + 1
-        progress = shard.progress(next_offset)
+        progress = msgspec.structs.replace(shard.progress(next_offset), index=self._rules.identity)
         with self._metrics.stage("send"):
             log_offset = await self._delivery.commit(outbox.records(), outbox.changes, progress)
         now_ms = int(time.time() * _MILLISECONDS)
