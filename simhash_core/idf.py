@@ -1,7 +1,8 @@
 """The idf model: how rare each term is.
 
 It is trained offline and fixed: an idf that moved under a running index would move every
-fingerprint with it. The default is jieba's own table (about 260,000 Chinese terms).
+fingerprint with it. The default is jieba's own table (270,000 Chinese terms) with English function
+words added.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from importlib import resources
 from typing import NamedTuple
 
 from simhash_core.errors import UsageError
+from simhash_core.function_words import FUNCTION_WORD_IDF, VERSION
 from simhash_core.normalization import normalize
 
 
@@ -31,9 +33,17 @@ class IdfModel(NamedTuple):
 
 @cache
 def jieba_idf() -> IdfModel:
-    """Return jieba's table, its terms normalised; unknown ones get its median, as in jieba."""
+    """Return jieba's table, its terms normalised, with English function words added.
+
+    Unknown terms get the median of jieba's table, as in jieba.
+    """
     data = resources.files("jieba").joinpath("analyse/idf.txt").read_bytes()
-    return parse_idf("jieba", data)
+    chinese = parse_idf("jieba", data)
+    return IdfModel(
+        f"{chinese.identity}+{VERSION}",
+        {**FUNCTION_WORD_IDF, **chinese.table},
+        chinese.unknown,
+    )
 
 
 def parse_idf(name: str, data: bytes) -> IdfModel:
