@@ -3,6 +3,10 @@
 **Nothing outlives** ``close``. RocksDB keeps its lock as long as an iterator lives, hence also one
 that a traceback holds; so errors are raised with the tracebacks of their causes cut off.
 
+**Damage is remembered.** A damaged block is met when it is read, perhaps days after the store was
+opened, and opening it again would find nothing wrong; so the directory is marked, and refused from
+then on.
+
 **Rows that end early are an error.** An iterator that meets a damaged block is no more valid, just
 like one at its end; the difference is its status, which is asked for each time.
 """
@@ -13,14 +17,23 @@ import logging
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from rocksdict import Options, Rdict, RdictIter, WriteBatch, WriteOptions
 
 from streams.rocksdb_options import bucket_read_options, ordered_read_options
-from streams.store_errors import StoreClosedError, StoreError, is_of_rocksdb, store_error
+from streams.store_errors import (
+    StoreClosedError,
+    StoreCorruptError,
+    StoreError,
+    is_of_rocksdb,
+    store_error,
+)
 
 logger = logging.getLogger(__name__)
+
+DAMAGE_MARK: Final = "DAMAGED"
+"""The file in the directory of a store that was found damaged; it holds the message."""
 
 Rows = tuple[list[bytes], list[bytes]]
 """Keys and values, in step."""
@@ -38,6 +51,7 @@ class RocksStore:
         self._iterator: RdictIter | None = None
         with self._errors:
             self._db = Rdict(str(path), options)
+        self._errors.marks_damage = True
 
     def get(self, key: bytes) -> bytes | None:
         """Return the value of a key, None where there is none."""
@@ -75,6 +89,12 @@ class RocksStore:
             self._db.write(batch, self._write_options)
         self._iterator = None
 
+    def damaged(self, what: str) -> StoreCorruptError:
+        """Mark the store as damaged, and return the error to raise."""
+        error = StoreCorruptError(self.path, what)
+        mark_damaged(error)
+        return error
+
     def close(self) -> None:
         """Let go of the files and of the lock. Closing again has no effect."""
         self._iterator = None
@@ -89,11 +109,20 @@ class RocksStore:
             logger.warning("closed without writing to files: %s", error)
 
 
+def mark_damaged(error: StoreCorruptError) -> None:
+    """Leave a mark in the directory of a store, by which the next opening knows of ``error``."""
+    try:
+        (error.path / DAMAGE_MARK).write_text(f"{error}\n", "utf-8")
+    except OSError as failed:
+        logger.warning("%s: the mark of damage cannot be written: %s", error.path, failed)
+
+
 class _Translation:
     """A block in which errors of RocksDB become those of ``streams.store_errors``."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self.marks_damage = False
 
     def __enter__(self) -> Self:
         return self
@@ -106,7 +135,10 @@ class _Translation:
     ) -> None:
         del trace  # its frames hold iterators, and the new error will hold this frame
         if isinstance(error, Exception) and is_of_rocksdb(error):
-            raise store_error(self._path, error) from error.with_traceback(None)
+            translated = store_error(self._path, error)
+            if self.marks_damage and isinstance(translated, StoreCorruptError):
+                mark_damaged(translated)
+            raise translated from error.with_traceback(None)
 
 
 def _rows_of(rows: RdictIter, prefixes: Iterable[bytes]) -> Rows:

@@ -35,7 +35,6 @@ from simhash_core.errors import UsageError
 from simhash_core.memory_table import BucketsOf
 from streams import state_codec as codec
 from streams.rocksdb_store import RocksStore
-from streams.store_errors import StoreCorruptError
 
 _Result = TypeVar("_Result")
 
@@ -184,4 +183,4 @@ class RocksBlockTable:
         try:
             return decode(raw)
         except codec.StateDecodeError as error:
-            raise StoreCorruptError(self._store.path, str(error)) from error
+            raise self._store.damaged(str(error)) from error

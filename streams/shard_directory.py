@@ -11,6 +11,7 @@ any of these is refused, never adapted.
 
 from __future__ import annotations
 
+import shutil
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -21,7 +22,7 @@ from simhash_core.errors import IndexMismatchError, UsageError
 from simhash_core.placement import Placement
 from simhash_core.shard import owned_buckets
 from streams.rocksdb_options import StoreSettings, store_options, write_options
-from streams.rocksdb_store import RocksStore
+from streams.rocksdb_store import DAMAGE_MARK, RocksStore
 from streams.rocksdb_table import RocksBlockTable
 from streams.state_codec import (
     FORMAT_VERSION,
@@ -44,6 +45,7 @@ from streams.store_errors import (
 # RocksDB points at its newest state with this file; a directory without it holds no database.
 _CURRENT: Final = "CURRENT"
 _DATA_FILES: Final = ("*.sst", "*.log")
+_DISCARDED: Final = ".discarded"
 _KEYS_FROM: Final = b"\x00"
 _KEYS_TO: Final = b"\xff"
 
@@ -94,9 +96,28 @@ def open_block_table(
         raise
 
 
+def discard_store(path: Path) -> None:
+    """Delete the store in the directory ``path``, if there is one; it must be closed.
+
+    It is moved aside first, so that a crash never leaves a store that lacks some of its files.
+    Raises ``StoreAccessError``.
+    """
+    aside = path.with_name(path.name + _DISCARDED)
+    try:
+        if aside.exists():
+            shutil.rmtree(aside)
+        if path.exists():
+            path.rename(aside)
+            shutil.rmtree(aside)
+    except OSError as error:
+        raise StoreAccessError(path, f"cannot be deleted: {error}") from error
+
+
 def _holds_a_store(path: Path) -> bool:
     """Return whether there is a store; raises ``StoreCorruptError`` for the ruins of one."""
     try:
+        if (path / DAMAGE_MARK).exists():
+            raise StoreCorruptError(path, f"it was found damaged: {DAMAGE_MARK} there says by what")
         if (path / _CURRENT).exists():
             return True
         ruins = sorted(found.name for each in _DATA_FILES for found in path.glob(each))

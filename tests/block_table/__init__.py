@@ -1,0 +1,1 @@
+"""Tests of block tables: one contract for all, and what is RocksDB's own."""
