@@ -22,7 +22,9 @@ from simhash_core.errors import FirstseenError, IndexMismatchError
 from streams.changelog_codec import decode_change
 
 _BATCH: Final = 10_000
-_POLL_SECONDS: Final = 0.5
+_POLL_SECONDS: Final = 0.05
+_EMPTY_FETCH_MS: Final = 10
+"""How long the broker may hold a fetch that finds nothing, which is how the end is known."""
 
 Report = Callable[[int], None]
 """Told how many records are left to read, about."""
@@ -74,6 +76,7 @@ class Changelog:
                 "auto.offset.reset": "error",
                 "isolation.level": "read_committed",
                 "enable.partition.eof": True,
+                "fetch.wait.max.ms": _EMPTY_FETCH_MS,
             }
         )
         try:
