@@ -195,7 +195,8 @@ class KafkaBroker:
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         with self.log_path.open("ab") as log:
             command = [*self._java, "kafka.tools.StorageTool", "format", "--standalone"]
-            command += ["--cluster-id", cluster_id, "--config", str(configuration)]
+            # One argument: an id may begin with a dash.
+            command += [f"--cluster-id={cluster_id}", "--config", str(configuration)]
             try:
                 formatted = subprocess.run(
                     command,
