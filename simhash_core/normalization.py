@@ -46,8 +46,12 @@ def _fold(text: str) -> str:
         if not unicodedata.is_normalized("NFKC", text):
             text = unicodedata.normalize("NFKC", text)
         text = text.casefold()
-        while not unicodedata.is_normalized("NFKC", text):
-            text = unicodedata.normalize("NFKC", text).casefold()
+        if not unicodedata.is_normalized("NFKC", text):
+            # A few letters (ǰ, ΐ) fold to a letter and a mark that compose to the same one again:
+            # so it is the composed form that must come to rest.
+            text, before = unicodedata.normalize("NFKC", text), ""
+            while text != before:
+                text, before = unicodedata.normalize("NFKC", text.casefold()), text
     else:
         text = text.casefold()
     return " ".join(text.split())

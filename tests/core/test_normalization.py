@@ -24,6 +24,8 @@ anything = st.text(st.characters(codec=None, exclude_categories=()))
         ("soft\u00adhyphen zero\u200bwidth nul\x00l", "softhyphen zerowidth null"),
         ("lone \ud800 surrogate", "lone surrogate"),
         ("\u0345", "\u03b9"),
+        ("ǰ J\u030c", "ǰ ǰ"),  # folds to two characters, which compose to the one again
+        ("ΐ", "ΐ"),
         ("", ""),
         ("\u200b", ""),
         ("👨\u200d👩\u200d👧", "👨👩👧"),
@@ -33,6 +35,19 @@ anything = st.text(st.characters(codec=None, exclude_categories=()))
 def test_spellings_of_one_text(text: str, normal: str) -> None:
     """Each pair looks alike to a reader, or nearly so."""
     assert normalize(text) == normal
+
+
+@pytest.mark.timeout(60)
+def test_every_character_comes_to_rest() -> None:
+    """Given any one character that folds or composes, between two letters; then its text has a
+    normal form, and that is its own: folding and composing do not go on for ever.
+    """
+    every = map(chr, range(0x110000))
+    changing = [c for c in every if unicodedata.normalize("NFKD", c).casefold() != c]
+    assert len(changing) > 10_000
+    for sign in changing:
+        once = normalize(f"x{sign}x")
+        assert normalize(once) == once, hex(ord(sign))
 
 
 @given(anything)
