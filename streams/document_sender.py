@@ -107,6 +107,7 @@ class DocumentSender:
         """Let go of the connections; what is not acknowledged is given up."""
         self._producer.purge()
         self._producer.flush(_GRACE_SECONDS)
+        self._producer.close()
         self._resources.close()
 
     def send(self, key: bytes | None, value: bytes, where: str) -> None:

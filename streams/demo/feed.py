@@ -90,6 +90,7 @@ class Feed:
         """Give up what is not acknowledged."""
         self._producer.purge()
         self._producer.flush(1.0)
+        self._producer.close()
 
     def _has_room(self, record: FeedRecord) -> bool:
         open_bytes = self._ledger.open_bytes + self._unacknowledged_bytes

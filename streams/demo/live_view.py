@@ -14,7 +14,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from streams.demo.run import Demo, Progress, View
+from streams.demo.progress import Change, Progress, View
 from streams.received_outputs import DuplicateOutput
 from streams.record_lines import (
     DEAD_LETTER_STYLE,
@@ -27,7 +27,7 @@ from streams.terminal_text import one_line
 
 HEADLINE: Final = "firstseen demo"
 
-_FIXED_LINES: Final = 13
+_FIXED_LINES: Final = 11
 """Lines of the picture without the list of duplicates."""
 _DUPLICATES_MAX: Final = 8
 _ID_CELLS: Final = 24
@@ -59,7 +59,7 @@ class LineView:
         """Say what is waited for."""
         self._say(f"{what} …")
 
-    def show(self, progress: Progress, demo: Demo) -> None:
+    def show(self, progress: Progress, change: Change) -> None:
         """Say how far it has come, and of one more duplicate what it changed."""
         now = time.monotonic()
         if progress.share != 1.0 and now - self._said_at < _LINE_SECONDS:
@@ -73,8 +73,8 @@ class LineView:
         )
         if progress.latest and progress.latest[-1] is not self._last:
             self._last = progress.latest[-1]
-            change = one_line(demo.change(self._last), _CHANGE_CELLS)
-            self._say(f"          {_pair(self._last)}  {_nearness(self._last)}  {change}".rstrip())
+            what = one_line(change(self._last), _CHANGE_CELLS)
+            self._say(f"          {_pair(self._last)}  {_nearness(self._last)}  {what}".rstrip())
 
     def finish(self) -> None:
         """Nothing more is shown."""
@@ -94,7 +94,7 @@ class LiveView:
         """Say what is waited for."""
         self._draw(self._head(None), Text(), Text(f"  {what} …"))
 
-    def show(self, progress: Progress, demo: Demo) -> None:
+    def show(self, progress: Progress, change: Change) -> None:
         """Draw the picture anew."""
         size = self._live.console.size
         room = max(1, min(_DUPLICATES_MAX, (size.height - _FIXED_LINES) // 2))
@@ -107,7 +107,7 @@ class LiveView:
             Padding(_counts(progress), (0, 0, 0, 2)),
             Text(),
             Text("  Latest duplicates", style="bold"),
-            *(line for each in latest for line in _duplicate(each, demo, size.width)),
+            *(line for each in latest for line in _duplicate(each, change, size.width)),
         )
 
     def finish(self) -> None:
@@ -155,13 +155,13 @@ def _counts(progress: Progress) -> RenderableType:
     return table
 
 
-def _duplicate(duplicate: DuplicateOutput, demo: Demo, width: int) -> Iterator[Text]:
+def _duplicate(duplicate: DuplicateOutput, change: Change, width: int) -> Iterator[Text]:
     line = Text("  ")
     line.append(_pair(duplicate), style=DUPLICATE_STYLE)
     line.append(f"  {_nearness(duplicate)}")
     line.truncate(width)
     yield line
-    yield Text("    " + one_line(demo.change(duplicate), width - 5), style=QUIET_STYLE)
+    yield Text("    " + one_line(change(duplicate), width - 5), style=QUIET_STYLE)
 
 
 def _pair(duplicate: DuplicateOutput) -> str:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import tempfile
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple, NoReturn, Protocol
+from typing import Final, NoReturn
 
 from simhash_core.documents import SourcePosition
 from simhash_core.errors import FirstseenError, UsageError
@@ -20,6 +20,7 @@ from streams.demo.changes import describe_change
 from streams.demo.feed import Feed, FeedRecord
 from streams.demo.ledger import Ledger
 from streams.demo.observer import Observer
+from streams.demo.progress import Progress, View
 from streams.demo.report import DemoReport
 from streams.demo.request import RAW_PARTITIONS, SHARDS, DemoRequest, settings_of, worker_options
 from streams.demo.scoring import Score
@@ -39,34 +40,6 @@ _RATE_SECONDS: Final = 2.0
 _QUIET_SECONDS: Final = 1.0
 _NOWHERE: Final = "127.0.0.1:1"
 """For settings that are checked before there is a broker."""
-
-
-class Progress(NamedTuple):
-    """How far the demo has come. ``share`` of the stream is from 0 to 1, None where unknown."""
-
-    sent: int
-    settled: int
-    share: float | None
-    unique: int
-    undecidable: int
-    duplicates: int
-    dead_letters: int
-    seconds: float
-    per_second: float
-    latest: Sequence[DuplicateOutput]
-
-
-class View(Protocol):
-    """Shows a demo while it runs."""
-
-    def starting(self, what: str) -> None:
-        """Say what is waited for."""
-
-    def show(self, progress: Progress, demo: Demo) -> None:
-        """Show how far it has come; called some times a second."""
-
-    def finish(self) -> None:
-        """Make room for what comes after it."""
 
 
 class DemoError(FirstseenError):
@@ -164,24 +137,13 @@ class Demo:
                 break
             if now - shown_at >= _SHOW_SECONDS:
                 self._check()
-                view.show(self._progress(now), self)
+                view.show(self._progress(now), self._change)
                 shown_at = now
         self._ended = self._observer.last_output_at
-        view.show(self._progress(time.monotonic()), self)
+        view.show(self._progress(time.monotonic()), self._change)
         times = worker_times(self.worker.metrics())
         self._read_the_rest()
         return self._report(times.stages, times.cpu_seconds - cpu_seconds_before)
-
-    def change(self, duplicate: DuplicateOutput) -> str:
-        """Return what a duplicate changed of its original; the text where that is nothing.
-
-        "" where the texts are not at hand any more.
-        """
-        original = self._texts.text_of(duplicate.original)
-        copy = self._texts.text_of(duplicate.source)
-        if original is None or copy is None:
-            return ""
-        return f"“{copy}”" if copy == original else describe_change(original, copy)
 
     def stay(self) -> NoReturn:
         """Keep everything running until Ctrl-C; raises when the worker or the broker dies."""
@@ -193,6 +155,17 @@ class Demo:
         """Let go of the connections."""
         self._feed.close()
         self._observer.__exit__(None, None, None)
+
+    def _change(self, duplicate: DuplicateOutput) -> str:
+        """Return what a duplicate changed of its original; the text where that is nothing.
+
+        "" where the texts are not at hand any more.
+        """
+        original = self._texts.text_of(duplicate.original)
+        copy = self._texts.text_of(duplicate.source)
+        if original is None or copy is None:
+            return ""
+        return f"“{copy}”" if copy == original else describe_change(original, copy)
 
     def _check(self) -> None:
         self.worker.check()

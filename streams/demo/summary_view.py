@@ -1,17 +1,15 @@
 """What a demo shows at its end: where the documents went, how well, how fast, and what to do next.
 
-Wider than 80 cells it never is, so that it can be read anywhere and pasted.
+Its tables are no wider than 80 cells, so that it can be read anywhere, and pasted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from rich.console import Console, Group, RenderableType
-from rich.padding import Padding
-from rich.table import Table
+from rich.console import Console
 from rich.text import Text
 
 from streams.demo.generated import BROKEN, EditKind
@@ -25,6 +23,7 @@ from streams.record_lines import (
 )
 
 _REASONS: Final = 3
+_ByKind = Mapping[str, Mapping[str, int | float | None]]
 _SUMMED: Final = ("count", "copies", "found")
 _BROKEN: Final = frozenset(map(str, BROKEN))
 _KIND_NAMES: Final[Mapping[str, str]] = {
@@ -33,16 +32,16 @@ _KIND_NAMES: Final[Mapping[str, str]] = {
     EditKind.EDIT_10_20: "edit, 10–20 %",
 }
 _STAGE_NAMES: Final = {"send": "send, until acknowledged"}
-_INDENT: Final = (0, 0, 0, 2)
+_GAP: Final = "  "
 
 
 def print_summary(console: Console, report: DemoReport) -> None:
     """Print the figures."""
     console.print(_headline(report), soft_wrap=True)
-    console.print(_section("", _outputs(report)))
+    _print_section(console, "", _outputs(report))
     if report.by_kind is not None:
-        console.print(_section("How well, by kind of record", _kinds(report)))
-    console.print(_section("Where the worker's time went", _stages(report)))
+        _print_section(console, "How well, by kind of record", _kinds(report, report.by_kind))
+    _print_section(console, "Where the worker's time went", _stages(report))
 
 
 def print_addresses(console: Console, brokers: str, pages: str, state_dir: Path) -> None:
@@ -55,7 +54,7 @@ def print_addresses(console: Console, brokers: str, pages: str, state_dir: Path)
         ("follow", f"firstseen consume --broker {brokers}"),
         ("stop", "Ctrl-C"),
     )
-    console.print(_section("Still up", _pairs(rows)))
+    _print_section(console, "Still up", _pairs(rows))
 
 
 def print_next(console: Console) -> None:
@@ -67,7 +66,7 @@ def print_next(console: Console) -> None:
         ("no broker at all", "firstseen dedup my.jsonl"),
         ("your own Kafka", "firstseen topics create --help, then firstseen worker --help"),
     )
-    console.print(_section("Next", _pairs(rows)))
+    _print_section(console, "Next", _pairs(rows))
 
 
 def _headline(report: DemoReport) -> Text:
@@ -83,27 +82,28 @@ def _headline(report: DemoReport) -> Text:
     return line
 
 
-def _outputs(report: DemoReport) -> RenderableType:
-    table = _grid(">>", 4)
+def _outputs(report: DemoReport) -> list[Text]:
+    near = f"{report.exact_duplicates:,} of the same content, {report.near_duplicates:,} near"
     rows = [
         ("unique", report.unique, UNIQUE_STYLE, "passed on unchanged"),
         ("", report.undecidable, UNDECIDABLE_STYLE, "of them too short to compare"),
-        (
-            "duplicates",
-            report.duplicates,
-            DUPLICATE_STYLE,
-            f"{report.exact_duplicates:,} of the same content, {report.near_duplicates:,} near",
-        ),
+        ("duplicates", report.duplicates, DUPLICATE_STYLE, near),
         ("dead letters", report.dead_letters, DEAD_LETTER_STYLE, _reasons(report)),
     ]
     if report.tombstones:
         rows.append(("tombstones", report.tombstones, "", "nothing comes out of these"))
     if report.too_long:
         rows.append(("left out", report.too_long, "red", "too long for the embedded broker"))
-    for name, count, style, note in rows:
-        share = f"{count / max(1, report.documents):.1%}" if name else ""
-        table.add_row(Text(name, style=style), f"{count:,}", share, Text(note, style=QUIET_STYLE))
-    return table
+    cells = [
+        (
+            Text(name, style=style),
+            f"{count:,}",
+            f"{count / max(1, report.documents):.1%}" if name else "",
+            Text(note, style=QUIET_STYLE),
+        )
+        for name, count, style, note in rows
+    ]
+    return _lines(cells, "<>><")
 
 
 def _reasons(report: DemoReport) -> str:
@@ -113,82 +113,99 @@ def _reasons(report: DemoReport) -> str:
     return ", ".join([*shown, *([f"others {left:,}"] if left else [])])
 
 
-def _kinds(report: DemoReport) -> RenderableType:
-    assert report.by_kind is not None
-    table = _grid(">>>>>", 7)
-    table.add_row(*_head("kind", "records", "copies", "found", "recall", "precision"))
-    kinds = {kind: scores for kind, scores in report.by_kind.items() if kind not in _BROKEN}
-    for kind, scores in kinds.items():
-        table.add_row(
+def _kinds(report: DemoReport, by_kind: _ByKind) -> list[Text]:
+    kinds = {kind: scores for kind, scores in by_kind.items() if kind not in _BROKEN}
+    sums = {name: _sum(by_kind, name) for name in _SUMMED}
+    broken = sums["count"] - _sum(kinds, "count")
+    rows = [
+        (
             _KIND_NAMES.get(kind, kind.replace("_", " ")),
             *(f"{scores[name]:,}" for name in _SUMMED),
             _rate(scores["recall"]),
             _rate(scores["precision"]),
         )
-    broken = len(report.by_kind) - len(kinds)
-    sums = {name: _sum(report.by_kind, name) for name in _SUMMED}
-    if broken:
-        left = sums["count"] - _sum(kinds, "count")
-        table.add_row(f"broken in {broken} ways", f"{left:,}", "0", "0", "–", "–")
-    table.add_row(
-        *(Text(cell, style="bold") for cell in ("all", *(f"{each:,}" for each in sums.values()))),
-        Text(_rate(report.recall), style="bold"),
-        Text(_rate(report.precision), style="bold"),
+        for kind, scores in kinds.items()
+    ]
+    everything = ("all", *(f"{each:,}" for each in sums.values()))
+    lines = _lines(
+        (
+            _head("kind", "records", "copies", "found", "recall", "precision"),
+            *rows,
+            ("broken records", f"{broken:,}", "0", "0", _rate(None), _rate(None)),
+            tuple(
+                Text(cell, style="bold")
+                for cell in (*everything, _rate(report.recall), _rate(report.precision))
+            ),
+        ),
+        "<>>>>>",
     )
-    notes = ["Found: called a repeat of the right article, or of another copy of it."]
+    lines.append(_note("Found: called a repeat of the right article, or of another copy of it."))
     if report.swapped:
-        notes.append(f"Overtaken by a copy of theirs: {report.swapped:,}; “all” has them as found.")
-    return Group(table, *(Text(note, style=QUIET_STYLE) for note in notes))
+        overtaken = f"Overtaken by a copy of theirs: {report.swapped:,}; “all” has them as found."
+        lines.append(_note(overtaken))
+    return lines
 
 
-def _sum(by_kind: Mapping[str, Mapping[str, int | float | None]], name: str) -> int:
+def _sum(by_kind: _ByKind, name: str) -> int:
     return sum(int(scores[name] or 0) for scores in by_kind.values())
 
 
-def _stages(report: DemoReport) -> RenderableType:
-    table = _grid(">>>>", 5)
-    table.add_row(*_head("stage", "batches", "seconds", "of the run", "µs a record"))
-    for stage, batches, seconds in (
+def _stages(report: DemoReport) -> list[Text]:
+    times = [
         *((stage.stage, f"{stage.batches:,}", stage.seconds) for stage in report.stages),
         ("processor time in all", "", report.worker_cpu_seconds),
-    ):
-        table.add_row(
+    ]
+    rows = [
+        (
             _STAGE_NAMES.get(stage, stage),
             batches,
             f"{seconds:.2f}",
             f"{seconds / max(report.seconds, 1e-3):.0%}",
             f"{1e6 * seconds / max(1, report.documents):,.0f}",
         )
-    note = "Shards wait for acknowledgements side by side: their sum may exceed the run."
-    return Group(table, Text(note, style=QUIET_STYLE))
+        for stage, batches, seconds in times
+    ]
+    head = _head("stage", "batches", "seconds", "of the run", "µs a record")
+    side_by_side = "Shards wait for acknowledgements side by side: their sum may exceed the run."
+    return [*_lines((head, *rows), "<>>>>"), _note(side_by_side)]
 
 
 def _rate(rate: float | None) -> str:
     return "–" if rate is None else f"{rate:.3f}"
 
 
-def _head(*names: str) -> Iterator[Text]:
-    return (Text(name, style=QUIET_STYLE) for name in names)
+def _head(*names: str) -> tuple[Text, ...]:
+    return tuple(Text(name, style=QUIET_STYLE) for name in names)
 
 
-def _grid(aligned: str, spare: int) -> Table:
-    """Return a table whose first column is at the left, as are those after ``aligned``."""
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True)
-    for _ in aligned:
-        table.add_column(justify="right", no_wrap=True)
-    for _ in range(spare - 1 - len(aligned)):
-        table.add_column()
-    return table
+def _lines(rows: Iterable[Iterable[Text | str]], aligned: str) -> list[Text]:
+    """Return the lines of a table; ``aligned`` has a ``<`` or ``>`` for each column."""
+    cells = [[Text(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
+    widths = [max(cell.cell_len for cell in column) for column in zip(*cells, strict=True)]
+    lines = []
+    for row in cells:
+        line = Text()
+        for cell, width, side in zip(row, widths, aligned, strict=True):
+            blanks = " " * (width - cell.cell_len)
+            line.append_text(Text(_GAP))
+            line.append_text(Text.assemble(blanks, cell) if side == ">" else cell + Text(blanks))
+        line.rstrip()
+        lines.append(line)
+    return lines
 
 
-def _pairs(rows: tuple[tuple[str, str], ...]) -> RenderableType:
-    table = _grid("", 2)
-    for name, value in rows:
-        table.add_row(Text(name, style=QUIET_STYLE), Text(value, overflow="fold"))
-    return table
+def _print_section(console: Console, title: str, lines: Iterable[Text]) -> None:
+    """Print lines below a title; none is wrapped, so that addresses can be copied."""
+    console.print()
+    if title:
+        console.print(Text(title, style="bold"))
+    for line in lines:
+        console.print(line, soft_wrap=True)
 
 
-def _section(title: str, content: RenderableType) -> RenderableType:
-    head = [Text(), Text(title, style="bold")] if title else [Text()]
-    return Group(*head, Padding(content, _INDENT, expand=False))
+def _note(text: str) -> Text:
+    return Text(_GAP + text, style=QUIET_STYLE)
+
+
+def _pairs(rows: Iterable[tuple[str, str]]) -> list[Text]:
+    return _lines(((Text(name, style=QUIET_STYLE), value) for name, value in rows), "<<")

@@ -1,0 +1,39 @@
+"""How far a demo has come, and what a view of it must do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from streams.received_outputs import DuplicateOutput
+
+Change = Callable[[DuplicateOutput], str]
+"""Says what a duplicate changed of its original, "" where that is not known."""
+
+
+class Progress(NamedTuple):
+    """How far the demo has come. ``share`` of the stream is from 0 to 1, None where unknown."""
+
+    sent: int
+    settled: int
+    share: float | None
+    unique: int
+    undecidable: int
+    duplicates: int
+    dead_letters: int
+    seconds: float
+    per_second: float
+    latest: Sequence[DuplicateOutput]
+
+
+class View(Protocol):
+    """Shows a demo while it runs."""
+
+    def starting(self, what: str) -> None:
+        """Say what is waited for."""
+
+    def show(self, progress: Progress, change: Change) -> None:
+        """Show how far it has come; called some times a second."""
+
+    def finish(self) -> None:
+        """Make room for what comes after it."""
