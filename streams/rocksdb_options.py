@@ -4,9 +4,7 @@ Measured with ``python -m benchmarks.block_table``; docs/formats.md says what th
 
 - **Prefix extractor of a bucket's length, Bloom filters, prefix filter in the memtable.** A look-up
   seeks each of a document's buckets. A newly flushed file holds few of them, so the filter saves
-  most seeks into it: the more files above the last level, the more it saves. ``Options`` takes a
-  copy of the table options: whatever is set on them after ``set_block_based_table_factory`` has no
-  effect, Bloom filters too.
+  most seeks into it: the more files above the last level, the more it saves.
 - **Small write buffer, compaction at two files.** Each further sorted run costs a seek a bucket,
   and a seek in a large memtable misses the processor's cache at every step.
 - **No compression.** Fingerprints are random bits: it saved 14 % of the files and cost a tenth of a

@@ -50,7 +50,9 @@ class RocksStore:
         self._read_options = bucket_read_options()
         self._iterator: RdictIter | None = None
         with self._errors:
-            self._db = Rdict(str(path), options)
+            # Named for the column family too: an existing database would be opened with the options
+            # of its files for that, without filters and with a cache of its own.
+            self._db = Rdict(str(path), options, column_families={"default": options})
         self._errors.marks_damage = True
 
     def get(self, key: bytes) -> bytes | None:

@@ -112,7 +112,7 @@ _CLASS_BY_PHRASE: Final[tuple[tuple[str, type[StoreError]], ...]] = (
 
 def is_of_rocksdb(error: Exception) -> bool:
     """Return whether ``error`` comes from RocksDB, and is no mistake in our own code."""
-    return type(error) is Exception or isinstance(error, DbClosedError)
+    return type(error) is Exception or isinstance(error, (DbClosedError, OSError))
 
 
 def store_error(path: Path, error: Exception) -> StoreError:

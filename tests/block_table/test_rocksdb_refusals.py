@@ -216,6 +216,17 @@ def test_a_file_in_place_of_the_directory(tmp_path: Path) -> None:
     assert path.read_bytes() == b"a file"
 
 
+def test_a_directory_that_cannot_be_written_to(path: Path) -> None:
+    """Given a directory in which a file that is written at each opening cannot be, then the
+    message says what the system said.
+    """
+    config = path / "rocksdict-config.json"
+    config.unlink()
+    config.mkdir()
+
+    assert "Is a directory" in refused(path, StoreAccessError)
+
+
 def test_a_directory_that_cannot_be_made() -> None:
     """Given a place where no directory can be made, then the message says what the system said."""
     path = Path("/proc/firstseen/shard-0")
