@@ -16,7 +16,6 @@ SHARDS: Final = 4
 RAW_PARTITIONS: Final = 1
 """One, so that the stream keeps its order: what was written first is seen first."""
 DOCUMENTS: Final = 3_000
-DOCUMENTS_MAX: Final = 10_000_000
 SEED: Final = 1
 
 _OURS: Final = (

@@ -22,7 +22,7 @@ from streams.record_lines import (
     UNIQUE_STYLE,
 )
 
-_REASONS: Final = 3
+_REASONS: Final = 2
 _ByKind = Mapping[str, Mapping[str, int | float | None]]
 _SUMMED: Final = ("count", "copies", "found")
 _BROKEN: Final = frozenset(map(str, BROKEN))

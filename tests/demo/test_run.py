@@ -20,6 +20,7 @@ import pytest
 
 from streams.demo.generated import EditKind
 from streams.exit_codes import ExitCode
+from tests.architecture.source_tree import ROOT
 from tests.cli.running import clean_environment, firstseen
 
 SECONDS_MAX = 60.0
@@ -137,6 +138,13 @@ def assert_fields(report: dict[str, Any]) -> None:
     assert report["duplicates"] == report["exact_duplicates"] + report["near_duplicates"]
     assert report["dead_letters"] == sum(report["dead_letters_by_reason"].values())
     assert [set(stage) for stage in report["stages"]] == [{"stage", "batches", "seconds"}] * 4
+
+
+def test_the_page_explains_every_field() -> None:
+    """Given the page of the demo; then it names each field of the JSON object."""
+    page = (ROOT / "docs" / "demo.md").read_text("utf-8").partition("## The JSON object")[2]
+
+    assert [name for name in FIELDS if f"`{name}`" not in page] == []
 
 
 @pytest.mark.slow
