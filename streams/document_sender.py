@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
@@ -65,6 +65,8 @@ class DocumentSender:
         self._seconds = settings.send_timeout_seconds
         self._failure: KafkaError | None = None
         self._given = 0
+        self._alone: list[_Document] = []
+        """Those of batches that were too large as a whole: each is sent again by itself."""
         longest = longest_value_bytes(settings) + MESSAGE_OVERHEAD_BYTES
         self._producer = Producer(
             librdkafka_config(
@@ -119,32 +121,22 @@ class DocumentSender:
         while (wait := self._rate.seconds_left()) > 0:
             self._producer.poll(min(wait, _POLL_SECONDS))
         self._raise_failure()
-
-        def report(error: KafkaError | None, _message: Message) -> None:
-            if error is None:
-                self.acknowledged += 1
-            elif error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
-                self.refused.append(where)
-            else:
-                self._failure = self._failure or error
-
-        try:
-            if self._paced is not None:
-                self._paced.produce(value, key=key, on_delivery=report)
-            else:
-                self._hand_over(key, value, report)
-        except ConsumerTooSlowError as error:
-            raise BrokerRefusedError(
-                f"no worker of the application {self._settings.application_id!r} reads "
-                f"{self._topic}, and the embedded broker keeps no more: start one ({error})"
-            ) from error
-        except KafkaException as error:
-            self._failure = error.args[0]
-            self._raise_failure()
+        if self._alone:
+            self._await_acknowledged()
         self._given += 1
+        self._produce(_Document(key, value, where), is_alone=False)
 
     def finish(self) -> None:
         """Wait until everything is acknowledged; raises as ``send`` does."""
+        self._await_acknowledged()
+
+    def _await_acknowledged(self) -> None:
+        self._drain()
+        while self._alone:
+            self._produce(self._alone.pop(0), is_alone=True)
+            self._drain()
+
+    def _drain(self) -> None:
         deadline = time.monotonic() + self._seconds + _GRACE_SECONDS
         while len(self._producer) and time.monotonic() < deadline:
             self._producer.poll(_POLL_SECONDS)
@@ -153,11 +145,38 @@ class DocumentSender:
         if len(self._producer):
             raise BrokerUnavailableError(self._outcome("no answer"))
 
-    def _hand_over(self, key: bytes | None, value: bytes, report: DeliveryReport) -> None:
+    def _produce(self, document: _Document, *, is_alone: bool) -> None:
+        def report(error: KafkaError | None, _message: Message) -> None:
+            if error is None:
+                self.acknowledged += 1
+            elif error.code() != KafkaError.MSG_SIZE_TOO_LARGE:
+                self._failure = self._failure or error
+            elif is_alone:
+                self.refused.append(document.where)
+            else:
+                self._alone.append(document)
+
+        try:
+            if self._paced is not None:
+                self._paced.produce(document.value, key=document.key, on_delivery=report)
+            else:
+                self._hand_over(document, report)
+        except ConsumerTooSlowError as error:
+            raise BrokerRefusedError(
+                f"no worker of the application {self._settings.application_id!r} reads "
+                f"{self._topic}, and the embedded broker keeps no more: start one ({error})"
+            ) from error
+        except KafkaException as error:
+            self._failure = error.args[0]
+            self._raise_failure()
+
+    def _hand_over(self, document: _Document, report: DeliveryReport) -> None:
         deadline = time.monotonic() + self._seconds + _GRACE_SECONDS
         while True:
             try:
-                self._producer.produce(self._topic, value, key, on_delivery=report)
+                self._producer.produce(
+                    self._topic, document.value, document.key, on_delivery=report
+                )
             except BufferError:
                 self._producer.poll(_POLL_SECONDS)
                 self._raise_failure()
@@ -183,6 +202,12 @@ class DocumentSender:
             f"topic {self._topic}: {self.acknowledged:,} of {self._given:,} documents were "
             f"acknowledged, then: {reason}"
         )
+
+
+class _Document(NamedTuple):
+    key: bytes | None
+    value: bytes
+    where: str
 
 
 class _Rate:

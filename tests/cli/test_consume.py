@@ -32,10 +32,10 @@ SNOW = "北京今天下雪了，地铁照常运行。"
 
 
 @pytest.fixture
-def topic(embedded_broker: Broker) -> str:
+def topic(broker: Broker) -> str:
     """A topic of one partition, so that records keep their order."""
-    name = embedded_broker.unique("consumed")
-    embedded_broker.create_topics({name: 1})
+    name = broker.unique("consumed")
+    broker.create_topics({name: 1})
     return name
 
 
@@ -81,13 +81,13 @@ def until_end(broker: Broker, topic: str, *arguments: str) -> str:
     return run.stdout
 
 
-def test_lines_say_what_the_filter_said(embedded_broker: Broker, topic: str) -> None:
+def test_lines_say_what_the_filter_said(broker: Broker, topic: str) -> None:
     """Given one of each output; then a line each says the verdict, the ids, how near it is or what
     was wrong, and the beginning of the text, with nothing in it that would move a cursor.
     """
-    put(embedded_broker, topic, outputs())
+    put(broker, topic, outputs())
 
-    lines = until_end(embedded_broker, topic).splitlines()
+    lines = until_end(broker, topic).splitlines()
 
     assert lines == [
         f"unique       初雪  初雪 · {SNOW}",
@@ -97,13 +97,13 @@ def test_lines_say_what_the_filter_said(embedded_broker: Broker, topic: str) -> 
     ]
 
 
-def test_json_loses_nothing(embedded_broker: Broker, topic: str) -> None:
+def test_json_loses_nothing(broker: Broker, topic: str) -> None:
     """Given the same; with --json, then each line has the record whole: place, time, key, value and
     headers in their order, and bytes that are no text as base64.
     """
-    put(embedded_broker, topic, outputs())
+    put(broker, topic, outputs())
 
-    lines = [json.loads(line) for line in until_end(embedded_broker, topic, "--json").splitlines()]
+    lines = [json.loads(line) for line in until_end(broker, topic, "--json").splitlines()]
 
     assert [list(line) for line in lines] == [
         ["topic", "partition", "offset", "key", "value", "timestamp_ms", "headers"]
@@ -122,40 +122,40 @@ def test_json_loses_nothing(embedded_broker: Broker, topic: str) -> None:
     assert (lines[3]["key"], lines[3]["value"]) == (None, {"base64": "/w=="})
 
 
-def test_nothing_is_committed_and_limit_holds(embedded_broker: Broker, topic: str) -> None:
+def test_nothing_is_committed_and_limit_holds(broker: Broker, topic: str) -> None:
     """Given four records; when two readers with one application id take two each; then both get
     the first two, and the group that they might be taken for has committed nothing.
     """
-    put(embedded_broker, topic, outputs())
+    put(broker, topic, outputs())
 
-    first, second = (until_end(embedded_broker, topic, "--limit", "2") for _ in range(2))
+    first, second = (until_end(broker, topic, "--limit", "2") for _ in range(2))
 
     assert first == second
     assert len(first.splitlines()) == 2
-    with Consumer(embedded_broker.consumer_settings("firstseen")) as consumer:
+    with Consumer(broker.consumer_settings("firstseen")) as consumer:
         (committed,) = consumer.committed([TopicPartition(topic, 0)], timeout=10)
     assert committed.offset < 0
 
 
-def test_the_end_is_that_of_the_start(embedded_broker: Broker) -> None:
+def test_the_end_is_that_of_the_start(broker: Broker) -> None:
     """Given topics of which one is empty; then the command ends at the ends of both."""
-    full, empty = embedded_broker.unique("full"), embedded_broker.unique("empty")
-    embedded_broker.create_topics({full: 3, empty: 2})
-    put(embedded_broker, full, outputs())
+    full, empty = broker.unique("full"), broker.unique("empty")
+    broker.create_topics({full: 3, empty: 2})
+    put(broker, full, outputs())
 
-    assert len(until_end(embedded_broker, full, "--topic", empty).splitlines()) == 4
-    assert until_end(embedded_broker, empty) == ""
+    assert len(until_end(broker, full, "--topic", empty).splitlines()) == 4
+    assert until_end(broker, empty) == ""
 
 
-def test_it_follows(embedded_broker: Broker, topic: str) -> None:
+def test_it_follows(broker: Broker, topic: str) -> None:
     """Given records that are there already; when more come while the command follows; then only
     the new ones are shown, at once, and Ctrl-C ends it with the code for that.
     """
-    put(embedded_broker, topic, outputs()[:1])
+    put(broker, topic, outputs()[:1])
     with subprocess.Popen(
         [
             *(sys.executable, "-m", "streams.cli.main", "consume", "--topic", topic),
-            *("--broker", embedded_broker.bootstrap_servers),
+            *("--broker", broker.bootstrap_servers),
         ],
         env=clean_environment(),
         stdout=subprocess.PIPE,
@@ -165,7 +165,7 @@ def test_it_follows(embedded_broker: Broker, topic: str) -> None:
         os.set_blocking(following.stdout.fileno(), False)
         line, deadline = "", time.monotonic() + 20
         while not line and time.monotonic() < deadline:
-            put(embedded_broker, topic, outputs()[2:3])
+            put(broker, topic, outputs()[2:3])
             time.sleep(0.3)
             line = following.stdout.readline()
         following.send_signal(signal.SIGINT)
@@ -175,10 +175,10 @@ def test_it_follows(embedded_broker: Broker, topic: str) -> None:
     assert code == ExitCode.INTERRUPTED
 
 
-def test_topics_go_by_the_names_of_the_settings(embedded_broker: Broker, topic: str) -> None:
+def test_topics_go_by_the_names_of_the_settings(broker: Broker, topic: str) -> None:
     """Given a raw topic of another name; then "raw" is that one, and so are its lines called."""
-    put(embedded_broker, topic, [outputs()[0]])
-    arguments = ("--until-end", "--broker", embedded_broker.bootstrap_servers)
+    put(broker, topic, [outputs()[0]])
+    arguments = ("--until-end", "--broker", broker.bootstrap_servers)
 
     run = firstseen("consume", "--topic", "raw", "--set", f"topics.raw={topic}", *arguments)
 

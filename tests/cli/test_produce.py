@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import subprocess
 import sys
 import time
@@ -22,10 +23,10 @@ SNOW = "北京今天下雪了，地铁照常运行。"
 
 
 @pytest.fixture
-def topic(embedded_broker: Broker) -> str:
+def topic(broker: Broker) -> str:
     """A topic of one partition, so that records keep their order."""
-    name = embedded_broker.unique("produced")
-    embedded_broker.create_topics({name: 1})
+    name = broker.unique("produced")
+    broker.create_topics({name: 1})
     return name
 
 
@@ -55,7 +56,7 @@ def on(broker: Broker, topic: str, records: int) -> list[tuple[bytes | None, byt
     return [(each.key(), each.value()) for each in broker.read_partition(topic, records)]
 
 
-def test_lines_are_sent_as_they_are(embedded_broker: Broker, topic: str, tmp_path: Path) -> None:
+def test_lines_are_sent_as_they_are(broker: Broker, topic: str, tmp_path: Path) -> None:
     """Given a file of good, broken and blank lines; when it is produced; then each line that has
     anything in it is on the topic byte for byte, under its id where it has one.
     """
@@ -72,12 +73,12 @@ def test_lines_are_sent_as_they_are(embedded_broker: Broker, topic: str, tmp_pat
     file = tmp_path / "news.jsonl"
     file.write_bytes(b"\n".join(lines))
 
-    run = produce(embedded_broker, topic, file)
+    run = produce(broker, topic, file)
 
     assert run.returncode == 0, run.stderr
     keys = ["雪".encode(), b"7", None, None, None, None, b"last, without an end"]
     expected = list(zip(keys, filter(None, lines), strict=True))
-    assert on(embedded_broker, topic, 7) == expected
+    assert on(broker, topic, 7) == expected
     out = run.stdout.decode()
     assert f"7 documents sent to {topic} in " in out
     assert "blank lines skipped: 1" in out
@@ -85,16 +86,14 @@ def test_lines_are_sent_as_they_are(embedded_broker: Broker, topic: str, tmp_pat
     assert run.stderr == b""
 
 
-def test_gzip_and_standard_input(embedded_broker: Broker, topic: str, tmp_path: Path) -> None:
+def test_gzip_and_standard_input(broker: Broker, topic: str, tmp_path: Path) -> None:
     """Given a file that is gzip by its name, and lines on standard input; when both are named; then
     they are sent one after the other, and the summary is one JSON object.
     """
     packed = tmp_path / "news.jsonl.gz"
     packed.write_bytes(gzip.compress(b'{"id": "packed", "text": "a"}\n'))
 
-    run = produce(
-        embedded_broker, topic, packed, "-", "--json", stdin=b'{"id": "piped", "text": "b"}\n'
-    )
+    run = produce(broker, topic, packed, "-", "--json", stdin=b'{"id": "piped", "text": "b"}\n')
 
     assert run.returncode == 0, run.stderr
     summary = json.loads(run.stdout)
@@ -109,12 +108,10 @@ def test_gzip_and_standard_input(embedded_broker: Broker, topic: str, tmp_path: 
         "too_large": int,
     }
     assert (summary["topic"], summary["documents"], summary["bytes"]) == (topic, 2, 57)
-    assert [key for key, _ in on(embedded_broker, topic, 2)] == [b"packed", b"piped"]
+    assert [key for key, _ in on(broker, topic, 2)] == [b"packed", b"piped"]
 
 
-def test_a_folder_has_a_document_a_file(
-    embedded_broker: Broker, topic: str, tmp_path: Path
-) -> None:
+def test_a_folder_has_a_document_a_file(broker: Broker, topic: str, tmp_path: Path) -> None:
     """Given a folder with texts in it and below, one not UTF-8, one hidden; when it is produced;
     then each other file is a document whose id is its path, in the order of paths, and the one that
     is not UTF-8 is left for the filter to refuse.
@@ -128,12 +125,10 @@ def test_a_folder_has_a_document_a_file(
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git" / "x").write_text("no")
 
-    run = produce(
-        embedded_broker, topic, tmp_path, "--set", "fields.id=path", "--set", "fields.text=body"
-    )
+    run = produce(broker, topic, tmp_path, "--set", "fields.id=path", "--set", "fields.text=body")
 
     assert run.returncode == 0, run.stderr
-    sent = on(embedded_broker, topic, 4)
+    sent = on(broker, topic, 4)
     assert [(key or b"").decode() for key, _ in sent] == ["a.md", "b.txt", "c.txt", "篇/初雪.txt"]
     assert sent[1][1] == SNOW.encode("gb18030")
     texts = [json.loads(value or b"") for _, value in (sent[0], sent[2], sent[3])]
@@ -145,37 +140,63 @@ def test_a_folder_has_a_document_a_file(
     assert b"not readable as a document: 1" in run.stdout
 
 
-def test_limit_and_rate(embedded_broker: Broker, topic: str) -> None:
+def test_limit_and_rate(broker: Broker, topic: str) -> None:
     """Given more lines than are asked for, and a rate; then so many are sent, no faster."""
     lines = b"".join(b'{"id": "%d", "text": "x"}\n' % number for number in range(100))
 
-    run = produce(
-        embedded_broker, topic, "-", "--limit", "10", "--rate", "20", "--json", stdin=lines
-    )
+    run = produce(broker, topic, "-", "--limit", "10", "--rate", "20", "--json", stdin=lines)
 
     summary = json.loads(run.stdout)
     assert summary["documents"] == 10
     assert summary["seconds"] >= 9 / 20
-    assert [key for key, _ in on(embedded_broker, topic, 10)] == [b"%d" % n for n in range(10)]
+    assert [key for key, _ in on(broker, topic, 10)] == [b"%d" % n for n in range(10)]
 
 
-def test_a_line_that_no_broker_would_take(
-    embedded_broker: Broker, topic: str, tmp_path: Path
-) -> None:
+def test_a_line_that_no_broker_would_take(broker: Broker, tmp_path: Path) -> None:
     """Given a line of 3 MB between two others; then these are sent, the place of that one is told,
     and the exit code says that not all was sent. A line of 1.5 MB, above what the filter reads, is
     sent: to refuse it is the filter's business.
     """
+    topic = broker.unique("large")
+    broker.create_topics({topic: 1}, {"max.message.bytes": "2000000"})
     file = tmp_path / "big.jsonl"
     large = b'{"id": "1", "text": "%s"}' % (b"x" * 1_500_000)
     file.write_bytes(large + b"\n" + b"y" * 3_000_000 + b'\n{"id": "3", "text": "x"}\n')
 
-    run = produce(embedded_broker, topic, file, "--json")
+    run = produce(broker, topic, file, "--json")
 
     assert run.returncode == ExitCode.RUNTIME
     assert json.loads(run.stdout)["too_large"] == 1
     assert f"{file}, line 2: 3,000,000 bytes" in run.stderr.decode()
-    assert on(embedded_broker, topic, 2) == [(b"1", large), (b"3", b'{"id": "3", "text": "x"}')]
+    assert on(broker, topic, 2) == [(b"1", large), (b"3", b'{"id": "3", "text": "x"}')]
+
+
+def test_a_line_that_this_broker_does_not_take(kafka_broker: Broker, tmp_path: Path) -> None:
+    """Given a topic that takes 100 KB, and a line of 200 KB between two others; then these are
+    sent, and the place of that one is told, with what the broker said.
+    """
+    topic = kafka_broker.unique("small")
+    kafka_broker.create_topics({topic: 1}, {"max.message.bytes": "100000"})
+    (file := tmp_path / "x.jsonl").write_text(f"1\n{os.urandom(100_000).hex()}\n3\n")
+
+    run = produce(kafka_broker, topic, file, "--json")
+
+    assert run.returncode == ExitCode.RUNTIME
+    assert json.loads(run.stdout)["too_large"] == 1
+    assert f"{file}, line 2: larger than the broker takes" in run.stderr.decode()
+    assert on(kafka_broker, topic, 2) == [(None, b"1"), (None, b"3")]
+
+
+def test_a_topic_that_is_missing(kafka_broker: Broker, tmp_path: Path) -> None:
+    """Given a broker that makes no topics; then the command says which is missing, at once."""
+    (file := tmp_path / "x.jsonl").write_text("{}")
+
+    run = produce(kafka_broker, "no-such-topic", file)
+
+    assert run.returncode == ExitCode.RUNTIME
+    assert run.stderr.decode() == (
+        "firstseen: topic no-such-topic is missing: run 'firstseen topics create'\n"
+    )
 
 
 @pytest.mark.parametrize(
