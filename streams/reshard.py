@@ -20,7 +20,7 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaExcepti
 from confluent_kafka.admin import AdminClient
 
 from simhash_core.entries import Entry, Progress, PutEntry, PutParked, PutPending
-from simhash_core.errors import FirstseenError
+from simhash_core.errors import FirstseenError, UsageError
 from simhash_core.fingerprinter import Fingerprinter
 from simhash_core.placement import Placement
 from simhash_core.probes import raw_sender
@@ -270,6 +270,17 @@ def _copy_offsets(admin: AdminClient, new: Settings, offsets: dict[int, int]) ->
 
 
 def renamed(settings: Settings, application_id: str) -> Settings:
-    """Return settings with another application id, and the internal topics named after it."""
+    """Return settings with another application id, and the internal topics named after it.
+
+    Raises ``UsageError`` where they are not named after the old one: workers that begin with the
+    new id and the same settings would write to the old topics.
+    """
+    for name in ("probes", "changelog"):
+        given = getattr(settings.topics, name)
+        if given != f"{settings.application_id}.{name}":
+            raise UsageError(
+                f"topics.{name} is set to {given}: leave it unset, so that it follows the "
+                "application id, then run this again"
+            )
     topics = msgspec.structs.replace(settings.topics, probes="", changelog="")
     return msgspec.structs.replace(settings, application_id=application_id, topics=topics)
