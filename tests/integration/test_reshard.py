@@ -29,7 +29,7 @@ def _reshard(stream: Stream, target: str, partitions: int) -> subprocess.Complet
     command += ["--to", target, "--partitions", str(partitions)]
     for assignment in assignments:
         command += ["--set", assignment]
-    return subprocess.run(  # noqa: S603 - our own command
+    return subprocess.run(
         command, capture_output=True, text=True, timeout=END_SECONDS * 2, check=False
     )
 
