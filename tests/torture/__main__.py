@@ -1,0 +1,50 @@
+"""``make torture``: a cluster of real workers on a real Kafka, hurt at random, then judged.
+
+The last line is one JSON object; the exit code is 1 where an invariant is broken, a worker ended
+that nobody had ended, or the stream stood still (docs/torture.md).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.brokers.kafka_broker import why_kafka_cannot_run
+from tests.torture.run import Order, torture
+
+
+def main() -> int:
+    """Run what the arguments say."""
+    parser = argparse.ArgumentParser(prog="make torture", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=10.0, help="how long documents come (10)")
+    parser.add_argument("--documents", type=int, default=100_000, help="how many come (100000)")
+    parser.add_argument("--faults", type=int, default=36, help="how many strike (36)")
+    parser.add_argument("--seed", type=int, help="of documents and faults (a new one each time)")
+    parser.add_argument("--json", action="store_true", help="nothing but the JSON object")
+    parser.add_argument("--keep", type=Path, help="a new directory for logs and state, to be kept")
+    chosen = parser.parse_args()
+    reason = why_kafka_cannot_run()
+    if reason is not None:
+        parser.error(reason)
+    seed = chosen.seed if chosen.seed is not None else random.SystemRandom().randrange(2**32)
+    order = Order(chosen.minutes, chosen.documents, chosen.faults, seed)
+    directory = chosen.keep or Path(tempfile.mkdtemp(prefix="firstseen-torture-"))
+    directory.mkdir(parents=True, exist_ok=True)
+    if not chosen.json:
+        print(f"{order}, in {directory}", file=sys.stderr)
+    report = torture(order, directory, lambda line: chosen.json or print(line, file=sys.stderr))
+    if report.holds and not chosen.keep:
+        shutil.rmtree(directory)
+    else:
+        print(f"logs and state are left in {directory}", file=sys.stderr)
+    print(json.dumps(report.as_json(), ensure_ascii=False))
+    return 0 if report.holds else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

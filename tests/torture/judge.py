@@ -1,0 +1,170 @@
+"""Holds the outputs against what was sent, by brute force: nothing of the filter's answers is taken
+for granted, fingerprints are made anew, and every pair of uniques is compared.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simhash_core.blocks import BlockScheme
+from simhash_core.documents import Document, RawRecord, SourcePosition
+from simhash_core.fingerprinter import Fingerprinter
+from streams.raw_documents import DocumentReader
+from streams.received_outputs import DuplicateOutput, ReceivedOutput, UniqueOutput, received_output
+from streams.settings import Settings
+from streams.topic_follower import ReadRecord
+from tests.invariants import Known, Repeat, check_grounding
+from tests.torture.plan import Planned
+
+BATCH = 2_000
+ROWS_A_STEP = 64
+EXAMPLES = 5
+
+
+@dataclass
+class Findings:
+    """How often each invariant is broken, with a few examples; and what there was to judge."""
+
+    uniques: int = 0
+    undecidable: int = 0
+    duplicates: int = 0
+    dead_letters: int = 0
+    lost: int = 0
+    repeated: int = 0
+    unknown: int = 0
+    changed: int = 0
+    near_uniques: int = 0
+    ungrounded: int = 0
+    near_without_shared_block: int = 0
+    examples: list[str] = field(default_factory=list)
+
+    def note(self, kind: str, violations: Sequence[str]) -> int:
+        """Keep a few of the violations, return how many they are."""
+        self.examples += [f"{kind}: {each}" for each in violations[:EXAMPLES]]
+        return len(violations)
+
+
+def judge(
+    settings: Settings, sent: Mapping[SourcePosition, Planned], outputs: Iterable[ReadRecord]
+) -> Findings:
+    """Count what is wrong with ``outputs``, all that stands on the three output topics."""
+    findings = Findings()
+    first: dict[SourcePosition, ReceivedOutput] = {}
+    count: Counter[SourcePosition] = Counter()
+    changed = []
+    for record in outputs:
+        said = received_output(record.value, record.headers)
+        if said is None:
+            changed.append(f"{record.position} is no output of the filter")
+            continue
+        first.setdefault(said.source, said)
+        count[said.source] += 1
+        planned = sent.get(said.source)
+        if not isinstance(said, UniqueOutput) or planned is None:
+            continue
+        if (record.key, record.value) != (planned.key, planned.value):
+            changed.append(f"{said.source} is not on unique as it was sent")
+    findings.changed = findings.note("changed", changed)
+    findings.lost = findings.note("lost", [str(s) for s in sent if s not in count])
+    findings.unknown = findings.note("unknown", [str(s) for s in count if s not in sent])
+    repeats = [f"{source}, {n} times" for source, n in count.items() if n > 1]
+    findings.note("repeated", repeats)
+    findings.repeated = sum(n - 1 for n in count.values())
+    uniques = {s for s, said in first.items() if isinstance(said, UniqueOutput) and s in sent}
+    duplicates = {
+        s: said for s, said in first.items() if isinstance(said, DuplicateOutput) and s in sent
+    }
+    findings.uniques, findings.duplicates = len(uniques), len(duplicates)
+    findings.dead_letters = len(first) - len(uniques) - len(duplicates) - findings.unknown
+    known = known_documents(settings, sent, [*uniques, *duplicates])
+    findings.undecidable = sum(not known[str(source)].fingerprint for source in uniques)
+    _separation(findings, {str(s): known[str(s)] for s in sorted(uniques)}, settings)
+    _grounding(findings, known, uniques, duplicates, settings)
+    return findings
+
+
+def known_documents(
+    settings: Settings, sent: Mapping[SourcePosition, Planned], sources: Iterable[SourcePosition]
+) -> dict[str, Known]:
+    """Fingerprint documents anew, from what was sent."""
+    fingerprinter = Fingerprinter(settings.index_profile())
+    reader = DocumentReader(settings.fields, settings.max_record_bytes)
+    known: dict[str, Known] = {}
+    for batch in _batches(sources):
+        documents = []
+        for source in batch:
+            planned = sent[source]
+            document = reader.read(source, RawRecord(planned.key, planned.value, 0, ()))
+            assert isinstance(document, Document), f"{source} is on no topic of documents"
+            documents.append(document)
+        made = fingerprinter.fingerprint_batch([document.text for document in documents])
+        for document, each in zip(documents, made, strict=True):
+            fingerprint = each.fingerprint or None
+            known[str(document.source)] = Known(document.id, fingerprint, each.content_digest)
+    return known
+
+
+def _separation(findings: Findings, uniques: Mapping[str, Known], settings: Settings) -> None:
+    """No two uniques are near and share a block, no two undecidable ones have equal content."""
+    scheme = settings.index_profile().scheme()
+    prints = {source: known.fingerprint for source, known in uniques.items() if known.fingerprint}
+    sources = list(prints)
+    found = []
+    for i, j, distance in near_pairs(list(prints.values()), scheme):
+        if scheme.shared_blocks(prints[sources[i]], prints[sources[j]]):
+            found.append(f"{sources[i]} and {sources[j]}: {distance} bits apart")
+        else:
+            findings.near_without_shared_block += 1
+    by_content: dict[bytes, str] = {}
+    for source, known in uniques.items():
+        if not known.fingerprint:
+            other = by_content.setdefault(known.content_digest, source)
+            if other != source:
+                found.append(f"{other} and {source}: equal content")
+    findings.near_uniques = findings.note("near uniques", found)
+
+
+def near_pairs(prints: Sequence[bytes], scheme: BlockScheme) -> Iterator[tuple[int, int, int]]:
+    """Compare all pairs; give those within the distance, as two indices and the distance."""
+    rows = np.frombuffer(b"".join(prints), np.uint64).reshape(len(prints), scheme.bits // 64)
+    columns = np.ascontiguousarray(rows.T)
+    for start in range(0, len(prints), ROWS_A_STEP):
+        part = rows[start : start + ROWS_A_STEP]
+        distances: NDArray[np.uint16] = np.zeros((len(part), len(prints) - start), np.uint16)
+        for word, column in enumerate(columns):
+            distances += np.bitwise_count(part[:, word, None] ^ column[start:])
+        for row, other in zip(*np.nonzero(distances <= scheme.distance), strict=True):
+            if row < other:  # each pair once, and none with itself
+                yield start + int(row), start + int(other), int(distances[row, other])
+
+
+def _grounding(
+    findings: Findings,
+    known: Mapping[str, Known],
+    uniques: Iterable[SourcePosition],
+    duplicates: Mapping[SourcePosition, DuplicateOutput],
+    settings: Settings,
+) -> None:
+    """Every duplicate names a unique, near to it, at the distance that it says."""
+    scheme = settings.index_profile().scheme()
+    names = set(map(str, uniques))
+    found = []
+    for source, said in duplicates.items():
+        repeat = Repeat(str(source), str(said.original), said.distance)
+        try:
+            check_grounding(known, names, [repeat], scheme)
+        except AssertionError as violation:
+            found.append(str(violation).splitlines()[-1].strip())
+    findings.ungrounded = findings.note("ungrounded", found)
+
+
+def _batches(sources: Iterable[SourcePosition]) -> Iterator[list[SourcePosition]]:
+    left = iter(sources)
+    while batch := list(islice(left, BATCH)):
+        yield batch

@@ -1,0 +1,136 @@
+"""What the feed sends, and in which order: a deterministic sequence for a seed.
+
+Documents come in clusters: one text and copies of it. Some copies come at once, to other
+partitions of the raw topic, so that they meet undecided on their way through the shards; some a
+little later; some at any later time, so that a shard that has been recovered meanwhile must know
+what it knew.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+import random
+from collections.abc import Iterator
+from enum import StrEnum
+from itertools import count
+from typing import NamedTuple
+
+from tests.torture.texts import Texts
+
+AT_ONCE = 4
+SOON = 400
+VIRAL_COPIES = (30, 80)
+VIRAL_WITHIN = 120
+KEYLESS = 0.2
+BROKEN = (
+    b"\xff\xfe not UTF-8 \xc3\x28",
+    b'{"id": "cut", "text": "it ends in the mid',
+    b'["no", "object"]',
+    b'{"id": "silent"}',
+    b'{"text": 17}',
+    b"",
+    None,
+)
+
+
+class Kind(StrEnum):
+    """What a cluster is made of."""
+
+    EDITED = "edited"
+    EXACT = "exact"
+    SHORT = "short"
+    BROKEN = "broken"
+    VIRAL = "viral"
+
+
+SHARES = {
+    Kind.EDITED: 0.70,
+    Kind.EXACT: 0.10,
+    Kind.SHORT: 0.155,
+    Kind.BROKEN: 0.04,
+    Kind.VIRAL: 0.005,
+}
+
+
+class Planned(NamedTuple):
+    """A raw record, and the partition that it is for."""
+
+    partition: int
+    key: bytes | None
+    value: bytes | None
+
+
+class _Copy(NamedTuple):
+    due: int
+    number: int
+    text: str
+    partition: int
+
+
+class Plan:
+    """Iterates over the records of a stream.
+
+    Args:
+        seed: Decides everything.
+        documents: How many records there are.
+        partitions: Of the raw topic.
+    """
+
+    def __init__(self, seed: int, documents: int, partitions: int) -> None:
+        self._rng = random.Random(seed)
+        self._texts = Texts(self._rng)
+        self._documents = documents
+        self._partitions = partitions
+        self._copies: list[_Copy] = []
+        self._numbers = count()
+
+    def __iter__(self) -> Iterator[Planned]:
+        for position in range(self._documents):
+            if self._copies and self._copies[0].due <= position:
+                copy = heapq.heappop(self._copies)
+                yield self._document(position, copy.text, copy.partition)
+            else:
+                yield self._cluster(position)
+
+    def _cluster(self, position: int) -> Planned:
+        """Begin a cluster: its first record, and its copies for later."""
+        rng = self._rng
+        kind = rng.choices(list(SHARES), list(SHARES.values()))[0]
+        partition = rng.randrange(self._partitions)
+        if kind is Kind.BROKEN:
+            return Planned(partition, None, rng.choice(BROKEN))
+        text = self._texts.short() if kind is Kind.SHORT else self._texts.excerpt()
+        copied = text
+        for _ in range(self._size(kind)):
+            if kind in {Kind.EDITED, Kind.VIRAL}:
+                # Of the copy before at times: then two may be near to it, and not to each other.
+                copied = self._texts.edited(rng.choice((text, copied)))
+            others = [p for p in range(self._partitions) if p != partition]
+            copy = _Copy(
+                position + self._gap(kind, position),
+                next(self._numbers),
+                copied,
+                rng.choice(others or [partition]),
+            )
+            heapq.heappush(self._copies, copy)
+        return self._document(position, text, partition)
+
+    def _size(self, kind: Kind) -> int:
+        if kind is Kind.VIRAL:
+            return self._rng.randint(*VIRAL_COPIES)
+        return self._rng.choices(range(6), (40, 25, 15, 10, 6, 4))[0]
+
+    def _gap(self, kind: Kind, position: int) -> int:
+        rng = self._rng
+        if kind is Kind.VIRAL:
+            return rng.randint(1, VIRAL_WITHIN)
+        farthest = max(1, self._documents - position - 1)
+        longest = rng.choices((AT_ONCE, SOON, farthest), (60, 20, 20))[0]
+        return rng.randint(1, longest)
+
+    def _document(self, position: int, text: str, partition: int) -> Planned:
+        name = f"t{position:07d}"
+        key = None if self._rng.random() < KEYLESS else name.encode()
+        value = json.dumps({"id": name, "text": text}, ensure_ascii=False)
+        return Planned(partition, key, value.encode())

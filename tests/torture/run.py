@@ -1,0 +1,213 @@
+"""One run: a broker, a cluster, a feed, faults; then the judgement."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka.admin import AdminClient
+
+from streams.settings import Settings
+from streams.settings_loader import load_settings
+from streams.topics import create, topic_plans
+from tests.brokers.kafka_broker import KafkaBroker
+from tests.torture.aftermath import Aftermath, aftermath, read_all
+from tests.torture.diagnosis import lag
+from tests.torture.faults import SHARDS, Tormentor, schedule
+from tests.torture.feed import Feed
+from tests.torture.judge import Findings, judge
+from tests.torture.plan import Plan
+from tests.torture.watch import StalledError, Watch, output_partitions
+from tests.torture.workers import Cluster
+
+APPLICATION = "torture"
+RAW_PARTITIONS = 4
+WORKERS = 3
+STALL_SECONDS = 120.0
+REST_SECONDS = 30.0
+NARRATE_SECONDS = 10.0
+OPTIONS = ("delivery=exactly_once", "session_timeout_seconds=6")
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a run is asked for."""
+
+    minutes: float
+    documents: int
+    faults: int
+    seed: int
+
+
+@dataclass
+class Report:
+    """What a run found."""
+
+    order: Order
+    faults: Counter[str]
+    skipped: Counter[str]
+    findings: Findings
+    aftermath: Aftermath
+    longest_stall_seconds: float
+    unexpected_exits: list[str]
+    seconds: float
+    stalled: str = ""
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing is wrong."""
+        return not (self._broken() or self.unexpected_exits or self.stalled)
+
+    def _broken(self) -> int:
+        found, left = self.findings, self.aftermath
+        outputs = found.lost + found.repeated + found.unknown + found.changed
+        return (
+            outputs + found.near_uniques + found.ungrounded + left.left_pending + left.left_parked
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """The report as one flat object."""
+        left = asdict(self.aftermath)
+        left.pop("reached")
+        return {
+            "faults": self.faults.total(),
+            "faults_by_kind": dict(sorted(self.faults.items())),
+            "faults_skipped": dict(self.skipped),
+            "documents": self.order.documents,
+            **asdict(self.findings),
+            **left,
+            "longest_stall_seconds": round(self.longest_stall_seconds, 1),
+            "unexpected_exits": self.unexpected_exits,
+            "stalled": self.stalled,
+            "seed": self.order.seed,
+            "minutes": round(self.seconds / 60, 1),
+        }
+
+
+def torture(order: Order, directory: Path, narrate: Callable[[str], None]) -> Report:
+    """Run a cluster in ``directory``, and judge what it put out."""
+    with KafkaBroker(directory / "kafka") as broker:
+        flags = {"--broker": broker.bootstrap_servers, "--application-id": APPLICATION}
+        settings = load_settings(flags=flags, assignments=OPTIONS, environ={}).settings
+        plans = topic_plans(settings, SHARDS, RAW_PARTITIONS)
+        create(AdminClient({"bootstrap.servers": broker.bootstrap_servers}), plans)
+        options = [part for flag in flags.items() for part in flag]
+        for assignment in OPTIONS:
+            options += ["--set", assignment]
+        cluster = Cluster(directory, options)
+        try:
+            return asyncio.run(_Run(order, settings, cluster, broker, narrate).report())
+        finally:
+            cluster.kill_all()
+
+
+class _Run:
+    def __init__(
+        self,
+        order: Order,
+        settings: Settings,
+        cluster: Cluster,
+        broker: KafkaBroker,
+        narrate: Callable[[str], None],
+    ) -> None:
+        # The readers and the feed look for the broker often; the workers do as users' do.
+        self._settings = load_settings(
+            flags={"--broker": settings.brokers, "--application-id": APPLICATION},
+            assignments=[*OPTIONS, "kafka.reconnect.backoff.max.ms=500"],
+            environ={},
+        ).settings
+        self._order = order
+        self._cluster = cluster
+        self._narrate_line = narrate
+        self._started = time.monotonic()
+        self._seconds = order.minutes * 60
+        rng = random.Random(order.seed)
+        plan = Plan(rng.randrange(2**32), order.documents, RAW_PARTITIONS)
+        self._feed = Feed(self._settings, plan, order.documents / self._seconds)
+        self._watch = Watch(self._settings, self._feed, STALL_SECONDS)
+        self._events = schedule(rng, order.faults, self._seconds)
+        self._tormentor = Tormentor(rng, cluster, broker, self._narrate)
+
+    async def report(self) -> Report:
+        """Do all of it."""
+        stalled = ""
+        for _ in range(WORKERS):
+            self._cluster.add()
+        background = [
+            asyncio.create_task(each)
+            for each in (self._watch.run(), self._cluster.supervise(), self._say_how_it_goes())
+        ]
+        try:
+            await _with(background, self._all_decided())
+        except StalledError as error:
+            stalled = str(error)
+            self._narrate(lag(self._settings, RAW_PARTITIONS, SHARDS))
+            self._narrate(self._cluster.logs())
+        finally:
+            for task in background:
+                task.cancel()
+            await asyncio.gather(*background, return_exceptions=True)
+        self._narrate("all workers are stopped")
+        await self._cluster.stop_all()
+        return self._judged(stalled)
+
+    async def _all_decided(self) -> None:
+        """Feed and hurt, then wait until every document has an output, and shards are at rest."""
+        await asyncio.gather(self._feed.run(), self._tormentor.run(self._events))
+        self._narrate("all is sent, and all faults are over")
+        while self._watch.waiting:  # noqa: ASYNC110 - the watch looks at topics, and so must poll
+            await asyncio.sleep(0.5)
+        self._narrate("every document has an output")
+        deadline = time.monotonic() + REST_SECONDS
+        while time.monotonic() < deadline:
+            left = await asyncio.to_thread(aftermath, self._settings, SHARDS)
+            if not left.left_pending and not left.left_parked:
+                return
+            await asyncio.sleep(1.0)
+
+    def _judged(self, stalled: str) -> Report:
+        self._narrate("judging")
+        outputs = read_all(self._settings, output_partitions(self._settings))
+        sent = self._feed.acknowledged
+        return Report(
+            order=self._order,
+            faults=Counter({str(fault): n for fault, n in self._tormentor.done.items()}),
+            skipped=self._tormentor.skipped,
+            findings=judge(self._settings, sent, outputs),
+            aftermath=aftermath(self._settings, SHARDS),
+            longest_stall_seconds=self._watch.longest_stall_seconds,
+            unexpected_exits=self._cluster.unexpected_exits,
+            seconds=time.monotonic() - self._started,
+            stalled=stalled,
+        )
+
+    async def _say_how_it_goes(self) -> None:
+        while True:
+            await asyncio.sleep(NARRATE_SECONDS)
+            self._narrate(
+                f"{len(self._feed.acknowledged)} sent, {self._watch.waiting} waiting, longest "
+                f"stall {self._watch.longest_stall_seconds:.1f} s, "
+                f"{len(self._cluster.unexpected_exits)} unexpected exits"
+            )
+
+    def _narrate(self, line: str) -> None:
+        self._narrate_line(f"{time.monotonic() - self._started:6.1f} s  {line}")
+
+
+async def _with(background: list[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> None:
+    """Do ``work``; a background task that fails ends it, and raises its error."""
+    main = asyncio.create_task(work)
+    done, _ = await asyncio.wait([main, *background], return_when=asyncio.FIRST_COMPLETED)
+    if main not in done:
+        main.cancel()
+        with suppress(asyncio.CancelledError):
+            await main
+    for task in done:
+        task.result()

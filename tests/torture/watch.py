@@ -1,0 +1,84 @@
+"""Follows the outputs while the cluster runs: what is still waiting, and how long nothing came."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from simhash_core.documents import SourcePosition
+from streams.received_outputs import received_output
+from streams.settings import Settings
+from streams.topic_follower import TopicFollower
+from tests.torture.feed import Feed
+
+READ_SECONDS = 0.1
+OUTPUT_PARTITIONS = 4
+DEAD_LETTER_PARTITIONS = 1
+
+
+class StalledError(RuntimeError):
+    """Documents are waiting, and no output has come for too long."""
+
+
+def output_partitions(settings: Settings) -> dict[str, int]:
+    """The output topics and their numbers of partitions."""
+    topics = settings.topics
+    return {
+        topics.unique: OUTPUT_PARTITIONS,
+        topics.duplicates: OUTPUT_PARTITIONS,
+        topics.dead_letters: DEAD_LETTER_PARTITIONS,
+    }
+
+
+class Watch:
+    """Reads the outputs, committed ones only.
+
+    Args:
+        settings: Of the stream.
+        feed: Tells what was sent.
+        stall_seconds: How long nothing may come while documents wait.
+    """
+
+    def __init__(self, settings: Settings, feed: Feed, stall_seconds: float) -> None:
+        self.seen: set[SourcePosition] = set()
+        self.longest_stall_seconds = 0.0
+        self.longest_stall_at = 0.0
+        self._settings = settings
+        self._feed = feed
+        self._stall_seconds = stall_seconds
+        self._started = time.monotonic()
+
+    @property
+    def waiting(self) -> int:
+        """How many acknowledged documents have no output yet."""
+        return max(0, len(self._feed.acknowledged) - len(self.seen))
+
+    async def run(self) -> None:
+        """Read until cancelled.
+
+        Raises:
+            StalledError: No output came for so long though documents were waiting.
+        """
+        with TopicFollower(
+            self._settings, output_partitions(self._settings), from_beginning=True, gaps="error"
+        ) as follower:
+            moved = time.monotonic()
+            while True:
+                records = await asyncio.to_thread(follower.read, READ_SECONDS)
+                for record in records:
+                    said = received_output(record.value, record.headers)
+                    assert said is not None, f"{record.position} is no output of the filter"
+                    self.seen.add(said.source)
+                now = time.monotonic()
+                self._note(now - moved, now)
+                if records or not self.waiting:
+                    moved = now
+
+    def _note(self, stall: float, now: float) -> None:
+        if stall > self.longest_stall_seconds:
+            self.longest_stall_seconds = stall
+            self.longest_stall_at = now - self._started
+        if stall > self._stall_seconds:
+            raise StalledError(
+                f"{self.waiting} documents are waiting, and nothing came for {stall:.0f} s"
+            )
