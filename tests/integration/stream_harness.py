@@ -105,6 +105,7 @@ class Stream:
         self.shards = shards
         self.sent: dict[SourcePosition, Raw] = {}
         self.workers: list[Worker] = []
+        self._producers: dict[tuple[tuple[str, Any], ...], Producer] = {}
         name = broker.unique("app")
         self._flags = {"--broker": broker.bootstrap_servers, "--application-id": name}
         outputs = {"unique": "unique", "duplicates": "duplicate-of", "dead_letters": "dlq"}
@@ -141,12 +142,15 @@ class Stream:
         if self.broker.name == "embedded":
             self.broker.create_topics({plan.name: plan.partitions or 1 for plan in plans})
             return
-        # The raw topic is the user's: this one takes large records, and times to come.
-        raw = {
-            "max.message.bytes": str(LARGEST_BYTES),
-            "message.timestamp.after.max.ms": str(FUTURE_MS),
-        }
-        self.broker.create_topics({self.settings.topics.raw: self.raw_partitions}, raw)
+        # Records have times of years ago, or to come: Kafka must neither delete nor refuse them.
+        any_time = {"retention.ms": "-1", "message.timestamp.after.max.ms": str(FUTURE_MS)}
+        raw, *outputs = plans[:4]
+        size = {"max.message.bytes": str(LARGEST_BYTES)}
+        self.broker.create_topics({raw.name: self.raw_partitions}, {**any_time, **size})
+        for plan in outputs:
+            self.broker.create_topics(
+                {plan.name: plan.partitions or 1}, {**plan.config, "retention.ms": "-1"}
+            )
         topics.create(AdminClient({"bootstrap.servers": self.broker.bootstrap_servers}), plans)
 
     def worker(self, *options: str, state: str = "state", flags: Sequence[str] = ()) -> Worker:
@@ -179,14 +183,7 @@ class Stream:
                 return
             places[number] = SourcePosition(self.settings.topics.raw, partition, offset)
 
-        client = Producer(
-            {
-                "bootstrap.servers": self.broker.bootstrap_servers,
-                "linger.ms": 2,
-                "message.max.bytes": LARGEST_BYTES,
-                **{name.replace("_", "."): value for name, value in producer.items()},
-            }
-        )
+        client = self._producer(tuple(sorted(producer.items())))
         for number, raw in enumerate(batch):
             client.produce(
                 self.settings.topics.raw,
@@ -201,6 +198,7 @@ class Stream:
         assert not failures, failures[0].str()
         found = [place for place in places if place is not None]
         self.sent.update(zip(found, batch, strict=True))
+        self.outputs.expect(source for source in found if not self.sent[source].is_tombstone)
         return found
 
     @cached_property
@@ -220,8 +218,7 @@ class Stream:
     @property
     def open(self) -> int:
         """How many records that were sent have no output among those that were read."""
-        due = (source for source, raw in self.sent.items() if not raw.is_tombstone)
-        return sum(source not in self.outputs.count for source in due)
+        return len(self.outputs.awaited)
 
     def settle(self, seconds: float = SETTLE_SECONDS) -> Outputs:
         """Wait until every record that was sent has an output; return all outputs."""
@@ -234,6 +231,18 @@ class Stream:
                 if worker.runs:
                     worker.check()
         return self.outputs
+
+    def _producer(self, settings: tuple[tuple[str, Any], ...]) -> Producer:
+        if settings not in self._producers:
+            self._producers[settings] = Producer(
+                {
+                    "bootstrap.servers": self.broker.bootstrap_servers,
+                    "linger.ms": 2,
+                    "message.max.bytes": LARGEST_BYTES,
+                    **{name.replace("_", "."): value for name, value in settings},
+                }
+            )
+        return self._producers[settings]
 
     def _logs(self) -> str:
         tails = (worker.log_text()[-LOG_TAIL_CHARACTERS:] for worker in self.workers)

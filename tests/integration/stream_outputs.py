@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -67,11 +67,15 @@ class Output(NamedTuple):
 
 
 class Outputs:
-    """Reads the three output topics, committed records only; keeps all that it has read."""
+    """Reads the three output topics, committed records only; keeps all that it has read.
+
+    A record that was deleted before it was read is an error, not a gap.
+    """
 
     def __init__(self, settings: Settings, partitions: Mapping[str, int]) -> None:
         self.records: list[Output] = []
         self.count: Counter[SourcePosition] = Counter()
+        self.awaited: set[SourcePosition] = set()
         self._follower = TopicFollower(settings, partitions, from_beginning=True, gaps="error")
 
     def __enter__(self) -> Self:
@@ -85,6 +89,10 @@ class Outputs:
     ) -> None:
         self._follower.__exit__(kind, error, trace)
 
+    def expect(self, sources: Iterable[SourcePosition]) -> None:
+        """Keep records that were sent in ``awaited`` until an output of them is read."""
+        self.awaited.update(source for source in sources if source not in self.count)
+
     def read(self, seconds: float = 0.05) -> int:
         """Take in what has come; return how many records that was."""
         found = self._follower.read(seconds)
@@ -93,6 +101,7 @@ class Outputs:
             assert said is not None, f"{record.position} is no output of the filter: {record}"
             self.records.append(Output(record, said))
             self.count[said.source] += 1
+            self.awaited.discard(said.source)
         return len(found)
 
     def read_to_ends(self) -> None:
@@ -160,8 +169,9 @@ class Judge:
         assert repeats_allowed or not repeats, f"{len(repeats)} repeats, such as {repeats[0]}"
         arrivals = [str(source) for source, raw in sent.items() if not raw.is_tombstone]
         check_conservation(arrivals, map(str, outputs.count))
-        verdicts = [outputs.uniques, outputs.duplicates, outputs.dead_letters]
-        check_conservation(arrivals, *([str(source) for source in each] for each in verdicts))
+        verdicts: list[Iterable[SourcePosition]] = [outputs.uniques, outputs.duplicates]
+        verdicts.append(outputs.dead_letters)
+        check_conservation(arrivals, *(map(str, each) for each in verdicts))
         return len(repeats)
 
     def unchanged(self, sent: Mapping[SourcePosition, Raw], outputs: Outputs) -> int:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from streams.demo.corpus import generate
+from streams.demo.worker_process import WorkerProcessError
 from tests.brokers.broker import Broker
 from tests.integration.stream_harness import END_SECONDS, Stream, Worker
 from tests.integration.stream_outputs import Outputs, Raw
@@ -137,8 +138,13 @@ def test_compressed_records_of_more_partitions_than_shards(broker: Broker, tmp_p
 
 
 def shards_of(worker: Worker) -> int:
-    """How many shards a worker says that it has."""
-    found = re.search(r"^firstseen_assigned_shards ([0-9.]+)$", worker.metrics(), re.MULTILINE)
+    """How many shards a worker says that it has; 0 while it starts."""
+    worker.check()
+    try:
+        metrics = worker.metrics()
+    except WorkerProcessError:
+        return 0
+    found = re.search(r"^firstseen_assigned_shards ([0-9.]+)$", metrics, re.MULTILINE)
     assert found, "the metric is missing"
     return int(float(found[1]))
 
