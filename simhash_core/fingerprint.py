@@ -93,5 +93,8 @@ def simhash(votes: Votes, weights: NDArray[np.float64]) -> bytes:
 
 
 def pack(bit_sums: NDArray[np.float32]) -> bytes:
-    """Return the fingerprint for the sums on its bits: 1 where a sum is above 0."""
+    """Return the fingerprint for the sums on its bits: 1 where a sum is above 0.
+
+    Sums (fingerprints, bits) of several give their fingerprints one after the other.
+    """
     return np.packbits(bit_sums > 0).tobytes()

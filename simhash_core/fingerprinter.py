@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
+
+import numpy as np
 
 from simhash_core.feature_hashes import feature_hash_named
 from simhash_core.features import FeatureBatch, extract, terms
 from simhash_core.fingerprint import pack, scale, sums
 from simhash_core.idf import jieba_idf
 from simhash_core.lexicon import Lexicon
+from simhash_core.normal_forms import normalize_batch
 from simhash_core.normalization import NORMALIZATION, normalize
 from simhash_core.profiles import Profile, index_identity
 from simhash_core.segmentation import load_segmenter
@@ -18,6 +22,9 @@ from simhash_core.verdicts import UndecidableReason
 from simhash_core.weighting import weighting_named
 
 CONTENT_DIGEST_SIZE: Final = 16
+
+# Texts done at one time: bounds the memory of the columns, and lets them stay in the cache.
+_PORTION_CHARACTERS: Final = 1 << 17
 
 
 class Fingerprinted(NamedTuple):
@@ -61,29 +68,40 @@ class Fingerprinter:
 
     def fingerprint_batch(self, texts: Sequence[str]) -> list[Fingerprinted]:
         """Return the fingerprints of a batch of texts as they came, in order."""
-        normal = [normalize(text) for text in texts]
-        rows, weights, bounds = self._features(normal)
-        scaled = scale(weights, bounds)
-        # A copy of the columns' views for the loop: attribute look-ups and slicing of numpy scalars
-        # are what a short document would mostly pay for.
-        votes, limits = self._lexicon.votes, bounds.tolist()
-        return [
-            self._judge(text, stop - start)
-            or Fingerprinted(
-                pack(sums(votes[rows[start:stop]], scaled[start:stop])),
-                content_digest(text),
-                stop - start,
-                None,
-            )
-            for text, start, stop in zip(normal, limits[:-1], limits[1:], strict=True)
-        ]
+        made: list[Fingerprinted] = []
+        for portion in _portions(texts):
+            made += self._fingerprint_normal(normalize_batch(portion))
+        return made
 
     def weighted_terms(self, text: str) -> list[WeightedTerm]:
         """Return the features of a text with their weights, heaviest first."""
         normal = normalize(text)
-        weights = self._features([normal]).weights.tolist()
-        pairs = map(WeightedTerm, terms(normal, self._segmenter), weights)
+        rows, weights, _ = self._features([normal])
+        by_row = dict(zip(rows.tolist(), weights.tolist(), strict=True))
+        pairs = [
+            WeightedTerm(term, by_row[self._lexicon[term]])
+            for term in terms(normal, self._segmenter)
+        ]
         return sorted(pairs, key=lambda pair: (-pair.weight, pair.term))
+
+    def _fingerprint_normal(self, normal: Sequence[str]) -> list[Fingerprinted]:
+        rows, weights, bounds = self._features(normal)
+        scaled = scale(weights, bounds)
+        # Local names and plain integers: attribute look-ups and numpy scalars are what a short
+        # document would mostly pay for.
+        votes, limits = self._lexicon.votes, bounds.tolist()
+        bit_sums = np.empty((len(normal), self.profile.bits), dtype=np.float32)
+        for i, (start, stop) in enumerate(pairwise(limits)):
+            bit_sums[i] = sums(votes.take(rows[start:stop], axis=0), scaled[start:stop])
+        size = self.profile.bits // 8
+        packed = pack(bit_sums)
+        return [
+            self._judge(text, stop - start)
+            or Fingerprinted(
+                packed[i * size : (i + 1) * size], content_digest(text), stop - start, None
+            )
+            for i, (text, (start, stop)) in enumerate(zip(normal, pairwise(limits), strict=True))
+        ]
 
     def _features(self, normal: Sequence[str]) -> FeatureBatch:
         return extract(normal, self._segmenter, self._lexicon, self._weighting)
@@ -96,6 +114,18 @@ class Fingerprinter:
         if features == 0:
             reason = UndecidableReason.NO_FEATURES if normal else UndecidableReason.EMPTY
         return Fingerprinted(b"", content_digest(normal), features, reason)
+
+
+def _portions(texts: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Split texts where one more would make a portion too long; a longer text stands alone."""
+    begun, characters = 0, 0
+    for i, text in enumerate(texts):
+        if characters and characters + len(text) > _PORTION_CHARACTERS:
+            yield texts[begun:i]
+            begun, characters = i, 0
+        characters += len(text)
+    if begun < len(texts):
+        yield texts[begun:]
 
 
 def content_digest(normal: str) -> bytes:

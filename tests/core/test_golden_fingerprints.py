@@ -42,18 +42,18 @@ GOLDEN_PROFILES = {
 }
 GOLDEN = {
     ("classic", "chinese"): "312fd00c87ef2764",
-    ("classic", "english"): "db423620bdbd3be1",
+    ("classic", "english"): "db533430bc693bf1",
     ("classic", "mixed"): "8db14a94d98247f7",
     ("wide", "chinese"): "312fd00c87ef2764d0df5419dd26ed3ac8e8e9e33d85fc698f0637657e177af4",
-    ("wide", "english"): "db423620bdbd3be1ab3f41231fe3b9f93cf72f0ab3a5f8c9a82ad84ad58ccd0b",
+    ("wide", "english"): "db533430bc693bf1ac2f411292c3b2b91cd62f0ab2acc859a84af808d5ce1147",
     ("wide", "mixed"): "8db14a94d98247f77d133d946a6a49d49610490a45ce37e442fca771544ee4e0",
     ("widest", "chinese"): (
         "312fd00c87ef2764d0df5419dd26ed3ac8e8e9e33d85fc698f0637657e177af4"
         "e1e259ccc638dd51f949b4ac26e90a1d8ad0b88a311c75d1ee048af3be6f5961"
     ),
     ("widest", "english"): (
-        "db423620bdbd3be1ab3f41231fe3b9f93cf72f0ab3a5f8c9a82ad84ad58ccd0b"
-        "c0b02d98407b4f3833dcdd82f6cb488135856e4b87adfe06108dca655e932a7a"
+        "db533430bc693bf1ac2f411292c3b2b91cd62f0ab2acc859a84af808d5ce1147"
+        "c8a33d1940794a9167d8d542f79a68a335857e62b7acee021045ca601a932afb"
     ),
     ("widest", "mixed"): (
         "8db14a94d98247f77d133d946a6a49d49610490a45ce37e442fca771544ee4e0"
@@ -63,18 +63,18 @@ GOLDEN = {
     ("published", "english"): "203f5b6589cea7ea",
     ("published", "mixed"): "0000025c96963c32",
     ("jieba", "chinese"): "312fd00c87e72765d0df5419dd26ed3a",
-    ("jieba", "english"): "5b401720b9bd3be1ab3f41231fe3b9fd",
+    ("jieba", "english"): "db533530bc693bf1ac2f011392c3b2b9",
     ("jieba", "mixed"): "9db102d4f8066f9f7c33352c22ea4bdc",
     ("ngrams", "chinese"): "76693183be7a5a343897b6314c3fc612f52e2bed932a1274",
     ("ngrams", "english"): "70df74ae12418b52e0a09211d3be81c5d948c80e70d163c9",
     ("ngrams", "mixed"): "ce2cb3f0e85e050d75e49967850e32063a1243e9340070cf",
 }
 GOLDEN_MANY = {
-    "classic": "b0525c2452cc83facc1222e05984c615",
-    "wide": "4744492498ca243f22a523dec3c9b98b",
-    "widest": "44a0d5f6cafbeb4feded5f714bb8d02c",
+    "classic": "a7b48b30c3f142ffa60688e96d6b7f12",
+    "wide": "d47759ed111fbb78fb78c56e4564a131",
+    "widest": "ec6824f96d55f83757899ca15d97279d",
     "published": "b3688756d631cc6891defaeb025e6c90",
-    "jieba": "f00b5408fa1814878e01846f08096589",
+    "jieba": "56f70d88e838339705ad3f5afb1642b6",
     "ngrams": "7c2a70d63df731f7132f054427e057e1",
 }
 
