@@ -144,6 +144,8 @@ class ShardWorker:
         progress = msgspec.structs.replace(shard.progress(next_offset), index=self._rules.identity)
         with self._metrics.stage("send"):
             log_offset = await self._delivery.commit(outbox.records(), outbox.changes, progress)
+        if log_offset:  # none where nothing is logged, and then there is no transaction either
+            self._metrics.transaction(TransactionOutcome.COMMITTED)
         now_ms = int(time.time() * _MILLISECONDS)
         progress = msgspec.structs.replace(progress, log_offset=log_offset, log_time_ms=now_ms)
         with self._metrics.stage("store"):
