@@ -51,9 +51,11 @@ class StoreSettings:
 
     ``sync``: whether each commit waits until the disk has it. Without it a commit survives the
     death of the process, kill -9 included, because the operating system has it; a loss of power
-    takes the last commits. The changelog has these, and the store knows up to where it goes, so
-    nothing is lost either way. ``write_buffer_bytes``: memory for what is not in a sorted file yet;
-    twice as much is used while it is written.
+    takes the last commits, whole. The store then says how far it goes, and what follows is read
+    again: from the changelog, from the topic of probes or from the input.
+
+    ``write_buffer_bytes``: memory for what is not in a sorted file yet; twice as much is used
+    while it is written.
     """
 
     sync: bool = False

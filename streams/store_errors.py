@@ -14,9 +14,9 @@
     │   └── StoreClosedError       the caller's mistake: used after ``close``
     └── IndexMismatchError         (core) it was made under another index identity
 
-A store is a view of its shard's changelog, so the last way out is always the same: stop the worker,
-delete the directory, start again. A state that a command keeps without Kafka has no changelog, and
-is made anew from its inputs.
+With ``delivery = exactly_once`` a store is a view of its shard's changelog, so the last way out is
+always the same: stop the worker, delete the directory, start again. A state without a changelog
+begins anew.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from rocksdict import DbClosedError
 from simhash_core.errors import FirstseenError
 
 _REBUILD: Final = (
-    "delete the directory and start again: a worker rebuilds it from the changelog, a state kept "
-    "without Kafka begins anew"
+    "delete the directory and start again: with delivery=exactly_once it is rebuilt from the "
+    "changelog, otherwise it begins anew"
 )
 
 

@@ -156,6 +156,19 @@ def test_an_order_is_taken_once(table: BlockTable) -> None:
     assert met(table.candidates(buckets(2, 2, 2, 2))) == []
 
 
+def test_what_was_staged_is_what_is_committed(table: BlockTable) -> None:
+    """Given a staged entry, when a commit has another one of its order before it, then look-ups
+    and the entry are those that were seen since it was staged.
+    """
+    staged, other = put(4, 1, 1, 1, 1), put(4, 2, 2, 2, 2)
+    table.stage(staged)
+    before = all_met(table)
+    table.commit([other, staged])
+
+    assert table.entry(4) == staged.entry
+    assert all_met(table) == before
+
+
 def test_lookups_keep_up_with_commits(table: BlockTable) -> None:
     """Given look-ups between commits, then each sees all that was committed before it."""
     for order in range(20):

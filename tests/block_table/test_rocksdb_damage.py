@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -155,39 +156,39 @@ def test_lookups_find_damage_by_themselves(path: Path) -> None:
                 table.candidates([bucket])
 
 
-def test_a_torn_end_of_the_log_is_an_earlier_state(tmp_path: Path) -> None:
-    """Given a write-ahead log of which the end was lost, as by a loss of power, then the store is
-    as it was after some earlier commit, whole; how far it goes is its progress.
+LOG_DAMAGES: Final[dict[str, Callable[[Path], object]]] = {
+    "cut a little": lambda log: cut(log, 0.93),
+    "cut in the middle": lambda log: cut(log, 0.5),
+    "damaged in the middle": lambda log: overwrite(log, 0.5, 64),
+    "cut near its beginning": lambda log: cut(log, 0.05),
+}
+
+
+@pytest.mark.parametrize("damage", LOG_DAMAGES.values(), ids=LOG_DAMAGES.keys())
+def test_a_log_that_lost_something_is_an_earlier_state(
+    tmp_path: Path, damage: Callable[[Path], object]
+) -> None:
+    """Given a write-ahead log that lost its end, or something before it, as by a loss of power,
+    then the store is as it was after some earlier commit, whole, with nothing of any after it;
+    how far it goes is its progress.
     """
     path = tmp_path / "shard-0"
-    kept = tmp_path / "kept"
+    left = tmp_path / "left"
     with opened(path) as table:
         for commit in range(COMMITS):
             table.commit(changes_of(commit))
         # Closing writes sorted files; what a loss of power leaves is what is there before.
-        kept.mkdir()
-        for file in path.iterdir():
-            (kept / file.name).write_bytes(file.read_bytes())
-    held = []
-    for percent in (100, 93, 71, 34, 5):
-        copy = tmp_path / f"cut-{percent}"
-        copy.mkdir()
-        for file in kept.iterdir():
-            (copy / file.name).write_bytes(file.read_bytes())
-        cut(files(copy, "*.log")[-1], percent / 100)
-        with opened(copy) as table:
-            commits = table.in_flight().progress.offset
-            with opened(tmp_path / f"expected-{percent}") as expected:
-                for commit in range(commits):
-                    expected.commit(changes_of(commit))
-                assert all_met(table) == all_met(expected)
-                assert table.in_flight() == expected.in_flight()
-                assert len(table) == len(expected)
-        held.append(commits)
+        shutil.copytree(path, left)
+    damage(files(left, "*.log")[-1])
 
-    assert held[0] == COMMITS
-    assert held == sorted(held, reverse=True)
-    assert 0 < held[3] < held[1] < COMMITS
+    with opened(left) as table, opened(tmp_path / "expected") as expected:
+        commits = table.in_flight().progress.offset
+        for commit in range(commits):
+            expected.commit(changes_of(commit))
+        assert all_met(table) == all_met(expected)
+        assert table.in_flight() == expected.in_flight()
+        assert len(table) == len(expected)
+    assert commits < COMMITS
 
 
 @pytest.mark.parametrize(

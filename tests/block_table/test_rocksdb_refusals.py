@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -155,6 +156,24 @@ def test_a_store_that_must_exist(tmp_path: Path) -> None:
         with pytest.raises(StoreMissingError, match=re.escape(str(path))):
             open_store(path, must_exist=True)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_store_that_must_exist_and_lost_all(tmp_path: Path) -> None:
+    """Given a database without any key, where there must be a store, then it is damaged, as it
+    has lost even its identity; where there need not be one, it is made new.
+    """
+    path = tmp_path / "s"
+    write_raw(path, b"one", b"")
+    options = store_options(StoreSettings(), block_cache(MIB), 3, create=False)
+    with closing(RocksStore(path, options, write_options(StoreSettings()))) as store:
+        batch = WriteBatch(raw_mode=True)
+        batch.delete(b"one")
+        store.write(batch)
+
+    with pytest.raises(StoreCorruptError, match="does not say whose"):
+        open_store(path, must_exist=True)
+    open_store(path).close()
+    open_store(path, must_exist=True).close()
 
 
 def test_a_store_that_must_exist_and_does(path: Path) -> None:
