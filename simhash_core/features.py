@@ -14,14 +14,18 @@ from numpy.typing import NDArray
 
 from simhash_core.lexicon import Lexicon
 from simhash_core.segmentation import Segmenter, is_feature
-from simhash_core.term_codes import SEPARATOR, TermCodes, encode
+from simhash_core.term_codes import SEPARATOR, encode
 from simhash_core.weighting import TermStatistics, Weighting
 
 
 class Terms(NamedTuple):
-    """The terms of some texts in order, repeats included; text ``i`` has ``sizes[i]`` of them."""
+    """The terms of some texts in order, repeats included.
 
-    codes: TermCodes
+    ``joined``: those of each text that has any, with separators between. ``sizes``: how many
+    there are in each text, int64 (texts,).
+    """
+
+    joined: list[str]
     sizes: NDArray[np.int64]
 
 
@@ -53,8 +57,8 @@ def extract(
     texts: Sequence[str], segmenter: Segmenter, lexicon: Lexicon, weighting: Weighting
 ) -> FeatureBatch:
     """Segment normalised texts, count their terms and weigh them."""
-    segmented = segment(texts, segmenter)
-    return weigh(count(lexicon.rows(segmented.codes), segmented.sizes, lexicon), lexicon, weighting)
+    joined, sizes = segment(texts, segmenter)
+    return weigh(count(lexicon.rows(encode(joined)), sizes, lexicon), lexicon, weighting)
 
 
 def segment(texts: Sequence[str], segmenter: Segmenter) -> Terms:
@@ -66,7 +70,7 @@ def segment(texts: Sequence[str], segmenter: Segmenter) -> Terms:
         sizes.append(len(cut))
         if cut:
             joined.append(SEPARATOR.join(cut))
-    return Terms(encode(joined), np.array(sizes, dtype=np.int64))
+    return Terms(joined, np.array(sizes, dtype=np.int64))
 
 
 def count(rows: NDArray[np.int64], sizes: NDArray[np.int64], lexicon: Lexicon) -> TermCounts:

@@ -16,7 +16,7 @@ from typing import Final
 
 VERSION: Final = "english-1"
 
-_BY_RANK: Final = """
+_WORDS_BY_RANK: Final = """
 the of and to a in is that for it on with as was are be by this from or an at not have but they
 which you we he his had has were their one all will there can more if when who would about so no
 what out up its into than them other some could these she her my do time only like then any also
@@ -25,13 +25,16 @@ where through must before should just him each both well us use make made under 
 very here did much since against off might however per within without three during another long
 still too own upon until although every either again yet few does less around though down back
 always often later said say see get go am i s t re ve ll d m don doesn isn can't
-""".split()
+"""
 
 
 def _idf_by_word() -> Mapping[str, float]:
     # Rounded, so that no machine's logarithm shows.
     return MappingProxyType(
-        {word: round(1 + 0.9 * math.log(rank), 4) for rank, word in enumerate(_BY_RANK, start=1)}
+        {
+            word: round(1 + 0.9 * math.log(rank), 4)
+            for rank, word in enumerate(_WORDS_BY_RANK.split(), start=1)
+        }
     )
 
 

@@ -52,9 +52,7 @@ class Placement:
             return self.scheme.buckets(fingerprint)
         return [content_bucket(content_digest)]
 
-    def by_partition(
-        self, fingerprint: bytes, content_digest: bytes
-    ) -> Mapping[int, list[Bucket]]:
+    def by_partition(self, fingerprint: bytes, content_digest: bytes) -> Mapping[int, list[Bucket]]:
         """Return the buckets of a document by owner, partitions ascending: the order of its way."""
         way = self._ways.get((fingerprint, content_digest))
         if way is None:

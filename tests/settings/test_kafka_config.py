@@ -16,7 +16,7 @@ from streams.errors import BrokerUnavailableError, SettingsError
 from streams.kafka_config import faust_brokers, faust_credentials, librdkafka_config
 from streams.kafka_security import security_of
 from streams.settings import Settings
-from streams.topics import topic_plans
+from streams.topic_plans import topic_plans
 from tests.brokers.kafka_broker import KafkaBroker
 from tests.settings.certificates import KEY_PASSWORD, Certificates, make_certificates
 from tests.settings.sources import load, settings_of

@@ -107,7 +107,6 @@ def test_an_index_that_cannot_be(assignments: list[str], setting: str, says: str
     assert says in problems_of(*assignments)[setting].message
 
 
-
 def test_state_in_a_file(tmp_path: Path) -> None:
     """Given a state directory that is a file, or in one, then it is refused."""
     (file := tmp_path / "file").write_text("")

@@ -16,7 +16,8 @@ from confluent_kafka.admin import AdminClient
 
 from streams.settings import Settings
 from streams.settings_loader import load_settings
-from streams.topics import create, topic_plans
+from streams.topic_plans import topic_plans
+from streams.topics import create
 from tests.brokers.kafka_broker import KafkaBroker
 from tests.torture.aftermath import Aftermath, aftermath, read_all
 from tests.torture.diagnosis import lag
