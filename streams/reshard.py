@@ -30,7 +30,8 @@ from streams.changelog_reader import Changelog
 from streams.group_offsets import committed_offset
 from streams.kafka_config import librdkafka_config
 from streams.settings import Settings
-from streams.topics import create, partitions_of, topic_id, topic_plans
+from streams.topic_plans import topic_plans
+from streams.topics import create, partitions_of, topic_id
 
 _LOT: Final = 5_000
 _ANSWER_SECONDS: Final = 30.0

@@ -21,7 +21,7 @@ from streams.settings import Delivery, Settings
 from streams.shard_directory import open_block_table, shard_directory
 from streams.state_codec import StoreIdentity
 from streams.store_errors import StoreCorruptError
-from streams.topics import STANDSTILL_MS
+from streams.topic_plans import STANDSTILL_MS
 
 logger = logging.getLogger(__name__)
 

@@ -1,25 +1,9 @@
-"""The topics that Firstseen needs: what each must be, making them, and checking those there are.
-
-=============  ==========  =================================================================
-topic          partitions  settings
-=============  ==========  =================================================================
-raw            any         as you wish: it is yours
-unique         any         room for a raw record and Firstseen's headers
-duplicates     any         the same, since a duplicate may carry its body
-dead letters   any         the same
-probes         P, fixed    deleted by age, and kept for long enough to survive a stand-still
-changelog      P, fixed    compacted; its tombstones kept for as long
-=============  ==========  =================================================================
-
-P is the number of shards. The bucket of a document is found by it, so it is fixed for the life of
-an index.
-"""
+"""Making the topics of ``streams.topic_plans``, and checking those there are."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
@@ -28,38 +12,18 @@ from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.cimpl import NewTopic
 
 from streams.errors import BrokerRefusedError, BrokerUnavailableError
-from streams.settings import KIB, Settings
+from streams.topic_plans import TIMES_AHEAD, TIMES_PAST, TopicPlan
 
 BROKER_CHOOSES: Final = -1
 """The replication factor that is left to the broker (its ``default.replication.factor``)."""
 
-STANDSTILL_MS: Final = 7 * 24 * 60 * 60 * 1000
-"""How long all workers may stand still, or one be away from its state, without loss."""
-
-_FRAMING_BYTES: Final = 64 * KIB
-"""What Kafka adds to a message; its limit is of the batch around it."""
-
 _ANSWER_SECONDS: Final = 10.0
+_TIME_TYPE: Final = "message.timestamp.type"
+_BY_BROKER: Final = "LogAppendTime"
 
 
 class TopicsError(BrokerRefusedError):
     """Topics that cannot be made, or cannot be used; the message names each, and the fix."""
-
-
-class TopicPlan(NamedTuple):
-    """What a topic must be. ``partitions`` None: any number.
-
-    ``config`` are Kafka's names and values for the making of it; ``least_bytes`` and
-    ``least_retention_ms`` are the limits below which it cannot be used.
-    """
-
-    name: str
-    partitions: int | None
-    config: Mapping[str, str]
-    fixed_partitions: bool = False
-    cleanup_policy: str | None = None
-    least_bytes: int = 0
-    least_retention_ms: int = 0
 
 
 class Made(NamedTuple):
@@ -85,44 +49,6 @@ class Difference(NamedTuple):
         return f"{self.topic} has {self.what} {self.actual}, not {self.expected}: {self.fix}"
 
 
-def topic_plans(
-    settings: Settings, partitions: int | None = None, raw_partitions: int | None = None
-) -> list[TopicPlan]:
-    """Return what each topic must be.
-
-    ``partitions``: of the internal topics, and of outputs that are made; ``raw_partitions``: of the
-    raw topic, the same unless given. None: whatever there is will do.
-    """
-    topics = settings.topics
-    largest = settings.largest_message_bytes + _FRAMING_BYTES
-    size = {"max.message.bytes": str(largest)}
-    nothing: Mapping[str, str] = MappingProxyType({})
-    standstill = str(STANDSTILL_MS)
-    return [
-        TopicPlan(topics.raw, raw_partitions or partitions, nothing),
-        TopicPlan(topics.unique, partitions, size, least_bytes=largest),
-        TopicPlan(topics.duplicates, partitions, size, least_bytes=largest),
-        TopicPlan(topics.dead_letters, partitions and 1, size, least_bytes=largest),
-        TopicPlan(
-            topics.probes,
-            partitions,
-            {**size, "cleanup.policy": "delete", "retention.ms": standstill},
-            fixed_partitions=True,
-            cleanup_policy="delete",
-            least_bytes=largest,
-            least_retention_ms=STANDSTILL_MS,
-        ),
-        TopicPlan(
-            topics.changelog,
-            partitions,
-            {**size, "cleanup.policy": "compact", "delete.retention.ms": standstill},
-            fixed_partitions=True,
-            cleanup_policy="compact",
-            least_bytes=largest,
-        ),
-    ]
-
-
 def can_administer(admin: AdminClient) -> bool:
     """Whether the broker takes admin requests; librdkafka's in-process broker has no controller."""
     metadata = _metadata(admin)
@@ -142,7 +68,8 @@ def partitions_of(admin: AdminClient, topics: Iterable[str]) -> dict[str, int]:
 def topic_id(admin: AdminClient, topic: str) -> str:
     """Return the id that tells a topic from an earlier one of the same name.
 
-    "" where the broker takes no admin requests. Raises ``TopicsError`` where it does not tell.
+    "" where the broker takes no admin requests. Raises ``TopicsError`` where it does not tell,
+    ``BrokerUnavailableError`` where none answers.
     """
     if not can_administer(admin):
         return ""
@@ -151,6 +78,8 @@ def topic_id(admin: AdminClient, topic: str) -> str:
         return str(described[topic].result(_ANSWER_SECONDS + 1.0).topic_id)
     except KafkaException as error:
         raise TopicsError(f"the id of {topic} cannot be read: {error.args[0].str()}") from error
+    except TimeoutError as error:
+        raise BrokerUnavailableError(f"no broker tells the id of {topic}") from error
 
 
 def create(
@@ -181,24 +110,30 @@ def _created(
     admin: AdminClient, plans: Sequence[TopicPlan], replication_factor: int, timeout_seconds: float
 ) -> set[str]:
     """Make topics, and return the names of those that nobody else made meanwhile."""
-    wanted: list[NewTopic] = []
+    wanted: dict[str, NewTopic] = {}
     for name, partitions, config, *_ in plans:
         if partitions is None:
             raise TopicsError(f"{name} is missing, and nobody has said with how many partitions")
-        wanted.append(NewTopic(name, partitions, replication_factor, config=dict(config)))
+        wanted[name] = NewTopic(name, partitions, replication_factor, config=dict(config))
     futures = admin.create_topics(
-        wanted, operation_timeout=timeout_seconds, request_timeout=timeout_seconds
+        list(wanted.values()), operation_timeout=timeout_seconds, request_timeout=timeout_seconds
     )
     created: set[str] = set()
     failures: list[str] = []
-    for name, future in futures.items():
+    plainer: list[TopicPlan] = []
+    for plan in plans:
         try:
-            future.result(timeout_seconds + 1.0)
-            created.add(name)
+            futures[plan.name].result(timeout_seconds + 1.0)
+            created.add(plan.name)
         except KafkaException as error:
             reason: KafkaError = error.args[0]
-            if reason.code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                failures.append(f"{name}: {reason.str()}{_hint(reason)}")
+            if reason.code() == KafkaError.INVALID_CONFIG and TIMES_AHEAD in plan.config:
+                plainer.append(plan.without(TIMES_AHEAD))
+            elif reason.code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                failures.append(f"{plan.name}: {reason.str()}{_hint(reason)}")
+    if plainer:
+        # A broker from before the setting, which takes any time without it.
+        created |= _created(admin, plainer, replication_factor, timeout_seconds)
     if failures:
         raise TopicsError("topics cannot be created: " + "; ".join(failures))
     return created
@@ -244,6 +179,7 @@ def check(admin: AdminClient, plans: Sequence[TopicPlan]) -> list[Difference]:
             differences.append(_partitions_differ(plan, existing[plan.name]))
         if plan.name in configs:
             differences += _config_differences(plan, configs[plan.name])
+            differences += _time_differences(plan, configs)
     return differences
 
 
@@ -258,10 +194,14 @@ def _partitions_differ(plan: TopicPlan, actual: int) -> Difference:
     )
 
 
+def _differs(topic: str, name: str, expected: object, actual: str, fix: str) -> Difference:
+    change = f"kafka-configs.sh --alter --topic {topic} --add-config {name}={expected}"
+    return Difference(topic, name, str(expected), actual, f"{fix} ({change})")
+
+
 def _config_differences(plan: TopicPlan, config: Mapping[str, str]) -> list[Difference]:
     def differs(name: str, expected: object, fix: str) -> Difference:
-        change = f"kafka-configs.sh --alter --topic {plan.name} --add-config {name}={expected}"
-        return Difference(plan.name, name, str(expected), config[name], f"{fix} ({change})")
+        return _differs(plan.name, name, expected, config[name], fix)
 
     found: list[Difference] = []
     if int(config["max.message.bytes"]) < plan.least_bytes:
@@ -277,6 +217,21 @@ def _config_differences(plan: TopicPlan, config: Mapping[str, str]) -> list[Diff
                 "retention.ms", plan.least_retention_ms, "a stand-still could outlast documents"
             )
         )
+    return found
+
+
+def _time_differences(
+    plan: TopicPlan, configs: Mapping[str, Mapping[str, str]]
+) -> list[Difference]:
+    """Say what keeps a topic from taking records at the times that those of another bear."""
+    given, taken = configs.get(plan.times_of or "", {}), configs[plan.name]
+    if _BY_BROKER in {given.get(_TIME_TYPE), taken.get(_TIME_TYPE)}:
+        return []
+    found: list[Difference] = []
+    for name in (TIMES_AHEAD, TIMES_PAST):
+        if name in given and name in taken and int(taken[name]) < int(given[name]):
+            fix = f"a record of {plan.times_of} with such a time could not be put out"
+            found.append(_differs(plan.name, name, given[name], taken[name], fix))
     return found
 
 

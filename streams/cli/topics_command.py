@@ -85,9 +85,10 @@ def create(
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
     from streams import topics
     from streams.broker_connection import connect_admin
+    from streams.topic_plans import topic_plans
 
     admin = connect_admin(settings, timeout_seconds)
-    plans = topics.topic_plans(settings, partitions, raw_partitions)
+    plans = topic_plans(settings, partitions, raw_partitions)
     made = topics.create(
         admin,
         plans,
@@ -145,11 +146,12 @@ def check(
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
     from streams import topics
     from streams.broker_connection import connect_admin
+    from streams.topic_plans import topic_plans
 
     admin = connect_admin(settings, timeout_seconds)
     probes = settings.topics.probes
     expected = partitions or topics.partitions_of(admin, [probes]).get(probes)
-    differences = topics.check(admin, topics.topic_plans(settings, expected))
+    differences = topics.check(admin, topic_plans(settings, expected))
     if as_json:
         click.echo(json.dumps(_as_content(differences), indent=2))
     elif not differences:

@@ -12,7 +12,8 @@ from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, Config
 
 from streams.exit_codes import ExitCode
 from streams.settings import Settings, TopicSettings
-from streams.topics import STANDSTILL_MS, check, topic_plans
+from streams.topic_plans import STANDSTILL_MS, TIMES_AHEAD, TIMES_PAST, topic_plans
+from streams.topics import check, create
 from tests.brokers.broker import Broker
 from tests.cli.running import firstseen
 
@@ -107,6 +108,50 @@ def test_a_topic_that_is_kept_for_ever_fits(kafka_broker: Broker) -> None:
     alter(settings, settings.topics.probes, {"retention.ms": "-1"})
 
     assert run(settings, "check")[0] == ExitCode.OK
+
+
+def test_outputs_take_the_times_that_raw_records_bear(kafka_broker: Broker) -> None:
+    """Given topics made here, then any time of a raw record fits; given outputs that refuse times
+    which the raw topic takes, ahead of the clock or long past, then each is told: a record with
+    such a time could never be put out.
+    """
+    settings = settings_for(kafka_broker)
+    run(settings, "create", "--partitions", "1")
+    limits = {TIMES_AHEAD: "9000000000", TIMES_PAST: "9000000000"}
+    alter(settings, settings.topics.raw, limits)
+
+    assert run(settings, "check")[0] == ExitCode.OK
+
+    alter(settings, settings.topics.unique, dict.fromkeys(limits, "8000000000"))
+    alter(settings, settings.topics.duplicates, {TIMES_AHEAD: "3600000"})
+    code, found = run(settings, "check")
+
+    assert code == ExitCode.RUNTIME
+    told = {(d["topic"], d["what"]): (d["expected"], d["actual"]) for d in found["differences"]}
+    assert told == {
+        (settings.topics.unique, TIMES_AHEAD): ("9000000000", "8000000000"),
+        (settings.topics.unique, TIMES_PAST): ("9000000000", "8000000000"),
+        (settings.topics.duplicates, TIMES_AHEAD): ("9000000000", "3600000"),
+    }
+
+    alter(settings, settings.topics.raw, {"message.timestamp.type": "LogAppendTime"})
+
+    assert run(settings, "check")[0] == ExitCode.OK, "then all times are the broker's"
+
+
+def test_a_broker_that_does_not_know_the_limits_of_time(kafka_broker: Broker) -> None:
+    """Given a setting of time that the broker refuses, as those before Kafka 3.6 refuse its name,
+    when topics are created, then they are made without it.
+    """
+    settings = settings_for(kafka_broker)
+    plans = [
+        plan._replace(config={**plan.config, TIMES_AHEAD: "unknown"}) if plan.times_of else plan
+        for plan in topic_plans(settings, 1)
+    ]
+    admin = AdminClient({"bootstrap.servers": kafka_broker.bootstrap_servers})
+
+    assert all(made.created for made in create(admin, plans))
+    assert check(admin, topic_plans(settings)) == []
 
 
 def test_creating_beside_topics_that_do_not_fit(kafka_broker: Broker) -> None:

@@ -21,6 +21,7 @@ from simhash_core.documents import SourcePosition
 from streams import topics
 from streams.demo.worker_process import WorkerProcess
 from streams.settings_loader import load_settings
+from streams.topic_plans import topic_plans
 from tests.brokers.broker import Broker
 from tests.integration.stream_outputs import Judge, Outputs, Raw
 
@@ -138,7 +139,7 @@ class Stream:
 
     def create_topics(self) -> None:
         """Make all topics, as ``firstseen topics create`` does where the broker can do that."""
-        plans = topics.topic_plans(self.settings, self.shards, self.raw_partitions)
+        plans = topic_plans(self.settings, self.shards, self.raw_partitions)
         if self.broker.name == "embedded":
             self.broker.create_topics({plan.name: plan.partitions or 1 for plan in plans})
             return
@@ -204,7 +205,7 @@ class Stream:
     @cached_property
     def outputs(self) -> Outputs:
         """The reader of the outputs."""
-        plans = topics.topic_plans(self.settings, self.shards, self.raw_partitions)
+        plans = topic_plans(self.settings, self.shards, self.raw_partitions)
         partitions = {plan.name: plan.partitions or 1 for plan in plans}
         names = self.settings.topics
         wanted = (names.unique, names.duplicates, names.dead_letters)
