@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 
 from simhash_core.documents import Document, RawRecord, SourcePosition
 from simhash_core.fingerprinter import Fingerprinter
@@ -26,27 +26,40 @@ class FingerprintStage:
         fingerprinter: Fingerprinter,
         placement: Placement,
         packet_limit_bytes: int,
-        topic_id: Callable[[str], str],
         metrics: Metrics,
     ) -> None:
-        """``packet_limit_bytes`` bounds the raw bytes that one packet carries (or one document).
-
-        ``topic_id`` asks the broker for the id of a topic; it is called seldom, and may block.
-        """
+        """``packet_limit_bytes`` bounds the raw bytes that one packet carries (or one document)."""
         self._reader = reader
         self._fingerprinter = fingerprinter
         self._placement = placement
         self._packet_limit_bytes = packet_limit_bytes
-        self._ask_topic_id = topic_id
         self._metrics = metrics
         self._topic_ids: dict[str, str] = {}
         self._last_read: dict[tuple[str, int], int] = {}
         self._last_sent: dict[tuple[str, int], int] = {}
 
+    def unidentified(self, inputs: Iterable[RawInput]) -> set[str]:
+        """Return the topics whose ids ``identify`` must tell before ``packets`` of these inputs.
+
+        They are those not met before, and those where offsets turn back. Offsets do when the
+        partition is assigned anew, and when the topic was deleted and made again.
+        """
+        return {
+            source.topic
+            for source, _ in inputs
+            if source.topic not in self._topic_ids
+            or source.offset <= self._last_read.get((source.topic, source.partition), -1)
+        }
+
+    def identify(self, topic: str, topic_id: str) -> None:
+        """Take the id of a topic, as the broker tells it now."""
+        self._topic_ids[topic] = topic_id
+
     def packets(self, inputs: Sequence[RawInput]) -> list[tuple[int, Packet]]:
         """Return packets with the partition that each is for; offsets of a partition must rise.
 
-        A tombstone (null value under a key) ends here.
+        A tombstone (null value under a key) ends here. Raises ``KeyError`` for a topic that was
+        never identified.
         """
         read = [(source, record, self._reader.read(source, record)) for source, record in inputs]
         self._metrics.input_bytes(sum(record_bytes(record) for _, record in inputs))
@@ -55,6 +68,7 @@ class FingerprintStage:
             prints = iter(self._fingerprinter.fingerprint_batch([item.text for item in documents]))
         lots: dict[tuple[str, int], list[tuple[int, Message]]] = {}
         for source, record, item in read:
+            self._last_read[source.topic, source.partition] = source.offset
             message: Message
             if isinstance(item, Document):
                 made = next(prints)
@@ -73,25 +87,13 @@ class FingerprintStage:
                 message, target = Refuse(item), source.partition % self._placement.partitions
             else:
                 continue
-            sender = raw_sender(source.topic, source.partition, self._topic_id(source))
+            sender = raw_sender(source.topic, source.partition, self._topic_ids[source.topic])
             lots.setdefault((sender, target), []).append((source.offset, message))
         return [
             (target, packet)
             for (sender, target), lot in lots.items()
             for packet in self._pack(sender, target, lot)
         ]
-
-    def _topic_id(self, source: SourcePosition) -> str:
-        """Return the id of a record's topic, asked again where offsets turn back.
-
-        They do when the partition is assigned anew, and when the topic was deleted and made again.
-        """
-        topic, partition, offset = source.topic, source.partition, source.offset
-        turned_back = offset <= self._last_read.get((topic, partition), -1)
-        if turned_back or topic not in self._topic_ids:
-            self._topic_ids[topic] = self._ask_topic_id(topic)
-        self._last_read[topic, partition] = offset
-        return self._topic_ids[topic]
 
     def _pack(self, sender: str, target: int, lot: list[tuple[int, Message]]) -> list[Packet]:
         after = self._last_sent.get((sender, target), -1)

@@ -19,6 +19,7 @@ from streams.metric_labels import TransactionOutcome
 from streams.metrics import Metrics
 from streams.outbox import OutboxRules
 from streams.shard_worker import ShardWorker
+from streams.topic_ids import TopicIds
 from streams.transactions import FencedError
 
 logger = logging.getLogger(__name__)
@@ -37,6 +38,7 @@ class Pipeline:
         self,
         *,
         stage: FingerprintStage,
+        topic_ids: TopicIds,
         producer: AckedProducer,
         rules: OutboxRules,
         new_shard: NewShard,
@@ -48,6 +50,7 @@ class Pipeline:
         self.failure: FirstseenError | None = None
         self.crash: Callable[[BaseException], object] = logger.critical
         self._stage = stage
+        self._topic_ids = topic_ids
         self._producer = producer
         self._rules = rules
         self._new_shard = new_shard
@@ -98,6 +101,8 @@ class Pipeline:
 
     async def fingerprint(self, inputs: Sequence[RawInput]) -> None:
         """Read, fingerprint and send on raw records; returns when the probes are acknowledged."""
+        for topic in self._stage.unidentified(inputs):
+            self._stage.identify(topic, await self._topic_ids.of(topic))
         records = [
             Outgoing(self._rules.probes_topic, None, self._rules.codec.encode(packet), partition)
             for partition, packet in self._stage.packets(inputs)

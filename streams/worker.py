@@ -29,13 +29,14 @@ from streams.settings import Delivery as DeliveryMode
 from streams.settings import Settings
 from streams.shard_tables import ShardTables
 from streams.shard_worker import ShardWorker
-from streams.topic_plans import topic_plans
+from streams.topic_ids import TopicIds
 from streams.topics import (
     TopicsError,
     can_administer,
     check,
     partitions_of,
     topic_id,
+    topic_plans,
 )
 from streams.transactions import ShardTransactions
 
@@ -119,11 +120,12 @@ def _build_pipeline(settings: Settings, partitions: int) -> Pipeline:
         fingerprinter,
         placement,
         settings.batch.packet_bytes,
-        partial(topic_id, AdminClient(librdkafka_config(settings))),
         metrics,
     )
+    ask = partial(topic_id, AdminClient(librdkafka_config(settings)))
     return Pipeline(
         stage=stage,
+        topic_ids=TopicIds(ask, settings.send_timeout_seconds),
         producer=producer,
         rules=rules,
         new_shard=new_shard,
@@ -158,6 +160,9 @@ class _Worker(faust.Worker):
             self.execute_from_commandline()
         except SystemExit as exit_:
             code = exit_.code
+        except asyncio.CancelledError:
+            # An agent was cut short: because of a signal, or of a failure that the pipeline keeps.
+            code = ExitCode.RUNTIME
         return self._stopped_by or (code if isinstance(code, int) else ExitCode.RUNTIME)
 
     def _on_sigint(self) -> None:

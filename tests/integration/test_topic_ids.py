@@ -1,0 +1,56 @@
+"""The id of a topic is told when a broker comes back, and not waited for without end."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from streams.errors import BrokerUnavailableError
+from streams.topic_ids import TopicIds
+from streams.topics import topic_id
+from tests.brokers.broker import Broker
+from tests.brokers.kafka_broker import KafkaBroker
+
+AWAY_SECONDS = 2.0
+WAIT_SECONDS = 60.0
+
+
+@pytest.mark.slow
+def test_a_broker_that_is_away_is_waited_for(own_kafka_broker: Broker) -> None:
+    """Given a broker that was killed, when the id of a topic is asked for, then it is told once the
+    broker is back, the event loop runs on meanwhile, and the id is the one from before.
+    """
+    server = own_kafka_broker.server
+    assert isinstance(server, KafkaBroker)
+    own_kafka_broker.create_topics({"raw": 1})
+    ask = partial(topic_id, AdminClient({"bootstrap.servers": own_kafka_broker.bootstrap_servers}))
+    before = ask("raw")
+    server.kill()
+
+    async def ask_while_it_comes_back() -> tuple[str, int]:
+        asked = asyncio.create_task(TopicIds(ask, WAIT_SECONDS).of("raw"))
+        await asyncio.sleep(AWAY_SECONDS)
+        started = asyncio.create_task(asyncio.to_thread(server.start))
+        turns = 0
+        while not asked.done():
+            await asyncio.sleep(0.05)
+            turns += 1
+        await started
+        return asked.result(), turns
+
+    after, turns = asyncio.run(ask_while_it_comes_back())
+    assert after == before
+    assert turns > AWAY_SECONDS / 0.05, "the event loop stood still"
+
+
+def test_the_wait_has_an_end() -> None:
+    """Given no broker at all, when the id of a topic is asked for, then it is an error in time."""
+
+    def ask(_topic: str) -> str:
+        raise BrokerUnavailableError("the Kafka broker does not answer")
+
+    with pytest.raises(BrokerUnavailableError):
+        asyncio.run(asyncio.wait_for(TopicIds(ask, wait_seconds=0.2).of("raw"), timeout=10.0))
