@@ -30,13 +30,13 @@ from streams.settings import Settings
 from streams.shard_tables import ShardTables
 from streams.shard_worker import ShardWorker
 from streams.topic_ids import TopicIds
+from streams.topic_plans import topic_plans
 from streams.topics import (
     TopicsError,
     can_administer,
     check,
     partitions_of,
     topic_id,
-    topic_plans,
 )
 from streams.transactions import ShardTransactions
 
