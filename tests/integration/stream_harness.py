@@ -239,6 +239,7 @@ class Stream:
                 {
                     "bootstrap.servers": self.broker.bootstrap_servers,
                     "linger.ms": 2,
+                    "log_level": 2,
                     "message.max.bytes": LARGEST_BYTES,
                     **{name.replace("_", "."): value for name, value in settings},
                 }
