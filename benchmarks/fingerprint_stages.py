@@ -1,0 +1,102 @@
+"""Where the time of a fingerprint goes: the steps of the core, one after the other, timed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Final, TypeVar
+
+import msgspec
+import numpy as np
+
+from benchmarks.report import Spread
+from simhash_core import features
+from simhash_core.feature_hashes import feature_hash_named
+from simhash_core.fingerprint import pack, scale, sums
+from simhash_core.fingerprinter import content_digest
+from simhash_core.idf import jieba_idf
+from simhash_core.lexicon import Lexicon
+from simhash_core.normal_forms import normalize_batch
+from simhash_core.profiles import Profile
+from simhash_core.segmentation import load_segmenter
+from simhash_core.term_codes import encode
+from simhash_core.weighting import weighting_named
+
+_MICROSECONDS: Final = 1e6
+
+_Result = TypeVar("_Result")
+
+
+class StageTime(msgspec.Struct, frozen=True):
+    """The processor's time of one step, microseconds a document."""
+
+    stage: str
+    cpu_us: Spread
+
+
+class _Clock:
+    """Adds up the time of each step over the batches of a round."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    def timed(self, stage: str, step: Callable[[], _Result]) -> _Result:
+        begun = time.thread_time()
+        result = step()
+        passed = time.thread_time() - begun
+        self.seconds[stage] = self.seconds.get(stage, 0.0) + passed
+        return result
+
+
+class _Steps:
+    """The steps of ``Fingerprinter``, taken apart."""
+
+    def __init__(self, profile: Profile) -> None:
+        self._segmenter = load_segmenter(profile.segmenter)
+        self._weighting = weighting_named(profile.weighting)
+        self._lexicon = Lexicon(profile.bits, feature_hash_named(profile.feature_hash), jieba_idf())
+        self._bits = profile.bits
+
+    def run(self, texts: Sequence[str], clock: _Clock) -> bytes:
+        """Fingerprint a batch; return the fingerprints one after the other."""
+        lexicon = self._lexicon
+        normal = clock.timed("normalise", lambda: normalize_batch(texts))
+        joined, sizes = clock.timed("segment", lambda: features.segment(normal, self._segmenter))
+        rows = clock.timed("look up rows", lambda: lexicon.rows(encode(joined)))
+        counted = clock.timed("count", lambda: features.count(rows, sizes, lexicon))
+        batch = clock.timed("weigh", lambda: features.weigh(counted, lexicon, self._weighting))
+        scaled = clock.timed("weigh", lambda: scale(batch.weights, batch.bounds))
+        packed = clock.timed("sum", lambda: self._sum(batch, scaled))
+        clock.timed("digest", lambda: [content_digest(text) for text in normal])
+        return packed
+
+    def _sum(self, batch: features.FeatureBatch, scaled: np.ndarray) -> bytes:
+        limits = batch.bounds.tolist()
+        votes = self._lexicon.votes
+        return pack(
+            np.array(
+                [
+                    sums(votes.take(batch.rows[start:stop], axis=0), scaled[start:stop])
+                    for start, stop in pairwise(limits)
+                ]
+            )
+        )
+
+
+def stage_times(profile: Profile, texts: Sequence[str], batch: int, rounds: int) -> list[StageTime]:
+    """Measure the steps in rounds over all texts, after one to warm up."""
+    steps = _Steps(profile)
+    clocks = []
+    for _ in range(rounds + 1):
+        clock = _Clock()
+        for start in range(0, len(texts), batch):
+            steps.run(texts[start : start + batch], clock)
+        clocks.append(clock)
+    return [
+        StageTime(
+            stage,
+            Spread.of(clock.seconds[stage] / len(texts) * _MICROSECONDS for clock in clocks[1:]),
+        )
+        for stage in clocks[0].seconds
+    ]

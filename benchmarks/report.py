@@ -1,0 +1,103 @@
+"""What benchmarks have in common when they report: spreads, ratios, the machine, tables, JSON."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import statistics
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+STANDARD_OUTPUT: Final = "-"
+
+
+class Spread(msgspec.Struct, frozen=True):
+    """Several measurements of one thing."""
+
+    least: float
+    median: float
+    greatest: float
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> Spread:
+        """Return the spread of at least one value."""
+        values = sorted(values)
+        return cls(*(round(v, 4) for v in (values[0], statistics.median(values), values[-1])))
+
+    def shown(self, digits: int = 0) -> str:
+        """Return the median, and the least and greatest in brackets."""
+        least, median, greatest = (
+            f"{v:,.{digits}f}" for v in (self.least, self.median, self.greatest)
+        )
+        return f"{median} ({least} to {greatest})"
+
+
+class Machine(msgspec.Struct, frozen=True):
+    """Where it was measured. ``load``: processes that wanted to run, over the minute before."""
+
+    python: str
+    system: str
+    architecture: str
+    processors: int
+    load: float
+
+
+def machine() -> Machine:
+    """Return what there is to say of this machine without naming it."""
+    return Machine(
+        python=platform.python_version(),
+        system=platform.system(),
+        architecture=platform.machine(),
+        processors=len(os.sched_getaffinity(0)),
+        load=round(os.getloadavg()[0], 1),
+    )
+
+
+def ratios(numerators: Sequence[float], denominators: Sequence[float]) -> Spread:
+    """Return the spread of the ratios of measurements that were taken in turn, pair by pair."""
+    pairs = zip(numerators, denominators, strict=True)
+    return Spread.of(above / below for above, below in pairs)
+
+
+def add_json_option(parser: argparse.ArgumentParser) -> None:
+    """Add ``--json``."""
+    parser.add_argument(
+        "--json",
+        metavar="FILE",
+        help=f"write the figures there as JSON; {STANDARD_OUTPUT} is standard output",
+    )
+
+
+def publish(figures: object, tables: Iterable[Table], json: str | None) -> None:
+    """Print tables, and write figures as JSON where that is asked for.
+
+    Where standard output is to have the JSON, the tables go to standard error.
+    """
+    console = Console(stderr=json == STANDARD_OUTPUT, highlight=False)
+    for table in tables:
+        console.print(table)
+        console.print()
+    if json is None:
+        return
+    encoded = msgspec.json.format(msgspec.json.encode(figures), indent=2) + b"\n"
+    if json == STANDARD_OUTPUT:
+        sys.stdout.buffer.write(encoded)
+        sys.stdout.flush()
+    else:
+        Path(json).write_bytes(encoded)
+
+
+def new_table(title: str, first: str, *others: str) -> Table:
+    """Return a table with a column of names and columns of figures."""
+    table = Table(title=title, title_justify="left", title_style="bold")
+    table.add_column(first)
+    for header in others:
+        table.add_column(header, justify="right")
+    return table
