@@ -15,6 +15,7 @@ import click
 
 from simhash_core.errors import FirstseenError, IndexMismatchError, UsageError
 from streams.errors import BrokerUnavailableError, SettingsError
+from streams.store_errors import StoreMismatchError, StoreVersionError
 
 
 class ExitCode(IntEnum):
@@ -39,6 +40,8 @@ class ExitCode(IntEnum):
 _CODE_BY_ERROR: Final[tuple[tuple[type[BaseException], ExitCode], ...]] = (
     (SettingsError, ExitCode.CONFIGURATION),
     (IndexMismatchError, ExitCode.CONFIGURATION),
+    (StoreMismatchError, ExitCode.CONFIGURATION),
+    (StoreVersionError, ExitCode.CONFIGURATION),
     (BrokerUnavailableError, ExitCode.BROKER_UNAVAILABLE),
     (UsageError, ExitCode.USAGE),
     (click.UsageError, ExitCode.USAGE),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -18,7 +17,7 @@ from streams.metrics import Metrics
 from streams.rocksdb_options import block_cache
 from streams.rocksdb_table import RocksBlockTable
 from streams.settings import Delivery, Settings
-from streams.shard_directory import open_block_table, shard_directory
+from streams.shard_directory import discard_store, open_block_table, shard_directory
 from streams.state_codec import StoreIdentity
 from streams.store_errors import StoreCorruptError
 from streams.topic_plans import STANDSTILL_MS
@@ -72,7 +71,7 @@ class ShardTables:
             table = self._open_store(partition)
         except StoreCorruptError as error:
             logger.warning("shard %d is rebuilt from its changelog: %s", partition, error)
-            shutil.rmtree(error.path)
+            discard_store(error.path)
             return self._open_store(partition)
         progress = table.in_flight().progress
         age_ms = time.time() * 1000 - progress.log_time_ms
@@ -86,7 +85,7 @@ class ShardTables:
             age_ms / _DAY_MS,
         )
         table.close()
-        shutil.rmtree(self._directory(partition))
+        discard_store(self._directory(partition))
         return self._open_store(partition)
 
     def _directory(self, partition: int) -> Path:
