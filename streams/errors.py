@@ -4,6 +4,7 @@
 
     FirstseenError
     ├── SettingsError            exit 78: settings that cannot be, all of them at once
+    ├── StateMismatchError       exit 78: stored state that is not what the settings ask for
     ├── BrokerUnavailableError   exit 69: no broker answered in time
     └── BrokerRefusedError       exit 1: a broker answered, and would not or could not
 
@@ -48,6 +49,10 @@ class SettingsError(FirstseenError):
             super().__init__(f"configuration: {lines[0]}")
         else:
             super().__init__("\n  ".join([f"configuration: {len(lines)} problems", *lines]))
+
+
+class StateMismatchError(FirstseenError):
+    """Stored state belongs to something else than the settings say (``streams.store_errors``)."""
 
 
 class BrokerUnavailableError(FirstseenError):

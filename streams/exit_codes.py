@@ -14,8 +14,7 @@ from typing import Final, TextIO
 import click
 
 from simhash_core.errors import FirstseenError, IndexMismatchError, UsageError
-from streams.errors import BrokerUnavailableError, SettingsError
-from streams.store_errors import StoreMismatchError, StoreVersionError
+from streams.errors import BrokerUnavailableError, SettingsError, StateMismatchError
 
 
 class ExitCode(IntEnum):
@@ -40,8 +39,7 @@ class ExitCode(IntEnum):
 _CODE_BY_ERROR: Final[tuple[tuple[type[BaseException], ExitCode], ...]] = (
     (SettingsError, ExitCode.CONFIGURATION),
     (IndexMismatchError, ExitCode.CONFIGURATION),
-    (StoreMismatchError, ExitCode.CONFIGURATION),
-    (StoreVersionError, ExitCode.CONFIGURATION),
+    (StateMismatchError, ExitCode.CONFIGURATION),
     (BrokerUnavailableError, ExitCode.BROKER_UNAVAILABLE),
     (UsageError, ExitCode.USAGE),
     (click.UsageError, ExitCode.USAGE),

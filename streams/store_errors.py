@@ -27,6 +27,7 @@ from typing import Final
 from rocksdict import DbClosedError
 
 from simhash_core.errors import FirstseenError
+from streams.errors import StateMismatchError
 
 _REBUILD: Final = (
     "delete the directory and start again: with delivery=exactly_once it is rebuilt from the "
@@ -58,7 +59,7 @@ class StoreLockedError(StoreError):
     fix = "One process at a time can have it: stop the other, or give this one its own state_dir."
 
 
-class StoreMismatchError(StoreError):
+class StoreMismatchError(StoreError, StateMismatchError):
     """The store belongs to another application, shard or number of shards."""
 
     fix = (
@@ -67,7 +68,7 @@ class StoreMismatchError(StoreError):
     )
 
 
-class StoreVersionError(StoreError):
+class StoreVersionError(StoreError, StateMismatchError):
     """The store has a format that this version of Firstseen does not read."""
 
     fix = f"Use the version that wrote it, or a newer one; or {_REBUILD}."
