@@ -26,6 +26,8 @@ from streams.transactions import AbortedError
 logger = logging.getLogger(__name__)
 
 _TRIES: Final = 3
+_PORTION_MESSAGES: Final = 2_000
+"""Messages of one commit: bounds how long the event loop stands still, and what an abort undoes."""
 _MILLISECONDS: Final = 1000
 
 OpenTable = Callable[[int, threading.Event], BlockTable]
@@ -84,30 +86,31 @@ class ShardWorker:
         return 0 if self._table is None else len(self._table)
 
     async def process(self, packets: Sequence[tuple[int, Packet]]) -> bool:
-        """Decide a batch, with the offset of each packet, and commit it whole.
+        """Decide packets, with the offset of each, and commit them, a portion at a time.
 
         Offsets that were committed before are skipped. False when the shard was closed meanwhile:
-        then nothing was done, and whoever owns it now will read the packets again. On any error
-        the batch may or may not have been committed, and the shard must be opened anew.
+        whoever owns it now will read again what is not committed. On any error the last portion
+        may or may not have been committed, and the shard must be opened anew.
         """
-        async with self._busy:
-            for tried in range(1, _TRIES + 1):
+        aborted = 0
+        while True:
+            async with self._busy:
                 if self._shard is None:
                     return False
                 fresh = [each for each in packets if each[0] >= self._next_offset]
                 if not fresh:
                     return True
                 try:
-                    await self._commit(self._shard, fresh)
+                    await self._commit(self._shard, _portion(fresh))
                 except AbortedError as error:
+                    aborted += 1
                     self._metrics.transaction(TransactionOutcome.ABORTED)
-                    logger.warning("shard %d, try %d: %s", self.partition, tried, error)
-                    if tried == _TRIES:
+                    logger.warning("shard %d, try %d: %s", self.partition, aborted, error)
+                    if aborted == _TRIES:
                         raise
                     await self._reopen()
                 else:
-                    return True
-        raise AssertionError("unreachable: the last try returns or raises")
+                    aborted = 0
 
     def interrupt(self) -> None:
         """Let an opening that is under way end soon, with ``InterruptedError``."""
@@ -173,3 +176,13 @@ class ShardWorker:
                 case _:
                     pass
         self._metrics.candidates(candidates_met, decided)
+
+
+def _portion(packets: Sequence[tuple[int, Packet]]) -> Sequence[tuple[int, Packet]]:
+    """Return the first packets up to about ``_PORTION_MESSAGES`` messages, at least one packet."""
+    messages = 0
+    for count, (_, packet) in enumerate(packets, start=1):
+        messages += len(packet.messages)
+        if messages >= _PORTION_MESSAGES:
+            return packets[:count]
+    return packets
