@@ -40,7 +40,8 @@ def connect_admin(
     Raises ``BrokerUnavailableError`` when the wait is over.
     """
     reason = _LastReason()
-    admin = AdminClient(librdkafka_config(settings, error_cb=reason))
+    # The library would log each attempt, some twenty a second; the last reason says it all.
+    admin = AdminClient({**librdkafka_config(settings, error_cb=reason), "log_level": 0})
     started = said = time.monotonic()
     while True:
         waited = time.monotonic() - started

@@ -173,5 +173,8 @@ class _Worker(faust.Worker):
         self._stopped_by = ExitCode.TERMINATED
         super()._on_sigterm()
 
+    async def _sentinel_task(self) -> None:
+        """Do not sleep for a second at the end: everything of ours has been waited for by then."""
+
     def _setproctitle(self, info: str, *, ident: str = "") -> None:
         """Leave the process's title: operators look for the command that they started."""

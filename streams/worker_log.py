@@ -13,10 +13,14 @@ from typing import Final
 
 from streams.settings import LogFormat, LogSettings
 
-_CHATTY: Final = ("faust", "mode", "aiokafka", "asyncio", "kafka")
+_CHATTY: Final = ("faust", "mode", "aiokafka", "asyncio", "kafka", "streams.committed_transport")
 
-_KNOWN_WARNINGS: Final = ("enable.gapless.guarantee is experimental",)
-"""Warnings that say nothing to an operator: settings that are ours, and meant."""
+_KNOWN_WARNINGS: Final = (
+    "enable.gapless.guarantee is experimental",
+    "is a consumer property and will be ignored by this producer instance",
+    "is a producer property and will be ignored by this consumer instance",
+)
+"""Warnings that say nothing to an operator: settings that are ours, or passed on to all clients."""
 
 
 class _JsonLines(logging.Formatter):
