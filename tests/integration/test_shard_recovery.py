@@ -1,0 +1,143 @@
+"""The state of the shards between runs: deleted, damaged, or on another machine's disk."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from streams.exit_codes import ExitCode
+from tests.brokers.broker import Broker
+from tests.integration.stream_harness import Stream
+from tests.integration.stream_outputs import Raw
+from tests.integration.test_stream import generated
+
+DOCUMENTS = 120
+
+
+def shard_directories(stream: Stream) -> list[Path]:
+    """Where the shards of the stream keep their state, in order."""
+    found = sorted((stream.directory / "state" / stream.settings.application_id).glob("shard-*"))
+    assert len(found) == stream.shards
+    return found
+
+
+def copy_of(raw: Raw, number: int) -> Raw:
+    """The same document under another id and key."""
+    fields = json.loads(raw.value or b"")
+    fields["id"] = f"copy-{number}-of-{fields['id']}"
+    return raw._replace(key=fields["id"].encode(), value=json.dumps(fields).encode())
+
+
+def check_copies_are_named(stream: Stream, number: int) -> None:
+    """Send a copy of each unique document: each must be told, and name the very same document."""
+    uniques = dict(stream.outputs.uniques)
+    copies = [copy_of(stream.sent[source], number) for source in uniques]
+    places = stream.send(copies)
+    duplicates = stream.settle().duplicates
+    for source, original in zip(places, uniques, strict=True):
+        assert source in duplicates, f"{source} is a copy of {original}, and was not told"
+        assert (duplicates[source].original, duplicates[source].distance) == (original, 0)
+
+
+def delete(shard: Path) -> None:
+    """Take the whole directory away."""
+    shutil.rmtree(shard)
+
+
+def lose_the_newest_version(shard: Path) -> None:
+    """Take away the file that says which state is the newest."""
+    (shard / "CURRENT").unlink()
+
+
+def overwrite_the_manifest(shard: Path) -> None:
+    """Fill the list of files with what is none."""
+    (manifest,) = shard.glob("MANIFEST-*")
+    manifest.write_bytes(b"\x5a" * manifest.stat().st_size)
+
+
+def cut_the_log(shard: Path) -> None:
+    """Cut the end off what was written last, as a loss of power can."""
+    log = max(shard.glob("*.log"), key=lambda path: path.stat().st_size)
+    assert log.stat().st_size > 1_000
+    with log.open("r+b") as file:
+        file.truncate(log.stat().st_size // 2)
+
+
+@pytest.mark.timeout(180)
+def test_lost_and_damaged_state_is_rebuilt(kafka_broker: Broker, tmp_path: Path) -> None:
+    """Given exactly-once delivery, and four shards of which between two runs one has lost its
+    directory, two have damaged files, and one has lost its last writes; when the worker starts;
+    then it says what it rebuilds and why, and still knows every unique document of before.
+    """
+    harms: list[Callable[[Path], None]] = [
+        delete,
+        lose_the_newest_version,
+        overwrite_the_manifest,
+        cut_the_log,
+    ]
+    with Stream(kafka_broker, tmp_path, raw_partitions=2, shards=4) as stream:
+        worker = stream.started()
+        stream.send(generated(seed=51, count=DOCUMENTS))
+        stream.settle()
+        worker.stop_gently()
+        for harm, shard in zip(harms, shard_directories(stream), strict=True):
+            harm(shard)
+
+        worker = stream.started()
+        check_copies_are_named(stream, 1)
+        worker.stop_gently()
+
+        said = worker.log_text()
+        assert "shard 1 is rebuilt from its changelog" in said
+        assert "CURRENT is missing" in said
+        assert "shard 2 is rebuilt from its changelog" in said
+        assert "Corruption" in said
+        for number in range(4):
+            assert f"shard {number} caught up with" in said
+        stream.judge.conserved(stream.sent, stream.outputs)
+        stream.judge.separated(stream.sent, stream.outputs)
+        stream.judge.grounded(stream.sent, stream.outputs)
+
+
+def test_another_machine_takes_over(kafka_broker: Broker, tmp_path: Path) -> None:
+    """Given exactly-once delivery; when a worker with an empty state directory takes over, as on
+    another machine, and then the first one again, whose state is behind by now; then each knows
+    the documents of both.
+    """
+    with Stream(kafka_broker, tmp_path, shards=2) as stream:
+        documents = generated(seed=52, count=DOCUMENTS)
+        for run, machine in enumerate(["first", "second", "first"]):
+            worker = stream.started(state=machine)
+            stream.send(documents[run * 40 : (run + 1) * 40])
+            stream.settle()
+            check_copies_are_named(stream, run)
+            worker.stop_gently()
+        stream.judge.conserved(stream.sent, stream.outputs)
+        stream.judge.separated(stream.sent, stream.outputs)
+
+
+def test_at_least_once_refuses_a_shard_whose_state_is_elsewhere(
+    broker: Broker, tmp_path: Path
+) -> None:
+    """Given at-least-once delivery, where the state is on one disk alone; when a worker starts
+    without it; then it ends, and says where the state is to be found.
+    """
+    options = [] if broker.name == "embedded" else ["delivery=at_least_once"]
+    with Stream(broker, tmp_path, shards=1, options=options) as stream:
+        worker = stream.started()
+        stream.send(generated(seed=53, count=40))
+        stream.settle()
+        worker.stop_gently()
+
+        other = stream.worker(state="elsewhere")
+        other.start()
+
+        assert other.await_end() == ExitCode.RUNTIME
+        said = other.log_text()
+        assert f"the group {stream.settings.application_id} has processed the probes" in said
+        assert "the block table here only up to 0" in said
+        assert "start the worker that has it, or use delivery=exactly_once" in said
