@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
@@ -198,9 +198,13 @@ class Stream:
         assert client.flush(SEND_SECONDS) == 0, "the broker does not take the records"
         assert not failures, failures[0].str()
         found = [place for place in places if place is not None]
-        self.sent.update(zip(found, batch, strict=True))
-        self.outputs.expect(source for source in found if not self.sent[source].is_tombstone)
+        self.expect(dict(zip(found, batch, strict=True)))
         return found
+
+    def expect(self, sent: Mapping[SourcePosition, Raw]) -> None:
+        """Expect outputs of records that are on the raw topic."""
+        self.sent.update(sent)
+        self.outputs.expect(source for source, raw in sent.items() if not raw.is_tombstone)
 
     @cached_property
     def outputs(self) -> Outputs:
