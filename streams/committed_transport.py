@@ -8,11 +8,15 @@ a test on a real broker with an aborted transaction holds it).
 So is how long a broker may hold a fetch that finds nothing, for which Faust has 1.5 s. A consumer
 has one fetch at a time under way to a broker, so partitions whose records have been used up wait
 for those that have none; and the embedded broker holds a fetch to its end, whatever arrives.
+
+And a consumer that is stopped while a broker is away: aiokafka then raises the cancellation of a
+fetch of its own, and mode waits a minute for the end of a thread that has ended.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import ClassVar, cast
 
 import aiokafka
@@ -30,6 +34,10 @@ class _CommittedConsumerThread(driver.AIOKafkaConsumerThread):
         transport = cast(CommittedTransport, self.transport)
         consumer._fetch_max_wait_ms = transport.fetch_wait_ms  # noqa: SLF001
         return consumer
+
+    async def on_thread_stop(self) -> None:
+        with contextlib.suppress(asyncio.CancelledError):
+            await super().on_thread_stop()
 
 
 class _CommittedConsumer(driver.Consumer):

@@ -7,6 +7,7 @@ import logging
 from functools import partial
 
 import faust
+from aiokafka.errors import KafkaConnectionError
 from confluent_kafka.admin import AdminClient
 
 from simhash_core.fingerprinter import Fingerprinter
@@ -15,6 +16,7 @@ from streams.acked_producer import AckedProducer
 from streams.app import create_app
 from streams.broker_connection import connect_admin
 from streams.delivery import AtLeastOnce, Delivery, ExactlyOnce
+from streams.errors import BrokerUnavailableError
 from streams.exit_codes import ExitCode
 from streams.fingerprint_stage import FingerprintStage
 from streams.kafka_config import librdkafka_config
@@ -48,7 +50,11 @@ def run_worker(settings: Settings) -> int:
 
     Raises ``FirstseenError`` for what keeps it from starting, and for what it failed of.
     """
-    partitions = _await_topics(settings)
+    return _run(settings, _await_topics(settings))
+
+
+def _run(settings: Settings, partitions: int) -> int:
+    """Run a worker whose topics have been seen; ``partitions``: of the probes."""
     settings.state_path().mkdir(parents=True, exist_ok=True)
     pipeline = _build_pipeline(settings, partitions)
     loop = asyncio.new_event_loop()
@@ -57,7 +63,7 @@ def run_worker(settings: Settings) -> int:
     with OpsServer(settings, pipeline) as server:
         if server.url is not None:
             logger.info("pages of this worker: %s", server.url)
-        code = _Worker(app, loop=loop).run()
+        code = _Worker(app, pipeline, loop=loop).run()
     if pipeline.failure is not None:
         raise pipeline.failure
     return code
@@ -149,9 +155,12 @@ def _delivery(settings: Settings, shared: AckedProducer, partition: int) -> Deli
 class _Worker(faust.Worker):
     """Faust's worker without its logging, its terminal spinner and its own exit."""
 
-    def __init__(self, app: faust.App, *, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, app: faust.App, pipeline: Pipeline, *, loop: asyncio.AbstractEventLoop
+    ) -> None:
         super().__init__(app, quiet=True, redirect_stdouts=False, override_logging=False, loop=loop)
         self.spinner = None
+        self._pipeline = pipeline
         self._stopped_by: ExitCode | None = None
 
     def run(self) -> int:
@@ -164,6 +173,16 @@ class _Worker(faust.Worker):
             # An agent was cut short: because of a signal, or of a failure that the pipeline keeps.
             code = ExitCode.RUNTIME
         return self._stopped_by or (code if isinstance(code, int) else ExitCode.RUNTIME)
+
+    async def start(self) -> None:
+        """Start; a broker that went away since it was waited for is no error of ours."""
+        try:
+            await super().start()
+        except KafkaConnectionError as error:
+            self._pipeline.failure = BrokerUnavailableError(
+                f"the Kafka broker went away while the worker started: {error}"
+            )
+            raise
 
     def _on_sigint(self) -> None:
         self._stopped_by = ExitCode.INTERRUPTED
