@@ -66,6 +66,7 @@ def _run(settings: Settings, partitions: int) -> int:
         code = _Worker(app, pipeline, loop=loop).run()
     if pipeline.failure is not None:
         raise pipeline.failure
+    logger.info("stopped")
     return code
 
 
