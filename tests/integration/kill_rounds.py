@@ -36,7 +36,6 @@ KILL_SECONDS = (0.2, 3.0)
 START_KILL_SECONDS = (0.5, 4.0)
 TURN_SECONDS = 0.05
 STARTS_KILLED = 0.2
-LAST_SETTLE_SECONDS = 240.0
 BATCHES = (
     (),
     ("batch.documents=50", "batch.packets=10"),
@@ -121,7 +120,7 @@ def run_rounds(
         worker = _worker(stream, rng)
         worker.start()
         worker.await_ready()
-        figures.count(lambda: stream.settle(LAST_SETTLE_SECONDS))
+        figures.count(stream.settle)
         worker.stop_gently()
         stream.outputs.read_to_ends()
         _judge(stream, stream.outputs, figures)

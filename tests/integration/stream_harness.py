@@ -225,12 +225,16 @@ class Stream:
         """How many records that were sent have no output among those that were read."""
         return len(self.outputs.awaited)
 
-    def settle(self, seconds: float = SETTLE_SECONDS) -> Outputs:
-        """Wait until every record that was sent has an output; return all outputs."""
-        deadline = time.monotonic() + seconds
+    def settle(self, silence_seconds: float = SETTLE_SECONDS) -> Outputs:
+        """Wait until every record that was sent has an output; return all outputs.
+
+        Raises ``AssertionError`` when none comes for so long.
+        """
+        heard = time.monotonic()
         while self.open:
-            # More may come for each batch that was read, so a look at the clock is enough.
-            if not self.outputs.read() and time.monotonic() > deadline:
+            if self.outputs.read():
+                heard = time.monotonic()
+            elif time.monotonic() - heard > silence_seconds:
                 raise AssertionError(f"{self.open} of {len(self.sent)} are open; {self._logs()}")
             for worker in self.workers:
                 if worker.runs:
