@@ -5,6 +5,8 @@ They are served from a thread of their own, so that they answer while the worker
 
 from __future__ import annotations
 
+import logging
+import sys
 import threading
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,6 +17,8 @@ from simhash_core.errors import FirstseenError
 from streams.metrics import CONTENT_TYPE
 from streams.pipeline import Pipeline
 from streams.settings import Settings
+
+logger = logging.getLogger(__name__)
 
 _TEXT: Final = "text/plain; charset=utf-8"
 _REQUEST_SECONDS: Final = 5.0
@@ -76,6 +80,13 @@ class _Server(ThreadingHTTPServer):
     def __init__(self, address: tuple[str, int], pipeline: Pipeline) -> None:
         self.pipeline = pipeline
         super().__init__(address, _Handler)
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Log what a request failed of; that its client has gone is not worth a line."""
+        del request
+        error = sys.exception()
+        if not isinstance(error, OSError):
+            logger.error("a request of %s failed", client_address, exc_info=error)
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -5,6 +5,7 @@ cannot be right, with the fix in its message.
 from __future__ import annotations
 
 import socket
+import struct
 from pathlib import Path
 
 import pytest
@@ -96,6 +97,23 @@ def test_a_port_in_use(embedded_broker: Broker, tmp_path: Path) -> None:
         assert f"cannot listen on 127.0.0.1:{worker.port}" in said
         assert "web.port" in said
         assert "Traceback" not in said
+
+
+def test_a_client_of_the_pages_that_goes_away(embedded_broker: Broker, tmp_path: Path) -> None:
+    """Given a worker; when a client of its pages resets the connection in the middle of a request;
+    then nothing of it is in the log, and the pages answer the next one.
+    """
+    with Stream(embedded_broker, tmp_path, shards=1) as stream:
+        worker = stream.started()
+        with socket.create_connection(("127.0.0.1", worker.port), timeout=5) as client:
+            client.sendall(b"GET /metr")
+            # Closing sends a reset instead of an end.
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        assert "firstseen_assigned_shards 1.0" in worker.metrics()
+        worker.stop_gently()
+
+        assert "Traceback" not in worker.log_text()
+        assert worker.log_text().splitlines()[-1].endswith("stopped")
 
 
 def test_another_index_on_the_same_state(broker: Broker, tmp_path: Path) -> None:
