@@ -75,29 +75,36 @@ def add_json_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def publish(figures: object, tables: Iterable[Table], json: str | None) -> None:
-    """Print tables, and write figures as JSON where that is asked for.
-
-    Where standard output is to have the JSON, the tables go to standard error.
-    """
-    console = Console(stderr=json == STANDARD_OUTPUT, highlight=False)
+def show(tables: Iterable[Table], *, on_error: bool = False) -> None:
+    """Print tables, ``on_error`` to standard error."""
+    console = Console(stderr=on_error, highlight=False)
     for table in tables:
         console.print(table)
         console.print()
-    if json is None:
+
+
+def write_json(figures: object, target: str | None) -> None:
+    """Write figures as JSON where ``--json`` says, if it does."""
+    if target is None:
         return
     encoded = msgspec.json.format(msgspec.json.encode(figures), indent=2) + b"\n"
-    if json == STANDARD_OUTPUT:
+    if target == STANDARD_OUTPUT:
         sys.stdout.buffer.write(encoded)
         sys.stdout.flush()
     else:
-        Path(json).write_bytes(encoded)
+        Path(target).write_bytes(encoded)
+
+
+def publish(figures: object, tables: Iterable[Table], target: str | None) -> None:
+    """Print tables, and write the JSON; the tables make room where it goes to standard output."""
+    show(tables, on_error=target == STANDARD_OUTPUT)
+    write_json(figures, target)
 
 
 def new_table(title: str, first: str, *others: str) -> Table:
     """Return a table with a column of names and columns of figures."""
     table = Table(title=title, title_justify="left", title_style="bold")
-    table.add_column(first)
+    table.add_column(first, no_wrap=True)
     for header in others:
         table.add_column(header, justify="right")
     return table

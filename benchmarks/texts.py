@@ -58,11 +58,16 @@ def texts_of(options: argparse.Namespace) -> list[str]:
     if options.count < 1 or options.characters < 1:
         raise SystemExit("--count and --characters must be 1 or more")
     if options.documents is None:
-        return list(islice(generated_texts(options.characters), options.count))
+        return generated_documents(options.count, options.characters)
     texts = list(islice(file_texts(options.documents, options.characters), options.count))
     if not texts:
         raise SystemExit(f"{options.documents} has no text of {options.characters} characters")
     return texts
+
+
+def generated_documents(count: int, characters: int) -> list[str]:
+    """Return so many generated documents; the same ones each time."""
+    return list(islice(generated_texts(characters), count))
 
 
 def generated_texts(characters: int, seed: int = SEED) -> Iterator[str]:

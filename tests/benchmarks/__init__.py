@@ -1,0 +1,1 @@
+"""Tests of the benchmarks: that they run and say what they measured, not how fast anything is."""
