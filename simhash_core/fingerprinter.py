@@ -58,6 +58,7 @@ class Fingerprinter:
         self._weighting = weighting_named(profile.weighting)
         idf = jieba_idf()
         self._lexicon = Lexicon(profile.bits, feature_hash_named(profile.feature_hash), idf)
+        normalize_batch(())  # makes its table now, so that no document waits for it
         self.identity = index_identity(
             profile, self._segmenter.identity, idf.identity, NORMALIZATION
         )
