@@ -70,7 +70,7 @@ lock: ## Write constraints.txt anew: the newest versions that pyproject.toml all
 
 .PHONY: clean
 clean: ## Remove what these targets made, except the fetched Kafka
-	@rm -rf $(VENV) .venv-lock build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) .venv-lock .venv-peers build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@find . -path ./.git -prune -o -name __pycache__ -type d -print0 | xargs -0 rm -rf
 
 # ---------------------------------------------------------------- run
