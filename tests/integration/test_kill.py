@@ -16,7 +16,7 @@ DOCUMENTS = 3_000
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_kills_lose_and_spoil_nothing(broker: Broker, tmp_path: Path) -> None:
     """Given a worker that is killed five times at random points; when the last one has done all
     that was left; then every record has its output, no document is named its own original, no two

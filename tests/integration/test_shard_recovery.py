@@ -67,7 +67,7 @@ def cut_the_log(shard: Path) -> None:
         file.truncate(log.stat().st_size // 2)
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(400)
 def test_lost_and_damaged_state_is_rebuilt(kafka_broker: Broker, tmp_path: Path) -> None:
     """Given exactly-once delivery, and four shards of which between two runs one has lost its
     directory, two have damaged files, and one has lost its last writes; when the worker starts;
