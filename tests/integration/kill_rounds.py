@@ -42,6 +42,7 @@ BATCHES = (
     ("batch.documents=7", "batch.packets=2", "batch.packet_bytes=2048"),
 )
 """Sizes of batches, one of which each worker has: small ones make more points to be killed at."""
+_MACHINES = ("machine-0", "machine-1")
 
 
 @dataclass
@@ -117,9 +118,7 @@ def run_rounds(
             figures.records_under_way_at_kills += stream.open
             say(f"round {number}: killed after {seconds:.2f} s, {stream.open} records under way")
         stream.send(queue)
-        worker = _worker(stream, rng)
-        worker.start()
-        worker.await_ready()
+        worker = stream.started(state=_MACHINES[0])
         figures.count(stream.settle)
         worker.stop_gently()
         stream.outputs.read_to_ends()
@@ -129,8 +128,8 @@ def run_rounds(
 
 
 def _worker(stream: Stream, rng: random.Random) -> Worker:
-    machines = 2 if stream.broker.supports_transactions else 1
-    return stream.worker(*rng.choice(BATCHES), state=f"machine-{rng.randrange(machines)}")
+    machines = _MACHINES if stream.broker.supports_transactions else _MACHINES[:1]
+    return stream.worker(*rng.choice(BATCHES), state=rng.choice(machines))
 
 
 def _feed(stream: Stream, send: Callable[[int], object], seconds: float, records: int) -> None:
