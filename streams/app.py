@@ -14,14 +14,16 @@ from typing import Any, Final, Protocol, TypeVar, cast
 
 import faust
 import mode
-from faust.types import TP, EventT, StreamT
+from faust.types import TP, EventT, Message, StreamT
 
 from simhash_core.documents import RawRecord, SourcePosition
 from simhash_core.errors import FirstseenError
-from streams.committed_transport import CommittedTransport
+from streams.committed_transport import CommittedConsumer, CommittedTransport
 from streams.fingerprint_stage import RawInput
 from streams.kafka_config import faust_brokers, faust_credentials, faust_fetch_wait_ms
+from streams.ordered_intake import OrderedIntake
 from streams.pipeline import Pipeline
+from streams.read_order import Place, ReadOrder
 from streams.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -30,6 +32,9 @@ _COMMIT_SECONDS: Final = 1.0
 _HEARTBEATS_A_SESSION: Final = 3.0
 _REQUEST_SECONDS: Final = 60.0
 _MILLISECONDS: Final = 1000.0
+_TAILS_SECONDS: Final = 1.0
+_QUEUES: Final = 4
+"""Queues on the way to an agent, amply: its stream, its batch, one in the consumer's hands."""
 
 _Result = TypeVar("_Result")
 
@@ -58,13 +63,17 @@ def create_app(settings: Settings, pipeline: Pipeline) -> faust.App:
         datadir=str(settings.state_path() / "faust"),
         store="memory://",
         agent_supervisor=mode.CrashingSupervisor,
-        stream_buffer_maxsize=settings.batch.documents * 2,
+        stream_buffer_maxsize=_queue(settings),
         topic_allow_declare=False,
         topic_disable_leader=True,
         web_enabled=False,
     )
     transport = CommittedTransport(app.conf.broker_consumer, app, loop=app.loop)
     transport.fetch_wait_ms = faust_fetch_wait_ms(settings)
+    transport.order = ReadOrder()
+    intake = transport.intake = OrderedIntake(
+        transport.order, lambda: cast(CommittedConsumer, app.consumer), _QUEUES * _queue(settings)
+    )
     app.transport = transport
     raw = app.topic(settings.topics.raw, key_serializer="raw", value_serializer="raw")
     probes = app.topic(settings.topics.probes, key_serializer="raw", value_serializer="raw")
@@ -74,21 +83,29 @@ def create_app(settings: Settings, pipeline: Pipeline) -> faust.App:
         async for events in batches.noack_take(
             settings.batch.documents, settings.batch.within_seconds
         ):
-            current = _current(app, events)
-            await _guarded(pipeline, pipeline.fingerprint([_raw_input(e) for e in current]))
-            _acknowledge(current)
+            lots = _by_place(app, events)
+            with intake.batch(settings.topics.raw, lots, len(events)) as assignment:
+                admitted: list[Message] = []
+                for place, lot in lots.items():
+                    admitted += await intake.admit(place, await intake.position(place), lot)
+                await _guarded(pipeline, pipeline.fingerprint([_raw_input(m) for m in admitted]))
+                last = {(message.topic, message.partition): message for message in admitted}
+                for place, message in last.items():
+                    intake.passed(place, message.offset + 1, assignment)
+            _acknowledge(events)
 
     async def lookup(stream: StreamT[bytes]) -> None:
         batches = cast(_Batches, stream)
         async for events in batches.noack_take(
             settings.batch.packets, settings.batch.within_seconds
         ):
-            by_partition: dict[int, list[EventT[bytes]]] = {}
-            for event in _current(app, events):
-                by_partition.setdefault(event.message.partition, []).append(event)
-            # Shards commit side by side: each waits for the broker most of the time.
-            lots = [_lookup(pipeline, partition, lot) for partition, lot in by_partition.items()]
-            await asyncio.gather(*lots)
+            lots = _by_place(app, events)
+            with intake.batch(settings.topics.probes, lots, len(events)):
+                # Shards commit side by side: each waits for the broker most of the time.
+                await asyncio.gather(
+                    *(_lookup(pipeline, intake, place, lot) for place, lot in lots.items())
+                )
+            _acknowledge(events)
 
     app.agent(raw, name="fingerprint")(fingerprint)
     app.agent(probes, name="lookup")(lookup)
@@ -97,10 +114,14 @@ def create_app(settings: Settings, pipeline: Pipeline) -> faust.App:
         tps: set[TP] = signalled[0]
         mine = {tp.partition for tp in tps if tp.topic == settings.topics.probes}
         pipeline.metrics.rebalance()
+        intake.forget()
         await _guarded(pipeline, pipeline.assign(mine))
 
     async def revoked(_app: object, /, *_signalled: Any, **_: Any) -> None:  # noqa: ANN401 - the same
+        intake.forget()
         await _guarded(pipeline, pipeline.release())
+
+    app.timer(_TAILS_SECONDS)(intake.read_tails)
 
     def crash(error: BaseException) -> None:
         app.add_future(app.crash(error))
@@ -111,10 +132,18 @@ def create_app(settings: Settings, pipeline: Pipeline) -> faust.App:
     return app
 
 
-async def _lookup(pipeline: Pipeline, partition: int, events: list[EventT[bytes]]) -> None:
-    values = [(event.message.offset, event.message.value) for event in events]
-    if await _guarded(pipeline, pipeline.lookup(partition, values)):
-        _acknowledge(events)
+async def _lookup(
+    pipeline: Pipeline, intake: OrderedIntake, place: Place, arrived: list[Message]
+) -> None:
+    assignment, (_, partition) = intake.assignment, place
+    next_offset = await pipeline.next_probe(partition)
+    if next_offset is None:
+        return
+    admitted = await intake.admit(place, next_offset, arrived)
+    values = [(message.offset, message.value) for message in admitted]
+    if values and not await _guarded(pipeline, pipeline.lookup(partition, values)):
+        return
+    intake.passed(place, admitted[-1].offset + 1 if admitted else next_offset, assignment)
 
 
 async def _guarded(pipeline: Pipeline, work: Awaitable[_Result]) -> _Result:
@@ -126,22 +155,32 @@ async def _guarded(pipeline: Pipeline, work: Awaitable[_Result]) -> _Result:
         raise
 
 
-def _current(app: faust.App, events: Iterable[EventT[bytes]]) -> list[EventT[bytes]]:
-    """Return the events of the present assignment.
+def _queue(settings: Settings) -> int:
+    """Return the most records that wait for an agent."""
+    return settings.batch.documents * 2
+
+
+def _by_place(app: faust.App, events: Iterable[EventT[bytes]]) -> dict[Place, list[Message]]:
+    """Return the records of the present assignment by partition.
 
     Others were still in a buffer when partitions moved; they come again from the committed offset.
     """
     generation = app.consumer_generation_id
-    return [event for event in events if event.message.generation_id == generation]
+    found: dict[Place, list[Message]] = {}
+    for event in events:
+        message = event.message
+        if message.generation_id == generation:
+            found.setdefault((message.topic, message.partition), []).append(message)
+    return found
 
 
 def _acknowledge(events: Iterable[EventT[bytes]]) -> None:
+    """Let Faust know that nobody works on them any more; what is committed, the intake says."""
     for event in events:
         event.ack()
 
 
-def _raw_input(event: EventT[bytes]) -> RawInput:
-    message = event.message
+def _raw_input(message: Message) -> RawInput:
     source = SourcePosition(message.topic, message.partition, message.offset)
     headers = cast(Iterable[tuple[str, bytes | None]], message.headers or ())
     record = RawRecord(

@@ -1,53 +1,132 @@
-"""Faust's Kafka transport, reading only what transactions have committed, and not waiting long.
+"""Faust's Kafka transport as the agents need it (faust-streaming 0.15.3, aiokafka 0.14.0, pinned).
 
-Faust chooses the isolation level itself, and reads what is not committed unless its own
-exactly-once mode is on, which does not cover our sends. The consumer keeps the level in an
-attribute until it is started; that is set here (faust-streaming 0.15.3, aiokafka 0.14.0, pinned;
-a test on a real broker with an aborted transaction holds it).
+**It reads what is committed.** Faust chooses the isolation level itself, and reads what is not
+committed unless its own exactly-once mode is on, which does not cover our sends. The consumer keeps
+the level in an attribute until it is started; that is set here (a test on a real broker with an
+aborted transaction holds it).
 
-So is how long a broker may hold a fetch that finds nothing, for which Faust has 1.5 s. A consumer
-has one fetch at a time under way to a broker, so partitions whose records have been used up wait
-for those that have none; and the embedded broker holds a fetch to its end, whatever arrives.
+**It does not wait long.** So is how long a broker may hold a fetch that finds nothing, for which
+Faust has 1.5 s. A consumer has one fetch at a time under way to a broker, so partitions whose
+records have been used up wait for those that have none; and the embedded broker holds a fetch to
+its end, whatever arrives.
 
-And a consumer that is stopped while a broker is away: aiokafka then raises the cancellation of a
-fetch of its own, and mode waits a minute for the end of a thread that has ended.
+**It commits what the intake says** (``streams.ordered_intake``), not what was acknowledged, and
+notes for it which record follows which.
+
+**It stops while a broker is away.** aiokafka then raises the cancellation of a fetch of its own,
+and mode would wait a minute for the end of a thread that has ended.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import ClassVar, cast
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import aiokafka
+from aiokafka.errors import IllegalStateError
+from faust.transport.consumer import RecordMap
 from faust.transport.drivers import aiokafka as driver
+from faust.types import TP
 from faust.types.transports import ConsumerT
+
+from streams.ordered_intake import OrderedIntake
+from streams.read_order import Place, ReadOrder
 
 
 class _CommittedConsumerThread(driver.AIOKafkaConsumerThread):
+    transport: CommittedTransport
+
     def _create_consumer(self, loop: asyncio.AbstractEventLoop) -> aiokafka.AIOKafkaConsumer:
         consumer = super()._create_consumer(loop)
         for name in ("_isolation_level", "_fetch_max_wait_ms"):
             if not hasattr(consumer, name):
                 raise RuntimeError(f"this aiokafka keeps its {name} elsewhere: see the pins")
         consumer._isolation_level = "read_committed"  # noqa: SLF001 - see the module's docstring
-        transport = cast(CommittedTransport, self.transport)
-        consumer._fetch_max_wait_ms = transport.fetch_wait_ms  # noqa: SLF001
+        consumer._fetch_max_wait_ms = self.transport.fetch_wait_ms  # noqa: SLF001
         return consumer
 
     async def on_thread_stop(self) -> None:
         with contextlib.suppress(asyncio.CancelledError):
             await super().on_thread_stop()
 
+    async def _fetch_records(self, *args: Any, **kwargs: Any) -> RecordMap:  # noqa: ANN401 - handed on
+        # Nothing else runs in this thread between the fetcher's giving them and this noting.
+        records = await super()._fetch_records(*args, **kwargs)
+        for tp, lot in records.items():
+            self.transport.order.fetched((tp.topic, tp.partition), [each.offset for each in lot])
+        return records
 
-class _CommittedConsumer(driver.Consumer):
+    async def on_partitions_revoked(self, revoked: set[TP]) -> None:
+        self.transport.order.forget()
+        await super().on_partitions_revoked(revoked)
+
+    async def on_partitions_assigned(self, assigned: set[TP], generation_id: int = 0) -> None:
+        self.transport.order.forget()
+        await super().on_partitions_assigned(assigned, generation_id)
+
+    async def seek_to_committed(self) -> Mapping[TP, int]:
+        found: Mapping[TP, int] = await super().seek_to_committed()
+        self.transport.order.forget()
+        return found
+
+    async def group_offset(self, place: Place) -> int:
+        offset: int = await self.call_thread(self._group_offset, aiokafka.TopicPartition(*place))
+        return offset
+
+    async def read_from(self, place: Place, offset: int) -> None:
+        await self.call_thread(self._read_from, place, offset)
+
+    async def _group_offset(self, place: aiokafka.TopicPartition) -> int:
+        consumer = self._ensure_consumer()
+        committed: int | None = await consumer.committed(place)
+        if committed is not None:
+            return committed
+        earliest: Mapping[aiokafka.TopicPartition, int] = await consumer.beginning_offsets([place])
+        return earliest[place]
+
+    async def _read_from(self, place: Place, offset: int) -> None:
+        with contextlib.suppress(IllegalStateError):  # it has moved away
+            self._ensure_consumer().seek(aiokafka.TopicPartition(*place), offset)
+            self.transport.order.restarted(place, offset)
+
+
+class CommittedConsumer(driver.Consumer):
+    """Faust's consumer; ``streams.ordered_intake.Partitions`` for the intake."""
+
+    _thread: _CommittedConsumerThread
+    transport: CommittedTransport
+
+    async def group_offset(self, place: Place) -> int:
+        """Return the committed offset of the group, or else the earliest there is."""
+        return await self._thread.group_offset(place)
+
+    async def read_from(self, place: Place, offset: int) -> None:
+        """Go on reading at an offset; without effect where the partition is not ours."""
+        await self._thread.read_from(place, offset)
+        # Faust drops what lies before the offset that it read last.
+        self._read_offset[TP(*place)] = offset or None
+
     def _new_consumer_thread(self) -> driver.AIOKafkaConsumerThread:
         return _CommittedConsumerThread(self, loop=self.loop, beacon=self.beacon)
 
+    def _new_offset(self, tp: TP) -> int | None:
+        # What Faust keeps to find this offset by itself is of no use, and would grow without end.
+        self._acked[tp].clear()
+        self._acked_index[tp].clear()
+        self._gap.pop(tp, None)
+        return self.transport.intake.committable((tp.topic, tp.partition))
+
 
 class CommittedTransport(driver.Transport):
-    """The transport for ``app.transport``; ``fetch_wait_ms`` is for consumers not yet started."""
+    """The transport for ``app.transport``; ``fetch_wait_ms`` is for consumers not yet started.
+
+    ``order`` is what the consumer notes, ``intake`` what says where partitions stand.
+    """
 
     fetch_wait_ms: int = 100
+    order: ReadOrder
+    intake: OrderedIntake
 
-    Consumer: ClassVar[type[ConsumerT]] = _CommittedConsumer
+    Consumer: ClassVar[type[ConsumerT]] = CommittedConsumer

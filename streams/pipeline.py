@@ -110,6 +110,14 @@ class Pipeline:
         with self.metrics.stage("send"):
             await self._producer.send(records)
 
+    async def next_probe(self, partition: int) -> int | None:
+        """Return the probes offset that a shard waits for, once it is open; None: not ours."""
+        opening = self._opening.get(partition)
+        if opening is not None:
+            await asyncio.wait([opening])
+        shard = self._shards.get(partition)
+        return None if shard is None else shard.next_offset
+
     async def lookup(self, partition: int, values: Sequence[tuple[int, bytes | None]]) -> bool:
         """Decide the packets of one probes partition, given as offset and value.
 

@@ -1,0 +1,163 @@
+"""Lets the records of each partition through in the order of its log, without a gap.
+
+Faust hands records over through queues that it empties, skips and refills while partitions move,
+and it acknowledges what it skips. A record can get lost on that way while the next one arrives
+(seen with 0.15.3, in a cluster that lost workers and brokers), and the offset behind it is
+committed. A shard cannot take a first visit after a later one of its partition, so the loss would
+be for good.
+
+So nothing here relies on that way. For each partition there is one number, the offset that is next.
+A record that does not follow it is not processed: the partition is read again from there. And
+that number alone is what is committed, whatever was acknowledged.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final, Protocol, TypeVar
+
+from streams.read_order import Place, ReadOrder, continuing
+
+logger = logging.getLogger(__name__)
+
+_AGAIN_SECONDS: Final = 1.0
+"""Between two attempts to read a partition again from the same offset."""
+_QUIET_SECONDS: Final = 3.0
+"""After so long without a batch, there is nothing of the topic in any queue."""
+
+
+class Record(Protocol):
+    """A record that arrived."""
+
+    @property
+    def offset(self) -> int:
+        """Its offset."""
+        ...
+
+
+class Partitions(Protocol):
+    """The consumer, as far as it is needed here."""
+
+    async def group_offset(self, place: Place) -> int:
+        """Return where the group stands: its committed offset, or else the earliest there is."""
+        ...
+
+    async def read_from(self, place: Place, offset: int) -> None:
+        """Go on reading at an offset; without effect where the partition is not ours."""
+        ...
+
+
+_Record = TypeVar("_Record", bound=Record)
+
+
+class OrderedIntake:
+    """Where each partition of this worker stands.
+
+    ``assignment`` counts the times that partitions have moved.
+    """
+
+    def __init__(
+        self, order: ReadOrder, partitions: Callable[[], Partitions], queue_limit: int
+    ) -> None:
+        """``order`` knows what the consumer fetched; ``partitions`` gives the consumer.
+
+        ``queue_limit``: the most records of a topic that can be on their way from it to an agent.
+        """
+        self.assignment = 0
+        self._order = order
+        self._partitions = partitions
+        self._queue_limit = queue_limit
+        self._next: dict[Place, int] = {}
+        self._sought: dict[Place, tuple[int, float]] = {}
+        self._busy: Counter[str] = Counter()
+        self._arrived: Counter[str] = Counter()
+        self._last_arrival: dict[Place, int] = {}
+        self._quiet_since: dict[str, float] = {}
+        self._moved = time.monotonic()
+
+    def forget(self) -> None:
+        """Forget all positions: partitions have moved, or are about to."""
+        self.assignment += 1
+        self._next.clear()
+        self._sought.clear()
+        self._arrived.clear()
+        self._last_arrival.clear()
+        self._quiet_since.clear()
+        self._moved = time.monotonic()
+
+    @contextmanager
+    def batch(self, topic: str, places: Collection[Place], records: int) -> Iterator[int]:
+        """Enclose the work on a batch of a topic; give the number of the present assignment."""
+        self._busy[topic] += 1
+        self._arrived[topic] += records
+        self._last_arrival.update(dict.fromkeys(places, self._arrived[topic]))
+        try:
+            yield self.assignment
+        finally:
+            self._busy[topic] -= 1
+            self._quiet_since[topic] = time.monotonic()
+
+    async def position(self, place: Place) -> int:
+        """Return the next offset of a partition; the group's where nothing has passed yet."""
+        known = self._next.get(place)
+        if known is not None:
+            return known
+        assignment = self.assignment
+        offset = await self._partitions().group_offset(place)
+        if assignment == self.assignment:
+            offset = self._next.setdefault(place, offset)
+        return offset
+
+    async def admit(
+        self, place: Place, next_offset: int, records: Sequence[_Record]
+    ) -> list[_Record]:
+        """Return those of the records that continue the partition from ``next_offset`` on.
+
+        The others need no processing: they have had it, or will be read again.
+        """
+        arrivals = [(each.offset, self._order.follows(place, each.offset)) for each in records]
+        found = continuing(next_offset, arrivals)
+        if found.hole:
+            await self._read_again(place, found.next_offset)
+        return [records[index] for index in found.accepted]
+
+    def passed(self, place: Place, next_offset: int, assignment: int) -> None:
+        """Note that everything before ``next_offset`` is done; to be committed.
+
+        Without effect when partitions have moved since ``assignment``.
+        """
+        if assignment == self.assignment:
+            self._next[place] = next_offset
+            self._order.passed(place, next_offset)
+
+    def committable(self, place: Place) -> int | None:
+        """Return the offset that may be committed; None where the partition is not known."""
+        return self._next.get(place)
+
+    async def read_tails(self) -> None:
+        """Read again what was fetched and has not arrived, where nothing comes after it to tell."""
+        for place, drained in self._order.drained().items():
+            if self._nothing_queued(place):
+                next_offset = await self.position(place)
+                if next_offset < drained and self._nothing_queued(place):
+                    await self._read_again(place, next_offset)
+
+    def _nothing_queued(self, place: Place) -> bool:
+        topic = place[0]
+        if self._arrived[topic] - self._last_arrival.get(place, 0) > self._queue_limit:
+            return True
+        since = self._quiet_since.get(topic, self._moved)
+        return not self._busy[topic] and time.monotonic() - since > _QUIET_SECONDS
+
+    async def _read_again(self, place: Place, next_offset: int) -> None:
+        now = time.monotonic()
+        sought, when = self._sought.get(place, (-1, 0.0))
+        if sought == next_offset and now - when < _AGAIN_SECONDS:
+            return
+        self._sought[place] = next_offset, now
+        logger.info("%s/%d is read again from offset %d", *place, next_offset)
+        await self._partitions().read_from(place, next_offset)

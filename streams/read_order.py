@@ -1,0 +1,99 @@
+"""What follows what in a partition's log, and which of the records that arrive continue it.
+
+Offsets of records that follow each other may have gaps: the ends of transactions, and what
+compaction removed, have offsets too. So a gap says nothing by itself; whoever fetched the two
+records knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+Place = tuple[str, int]
+"""A topic and a partition of it."""
+
+BEGINS_ANEW: Final = -1
+"""Stands for what a record follows whose partition was deleted and made again."""
+
+
+class ReadOrder:
+    """Notes what each fetched record follows.
+
+    Written by the consumer's thread and read by the event loop: single operations on dictionaries.
+    """
+
+    def __init__(self) -> None:
+        """Know nothing yet."""
+        self._after: dict[Place, int] = {}
+        self._gaps: dict[Place, dict[int, int]] = {}
+
+    def fetched(self, place: Place, offsets: Sequence[int]) -> None:
+        """Note records that one fetch brought, in order; they follow those of the fetch before."""
+        after = self._after.get(place)
+        gaps = self._gaps.setdefault(place, {})
+        for offset in offsets:
+            if after is not None and offset < after:
+                gaps[offset] = BEGINS_ANEW
+            elif after is not None and offset > after:
+                gaps[offset] = after
+            after = offset + 1
+        if after is not None:
+            self._after[place] = after
+
+    def restarted(self, place: Place, offset: int) -> None:
+        """Note that the next fetch begins at ``offset``."""
+        self._after[place] = offset
+        self._gaps.pop(place, None)
+
+    def forget(self) -> None:
+        """Note that nobody knows where the next fetches begin."""
+        self._after.clear()
+
+    def drained(self) -> dict[Place, int]:
+        """Return the offsets behind the last record that was fetched of each partition."""
+        return dict(self._after)
+
+    def follows(self, place: Place, offset: int) -> int:
+        """Return the least offset from which on no record stands before the one at ``offset``.
+
+        ``offset`` itself where nothing is known, ``BEGINS_ANEW`` for the first of a new log.
+        """
+        return self._gaps.get(place, {}).get(offset, offset)
+
+    def passed(self, place: Place, offset: int) -> None:
+        """Forget the gaps before ``offset``, which nobody will ask for again."""
+        gaps = self._gaps.get(place, {})
+        for known in list(gaps):
+            if known < offset:
+                gaps.pop(known, None)
+
+
+class Continuation(NamedTuple):
+    """Which of the records that arrived are to be processed.
+
+    ``accepted``: their indices; ``next_offset``: where the partition stands after them; ``hole``:
+    whether one came that did not follow, so that records were lost on the way.
+    """
+
+    accepted: list[int]
+    next_offset: int
+    hole: bool
+
+
+def continuing(next_offset: int, arrivals: Iterable[tuple[int, int]]) -> Continuation:
+    """Choose the records that continue a partition in which ``next_offset`` is next.
+
+    ``arrivals``: of each record its offset, and what it follows. Repeated ones are left out, and so
+    is everything from a hole on, until the missing ones have come.
+    """
+    accepted: list[int] = []
+    hole = False
+    for index, (offset, follows) in enumerate(arrivals):
+        if follows == BEGINS_ANEW or follows <= next_offset <= offset:
+            accepted.append(index)
+            next_offset = offset + 1
+            hole = False
+        elif offset > next_offset:
+            hole = True
+    return Continuation(accepted, next_offset, hole)
