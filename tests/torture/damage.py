@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 FLIPPED_BYTES = 64
+DATA_SHARE = 0.5
+DATA_SUFFIXES = {".sst", ".log"}
 
 
 def delete(store: Path) -> None:
@@ -20,7 +22,9 @@ def corrupt(rng: random.Random, store: Path) -> str:
     files = [f for f in store.iterdir() if f.is_file() and f.stat().st_size and f.name != "LOCK"]
     if not files:
         return "nothing to damage"
-    file = rng.choice(sorted(files))
+    data = [file for file in files if file.suffix in DATA_SUFFIXES]
+    # There are many small files, all of which matter; yet most of the bytes are in these.
+    file = rng.choice(sorted(data if data and rng.random() < DATA_SHARE else files))
     change = rng.choice((_flip, _cut, _remove))
     change(rng, file)
     return f"{change.__name__[1:]} {store.name}/{file.name}"
@@ -43,16 +47,18 @@ def _remove(_rng: random.Random, file: Path) -> None:
     file.unlink()
 
 
-def set_aside(stores: list[Path]) -> Callable[[], None]:
-    """Copy stores; the result puts the copies in their places, as an old backup would be."""
-    copies = {store: store.with_name(f"{store.name}.old") for store in stores}
-    for store, copy in copies.items():
-        shutil.rmtree(copy, ignore_errors=True)
-        shutil.copytree(store, copy)
+def set_aside(stores: list[Path], aside: Path) -> Callable[[], None]:
+    """Copy stores to the new directory ``aside``; the result puts the copies in their places, as
+    one does with a backup.
+    """
+    aside.mkdir()
+    for store in stores:
+        shutil.copytree(store, aside / store.name)
 
     def put_back() -> None:
-        for store, copy in copies.items():
+        for store in stores:
             shutil.rmtree(store, ignore_errors=True)
-            copy.rename(store)
+            (aside / store.name).rename(store)
+        aside.rmdir()
 
     return put_back

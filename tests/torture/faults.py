@@ -19,6 +19,7 @@ SHARDS = 4
 FIRST_AT, LAST_AT = 0.08, 0.92  # of the time that the feed takes
 DOWN_SECONDS = (0.0, 8.0)
 BROKER_DOWN_SECONDS = (0.0, 3.0)
+BROKER_BETWEEN_SECONDS = 10.0
 ADDED_SECONDS = (10.0, 40.0)
 PAUSED_SECONDS = (0.5, 5.0)  # less than the session time-out: its shards stay
 BACKUP_SECONDS = (5.0, 15.0)
@@ -121,11 +122,11 @@ class Tormentor:
         self._narrate(f"{machine.name}: added")
         await self._sleep(ADDED_SECONDS)
         async with self._in_hand(machine, "taken away again (SIGTERM)"):
-            await self._stop(machine)
+            await self._cluster.stop(machine)
 
     async def _stop_worker(self) -> None:
         async with self._victim("SIGTERM") as machine:
-            await self._stop(machine)
+            await self._cluster.stop(machine)
             await self._sleep(DOWN_SECONDS)
             machine.start()
 
@@ -148,10 +149,12 @@ class Tormentor:
             await asyncio.to_thread(self._broker.kill)
             await self._sleep(BROKER_DOWN_SECONDS)
             await asyncio.to_thread(self._broker.start)
+            self._cluster.broker_was_away_at = time.monotonic()
             self._narrate("broker: answers again")
+            await asyncio.sleep(BROKER_BETWEEN_SECONDS)
 
     async def _delete_state(self) -> None:
-        async with self._victim("kill -9, its stores deleted") as machine:
+        async with self._victim("kill -9, its stores deleted", stores=True) as machine:
             machine.kill()
             for store in machine.stores:
                 damage.delete(store)
@@ -159,28 +162,25 @@ class Tormentor:
             machine.start()
 
     async def _corrupt_state(self) -> None:
-        async with self._victim("kill -9, its stores damaged") as machine:
+        async with self._victim("kill -9, its stores damaged", stores=True) as machine:
             machine.kill()
             done = [damage.corrupt(self._rng, store) for store in machine.stores]
-            self._narrate(f"{machine.name}: {', '.join(done) or 'it has no store'}")
+            machine.damaged |= set(machine.stores)
+            self._narrate(f"{machine.name}: {', '.join(done)}")
             await self._sleep(DOWN_SECONDS)
             machine.start()
 
     async def _old_state(self) -> None:
-        async with self._victim("kill -9, its stores copied") as machine:
+        async with self._victim("kill -9, its stores copied", stores=True) as machine:
             machine.kill()
-            put_back = damage.set_aside(machine.stores)
+            aside = machine.state.with_name(f"{machine.name}-aside-{machine.starts}")
+            put_back = damage.set_aside(machine.stores, aside)
             machine.start()
         await self._sleep(BACKUP_SECONDS)
         async with self._in_hand(machine, "kill -9, its old stores put back"):
             machine.kill()
             put_back()
             machine.start()
-
-    async def _stop(self, machine: Machine) -> None:
-        trouble = await machine.stop()
-        if trouble:
-            self._cluster.report(machine, trouble)
 
     async def _moved_from(self, machine: Machine) -> str:
         """Wait until the other workers own all shards; say how that ended."""
@@ -195,13 +195,20 @@ class Tormentor:
         return "never moved"
 
     @asynccontextmanager
-    async def _victim(self, what: str, *, owner: bool = False) -> AsyncIterator[Machine]:
-        """Take a running machine in hand; with ``owner`` one that owns shards, and is not alone."""
+    async def _victim(
+        self, what: str, *, owner: bool = False, stores: bool = False
+    ) -> AsyncIterator[Machine]:
+        """Take a running machine in hand.
+
+        ``owner``: one that owns shards, and is not alone; ``stores``: one that has some on disk.
+        """
         deadline = time.monotonic() + FREE_SECONDS
         while time.monotonic() < deadline:
             up = self._cluster.up()
             self._rng.shuffle(up)
             for machine in up if not owner or len(up) > 1 else []:
+                if stores and not machine.stores:
+                    continue
                 if owner and not await machine.assigned_shards():
                     continue
                 if machine.busy or not machine.wanted:

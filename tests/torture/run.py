@@ -57,6 +57,7 @@ class Report:
     findings: Findings
     aftermath: Aftermath
     longest_stall_seconds: float
+    expected_exits: Counter[str]
     unexpected_exits: list[str]
     seconds: float
     stalled: str = ""
@@ -85,6 +86,7 @@ class Report:
             **asdict(self.findings),
             **left,
             "longest_stall_seconds": round(self.longest_stall_seconds, 1),
+            "expected_exits": dict(self.expected_exits),
             "unexpected_exits": self.unexpected_exits,
             "stalled": self.stalled,
             "seed": self.order.seed,
@@ -132,7 +134,7 @@ class _Run:
         rng = random.Random(order.seed)
         plan = Plan(rng.randrange(2**32), order.documents, RAW_PARTITIONS)
         self._feed = Feed(self._settings, plan, order.documents / self._seconds)
-        self._watch = Watch(self._settings, self._feed, STALL_SECONDS)
+        self._watch = Watch(self._settings, self._feed, STALL_SECONDS, self._narrate)
         self._events = schedule(rng, order.faults, self._seconds)
         self._tormentor = Tormentor(rng, cluster, broker, self._narrate)
 
@@ -184,6 +186,7 @@ class _Run:
             findings=judge(self._settings, sent, outputs),
             aftermath=aftermath(self._settings, SHARDS),
             longest_stall_seconds=self._watch.longest_stall_seconds,
+            expected_exits=self._cluster.expected_exits,
             unexpected_exits=self._cluster.unexpected_exits,
             seconds=time.monotonic() - self._started,
             stalled=stalled,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 
 from simhash_core.documents import SourcePosition
 from streams.received_outputs import received_output
@@ -12,6 +13,7 @@ from streams.topic_follower import TopicFollower
 from tests.torture.feed import Feed
 
 READ_SECONDS = 0.1
+TOLD_SECONDS = 5.0
 OUTPUT_PARTITIONS = 4
 DEAD_LETTER_PARTITIONS = 1
 
@@ -37,16 +39,22 @@ class Watch:
         settings: Of the stream.
         feed: Tells what was sent.
         stall_seconds: How long nothing may come while documents wait.
+        narrate: Told of each longer stall, when it is over.
     """
 
-    def __init__(self, settings: Settings, feed: Feed, stall_seconds: float) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        feed: Feed,
+        stall_seconds: float,
+        narrate: Callable[[str], None],
+    ) -> None:
         self.seen: set[SourcePosition] = set()
         self.longest_stall_seconds = 0.0
-        self.longest_stall_at = 0.0
         self._settings = settings
         self._feed = feed
         self._stall_seconds = stall_seconds
-        self._started = time.monotonic()
+        self._narrate = narrate
 
     @property
     def waiting(self) -> int:
@@ -70,15 +78,13 @@ class Watch:
                     assert said is not None, f"{record.position} is no output of the filter"
                     self.seen.add(said.source)
                 now = time.monotonic()
-                self._note(now - moved, now)
+                stall = now - moved
+                self.longest_stall_seconds = max(self.longest_stall_seconds, stall)
                 if records or not self.waiting:
                     moved = now
-
-    def _note(self, stall: float, now: float) -> None:
-        if stall > self.longest_stall_seconds:
-            self.longest_stall_seconds = stall
-            self.longest_stall_at = now - self._started
-        if stall > self._stall_seconds:
-            raise StalledError(
-                f"{self.waiting} documents are waiting, and nothing came for {stall:.0f} s"
-            )
+                    if stall > TOLD_SECONDS:
+                        self._narrate(f"no output came for {stall:.1f} s")
+                elif stall > self._stall_seconds:
+                    raise StalledError(
+                        f"{self.waiting} documents are waiting, and nothing came for {stall:.0f} s"
+                    )

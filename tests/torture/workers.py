@@ -3,25 +3,40 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import re
 import signal
+import subprocess
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from streams.demo.worker_process import WorkerProcessError
+from streams.exit_codes import ExitCode
+from streams.settings import Settings
 from tests.integration.stream_harness import Worker
 
 CHECK_SECONDS = 0.2
 RESTART_SECONDS = 1.0
 TAIL_LINES = 25
+SEND_SECONDS = Settings().send_timeout_seconds
+AWAY_SECONDS = 60.0
+# While the broker is away the batch under way is waited for, and that is half a minute at most.
+STOP_SECONDS = 60.0
 ASSIGNED = re.compile(r"^firstseen_assigned_shards (\S+)$", re.MULTILINE)
 
 
 class TorturedWorker(Worker):
-    """A worker process that can also be suspended."""
+    """A worker process that can also be suspended.
+
+    ``slept_seconds``: the longest time that the present process has been.
+    """
+
+    slept_seconds = 0.0
+    _suspended = 0.0
 
     def exit_code(self) -> int | None:
         """The code that it has ended with by itself; None while it runs, or was made to end."""
@@ -29,11 +44,25 @@ class TorturedWorker(Worker):
 
     def suspend(self) -> None:
         """SIGSTOP: it does nothing, and does not know it."""
+        self._suspended = time.monotonic()
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
         """SIGCONT: it goes on in the middle of what it was doing."""
         self._signal(signal.SIGCONT)
+        self.slept_seconds = max(self.slept_seconds, time.monotonic() - self._suspended)
+
+    def terminate(self) -> int:
+        """SIGTERM; return the exit code, that of SIGKILL where it had to be killed."""
+        process = self._process
+        assert process is not None, "it does not run"
+        process.terminate()
+        try:
+            return process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            return -signal.SIGKILL
+        finally:
+            self.kill()  # also lets go of what is left of it
 
     def _signal(self, number: signal.Signals) -> None:
         if self._process is not None:
@@ -45,6 +74,7 @@ class Machine:
     """A machine of the cluster: a worker and the directory of its state, which outlives it.
 
     ``hand``: held by the one fault that may touch it. ``wanted``: the supervisor keeps it up.
+    ``damaged``: its stores that have been.
     """
 
     name: str
@@ -52,6 +82,7 @@ class Machine:
     state: Path
     hand: asyncio.Lock = field(default_factory=asyncio.Lock)
     wanted: bool = False
+    damaged: set[Path] = field(default_factory=set)
     starts: int = 0
     log_starts: int = 0
 
@@ -68,6 +99,7 @@ class Machine:
     def start(self) -> None:
         """Start the worker; the supervisor keeps it up from now on."""
         self.log_starts = self.worker.log.stat().st_size if self.worker.log.exists() else 0
+        self.worker.slept_seconds = 0.0
         self.worker.start()
         self.starts += 1
         self.wanted = True
@@ -77,11 +109,6 @@ class Machine:
         self.wanted = False
         if self.worker.runs:
             self.worker.kill()
-
-    async def stop(self) -> str:
-        """SIGTERM; return what was wrong with the way it ended, "" for nothing."""
-        self.wanted = False
-        return await asyncio.to_thread(self.worker.stop)
 
     def last_words(self, lines: int = 3) -> str:
         """The end of what it has logged since it was last started."""
@@ -110,6 +137,8 @@ class Cluster:
     def __init__(self, directory: Path, options: Sequence[str]) -> None:
         self.machines: list[Machine] = []
         self.unexpected_exits: list[str] = []
+        self.expected_exits: Counter[str] = Counter()
+        self.broker_was_away_at = -math.inf
         self._directory = directory
         self._options = options
         self._started = time.monotonic()
@@ -137,24 +166,40 @@ class Cluster:
                 code = machine.worker.exit_code() if ours else None
                 if code is not None:
                     async with machine.hand:
-                        self.report(machine, f"code {code}: {machine.last_words()}")
+                        self._note_exit(machine, code)
                         machine.kill()  # lets go of what is left of it
                         await asyncio.sleep(RESTART_SECONDS)
                         machine.start()
             await asyncio.sleep(CHECK_SECONDS)
 
-    def report(self, machine: Machine, what: str) -> None:
-        """Keep the reason of an exit that nobody asked for."""
-        at = time.monotonic() - self._started
-        self.unexpected_exits.append(f"{at:.0f} s, {machine.name}: {what}")
+    def _note_exit(self, machine: Machine, code: int) -> None:
+        """Tell exits that follow from what was done to a worker from those that must not be."""
+        words = machine.last_words()
+        away_seconds = time.monotonic() - self.broker_was_away_at
+        found = {store for store in machine.damaged if str(store) in words}
+        if found:
+            self.expected_exits["found that its store was damaged"] += 1
+            machine.damaged -= found
+        elif machine.worker.slept_seconds > SEND_SECONDS and code == ExitCode.RUNTIME:
+            self.expected_exits["slept for longer than a send may take"] += 1
+        elif code == ExitCode.BROKER_UNAVAILABLE and away_seconds < AWAY_SECONDS:
+            self.expected_exits["found no broker when it started"] += 1
+        else:
+            at = time.monotonic() - self._started
+            self.unexpected_exits.append(f"{at:.0f} s, {machine.name}: code {code}: {words}")
+
+    async def stop(self, machine: Machine) -> None:
+        """Stop a worker gently, if it runs; it must end in good order, with code 143."""
+        machine.wanted = False
+        if machine.worker.runs:
+            code = await asyncio.to_thread(machine.worker.terminate)
+            if code != ExitCode.TERMINATED:
+                self._note_exit(machine, code)
 
     async def stop_all(self) -> None:
-        """Stop all workers gently, one after the other."""
+        """Stop all workers, one after the other."""
         for machine in self.machines:
-            if machine.worker.runs:
-                trouble = await machine.stop()
-                if trouble:
-                    self.report(machine, trouble)
+            await self.stop(machine)
 
     def kill_all(self) -> None:
         """Leave nothing running."""
