@@ -146,6 +146,7 @@ class Tormentor:
     async def _kill_broker(self) -> None:
         async with self._broker_in_hand:
             self._narrate("broker: kill -9")
+            self._cluster.broker_was_away_at = time.monotonic()
             await asyncio.to_thread(self._broker.kill)
             await self._sleep(BROKER_DOWN_SECONDS)
             await asyncio.to_thread(self._broker.start)

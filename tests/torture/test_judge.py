@@ -1,0 +1,102 @@
+"""The judge of a torture run can tell: each way in which outputs can be wrong is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from simhash_core.distance import distance_bits
+from simhash_core.documents import RawRecord, SourcePosition
+from simhash_core.probes import Probe
+from simhash_core.verdicts import DuplicateOf, Method, Unique
+from streams.output_records import OutputRecord, duplicate_record, unique_record
+from streams.settings import Settings
+from streams.topic_follower import ReadRecord
+from tests.torture.judge import Findings, judge, known_documents
+from tests.torture.plan import Planned
+
+SETTINGS = Settings()
+BITS = SETTINGS.index_profile().bits
+TEXT = (
+    "锦川体检中心创办于2018年，最早靠的是护理站，后来才转向口腔义齿。转机出现在上星期六："
+    "朗创生物制品研究所帮着开展宫颈癌筛查，抢救成功率稳步提高，投诉少了，锦旗多了。"
+)
+OTHER = (
+    "术后无人照护不是一天形成的，沅冈市社区卫生服务中心承认，一时难以扭转。有人提议扩建产房，"
+    "起先反对的不少，村医石兴婷说误诊纠纷早料到了，第二期检查预约正在筹备。"
+)
+FIRST, COPY, STRANGER = (SourcePosition("raw-documents", 0, offset) for offset in range(3))
+
+
+def planned(text: str) -> Planned:
+    """A record as the feed sends it."""
+    return Planned(0, None, f'{{"id": "d", "text": "{text}"}}'.encode())
+
+
+SENT = {
+    FIRST: planned(TEXT),
+    COPY: planned(TEXT.replace("稳步", "逐渐")),
+    STRANGER: planned(OTHER),
+}
+
+
+def probe(source: SourcePosition) -> Probe:
+    """The document as it went through the shards."""
+    made = known_documents(SETTINGS, SENT, [source])[str(source)]
+    record = RawRecord(None, SENT[source].value, 0, ())
+    return Probe(source, "d", 0, made.fingerprint or b"", made.content_digest, None, record)
+
+
+def unique(source: SourcePosition) -> OutputRecord:
+    """The document put out as unique."""
+    return unique_record(probe(source), Unique(), "an index")
+
+
+def duplicate(source: SourcePosition, original: SourcePosition) -> OutputRecord:
+    """The document put out as a repeat of another, at the distance that there is."""
+    distance = distance_bits(probe(source).fingerprint, probe(original).fingerprint)
+    verdict = DuplicateOf("d", original, 0, distance, 0, Method.NEAR)
+    return duplicate_record(probe(source), verdict, "an index", BITS, include_body=False)
+
+
+def judged(outputs: Iterable[OutputRecord]) -> Findings:
+    """What the judge finds in these outputs."""
+    read = [
+        ReadRecord(SourcePosition("out", 0, n), 0, output.key, output.value, output.headers)
+        for n, output in enumerate(outputs)
+    ]
+    return judge(SETTINGS, SENT, read)
+
+
+def test_right_outputs_are_found_right() -> None:
+    """Given one unique, its copy and a stranger, each where it belongs, then nothing is wrong."""
+    found = judged([unique(FIRST), duplicate(COPY, FIRST), unique(STRANGER)])
+    assert (found.uniques, found.duplicates) == (2, 1)
+    assert not found.examples
+
+
+@pytest.mark.parametrize(
+    ("outputs", "wrong"),
+    [
+        ([unique(FIRST), unique(STRANGER)], "lost"),
+        ([unique(FIRST), unique(FIRST), duplicate(COPY, FIRST), unique(STRANGER)], "repeated"),
+        ([unique(FIRST), unique(COPY), unique(STRANGER)], "near_uniques"),
+        ([unique(FIRST), duplicate(COPY, STRANGER), unique(STRANGER)], "ungrounded"),
+        ([unique(STRANGER), duplicate(COPY, FIRST), duplicate(FIRST, COPY)], "ungrounded"),
+    ],
+    ids=["lost", "repeated", "both on unique", "not near", "a cycle"],
+)
+def test_what_is_wrong_is_counted(outputs: list[OutputRecord], wrong: str) -> None:
+    """Given outputs that break one invariant, then that one is counted, and no other."""
+    found = judged(outputs)
+    kinds = ("lost", "repeated", "unknown", "changed", "near_uniques", "ungrounded")
+    assert {kind for kind in kinds if getattr(found, kind)} == {wrong}
+
+
+def test_a_changed_record_is_counted() -> None:
+    """Given a unique that is not what was sent, then it is counted as changed."""
+    first = unique(FIRST)
+    spoilt = OutputRecord(first.kind, first.key, b"{}", first.timestamp_ms, first.headers)
+    found = judged([spoilt, duplicate(COPY, FIRST), unique(STRANGER)])
+    assert found.changed == 1

@@ -1,0 +1,71 @@
+"""The documents of a torture run: the same for a seed, and full of what is hard."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+
+from simhash_core.distance import distance_bits
+from simhash_core.fingerprinter import Fingerprinter
+from simhash_core.profiles import profile_named
+from tests.torture.faults import Fault, schedule
+from tests.torture.plan import AT_ONCE, Plan, Planned
+
+DOCUMENTS = 2_000
+PARTITIONS = 4
+
+
+def texts(plan: list[Planned]) -> list[tuple[int, int, str]]:
+    """Position, partition and text of each record that can be read."""
+    found = []
+    for position, (partition, _, value) in enumerate(plan):
+        try:
+            fields = json.loads(value or b"")
+            found.append((position, partition, str(fields["text"])))
+        except (ValueError, TypeError, KeyError):
+            continue
+    return found
+
+
+def test_a_seed_gives_the_same_records() -> None:
+    """Given one seed, when a plan is made twice, then its records are the same; else they differ."""
+    assert list(Plan(7, 300, PARTITIONS)) == list(Plan(7, 300, PARTITIONS))
+    assert list(Plan(7, 300, PARTITIONS)) != list(Plan(8, 300, PARTITIONS))
+
+
+def test_near_duplicates_come_together_in_different_partitions() -> None:
+    """Given a plan, then hundreds of texts are near to one that came a moment before in another
+    partition, and others lie beyond the distance by little; so shards have something to decide.
+    """
+    profile = profile_named("wide")
+    plan = texts(list(Plan(7, DOCUMENTS, PARTITIONS)))
+    prints = Fingerprinter(profile).fingerprint_batch([text for _, _, text in plan])
+    decided = [(p, part, made.fingerprint) for (p, part, _), made in zip(plan, prints, strict=True)]
+    near = beyond = 0
+    for index, (position, partition, fingerprint) in enumerate(decided):
+        for before, other_partition, other in decided[max(0, index - 8) : index]:
+            if not fingerprint or not other or position - before > AT_ONCE:
+                continue
+            distance = distance_bits(fingerprint, other)
+            near += distance <= profile.distance and partition != other_partition
+            beyond += profile.distance < distance <= 2 * profile.distance - 16
+    assert near > 100
+    assert beyond > 50
+
+
+def test_some_texts_are_too_short_and_some_records_are_broken() -> None:
+    """Given a plan, then some of its texts have no fingerprint, and some records no text."""
+    plan = list(Plan(7, DOCUMENTS, PARTITIONS))
+    made = Fingerprinter(profile_named("wide")).fingerprint_batch([t for _, _, t in texts(plan)])
+    assert sum(each.undecidable is not None for each in made) > 100
+    assert len(plan) - len(made) > 20
+
+
+def test_every_kind_of_fault_comes_before_any_comes_twice() -> None:
+    """Given as many faults as there are kinds, then each comes once; given 36, evenly."""
+    assert len({event.fault for event in schedule(random.Random(1), len(Fault), 60.0)}) == len(
+        Fault
+    )
+    counts = Counter(event.fault for event in schedule(random.Random(1), 36, 600.0))
+    assert set(counts.values()) == {36 // len(Fault)}

@@ -1,0 +1,35 @@
+"""A minute of torture: what ``make torture`` does for ten, in the tests."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from tests.torture.run import Order, torture
+
+MINUTES = 1.0
+DOCUMENTS = 6_000
+FAULTS = 6
+SEED = 20_261_121
+MOST_SECONDS = 600
+
+logger = logging.getLogger(__name__)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(MOST_SECONDS)
+def test_faults_lose_repeat_and_spoil_nothing(
+    kafka_required: None,  # noqa: ARG001 - skips
+    tmp_path: Path,
+) -> None:
+    """Given three workers on a real Kafka and a stream of near-duplicates that cross partitions, when
+    six different faults strike within a minute, then every document has one output, no two uniques
+    are near, every duplicate names one, nothing is left waiting, and no worker ended by itself.
+    """
+    report = torture(Order(MINUTES, DOCUMENTS, FAULTS, SEED), tmp_path, logger.info)
+    assert report.holds, report.as_json()
+    assert len(report.faults) >= 5, report.faults
+    assert report.findings.duplicates > DOCUMENTS / 10
+    assert report.aftermath.parked > 0, "no document waited for another: the run was too easy"
