@@ -29,7 +29,7 @@ def texts(plan: list[Planned]) -> list[tuple[int, int, str]]:
 
 
 def test_a_seed_gives_the_same_records() -> None:
-    """Given one seed, when a plan is made twice, then its records are the same; else they differ."""
+    """Given one seed, when a plan is made twice, then its records are the same."""
     assert list(Plan(7, 300, PARTITIONS)) == list(Plan(7, 300, PARTITIONS))
     assert list(Plan(7, 300, PARTITIONS)) != list(Plan(8, 300, PARTITIONS))
 

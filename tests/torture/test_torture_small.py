@@ -24,9 +24,9 @@ def test_faults_lose_repeat_and_spoil_nothing(
     kafka_required: None,  # noqa: ARG001 - skips
     tmp_path: Path,
 ) -> None:
-    """Given three workers on a real Kafka and a stream of near-duplicates that cross partitions, when
-    six different faults strike within a minute, then every document has one output, no two uniques
-    are near, every duplicate names one, nothing is left waiting, and no worker ended by itself.
+    """Given three workers on a real Kafka and a stream of near-duplicates across partitions,
+    when six different faults strike within a minute, then every document has one output, no two
+    uniques are near, every duplicate names one, nothing waits, and no worker ended by itself.
     """
     report = torture(Order(MINUTES, DOCUMENTS, FAULTS, SEED), tmp_path, logger.info)
     assert report.holds, report.as_json()
