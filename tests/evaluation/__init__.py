@@ -1,0 +1,1 @@
+"""Tests of the evaluation, the tuning and the sizing of an index."""
