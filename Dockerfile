@@ -1,0 +1,60 @@
+# The worker and its command line, in an image of Python's slim one and our virtual environment.
+# Its root file system is never written to: run it with --read-only, a volume on /var/lib/firstseen
+# and a tmpfs on /tmp, as docker-compose.yml and deploy/kubernetes do.
+#
+#   docker build --tag firstseen:0.1.0 .
+#
+# The tag is moved by its makers for security fixes of Python and Debian; to pin it to the byte,
+# write the digest that you tested behind it (@sha256:…), in both places.
+
+FROM python:3.11-slim-bookworm AS builder
+
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
+    PIP_NO_CACHE_DIR=1 \
+    PIP_ROOT_USER_ACTION=ignore
+
+WORKDIR /build
+
+# Without a pip of its own: nothing is ever installed into it again.
+RUN python -m venv --without-pip /opt/firstseen
+
+COPY constraints.txt pyproject.toml README.md LICENSE ./
+COPY simhash_core simhash_core
+COPY streams streams
+
+# The versions that the tests run with, those of the build back end too; byte code is made here,
+# since nothing can be written where it runs.
+RUN PIP_CONSTRAINT=/build/constraints.txt \
+    python -m pip --python /opt/firstseen/bin/python install --quiet --compile . \
+ && /opt/firstseen/bin/firstseen version
+
+FROM python:3.11-slim-bookworm
+
+LABEL org.opencontainers.image.title="Firstseen" \
+      org.opencontainers.image.description="A streaming near-duplicate filter for Kafka" \
+      org.opencontainers.image.version="0.1.0" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-bookworm"
+
+COPY --from=builder /opt/firstseen /opt/firstseen
+
+# A volume takes over the owner of the directory that it covers.
+RUN install --directory --owner=10001 --group=10001 --mode=0750 /var/lib/firstseen
+
+ENV PATH=/opt/firstseen/bin:$PATH \
+    PYTHONUNBUFFERED=1 \
+    PYTHONDONTWRITEBYTECODE=1 \
+    FIRSTSEEN_STATE_DIR=/var/lib/firstseen
+
+# A number, so that Kubernetes can see that it is not root.
+USER 10001:10001
+WORKDIR /var/lib/firstseen
+VOLUME ["/var/lib/firstseen"]
+EXPOSE 6066
+
+# Whether it is well, not whether it is ready: it may wait for its broker, or catch up, for long.
+HEALTHCHECK --interval=15s --timeout=5s --start-period=30s --retries=3 \
+  CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:6066/healthz', timeout=4)"]
+
+ENTRYPOINT ["firstseen"]
+CMD ["worker"]
