@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -10,6 +10,7 @@ from typing import NamedTuple
 from simhash_core.errors import UsageError
 from simhash_core.fingerprinter import Fingerprinter
 from simhash_core.placement import Placement
+from simhash_core.profiles import Profile
 from streams.dedup_outputs import (
     check_can_be_continued,
     check_new,
@@ -50,9 +51,14 @@ class Launched(NamedTuple):
 
 
 @contextmanager
-def launched(settings: Settings, request: DedupRequest) -> Iterator[Launched]:
+def launched(
+    settings: Settings,
+    request: DedupRequest,
+    fingerprinter_of: Callable[[Profile], Fingerprinter] = Fingerprinter,
+) -> Iterator[Launched]:
     """Open input, index and outputs, and take up an interrupted run; close all of them at the end.
 
+    ``fingerprinter_of`` makes the fingerprinter: one that remembers, for runs over the same texts.
     Raises ``UsageError``, ``IndexMismatchError``, ``InterruptedRunError``, ``OutputFileError``,
     and what the block table raises.
     """
@@ -66,7 +72,7 @@ def launched(settings: Settings, request: DedupRequest) -> Iterator[Launched]:
         check_can_be_continued(paths)
     with ExitStack() as opened:
         lines = opened.enter_context(InputLines(request.file, settings.max_record_bytes))
-        fingerprinter = Fingerprinter(settings.index_profile())
+        fingerprinter = fingerprinter_of(settings.index_profile())
         placement = Placement(fingerprinter.scheme, partitions=1)
         table = opened.enter_context(
             open_local_index(settings, fingerprinter.identity, placement, request.state)
