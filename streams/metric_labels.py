@@ -38,6 +38,8 @@ class Stage(StrEnum):
     """The write to the block table."""
     RECOVER = "recover"
     """A shard brought up to its log."""
+    WATCH = "watch"
+    """The broker asked how far its logs go."""
 
 
 class ErrorReason(StrEnum):

@@ -1,8 +1,6 @@
-"""The metrics of a worker: a closed list, on a registry of its own.
+"""The metrics of a worker, as its parts note them; ``metric_definitions`` lists and explains them.
 
-Names have the prefix ``firstseen_``, base units (seconds, bytes), ``_total`` for counters. Each
-metric says beside its definition what it answers. Ratios are left to the monitoring system, which
-can take them over any time.
+They are on a registry of their own, and are handed to whoever notes something.
 """
 
 from __future__ import annotations
@@ -10,28 +8,25 @@ from __future__ import annotations
 import platform
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
 from importlib.metadata import version
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
     CollectorRegistry,
-    Counter,
-    Gauge,
-    Histogram,
-    Info,
     ProcessCollector,
     disable_created_metrics,
     generate_latest,
 )
-from prometheus_client.core import Metric, SummaryMetricFamily
-from prometheus_client.registry import Collector
 
 from simhash_core.errors import UnknownNameError
 from simhash_core.rejections import RejectionReason
+from streams import metric_definitions as defined
+from streams.error_reasons import reason_of
+from streams.metric_families import ReplacedGauge, TotalsSummary, counter, gauge, histogram, info
 from streams.metric_labels import (
     DEAD_LETTER,
     MESSAGE_KINDS,
@@ -41,27 +36,31 @@ from streams.metric_labels import (
     Stage,
     TransactionOutcome,
 )
+from streams.store_statistics import STATISTICS, StoreStatistics
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 """The media type of ``Metrics.exposition``."""
 
-# Up to a batch's wait: the pipeline's own time. Beyond: waiting for a broker or behind a backlog.
-_LATENCY_SECONDS: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
-_STAGE_SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30)
-# To the classic profile's distance one by one, then up to the widest fingerprint's.
-_DISTANCE_BITS: Final = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128)
-
 _Name = TypeVar("_Name", bound=StrEnum)
+
+
+class IndexInfo(NamedTuple):
+    """What ``firstseen_index_info`` tells."""
+
+    identity: str = ""
+    application_id: str = ""
+    profile: str = ""
+    delivery: str = ""
+    shards: int = 0
 
 
 class Metrics:
     """All metrics of one worker. Methods may be called from any thread."""
 
-    def __init__(self, registry: CollectorRegistry | None = None, *, identity: str = "") -> None:
-        """Put the metrics on ``registry``; without one, on a new one that has the process's too.
-
-        ``identity`` is that of the index, for ``firstseen_index_info``.
-        """
+    def __init__(
+        self, registry: CollectorRegistry | None = None, *, index: IndexInfo | None = None
+    ) -> None:
+        """Put the metrics on ``registry``; without one, on a new one that has the process's too."""
         # Of the process, whatever the registry: each counter would have a second series with the
         # time of its creation, which the age of the process says as well.
         disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -69,104 +68,53 @@ class Metrics:
             registry = CollectorRegistry()
             ProcessCollector(registry=registry)
         self.registry = registry
+        self._lock = threading.Lock()
         self._shards: dict[int, tuple[int, int]] = {}
         self._recovering: dict[int, int] = {}
         self._newest_ms = 0
-        self._lock = threading.Lock()
 
-        # How many documents went where? Throughput, and the share of duplicates.
-        self._documents = Counter(
-            "firstseen_documents", "Raw records decided.", ["verdict"], registry=registry
-        )
-        # How much comes in?
-        self._input_bytes = Counter(
-            "firstseen_input_bytes", "Bytes of raw records read.", registry=registry
-        )
-        # What is wrong with the records that cannot be read?
-        self._dead_letters = Counter(
-            "firstseen_dead_letters", "Raw records not readable.", ["reason"], registry=registry
-        )
-        # What fails in the service itself?
-        self._errors = Counter(
-            "firstseen_errors", "Steps that failed.", ["stage", "reason"], registry=registry
-        )
-        # How fresh is the output? now − this, where documents keep coming.
-        self._last_record = Gauge(
-            "firstseen_last_record_timestamp_seconds",
-            "Newest record time decided, seconds since 1970.",
-            registry=registry,
-        )
-        # How long does a document take, from its record's time to its verdict?
-        self._latency = Histogram(
-            "firstseen_end_to_end_latency_seconds",
-            "From a record's time to its verdict.",
-            buckets=_LATENCY_SECONDS,
-            registry=registry,
-        )
-        # Where does the time go?
-        self._stage = Histogram(
-            "firstseen_stage_duration_seconds",
-            "Time of one batch in one step.",
-            ["stage"],
-            buckets=_STAGE_SECONDS,
-            registry=registry,
-        )
-        # Do blocks still tell documents apart? Candidates are what a look-up pays for.
-        self._candidates = _CandidateSummary()
-        registry.register(self._candidates)
-        # Is the threshold in the right place? Duplicates heaped up below it say that it is low.
-        self._distance = Histogram(
-            "firstseen_distance_bits",
-            "Distance of near duplicates to their originals.",
-            buckets=_DISTANCE_BITS,
-            registry=registry,
-        )
-        # Do documents wait for one another?
-        self._parked = Gauge(
-            "firstseen_parked_documents", "Documents behind an undecided one.", registry=registry
-        )
-        # What does the spread over partitions cost?
-        self._internal_messages = Counter(
-            "firstseen_internal_messages", "Messages to shards.", ["kind"], registry=registry
-        )
-        # How large is the state?
-        self._store_documents = Gauge(
-            "firstseen_store_documents", "Documents in the block tables.", registry=registry
-        )
-        # Who does the work?
-        self._assigned_shards = Gauge(
-            "firstseen_assigned_shards", "Shards that this worker owns.", registry=registry
-        )
-        # Is the group at rest?
-        self._rebalances = Counter(
-            "firstseen_rebalances", "Assignments of partitions received.", registry=registry
-        )
-        # Do commits go through?
-        self._transactions = Counter(
-            "firstseen_transactions", "Transactions ended.", ["outcome"], registry=registry
-        )
-        # How long until a started worker works?
-        self._recovery_remaining = Gauge(
-            "firstseen_recovery_remaining_messages",
-            "Changelog records that shards have yet to read.",
-            registry=registry,
-        )
-        # Do all workers have one index?
-        Info("firstseen_index", "The index identity.", registry=registry).info(
-            {"identity": identity}
-        )
-        # Which version runs where?
-        Info("firstseen_build", "Versions.", registry=registry).info(
-            {"version": version("firstseen"), "python_version": platform.python_version()}
-        )
+        self._input_bytes = counter(defined.INPUT_BYTES, registry)
+        self._skipped = counter(defined.SKIPPED, registry)
+        self._lag = ReplacedGauge(defined.CONSUMER_LAG, registry)
+        self._stalled_partitions = gauge(defined.STALLED_PARTITIONS, registry)
+        self._broker_up = gauge(defined.BROKER_UP, registry)
+        self._last_record = gauge(defined.LAST_RECORD, registry)
+        self._latency = histogram(defined.LATENCY, registry)
+        self._candidates = TotalsSummary(defined.CANDIDATES, registry)
+        self._distance = histogram(defined.DISTANCE, registry)
+        self._bucket_documents = histogram(defined.BUCKET_DOCUMENTS, registry)
+        self._parked = gauge(defined.PARKED_DOCUMENTS, registry)
+        self._store_documents = gauge(defined.STORE_DOCUMENTS, registry)
+        self._statistics = {
+            name: gauge(definition, registry) for name, definition in STATISTICS.items()
+        }
+        self._disk_free = gauge(defined.STATE_DISK_FREE, registry)
+        self._disk_size = gauge(defined.STATE_DISK_SIZE, registry)
+        self._assigned_shards = gauge(defined.ASSIGNED_SHARDS, registry)
+        self._opening_shards = gauge(defined.OPENING_SHARDS, registry)
+        self._recovery_remaining = gauge(defined.RECOVERY_REMAINING, registry)
+        self._recovery_duration = histogram(defined.RECOVERY_DURATION, registry)
+        self._rebalances = counter(defined.REBALANCES, registry)
+        index_labels = {
+            label: str(value) for label, value in (index or IndexInfo())._asdict().items()
+        }
+        info(defined.INDEX_INFO, registry, index_labels)
+        build = {"version": version("firstseen"), "python_version": platform.python_version()}
+        info(defined.BUILD_INFO, registry, build)
 
-        self._by_verdict = {name: self._documents.labels(name) for name in VERDICTS}
-        self._by_rejection = {name: self._dead_letters.labels(name) for name in REJECTION_REASONS}
-        self._by_kind = {name: self._internal_messages.labels(name) for name in MESSAGE_KINDS}
-        self._by_stage = {name: self._stage.labels(name) for name in Stage}
-        self._by_outcome = {name: self._transactions.labels(name) for name in TransactionOutcome}
+        documents = counter(defined.DOCUMENTS, registry)
+        self._by_verdict = {name: documents.labels(name) for name in VERDICTS}
+        dead_letters = counter(defined.DEAD_LETTERS, registry)
+        self._by_rejection = {name: dead_letters.labels(name) for name in REJECTION_REASONS}
+        internal_messages = counter(defined.INTERNAL_MESSAGES, registry)
+        self._by_kind = {name: internal_messages.labels(name) for name in MESSAGE_KINDS}
+        stages = histogram(defined.STAGE_DURATION, registry)
+        self._by_stage = {name: stages.labels(name) for name in Stage}
+        transactions = counter(defined.TRANSACTIONS, registry)
+        self._by_outcome = {name: transactions.labels(name) for name in TransactionOutcome}
+        errors = counter(defined.ERRORS, registry)
         self._by_error = {
-            (stage, reason): self._errors.labels(stage, reason)
+            (stage, reason): errors.labels(stage, reason)
             for stage in Stage
             for reason in ErrorReason
         }
@@ -204,24 +152,49 @@ class Metrics:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Time what is done inside, errors included; ``name`` is a ``Stage``'s.
+        """Time what is done inside, and count it where it fails; ``name`` is a ``Stage``'s.
 
         Raises ``UnknownNameError`` for another name.
         """
         timed = self._by_stage[_named(Stage, name)]
         started = time.perf_counter()
         try:
-            yield
+            with self.failures(name):
+                yield
         finally:
             timed.observe(time.perf_counter() - started)
+
+    @contextmanager
+    def failures(self, stage: str) -> Iterator[None]:
+        """Count what fails inside, untimed; that it was interrupted on purpose is no failure."""
+        try:
+            yield
+        except InterruptedError:
+            raise
+        except Exception as error:
+            self.error(stage, reason_of(error))
+            raise
+
+    def watched(self, topic: str, partition: int) -> None:
+        """Begin to count what is skipped of a raw partition, at 0."""
+        self._skipped.labels(topic, str(partition))
+
+    def skipped(self, topic: str, partition: int, offsets: int) -> None:
+        """Count offsets of a raw partition that were deleted before they were read."""
+        self._skipped.labels(topic, str(partition)).inc(offsets)
 
     def candidates(self, met: int, lookups: int) -> None:
         """Note the candidates that a number of look-ups met together."""
         self._candidates.add(met, lookups)
 
     def distance(self, bits: int) -> None:
-        """Note the distance of a near duplicate to its original."""
+        """Note the distance of a duplicate to its original."""
         self._distance.observe(bits)
+
+    def bucket_documents(self, sizes: Iterable[int]) -> None:
+        """Note how many documents each bucket of a look-up has."""
+        for size in sizes:
+            self._bucket_documents.observe(size)
 
     def internal_message(self, kind: str, messages: int = 1) -> None:
         """Count messages to shards, of ``MESSAGE_KINDS``."""
@@ -248,6 +221,36 @@ class Metrics:
             self._recovering[partition] = messages
             self._sum_up()
 
+    def opening_shards(self, shards: int) -> None:
+        """Note how many of the assigned shards are not open yet."""
+        self._opening_shards.set(shards)
+
+    def recovered(self, seconds: float) -> None:
+        """Note how long a shard took to open, from its assignment."""
+        self._recovery_duration.observe(seconds)
+
+    def lag(self, messages: Mapping[tuple[str, int], int]) -> None:
+        """Note the lag of all partitions of this worker, by topic and partition."""
+        self._lag.replace({(topic, str(part)): lag for (topic, part), lag in messages.items()})
+
+    def stalled_partitions(self, partitions: int) -> None:
+        """Note how many partitions stand still."""
+        self._stalled_partitions.set(partitions)
+
+    def broker_up(self, *, up: bool) -> None:
+        """Note whether the broker has answered."""
+        self._broker_up.set(up)
+
+    def store(self, statistics: StoreStatistics) -> None:
+        """Note what RocksDB tells of all shards together."""
+        for name, series in self._statistics.items():
+            series.set(getattr(statistics, name))
+
+    def state_disk(self, free_bytes: int, size_bytes: int) -> None:
+        """Note the room on the disk of the state."""
+        self._disk_free.set(free_bytes)
+        self._disk_size.set(size_bytes)
+
     def rebalance(self) -> None:
         """Count an assignment."""
         self._rebalances.inc()
@@ -261,34 +264,6 @@ class Metrics:
         self._store_documents.set(sum(documents for documents, _ in self._shards.values()))
         self._parked.set(sum(parked for _, parked in self._shards.values()))
         self._recovery_remaining.set(sum(self._recovering.values()))
-
-
-class _CandidateSummary(Collector):
-    """Sum and count, which together give the mean over any time.
-
-    Only the total of a batch is known, so the client library's ``Summary``, which takes one value
-    at a time, does not fit.
-    """
-
-    def __init__(self) -> None:
-        self._met = 0
-        self._lookups = 0
-        self._lock = threading.Lock()
-
-    def add(self, met: int, lookups: int) -> None:
-        with self._lock:
-            self._met += met
-            self._lookups += lookups
-
-    def collect(self) -> Iterator[Metric]:
-        with self._lock:
-            met, lookups = self._met, self._lookups
-        yield SummaryMetricFamily(
-            "firstseen_candidates_per_lookup",
-            "Candidates that look-ups met.",
-            count_value=lookups,
-            sum_value=met,
-        )
 
 
 def _named(names: type[_Name], name: str) -> _Name:

@@ -20,7 +20,7 @@ from streams.errors import BrokerUnavailableError
 from streams.exit_codes import ExitCode
 from streams.fingerprint_stage import FingerprintStage
 from streams.kafka_config import librdkafka_config
-from streams.metrics import Metrics
+from streams.metrics import IndexInfo, Metrics
 from streams.ops_server import OpsServer
 from streams.outbox import OutboxRules
 from streams.output_records import OutputKind
@@ -93,8 +93,12 @@ def _build_pipeline(settings: Settings, partitions: int) -> Pipeline:
     fingerprinter = Fingerprinter(settings.index_profile())
     identity = fingerprinter.identity
     logger.info("index identity: %s", identity)
-    metrics = Metrics(identity=identity)
     placement = Placement(fingerprinter.scheme, partitions)
+    metrics = Metrics(
+        index=IndexInfo(
+            identity, settings.application_id, settings.profile, settings.delivery, partitions
+        )
+    )
     producer = AckedProducer(librdkafka_config(settings), settings.send_timeout_seconds)
     tables = ShardTables(settings, identity, placement, metrics)
     topics = settings.topics

@@ -2,33 +2,59 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
-from simhash_core.errors import UnknownNameError
+from simhash_core.errors import ProtocolError, UnknownNameError
 from simhash_core.rejections import RejectionReason
 from simhash_core.verdicts import VERDICT_NAMES
+from streams.acked_producer import DeliveryError
+from streams.metric_definitions import DEFINITIONS, MetricKind
 from streams.metric_labels import ErrorReason, Stage, TransactionOutcome
-from streams.metrics import CONTENT_TYPE, Metrics
+from streams.metrics import CONTENT_TYPE, IndexInfo, Metrics
+from streams.store_errors import StoreCorruptError, StoreFullError
+from streams.transactions import AbortedError, FencedError
 
 NAMES = {
     "firstseen_documents": "counter",
     "firstseen_input_bytes": "counter",
-    "firstseen_dead_letters": "counter",
-    "firstseen_errors": "counter",
+    "firstseen_internal_messages": "counter",
+    "firstseen_consumer_lag_messages": "gauge",
+    "firstseen_stalled_partitions": "gauge",
+    "firstseen_broker_up": "gauge",
+    "firstseen_skipped_messages": "counter",
     "firstseen_last_record_timestamp_seconds": "gauge",
     "firstseen_end_to_end_latency_seconds": "histogram",
     "firstseen_stage_duration_seconds": "histogram",
     "firstseen_candidates_per_lookup": "summary",
     "firstseen_distance_bits": "histogram",
+    "firstseen_bucket_documents": "histogram",
     "firstseen_parked_documents": "gauge",
-    "firstseen_internal_messages": "counter",
     "firstseen_store_documents": "gauge",
+    "firstseen_store_bytes": "gauge",
+    "firstseen_state_disk_free_bytes": "gauge",
+    "firstseen_state_disk_size_bytes": "gauge",
+    "firstseen_rocksdb_block_cache_bytes": "gauge",
+    "firstseen_rocksdb_block_cache_pinned_bytes": "gauge",
+    "firstseen_rocksdb_block_cache_capacity_bytes": "gauge",
+    "firstseen_rocksdb_memtable_bytes": "gauge",
+    "firstseen_rocksdb_table_reader_bytes": "gauge",
+    "firstseen_rocksdb_pending_compaction_bytes": "gauge",
+    "firstseen_rocksdb_running_compactions": "gauge",
+    "firstseen_rocksdb_level0_files": "gauge",
+    "firstseen_rocksdb_stopped_shards": "gauge",
+    "firstseen_rocksdb_background_errors": "gauge",
     "firstseen_assigned_shards": "gauge",
+    "firstseen_opening_shards": "gauge",
+    "firstseen_recovery_remaining_messages": "gauge",
+    "firstseen_recovery_duration_seconds": "histogram",
     "firstseen_rebalances": "counter",
     "firstseen_transactions": "counter",
-    "firstseen_recovery_remaining_messages": "gauge",
+    "firstseen_dead_letters": "counter",
+    "firstseen_errors": "counter",
     "firstseen_index_info": "gauge",
     "firstseen_build_info": "gauge",
 }
@@ -37,22 +63,35 @@ LABELS = {
     "firstseen_documents": {"verdict": {*VERDICT_NAMES, "dead_letter"}},
     "firstseen_dead_letters": {"reason": set(RejectionReason)},
     "firstseen_errors": {
-        "stage": {"fingerprint", "lookup", "send", "store", "recover"},
+        "stage": {"fingerprint", "lookup", "send", "store", "recover", "watch"},
         "reason": {"broker", "timeout", "fenced", "format", "storage", "internal"},
     },
+    "firstseen_consumer_lag_messages": {"topic": {"raw"}, "partition": {"3"}},
+    "firstseen_skipped_messages": {"topic": {"raw"}, "partition": {"3"}},
     "firstseen_stage_duration_seconds": {
-        "stage": {"fingerprint", "lookup", "send", "store", "recover"}
+        "stage": {"fingerprint", "lookup", "send", "store", "recover", "watch"}
     },
     "firstseen_internal_messages": {"kind": {"visit", "confirm", "withdraw", "refuse"}},
     "firstseen_transactions": {"outcome": {"committed", "aborted", "fenced"}},
-    "firstseen_index_info": {"identity": {"i 1"}},
+    "firstseen_index_info": {
+        "identity": {"i 1"},
+        "application_id": {"app"},
+        "profile": {"wide"},
+        "delivery": {"exactly_once"},
+        "shards": {"4"},
+    },
 }
+
+INDEX = IndexInfo("i 1", "app", "wide", "exactly_once", 4)
 
 
 @pytest.fixture
 def metrics() -> Metrics:
-    """Metrics on a registry without those of the process."""
-    return Metrics(CollectorRegistry(), identity="i 1")
+    """Metrics on a registry without those of the process, of a worker with one raw partition."""
+    metrics = Metrics(CollectorRegistry(), index=INDEX)
+    metrics.watched("raw", 3)
+    metrics.lag({("raw", 3): 0})
+    return metrics
 
 
 def value(metrics: Metrics, sample: str, **labels: str) -> float | None:
@@ -76,6 +115,19 @@ def test_names_types_and_labels_are_pinned(metrics: Metrics) -> None:
                     found.setdefault(label, set()).add(text)
         if family.name != "firstseen_build_info":
             assert found == LABELS.get(family.name, {})
+
+
+def test_the_list_is_closed(metrics: Metrics) -> None:
+    """Given new metrics, then they are those of the list, each with its help: no more, no fewer."""
+    families = text_string_to_metric_families(metrics.exposition().decode())
+
+    assert [d.name.removesuffix("_total") for d in DEFINITIONS] == list(NAMES)
+    assert {family.name: family.documentation for family in families} == {
+        each.name.removesuffix("_total"): each.help for each in DEFINITIONS
+    }
+    for each in DEFINITIONS:
+        assert each.name.endswith("_total") == (each.kind is MetricKind.COUNTER)
+        assert each.answers.endswith((".", "?"))
 
 
 def test_every_series_begins_at_zero(metrics: Metrics) -> None:
@@ -179,6 +231,49 @@ def test_stages_are_timed(metrics: Metrics, stage: Stage) -> None:
         _ = 1 / 0
 
     assert value(metrics, "firstseen_stage_duration_seconds_count", stage=stage) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (StoreFullError(Path("shard-0"), "no room"), "storage"),
+        (OSError(28, "No space left on device"), "storage"),
+        (StoreCorruptError(Path("shard-0"), "damaged"), "format"),
+        (ProtocolError("records between them were skipped"), "format"),
+        (DeliveryError("not delivered"), "broker"),
+        (AbortedError("aborted"), "broker"),
+        (FencedError("taken over"), "fenced"),
+        (TimeoutError(), "timeout"),
+        (ZeroDivisionError(), "internal"),
+    ],
+)
+def test_a_step_that_fails_is_counted_by_its_reason(
+    metrics: Metrics, error: Exception, reason: str
+) -> None:
+    """Given a step, when it fails, then it is counted once, by what made it fail."""
+    with pytest.raises(type(error)), metrics.stage("store"):
+        raise error
+
+    assert value(metrics, "firstseen_errors_total", stage="store", reason=reason) == 1
+
+
+def test_an_interruption_is_no_failure(metrics: Metrics) -> None:
+    """Given a recovery that is interrupted as its shard moves away, then no error is counted."""
+    with pytest.raises(InterruptedError), metrics.stage("recover"):
+        raise InterruptedError
+
+    for reason in ErrorReason:
+        assert value(metrics, "firstseen_errors_total", stage="recover", reason=reason) == 0
+
+
+def test_lag_is_that_of_the_present_partitions(metrics: Metrics) -> None:
+    """Given partitions that moved away, when lag is noted of others, then the first have none."""
+    metrics.lag({("raw", 3): 7, ("probes", 0): 2})
+    metrics.lag({("probes", 0): 5})
+
+    lag = "firstseen_consumer_lag_messages"
+    assert value(metrics, lag, topic="raw", partition="3") is None
+    assert value(metrics, lag, topic="probes", partition="0") == 5
 
 
 @pytest.mark.parametrize("distance", [0, 3, 48, 511])

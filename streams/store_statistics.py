@@ -1,0 +1,78 @@
+"""What RocksDB tells of itself: figures of each shard, added up over those of a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from rocksdict import Cache
+
+from streams import metric_definitions as defined
+from streams.metric_definitions import MetricDefinition
+
+IntProperty = Callable[[str], int]
+"""Reads one of RocksDB's properties, ``rocksdb.…``; a microsecond each."""
+
+
+class StoreStatistics(NamedTuple):
+    """Figures of all open shards of a worker together; ``STATISTICS`` says what each is."""
+
+    files_bytes: int
+    memtable_bytes: int
+    table_reader_bytes: int
+    pending_compaction_bytes: int
+    running_compactions: int
+    level0_files: int
+    stopped_shards: int
+    background_errors: int
+    cache_bytes: int
+    cache_pinned_bytes: int
+    cache_capacity_bytes: int
+
+
+STATISTICS: Final[Mapping[str, MetricDefinition]] = MappingProxyType(
+    {
+        "files_bytes": defined.STORE_BYTES,
+        "memtable_bytes": defined.MEMTABLES,
+        "table_reader_bytes": defined.TABLE_READERS,
+        "pending_compaction_bytes": defined.PENDING_COMPACTION,
+        "running_compactions": defined.RUNNING_COMPACTIONS,
+        "level0_files": defined.LEVEL0_FILES,
+        "stopped_shards": defined.STOPPED_WRITES,
+        "background_errors": defined.BACKGROUND_ERRORS,
+        "cache_bytes": defined.BLOCK_CACHE,
+        "cache_pinned_bytes": defined.BLOCK_CACHE_PINNED,
+        "cache_capacity_bytes": defined.BLOCK_CACHE_CAPACITY,
+    }
+)
+"""The metric of each figure."""
+
+_PROPERTIES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "files_bytes": "rocksdb.total-sst-files-size",
+        "memtable_bytes": "rocksdb.size-all-mem-tables",
+        "table_reader_bytes": "rocksdb.estimate-table-readers-mem",
+        "pending_compaction_bytes": "rocksdb.estimate-pending-compaction-bytes",
+        "running_compactions": "rocksdb.num-running-compactions",
+        "level0_files": "rocksdb.num-files-at-level0",
+        "stopped_shards": "rocksdb.is-write-stopped",
+        "background_errors": "rocksdb.background-errors",
+    }
+)
+
+
+def statistics_of(
+    shards: Iterable[IntProperty], cache: Cache, cache_capacity_bytes: int
+) -> StoreStatistics:
+    """Add up the figures of the shards, which share ``cache``."""
+    sums = dict.fromkeys(_PROPERTIES, 0)
+    for read in shards:
+        for figure, name in _PROPERTIES.items():
+            sums[figure] += read(name)
+    return StoreStatistics(
+        **sums,
+        cache_bytes=cache.get_usage(),
+        cache_pinned_bytes=cache.get_pinned_usage(),
+        cache_capacity_bytes=cache_capacity_bytes,
+    )
