@@ -31,14 +31,18 @@ def exact_jaccard(a: str, b: str, characters: int = GRAM_CHARACTERS) -> float:
     # Characters numbered anew, by those that are there: a gram of these numbers fits 64 bits,
     # unless the alphabet is very large, and sorting numbers is several times as fast as a set.
     points = np.frombuffer((a + b).encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
-    alphabet = np.unique(points)
+    present = np.zeros(int(points.max()) + 1, dtype=np.bool_)
+    present[points] = True
+    alphabet = np.flatnonzero(present)
     bits = max(1, (len(alphabet) - 1).bit_length())
     if bits * characters > _CODE_BITS:
         return _of_sets(_grams(a, characters), _grams(b, characters))
-    numbers = np.searchsorted(alphabet, points).astype(np.uint64)
+    number_of = np.empty(len(present), dtype=np.uint64)
+    number_of[alphabet] = np.arange(len(alphabet), dtype=np.uint64)
+    numbers = number_of[points]
     grams_a = _packed(numbers[: len(a)], characters, bits)
     grams_b = _packed(numbers[len(a) :], characters, bits)
-    union = len(np.unique(np.concatenate([grams_a, grams_b])))
+    union = len(_distinct(np.concatenate([grams_a, grams_b])))
     return (len(grams_a) + len(grams_b) - union) / union
 
 
@@ -48,7 +52,16 @@ def _packed(numbers: _Codes, characters: int, bits: int) -> _Codes:
     packed = np.zeros(places, dtype=np.uint64)
     for at in range(characters):
         packed = (packed << np.uint64(bits)) | numbers[at : at + places]
-    return np.unique(packed)
+    return _distinct(packed)
+
+
+def _distinct(codes: _Codes) -> _Codes:
+    """Return the distinct codes, sorted. ``np.unique`` hashes, which takes ten times as long."""
+    ordered = np.sort(codes)
+    is_new = np.empty(len(ordered), dtype=np.bool_)
+    is_new[0] = True
+    np.not_equal(ordered[1:], ordered[:-1], out=is_new[1:])
+    return ordered[is_new]
 
 
 def _grams(text: str, characters: int) -> set[str]:

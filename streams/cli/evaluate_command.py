@@ -1,0 +1,57 @@
+"""``firstseen evaluate``: measure recall and precision on documents that you have labelled."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from streams.cli.profile_options import ProfileCommand, with_profile_settings
+
+if TYPE_CHECKING:
+    from streams.settings import Settings
+
+
+@click.command(
+    cls=ProfileCommand, short_help="Measure recall and precision on documents you have labelled."
+)
+@click.option(
+    "--documents",
+    required=True,
+    metavar="FILE",
+    help="JSON lines with id, text and, optional, title and group; gzip if it ends in .gz.",
+)
+@click.option(
+    "--pairs",
+    required=True,
+    metavar="FILE",
+    help="Tab-separated, under a header: id1, id2, label (1, 0, -1: do not score), and jaccard.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_profile_settings
+def command(settings: Settings, *, documents: str, pairs: str, as_json: bool) -> None:
+    """Let the deduplicator decide labelled documents, in the order of the file, and score it.
+
+    Two documents are joined when they have the same original. recall: labelled positives that are
+    joined. caught: those whose later document is a duplicate of anything. precision: joined pairs
+    of one group, of all joined pairs (without groups: by label). false_duplicates: duplicates
+    that share less than half of their character 5-grams with the original that they name.
+
+    \b
+    Examples:
+      firstseen evaluate --documents news.jsonl.gz --pairs news.tsv
+      firstseen evaluate --documents news.jsonl --pairs news.tsv --profile classic --json
+      firstseen evaluate --documents news.jsonl --pairs news.tsv --distance 40
+    """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
+    import msgspec
+
+    from streams.cli.evaluate_view import evaluation_text
+    from streams.cli.step_progress import step_progress
+    from streams.evaluation.evaluation import evaluate, read_labelled
+
+    with step_progress() as tell:
+        evaluated = evaluate(read_labelled(documents, pairs, settings), settings, tell=tell)
+    if as_json:
+        click.echo(msgspec.json.format(msgspec.json.encode(evaluated.quality), indent=2))
+    else:
+        click.echo(evaluation_text(evaluated.quality, documents))

@@ -1,0 +1,87 @@
+"""An evaluation from its files to its figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import NamedTuple
+
+from simhash_core.documents import Document
+from simhash_core.fingerprinter import Fingerprinter
+from simhash_core.profiles import Profile
+from streams.evaluation.dedup_pass import Decided, decide
+from streams.evaluation.figures import LabelledPair
+from streams.evaluation.labelled_files import (
+    LabelledDocuments,
+    documents_again,
+    read_documents,
+    read_pairs,
+)
+from streams.evaluation.quality import Quality, quality_of
+from streams.evaluation.text_pass import compare_with_originals
+from streams.settings import Settings
+
+Tell = Callable[[str, int, int], None]
+"""Told how far it is: the step, how much of it is done, and how much there is to do."""
+
+
+class Labelled(NamedTuple):
+    """What was read of the two files."""
+
+    file: str
+    documents: LabelledDocuments
+    pairs: Sequence[LabelledPair]
+
+
+class Evaluated(NamedTuple):
+    """A pass and its figures. ``jaccards``: of each duplicate with its original."""
+
+    labelled: Labelled
+    decided: Decided
+    jaccards: dict[int, float]
+    quality: Quality
+
+
+def read_labelled(file: str, pairs_file: str, settings: Settings) -> Labelled:
+    """Read both files; raises ``LabelledFileError``, ``InputFileError`` and ``UsageError``."""
+    documents = read_documents(file, settings)
+    return Labelled(file, documents, read_pairs(pairs_file, documents))
+
+
+def evaluate(
+    labelled: Labelled,
+    settings: Settings,
+    fingerprinter_of: Callable[[Profile], Fingerprinter] = Fingerprinter,
+    tell: Tell | None = None,
+) -> Evaluated:
+    """Let the deduplicator decide the documents, and set its verdicts beside the labels."""
+    file, documents, pairs = labelled
+    count = len(documents.ids)
+
+    def tell_step(step: str, done: int) -> None:
+        if tell is not None:
+            tell(step, done, count)
+
+    tell_step("deduplicating", 0)
+    decided = decide(
+        file,
+        settings,
+        documents,
+        fingerprinter_of,
+        lambda _, progress: tell_step("deduplicating", progress.documents),
+    )
+    texts = compare_with_originals(
+        documents_again(file, settings),
+        decided.originals,
+        watch=lambda done: tell_step("comparing with originals", done),
+    )
+    quality = quality_of(documents, pairs, decided, texts.jaccards, settings.profile)
+    return Evaluated(labelled, decided, texts.jaccards, quality)
+
+
+def texts_of(file: str, settings: Settings, wanted: Collection[int]) -> dict[int, Document]:
+    """Return the documents of these numbers."""
+    return {
+        number: document
+        for number, document in enumerate(documents_again(file, settings))
+        if number in wanted
+    }
