@@ -88,6 +88,7 @@ class Changelog:
                     "what is committed. Begin a new index: a new application id and an empty state "
                     "directory"
                 )
+            report(max(0, high - max(start, low)))
             consumer.assign([TopicPartition(self.topic, self.partition, max(start, low))])
             yield from self._to_end(consumer, high, report)
         except KafkaException as error:

@@ -45,6 +45,7 @@ class RocksStore:
     def __init__(self, path: Path, options: Options, write_options: WriteOptions) -> None:
         """Open the database at ``path``."""
         self.path = path
+        self.closed = False
         self._errors = _Translation(path)
         self._write_options = write_options
         self._read_options = bucket_read_options()
@@ -85,6 +86,11 @@ class RocksStore:
             rows = self._db.iter(ordered_read_options(lower, upper))
             return _last_key(rows)
 
+    def number(self, name: str) -> int:
+        """Return one of RocksDB's figures of itself, ``rocksdb.…``; 0 where it has none."""
+        with self._errors:
+            return self._db.property_int_value(name) or 0
+
     def write(self, batch: WriteBatch) -> None:
         """Write a batch, whole or not at all; look-ups see it from now on."""
         with self._errors:
@@ -100,6 +106,7 @@ class RocksStore:
     def close(self) -> None:
         """Let go of the files and of the lock. Closing again has no effect."""
         self._iterator = None
+        self.closed = True
         try:
             with self._errors:
                 self._db.close()

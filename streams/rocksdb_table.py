@@ -14,8 +14,9 @@ become a list of slices of time, each a store that is dropped whole.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, TypeVar
 
 import numpy as np
 from rocksdict import WriteBatch
@@ -38,6 +39,12 @@ from streams.rocksdb_store import RocksStore
 
 _Result = TypeVar("_Result")
 
+BucketSizes = Callable[[Iterable[int]], None]
+"""Told how many committed entries each bucket of a look-up has; of one look-up in 32."""
+
+_SAMPLED: Final = 32
+"""To count the rows of every bucket would take a tenth of a look-up's time."""
+
 
 class RocksBlockTable:
     """A ``BlockTable`` on disk, for one thread at a time. Any method may raise ``StoreError``."""
@@ -47,6 +54,8 @@ class RocksBlockTable:
 
         ``buckets_of`` gives the buckets of an entry that this shard owns.
         """
+        self.bucket_sizes: BucketSizes | None = None
+        self._lookups = 0
         self._store = store
         self._buckets_of = buckets_of
         self._staged: dict[int, Entry] = {}
@@ -66,6 +75,10 @@ class RocksBlockTable:
                 for order in self._staged_orders.get(bucket, ()):
                     orders.append(codec.order_bytes(order))
                     fingerprints.append(self._staged[order].fingerprint)
+        self._lookups += 1
+        if self.bucket_sizes is not None and self._lookups % _SAMPLED == 0:
+            sizes = Counter(key[: -codec.ORDER_BYTES] for key in keys)
+            self.bucket_sizes(sizes[codec.bucket_prefix(bucket)] for bucket in buckets)
         columns = np.frombuffer(b"".join(fingerprints), dtype=np.uint8)
         rows = len(orders)
         return Candidates(
@@ -150,6 +163,15 @@ class RocksBlockTable:
     def __len__(self) -> int:
         """Return the number of entries, staged ones included."""
         return self._count + len(self._staged)
+
+    @property
+    def closed(self) -> bool:
+        """Whether ``close`` was called."""
+        return self._store.closed
+
+    def number(self, name: str) -> int:
+        """Return one of RocksDB's figures of itself, ``rocksdb.…``."""
+        return self._store.number(name)
 
     def close(self) -> None:
         """Let go of the store; staged entries are dropped. Closing again has no effect."""

@@ -233,6 +233,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         float,
         Meta(ge=1, le=600, description="Longest wait for a send to be acknowledged."),
     ] = 30.0
+    stall_seconds: Annotated[
+        float,
+        Meta(
+            ge=1,
+            le=86_400,
+            description="Time without progress before messages after which /healthz fails; more "
+            "than send_timeout_seconds, which bounds a batch's wait.",
+        ),
+    ] = 120.0
     state_dir: Annotated[
         Path,
         Meta(

@@ -20,6 +20,7 @@ from streams.settings import Delivery, Settings
 from streams.shard_directory import discard_store, open_block_table, shard_directory
 from streams.state_codec import StoreIdentity
 from streams.store_errors import StoreCorruptError
+from streams.store_statistics import statistics_of
 from streams.topic_plans import STANDSTILL_MS
 
 logger = logging.getLogger(__name__)
@@ -41,6 +42,20 @@ class ShardTables:
         self._placement = placement
         self._metrics = metrics
         self._cache = block_cache(settings.block_cache_bytes)
+        self._open: dict[int, RocksBlockTable] = {}
+
+    def measure(self) -> None:
+        """Note what RocksDB tells of the open tables; in the thread that closes them."""
+        for partition, table in list(self._open.items()):
+            if table.closed:
+                del self._open[partition]
+        self._metrics.store(
+            statistics_of(
+                [table.number for table in self._open.values()],
+                self._cache,
+                self._settings.block_cache_bytes,
+            )
+        )
 
     def open(self, partition: int, interrupted: threading.Event) -> RocksBlockTable:
         """Open the table of a shard; with a changelog, also catch up with it. Blocking.
@@ -48,6 +63,13 @@ class ShardTables:
         Raises ``StoreError``, ``IndexMismatchError``, ``RecoveryError``; and ``InterruptedError``
         soon after ``interrupted`` is set.
         """
+        with self._metrics.stage("recover"):
+            table = self._opened(partition, interrupted)
+        table.bucket_sizes = self._metrics.bucket_documents
+        self._open[partition] = table
+        return table
+
+    def _opened(self, partition: int, interrupted: threading.Event) -> RocksBlockTable:
         if self._settings.delivery is Delivery.AT_LEAST_ONCE:
             table = self._open_store(partition)
             try:
@@ -115,8 +137,7 @@ class ShardTables:
             settings.send_timeout_seconds,
             interrupted,
         )
-        with self._metrics.stage("recover"):
-            records = catch_up(table, log, self._identity, self._report_of(partition))
+        records = catch_up(table, log, self._identity, self._report_of(partition))
         if records:
             logger.info(
                 "shard %d caught up with %d changelog records in %.1f s",

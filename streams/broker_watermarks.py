@@ -1,0 +1,110 @@
+"""The ends of the logs, as the broker tells them: asked apart from the consumer, which may stall.
+
+A consumer knows the end of a log from its last fetch, so while it stands still its own figure does
+too. The questions here go out on connections of their own, each with a time limit.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import time
+from collections.abc import Collection, Mapping
+from typing import Any, Final, NamedTuple
+
+from confluent_kafka import Consumer, IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._listoffsets import OffsetSpec
+
+from streams.errors import BrokerUnavailableError
+from streams.read_order import Place
+
+_SPARE_SECONDS: Final = 1.0
+_EARLIEST: Final[OffsetSpec] = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+_LATEST: Final[OffsetSpec] = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+
+
+class Watermarks(NamedTuple):
+    """Where a log begins, up to where it can be read, and where it ends.
+
+    It can be read up to the first open transaction. The last two are offsets behind a record.
+    """
+
+    start: int
+    readable_end: int
+    end: int
+
+
+class BrokerWatermarks:
+    """Asks for watermarks; for one thread. ``config`` is librdkafka's, ``group_id`` the worker's.
+
+    Each question takes ``timeout_seconds`` at most, and raises ``BrokerUnavailableError`` then.
+    """
+
+    def __init__(self, config: Mapping[str, Any], group_id: str, timeout_seconds: float) -> None:
+        """Connect in the background."""
+        # The library would log each attempt to reach a broker that is away; the watch says it once.
+        config = {**config, "log_level": 0}
+        self._admin = AdminClient(config)
+        self._group = Consumer({**config, "group.id": group_id, "enable.auto.commit": False})
+        self._timeout_seconds = timeout_seconds
+
+    def of(self, places: Collection[Place]) -> dict[Place, Watermarks]:
+        """Return the watermarks of those partitions of which the broker tells any."""
+        if not places:
+            self._ask_anything()
+            return {}
+        starts = self._offsets(places, _EARLIEST, IsolationLevel.READ_UNCOMMITTED)
+        readable = self._offsets(places, _LATEST, IsolationLevel.READ_COMMITTED)
+        ends = self._offsets(places, _LATEST, IsolationLevel.READ_UNCOMMITTED)
+        told = starts.keys() & readable.keys() & ends.keys()
+        return {place: Watermarks(starts[place], readable[place], ends[place]) for place in told}
+
+    def committed(self, places: Collection[Place]) -> dict[Place, int]:
+        """Return the offsets that the group has committed, where it has."""
+        if not places:
+            return {}
+        try:
+            found = self._group.committed(
+                [TopicPartition(*place) for place in places], timeout=self._timeout_seconds
+            )
+        except KafkaException as error:
+            raise BrokerUnavailableError(error.args[0].str()) from error
+        return {
+            (each.topic, each.partition): each.offset
+            for each in found
+            if each.error is None and each.offset >= 0
+        }
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._group.close()
+
+    def _ask_anything(self) -> None:
+        try:
+            self._admin.list_topics(timeout=self._timeout_seconds)
+        except KafkaException as error:
+            raise BrokerUnavailableError(error.args[0].str()) from error
+
+    def _offsets(
+        self, places: Collection[Place], spec: OffsetSpec, isolation: IsolationLevel
+    ) -> dict[Place, int]:
+        asked = self._admin.list_offsets(
+            {TopicPartition(*place): spec for place in places},
+            isolation_level=isolation,
+            request_timeout=self._timeout_seconds,
+        )
+        deadline = time.monotonic() + self._timeout_seconds + _SPARE_SECONDS
+        found: dict[Place, int] = {}
+        reason = "no answer"
+        for place, answer in asked.items():
+            try:
+                offset = answer.result(max(0.0, deadline - time.monotonic())).offset
+            except KafkaException as error:
+                reason = error.args[0].str()
+            except concurrent.futures.TimeoutError:
+                continue
+            else:
+                found[place.topic, place.partition] = offset
+        if not found:
+            raise BrokerUnavailableError(reason)
+        return found

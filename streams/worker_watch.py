@@ -1,0 +1,145 @@
+"""Looks at a worker from beside it, every two seconds: lag, stalls, the broker, the disk.
+
+It has a thread of its own, for what it watches may stand still: the consumer, the agents, the event
+loop. What it finds goes to the metrics and to the health of the worker; each change of state is one
+line of the log.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Protocol, Self
+
+from streams.broker_watermarks import BrokerWatermarks
+from streams.consumer_lag import Lag, lag_of
+from streams.errors import BrokerUnavailableError
+from streams.health import Health
+from streams.metrics import Metrics
+from streams.read_order import Place
+from streams.stall_detector import Stall, StallDetector
+
+logger = logging.getLogger(__name__)
+
+_EVERY_SECONDS: Final = 2.0
+_STOP_SECONDS: Final = 5.0
+
+
+class Watched(Protocol):
+    """What is looked at; asked from the thread of the watch."""
+
+    def positions(self) -> Mapping[Place, int | None]:
+        """Return up to where each assigned partition is done; None where nothing is known yet."""
+        ...
+
+    def opening(self) -> bool:
+        """Return whether shards have yet to catch up with their changelogs."""
+        ...
+
+
+class WorkerWatch:
+    """Watches while it is entered."""
+
+    def __init__(
+        self,
+        watched: Watched,
+        ask: Callable[[], BrokerWatermarks],
+        health: Health,
+        metrics: Metrics,
+        state_path: Path,
+        stall_seconds: float,
+    ) -> None:
+        """``ask`` connects to the broker; ``state_path`` is on the disk whose room is measured."""
+        self._watched = watched
+        self._connect = ask
+        self._health = health
+        self._metrics = metrics
+        self._state_path = state_path
+        self._detector = StallDetector(stall_seconds)
+        self._broker_up: bool | None = None
+        self._stalls: Sequence[Stall] = ()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
+
+    def __enter__(self) -> Self:
+        """Begin."""
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop, at the latest when a question under way has timed out."""
+        self._stop.set()
+        self._thread.join(_STOP_SECONDS)
+
+    def _run(self) -> None:
+        broker = self._connect()
+        try:
+            while not self._stop.is_set():
+                try:
+                    self._look(broker)
+                except Exception:
+                    # Whatever it is, it must not end the watch, and with it what is known of lag.
+                    logger.exception("the watch of this worker failed, and goes on")
+                self._stop.wait(_EVERY_SECONDS)
+        finally:
+            broker.close()
+
+    def _look(self, broker: BrokerWatermarks) -> None:
+        disk = shutil.disk_usage(self._state_path)
+        self._metrics.state_disk(disk.free, disk.total)
+        try:
+            with self._metrics.stage("watch"):
+                lags = self._lags(broker)
+        except BrokerUnavailableError as error:
+            self._note_broker(up=False, why=str(error))
+            self._detector.pause()
+            self._note_stalls([])
+            return
+        self._note_broker(up=True)
+        self._metrics.lag({place: lag.messages for place, lag in lags.items()})
+        if self._watched.opening():
+            self._detector.pause()
+            self._note_stalls([])
+        else:
+            self._note_stalls(self._detector.look(lags, time.monotonic()))
+
+    def _lags(self, broker: BrokerWatermarks) -> dict[Place, Lag]:
+        positions = self._watched.positions()
+        unknown = [place for place, position in positions.items() if position is None]
+        known = {**positions, **broker.committed(unknown)}
+        return {place: lag_of(known[place], marks) for place, marks in broker.of(known).items()}
+
+    def _note_broker(self, *, up: bool, why: str = "") -> None:
+        self._metrics.broker_up(up=up)
+        if up and self._broker_up is False:
+            logger.warning("the broker answers again")
+        elif not up and self._broker_up is not False:
+            logger.warning(
+                "the broker does not answer (%s): lag stays as it was last heard; this worker "
+                "waits for it, and stays alive",
+                why,
+            )
+        self._broker_up = up
+
+    def _note_stalls(self, stalls: Sequence[Stall]) -> None:
+        if stalls and not self._stalls:
+            logger.error(
+                "stalled, /healthz fails from now on: %s (stall_seconds=%g)",
+                "; ".join(map(str, stalls)),
+                self._detector.limit_seconds,
+            )
+        elif self._stalls and not stalls:
+            logger.warning("no longer stalled")
+        self._stalls = stalls
+        self._health.stalled(stalls)
+        self._metrics.stalled_partitions(len(stalls))

@@ -1,0 +1,1 @@
+"""The watch of a worker: lag, stalls, health."""
