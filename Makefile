@@ -61,16 +61,30 @@ $(STAMP): pyproject.toml constraints.txt | $(BIN)/python
 kafka: ## Fetch Apache Kafka into .kafka/ for the tests that need a real broker (Java 17, Maven)
 	@deploy/kafka/fetch.sh
 
+TOOLS := .venv-tools
+
+.PHONY: tools
+tools: $(TOOLS)/.installed ## Make .venv-tools: what checks deploy/, audits, and lists the parts
+
+$(TOOLS)/.installed: deploy/tools/requirements.txt | $(BIN)/python
+	@rm -rf $(TOOLS) && $(BIN)/python -m venv $(TOOLS)
+	@$(subst $(BIN)/,$(TOOLS)/bin/,$(PIP)) install --quiet --no-compile --requirement $<
+	@touch $@
+
 .PHONY: lock
 lock: ## Write constraints.txt anew: the newest versions that pyproject.toml allows
 	@rm -rf .venv-lock && python3 -m venv .venv-lock
 	@.venv-lock/bin/python -m pip install --quiet --no-compile '.[dev]'
 	@{ sed -n '/^#/p' constraints.txt; .venv-lock/bin/python -m pip freeze --exclude firstseen; } > constraints.new
 	@mv constraints.new constraints.txt && rm -rf .venv-lock
+	@python3 -m venv .venv-lock
+	@.venv-lock/bin/python -m pip install --quiet --no-compile --requirement deploy/tools/requirements.in
+	@{ sed -n '/^#/p' deploy/tools/requirements.txt; .venv-lock/bin/python -m pip freeze; } > constraints.new
+	@mv constraints.new deploy/tools/requirements.txt && rm -rf .venv-lock
 
 .PHONY: clean
 clean: ## Remove what these targets made, except the fetched Kafka
-	@rm -rf $(VENV) .venv-lock .venv-peers build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) $(TOOLS) .venv-lock .venv-peers build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@find . -path ./.git -prune -o -name __pycache__ -type d -print0 | xargs -0 rm -rf
 
 # ---------------------------------------------------------------- run
@@ -90,11 +104,13 @@ test: install ## Run the tests; those on a real broker run after make kafka
 	@$(BIN)/python -m pytest $(ARGS)
 
 .PHONY: check
-check: install ## Lint, format, types, links of the documentation
+check: install ## Lint, format, types, links of the documentation, files of deploy/
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check --quiet . || { $(BIN)/ruff format --diff .; exit 1; }
 	@$(BIN)/mypy $(wildcard simhash_core streams tests benchmarks) $(wildcard docs/*.py)
 	@$(BIN)/python docs/check_links.py
+	@$(MAKE) --no-print-directory tools || rm -rf $(TOOLS)
+	@deploy/tools/check.sh
 
 .PHONY: simulate
 simulate: install ## Drive shards through random interleavings: SEED=one, or SEEDS=how many

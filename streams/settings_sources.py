@@ -34,6 +34,7 @@ OTHER_VARIABLES: Final[Mapping[str, str]] = MappingProxyType(
         CONFIG_VARIABLE: "The settings file, where there is no --config.",
         KAFKA_CONFIG_VARIABLE: "The file of Kafka properties, where there is no --kafka-config.",
         "FIRSTSEEN_REQUIRE_KAFKA": "Tests: 1 fails those that need a real broker without one.",
+        "FIRSTSEEN_REQUIRE_TOOLS": "Checks, tests: 1 fails those that need a tool that is missing.",
         "FIRSTSEEN_KAFKA_LIBS": "Tests: the directory with the jars of Apache Kafka.",
     }
 )
