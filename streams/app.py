@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping
 from typing import Any, Final, Protocol, TypeVar, cast
 
 import faust
@@ -21,7 +21,7 @@ from simhash_core.errors import FirstseenError
 from streams.committed_transport import CommittedConsumer, CommittedTransport
 from streams.fingerprint_stage import RawInput
 from streams.kafka_config import faust_brokers, faust_credentials, faust_fetch_wait_ms
-from streams.ordered_intake import OrderedIntake
+from streams.ordered_intake import Lost, OrderedIntake
 from streams.pipeline import Pipeline
 from streams.read_order import Place, ReadOrder
 from streams.settings import Settings
@@ -31,6 +31,8 @@ logger = logging.getLogger(__name__)
 _COMMIT_SECONDS: Final = 1.0
 _HEARTBEATS_A_SESSION: Final = 3.0
 _REQUEST_SECONDS: Final = 60.0
+_METADATA_MS: Final = 5_000
+"""How soon a raw topic that is there again, or has more partitions, is noticed."""
 _MILLISECONDS: Final = 1000.0
 _TAILS_SECONDS: Final = 1.0
 _QUEUES: Final = 4
@@ -60,6 +62,7 @@ def create_app(settings: Settings, pipeline: Pipeline) -> faust.App:
         broker_heartbeat_interval=settings.session_timeout_seconds / _HEARTBEATS_A_SESSION,
         broker_request_timeout=max(_REQUEST_SECONDS, 2 * settings.session_timeout_seconds),
         consumer_auto_offset_reset="earliest",
+        consumer_metadata_max_age_ms=_METADATA_MS,
         datadir=str(settings.state_path() / "faust"),
         store="memory://",
         agent_supervisor=mode.CrashingSupervisor,
@@ -72,7 +75,10 @@ def create_app(settings: Settings, pipeline: Pipeline) -> faust.App:
     transport.fetch_wait_ms = faust_fetch_wait_ms(settings)
     transport.order = ReadOrder()
     intake = transport.intake = OrderedIntake(
-        transport.order, lambda: cast(CommittedConsumer, app.consumer), _QUEUES * _queue(settings)
+        transport.order,
+        lambda: cast(CommittedConsumer, app.consumer),
+        _QUEUES * _queue(settings),
+        _lost_to(settings, pipeline),
     )
     app.transport = transport
     raw = app.topic(settings.topics.raw, key_serializer="raw", value_serializer="raw")
@@ -85,13 +91,7 @@ def create_app(settings: Settings, pipeline: Pipeline) -> faust.App:
         ):
             lots = _by_place(app, events)
             with intake.batch(settings.topics.raw, lots, len(events)) as assignment:
-                admitted: list[Message] = []
-                for place, lot in lots.items():
-                    admitted += await intake.admit(place, await intake.position(place), lot)
-                await _guarded(pipeline, pipeline.fingerprint([_raw_input(m) for m in admitted]))
-                last = {(message.topic, message.partition): message for message in admitted}
-                for place, message in last.items():
-                    intake.passed(place, message.offset + 1, assignment)
+                await _fingerprint(pipeline, intake, lots, assignment)
             _acknowledge(events)
 
     async def lookup(stream: StreamT[bytes]) -> None:
@@ -132,6 +132,26 @@ def create_app(settings: Settings, pipeline: Pipeline) -> faust.App:
     return app
 
 
+async def _fingerprint(
+    pipeline: Pipeline, intake: OrderedIntake, lots: Mapping[Place, list[Message]], assignment: int
+) -> None:
+    admitted: list[Message] = []
+    for place, lot in lots.items():
+        pipeline.metrics.watched(*place)
+        fresh = await intake.admit(place, await intake.position(place), lot)
+        await intake.check_gaps(place, fresh)
+        admitted += fresh
+    renewed = await _guarded(pipeline, pipeline.fingerprint([_raw_input(m) for m in admitted]))
+    if renewed:
+        for topic in renewed:
+            logger.warning("%s was deleted and made again: it is read from its beginning", topic)
+            await intake.begin_anew(topic)
+        return
+    last = {(message.topic, message.partition): message for message in admitted}
+    for place, message in last.items():
+        intake.passed(place, message.offset + 1, assignment)
+
+
 async def _lookup(
     pipeline: Pipeline, intake: OrderedIntake, place: Place, arrived: list[Message]
 ) -> None:
@@ -153,6 +173,24 @@ async def _guarded(pipeline: Pipeline, work: Awaitable[_Result]) -> _Result:
     except FirstseenError as error:
         pipeline.failure = pipeline.failure or error
         raise
+
+
+def _lost_to(settings: Settings, pipeline: Pipeline) -> Lost:
+    """Return what says that raw records are lost; a shard that misses probes ends the worker."""
+
+    def lost(place: Place, first: int, behind: int) -> None:
+        if place[0] == settings.topics.raw:
+            logger.warning(
+                "%s/%d: offsets %d to %d were deleted before they were read, and are skipped: the "
+                "topic keeps its records for less time than the workers stood still "
+                "(retention.ms, retention.bytes)",
+                *place,
+                first,
+                behind - 1,
+            )
+            pipeline.metrics.skipped(*place, behind - first)
+
+    return lost
 
 
 def _queue(settings: Settings) -> int:

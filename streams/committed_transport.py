@@ -22,7 +22,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import aiokafka
 from aiokafka.errors import IllegalStateError
@@ -32,7 +32,7 @@ from faust.types import TP
 from faust.types.transports import ConsumerT
 
 from streams.ordered_intake import OrderedIntake
-from streams.read_order import Place, ReadOrder
+from streams.read_order import Place, ReadOrder, Standing
 
 
 class _CommittedConsumerThread(driver.AIOKafkaConsumerThread):
@@ -55,7 +55,11 @@ class _CommittedConsumerThread(driver.AIOKafkaConsumerThread):
         # Nothing else runs in this thread between the fetcher's giving them and this noting.
         records = await super()._fetch_records(*args, **kwargs)
         for tp, lot in records.items():
-            self.transport.order.fetched((tp.topic, tp.partition), [each.offset for each in lot])
+            place = tp.topic, tp.partition
+            if self.transport.order.fetched(place, [each.offset for each in lot]):
+                # Of a topic that was made again. Faust would drop what lies before the offset that
+                # it read last; it hands on nothing while this fetch is under way.
+                cast(CommittedConsumer, self.consumer).begin_anew(place)
         return records
 
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
@@ -71,20 +75,28 @@ class _CommittedConsumerThread(driver.AIOKafkaConsumerThread):
         self.transport.order.forget()
         return found
 
-    async def group_offset(self, place: Place) -> int:
-        offset: int = await self.call_thread(self._group_offset, aiokafka.TopicPartition(*place))
-        return offset
+    async def standing(self, place: Place) -> Standing:
+        found: Standing = await self.call_thread(self._standing, aiokafka.TopicPartition(*place))
+        return found
+
+    async def earliest(self, place: Place) -> int:
+        found: int = await self.call_thread(self._earliest, aiokafka.TopicPartition(*place))
+        return found
 
     async def read_from(self, place: Place, offset: int) -> None:
         await self.call_thread(self._read_from, place, offset)
 
-    async def _group_offset(self, place: aiokafka.TopicPartition) -> int:
+    async def _standing(self, place: aiokafka.TopicPartition) -> Standing:
         consumer = self._ensure_consumer()
         committed: int | None = await consumer.committed(place)
-        if committed is not None:
-            return committed
-        earliest: Mapping[aiokafka.TopicPartition, int] = await consumer.beginning_offsets([place])
-        return earliest[place]
+        end: Mapping[aiokafka.TopicPartition, int] = await consumer.end_offsets([place])
+        return Standing(committed, await self._earliest(place), end[place])
+
+    async def _earliest(self, place: aiokafka.TopicPartition) -> int:
+        found: Mapping[
+            aiokafka.TopicPartition, int
+        ] = await self._ensure_consumer().beginning_offsets([place])
+        return found[place]
 
     async def _read_from(self, place: Place, offset: int) -> None:
         with contextlib.suppress(IllegalStateError):  # it has moved away
@@ -98,15 +110,23 @@ class CommittedConsumer(driver.Consumer):
     _thread: _CommittedConsumerThread
     transport: CommittedTransport
 
-    async def group_offset(self, place: Place) -> int:
-        """Return the committed offset of the group, or else the earliest there is."""
-        return await self._thread.group_offset(place)
+    async def standing(self, place: Place) -> Standing:
+        """Return what the group has committed, and the ends of the log."""
+        return await self._thread.standing(place)
+
+    async def earliest(self, place: Place) -> int:
+        """Return where the log begins."""
+        return await self._thread.earliest(place)
 
     async def read_from(self, place: Place, offset: int) -> None:
         """Go on reading at an offset; without effect where the partition is not ours."""
         await self._thread.read_from(place, offset)
         # Faust drops what lies before the offset that it read last.
         self._read_offset[TP(*place)] = offset or None
+
+    def begin_anew(self, place: Place) -> None:
+        """Let records pass whose offsets are less than those that were read before."""
+        self._read_offset[TP(*place)] = None
 
     def _new_consumer_thread(self) -> driver.AIOKafkaConsumerThread:
         return _CommittedConsumerThread(self, loop=self.loop, beacon=self.beacon)

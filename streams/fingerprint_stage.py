@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from simhash_core.documents import Document, RawRecord, SourcePosition
 from simhash_core.fingerprinter import Fingerprinter
@@ -35,21 +35,11 @@ class FingerprintStage:
         self._packet_limit_bytes = packet_limit_bytes
         self._metrics = metrics
         self._topic_ids: dict[str, str] = {}
-        self._last_read: dict[tuple[str, int], int] = {}
         self._last_sent: dict[tuple[str, int], int] = {}
 
-    def unidentified(self, inputs: Iterable[RawInput]) -> set[str]:
-        """Return the topics whose ids ``identify`` must tell before ``packets`` of these inputs.
-
-        They are those not met before, and those where offsets turn back. Offsets do when the
-        partition is assigned anew, and when the topic was deleted and made again.
-        """
-        return {
-            source.topic
-            for source, _ in inputs
-            if source.topic not in self._topic_ids
-            or source.offset <= self._last_read.get((source.topic, source.partition), -1)
-        }
+    def topic_id(self, topic: str) -> str | None:
+        """Return the id that ``identify`` gave last; None where it did not."""
+        return self._topic_ids.get(topic)
 
     def identify(self, topic: str, topic_id: str) -> None:
         """Take the id of a topic, as the broker tells it now."""
@@ -68,7 +58,6 @@ class FingerprintStage:
             prints = iter(self._fingerprinter.fingerprint_batch([item.text for item in documents]))
         lots: dict[tuple[str, int], list[tuple[int, Message]]] = {}
         for source, record, item in read:
-            self._last_read[source.topic, source.partition] = source.offset
             message: Message
             if isinstance(item, Document):
                 made = next(prints)

@@ -20,7 +20,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, Protocol, TypeVar
 
-from streams.read_order import Place, ReadOrder, continuing
+from streams.read_order import Place, ReadOrder, Standing, continuing
 
 logger = logging.getLogger(__name__)
 
@@ -42,8 +42,12 @@ class Record(Protocol):
 class Partitions(Protocol):
     """The consumer, as far as it is needed here."""
 
-    async def group_offset(self, place: Place) -> int:
-        """Return where the group stands: its committed offset, or else the earliest there is."""
+    async def standing(self, place: Place) -> Standing:
+        """Return what the group has committed, and the ends of the log."""
+        ...
+
+    async def earliest(self, place: Place) -> int:
+        """Return where the log begins."""
         ...
 
     async def read_from(self, place: Place, offset: int) -> None:
@@ -53,6 +57,9 @@ class Partitions(Protocol):
 
 _Record = TypeVar("_Record", bound=Record)
 
+Lost = Callable[[Place, int, int], None]
+"""Told of a partition and of the offsets lost: the first, and the one behind the last."""
+
 
 class OrderedIntake:
     """Where each partition of this worker stands.
@@ -61,16 +68,22 @@ class OrderedIntake:
     """
 
     def __init__(
-        self, order: ReadOrder, partitions: Callable[[], Partitions], queue_limit: int
+        self,
+        order: ReadOrder,
+        partitions: Callable[[], Partitions],
+        queue_limit: int,
+        lost: Lost,
     ) -> None:
         """``order`` knows what the consumer fetched; ``partitions`` gives the consumer.
 
         ``queue_limit``: the most records of a topic that can be on their way from it to an agent.
+        ``lost`` is told of offsets that the log no longer had when they were due.
         """
         self.assignment = 0
         self._order = order
         self._partitions = partitions
         self._queue_limit = queue_limit
+        self._lost = lost
         self._next: dict[Place, int] = {}
         self._sought: dict[Place, tuple[int, float]] = {}
         self._busy: Counter[str] = Counter()
@@ -107,10 +120,36 @@ class OrderedIntake:
         if known is not None:
             return known
         assignment = self.assignment
-        offset = await self._partitions().group_offset(place)
-        if assignment == self.assignment:
-            offset = self._next.setdefault(place, offset)
-        return offset
+        committed, earliest, end = await self._partitions().standing(place)
+        if committed is None or committed > end:  # it counts in a log that was deleted since
+            committed = earliest
+        offset = max(committed, earliest)
+        if assignment == self.assignment and place not in self._next:
+            self._next[place] = offset
+            if committed < earliest:
+                self._lost(place, committed, earliest)
+        return self._next.get(place, offset)
+
+    async def check_gaps(self, place: Place, records: Sequence[_Record]) -> None:
+        """Tell ``lost`` of gaps before records that are there because the log was shortened.
+
+        Other gaps are usual, where transactions end and records are compacted; so the log is asked.
+        """
+        gaps = [(self._order.follows(place, each.offset), each.offset) for each in records]
+        gaps = [(first, behind) for first, behind in gaps if 0 <= first < behind]
+        if not gaps:
+            return
+        earliest = await self._partitions().earliest(place)
+        for first, behind in gaps:
+            if earliest > first:
+                self._lost(place, first, min(earliest, behind))
+
+    async def begin_anew(self, topic: str) -> None:
+        """Read a topic from its beginning: it was deleted and made again."""
+        for place in [each for each in self._next if each[0] == topic]:
+            earliest = await self._partitions().earliest(place)
+            self._next[place] = earliest
+            await self._read_again(place, earliest)
 
     async def admit(
         self, place: Place, next_offset: int, records: Sequence[_Record]

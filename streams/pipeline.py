@@ -99,16 +99,34 @@ class Pipeline:
         self._shards.clear()
         self.metrics.assigned_shards(0)
 
-    async def fingerprint(self, inputs: Sequence[RawInput]) -> None:
-        """Read, fingerprint and send on raw records; returns when the probes are acknowledged."""
-        for topic in self._stage.unidentified(inputs):
-            self._stage.identify(topic, await self._topic_ids.of(topic))
+    async def fingerprint(self, inputs: Sequence[RawInput]) -> set[str]:
+        """Read, fingerprint and send on raw records; returns when the probes are acknowledged.
+
+        Returns the topics that were deleted and made again since the records before: nothing of
+        these inputs was sent then, and those topics have to be read from their beginnings.
+        """
+        topics = {source.topic for source, _ in inputs}
+        for topic in topics:
+            if self._stage.topic_id(topic) is None:
+                self._stage.identify(topic, await self._topic_ids.of(topic))
+        # The records were fetched before: if the topic still has the id that they are sent under,
+        # they are of that topic. To ask costs no time, as it is done beside the fingerprinting.
+        asked = {topic: asyncio.create_task(self._topic_ids.of(topic)) for topic in topics}
+        await asyncio.sleep(0)
         records = [
             Outgoing(self._rules.probes_topic, None, self._rules.codec.encode(packet), partition)
             for partition, packet in self._stage.packets(inputs)
         ]
-        with self.metrics.stage("send"):
-            await self._producer.send(records)
+        renewed = set()
+        for topic, answer in asked.items():
+            topic_id = await answer
+            if topic_id != self._stage.topic_id(topic):
+                self._stage.identify(topic, topic_id)
+                renewed.add(topic)
+        if not renewed:
+            with self.metrics.stage("send"):
+                await self._producer.send(records)
+        return renewed
 
     async def next_probe(self, partition: int) -> int | None:
         """Return the probes offset that a shard waits for, once it is open; None: not ours."""

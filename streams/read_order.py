@@ -17,6 +17,14 @@ BEGINS_ANEW: Final = -1
 """Stands for what a record follows whose partition was deleted and made again."""
 
 
+class Standing(NamedTuple):
+    """Where the group stands in a partition, None where it has no offset, and its log's ends."""
+
+    committed: int | None
+    earliest: int
+    end: int
+
+
 class ReadOrder:
     """Notes what each fetched record follows.
 
@@ -28,18 +36,24 @@ class ReadOrder:
         self._after: dict[Place, int] = {}
         self._gaps: dict[Place, dict[int, int]] = {}
 
-    def fetched(self, place: Place, offsets: Sequence[int]) -> None:
-        """Note records that one fetch brought, in order; they follow those of the fetch before."""
+    def fetched(self, place: Place, offsets: Sequence[int]) -> bool:
+        """Note records that one fetch brought, in order; they follow those of the fetch before.
+
+        Return whether offsets turned back, though nobody sought.
+        """
         after = self._after.get(place)
         gaps = self._gaps.setdefault(place, {})
+        turned_back = False
         for offset in offsets:
             if after is not None and offset < after:
                 gaps[offset] = BEGINS_ANEW
+                turned_back = True
             elif after is not None and offset > after:
                 gaps[offset] = after
             after = offset + 1
         if after is not None:
             self._after[place] = after
+        return turned_back
 
     def restarted(self, place: Place, offset: int) -> None:
         """Note that the next fetch begins at ``offset``."""
