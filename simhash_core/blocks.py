@@ -5,13 +5,19 @@
     fingerprint   0 ........ 15 16 ....... 31 32 ....... 47 48 ....... 63
     block         0             1             2             3              (4 × 16 of 64)
 
+A square scheme (as many blocks as a block has bits, and nothing left over) can be cut a second
+time, across: block ``blocks + i`` is bit ``i`` of every block of the first cut. Laid out in a
+square, the blocks of the first cut are its rows, those of the second its columns. Twice as many
+buckets find more near pairs, and the fingerprint grows no wider for it.
+
 **Guarantee** (pigeonhole; Manku et al. 2007, section 3): d differing bits touch at most d blocks,
 so where d < blocks at least one block is equal. Two documents within a distance threshold below
 the number of blocks always share a bucket.
 
 **Beyond it** the banding is probabilistic: when the d differing bits lie anywhere alike, the chance
 that some block is left untouched is, by inclusion and exclusion over the blocks,
-Σⱼ (−1)^(j+1) · C(blocks, j) · C(bits − j·block_bits, d) / C(bits, d).
+Σⱼ (−1)^(j+1) · C(blocks, j) · C(bits − j·block_bits, d) / C(bits, d). With two cuts of n blocks:
+1 − Σᵢ Σⱼ (−1)^(i+j) · C(n, i) · C(n, j) · C((n − i)·(n − j), d) / C(bits, d).
 """
 
 from __future__ import annotations
@@ -20,6 +26,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import comb
 from typing import Final, NewType
+
+import numpy as np
 
 from simhash_core.errors import UsageError
 from simhash_core.fingerprint import check_bits
@@ -38,13 +46,15 @@ WIDEST_BLOCK_BITS: Final = 32
 class BlockScheme:
     """How a fingerprint of ``bits`` bits is cut into blocks, and up to which distance two are near.
 
-    ``block_bits`` 0 stands for bits // blocks. Raises ``UsageError`` for a scheme that cannot be.
+    ``blocks``: those of one cut. ``block_bits`` 0 stands for bits // blocks. ``cuts``: 1, or 2 for
+    a square scheme. Raises ``UsageError`` for a scheme that cannot be.
     """
 
     bits: int
     blocks: int
     distance: int
     block_bits: int = 0
+    cuts: int = 1
 
     def __post_init__(self) -> None:
         """Check all parameters once, against each other."""
@@ -62,6 +72,14 @@ class BlockScheme:
                 f"{self.blocks} blocks of {self.block_bits} bits need "
                 f"{self.blocks * self.block_bits} bits, the fingerprint has {self.bits}"
             )
+        if self.cuts not in (1, 2):
+            raise UsageError(f"cuts is {self.cuts}: it must be 1 or 2")
+        if self.cuts > 1 and not self.blocks == self.block_bits == self.bits // self.blocks:
+            raise UsageError(
+                "cuts is 2, which needs as many blocks as a block has bits, and no bits left over "
+                f"(16 x 16 of 256); these are {self.blocks} x {self.block_bits} of {self.bits}: "
+                "set cuts to 1"
+            )
         if not 0 <= self.distance < self.bits:
             raise UsageError(f"distance is {self.distance}: it must be from 0 to {self.bits - 1}")
 
@@ -70,8 +88,19 @@ class BlockScheme:
         """Whether any two fingerprints within the distance share a block."""
         return self.distance < self.blocks
 
+    @property
+    def all_blocks(self) -> int:
+        """The number of blocks of all cuts: the buckets that a document has."""
+        return self.blocks * self.cuts
+
+    def bits_of(self, block: int) -> range:
+        """Return the numbers of the bits that make the value of a block, its highest bit first."""
+        if block >= self.blocks:
+            return range(block - self.blocks, self.bits, self.blocks)
+        return range(block * self.block_bits, (block + 1) * self.block_bits)
+
     def values(self, fingerprint: bytes) -> list[int]:
-        """Return the value of each block, in order.
+        """Return the value of each block, in order, those of the first cut first.
 
         Raises ``UsageError`` for a fingerprint of another width.
         """
@@ -79,6 +108,14 @@ class BlockScheme:
             raise UsageError(
                 f"a fingerprint of {len(fingerprint) * 8} bits, the scheme has {self.bits}"
             )
+        values = self._slices(fingerprint)
+        if self.cuts > 1:
+            square = np.unpackbits(np.frombuffer(fingerprint, dtype=np.uint8))
+            across = square.reshape(self.blocks, self.blocks).T
+            values += self._slices(np.packbits(across).tobytes())
+        return values
+
+    def _slices(self, fingerprint: bytes) -> list[int]:
         number = int.from_bytes(fingerprint, "big")
         mask = (1 << self.block_bits) - 1
         first = self.bits - self.block_bits
@@ -107,6 +144,8 @@ class BlockScheme:
         """
         if distance < self.blocks:
             return 1.0
+        if self.cuts > 1:
+            return self._expected_recall_of_two_cuts(distance)
         favourable = 0
         for j in range(1, self.blocks + 1):
             left = self.bits - j * self.block_bits
@@ -115,9 +154,18 @@ class BlockScheme:
             favourable += (-1) ** (j + 1) * comb(self.blocks, j) * comb(left, distance)
         return float(Fraction(favourable, comb(self.bits, distance)))
 
+    def _expected_recall_of_two_cuts(self, distance: int) -> float:
+        missed, side = 0, self.blocks
+        for rows in range(side + 1):
+            for columns in range(side + 1):
+                left = (side - rows) * (side - columns)
+                ways = comb(side, rows) * comb(side, columns) * comb(left, distance)
+                missed += (-1) ** (rows + columns) * ways
+        return 1.0 - float(Fraction(missed, comb(self.bits, distance)))
+
     def expected_candidates(self, documents: int) -> float:
         """Return the expected candidates of one look-up among ``documents`` random fingerprints."""
-        return self.blocks * documents / (1 << self.block_bits)
+        return self.all_blocks * documents / (1 << self.block_bits)
 
 
 def content_bucket(content_digest: bytes) -> Bucket:

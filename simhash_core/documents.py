@@ -39,6 +39,16 @@ class RawRecord(msgspec.Struct, frozen=True, array_like=True):
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
+class Content(msgspec.Struct, frozen=True):
+    """What of a document is fingerprinted and sketched."""
+
+    text: str
+    title: str = ""
+    keywords: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    references: tuple[str, ...] = ()
+
+
 class Document(msgspec.Struct, frozen=True):
     """A document as its fields say; ``id`` is the source position where the record has none.
 
@@ -53,3 +63,8 @@ class Document(msgspec.Struct, frozen=True):
     keywords: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     references: tuple[str, ...] = ()
+
+    @property
+    def content(self) -> Content:
+        """What of it is fingerprinted and sketched."""
+        return Content(self.text, self.title, self.keywords, self.tags, self.references)

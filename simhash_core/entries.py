@@ -16,6 +16,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     """A document in the block table: what a duplicate of it must name, and what it is judged by.
 
     ``fingerprint`` is empty for an undecidable document, which is met by its content alone.
+    ``sketch`` is what candidates are confirmed by, empty where the index confirms none.
     """
 
     source: SourcePosition
@@ -23,6 +24,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     event_time_ms: int
     fingerprint: bytes
     content_digest: bytes
+    sketch: bytes = b""
 
 
 class PutEntry(msgspec.Struct, frozen=True, array_like=True, tag="entry"):

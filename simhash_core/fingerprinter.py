@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from simhash_core.documents import Content
 from simhash_core.feature_hashes import feature_hash_named
 from simhash_core.features import FeatureBatch, extract, terms
 from simhash_core.fingerprint import pack, scale, sums
@@ -19,6 +20,7 @@ from simhash_core.normalization import NORMALIZATION, normalize
 from simhash_core.profiles import Profile, index_identity
 from simhash_core.segmentation import load_segmenter
 from simhash_core.verdicts import UndecidableReason
+from simhash_core.verification import Sketched
 from simhash_core.weighting import weighting_named
 
 CONTENT_DIGEST_SIZE: Final = 16
@@ -31,13 +33,15 @@ class Fingerprinted(NamedTuple):
     """What is known of a text: ``fingerprint`` is empty exactly where ``undecidable`` is set.
 
     ``content_digest``: BLAKE2b-128 of the normalised text. It decides alone for undecidable
-    texts, so it is one that nobody can collide on purpose.
+    texts, so it is one that nobody can collide on purpose. ``sketch``: what candidates are
+    confirmed by; empty where the profile confirms none, and for undecidable texts.
     """
 
     fingerprint: bytes
     content_digest: bytes
     features: int
     undecidable: UndecidableReason | None
+    sketch: bytes = b""
 
 
 class WeightedTerm(NamedTuple):
@@ -54,6 +58,7 @@ class Fingerprinter:
         """Load segmenter and idf model; raises ``UsageError`` for what the profile gets wrong."""
         self.profile = profile
         self.scheme = profile.scheme()
+        self.confirmation = profile.confirmation()
         self._segmenter = load_segmenter(profile.segmenter)
         self._weighting = weighting_named(profile.weighting)
         idf = jieba_idf()
@@ -63,15 +68,19 @@ class Fingerprinter:
             profile, self._segmenter.identity, idf.identity, NORMALIZATION
         )
 
-    def fingerprint(self, text: str) -> Fingerprinted:
-        """Return the fingerprint of one text as it came (not yet normalised)."""
-        return self.fingerprint_batch([text])[0]
+    def fingerprint(self, content: Content | str) -> Fingerprinted:
+        """Return the fingerprint of one document as it came (not yet normalised)."""
+        return self.fingerprint_batch([content])[0]
 
-    def fingerprint_batch(self, texts: Sequence[str]) -> list[Fingerprinted]:
-        """Return the fingerprints of a batch of texts as they came, in order."""
+    def fingerprint_batch(self, contents: Sequence[Content | str]) -> list[Fingerprinted]:
+        """Return the fingerprints of a batch of documents as they came, in order.
+
+        A string stands for a document of which nothing but the text is known.
+        """
+        whole = [Content(item) if isinstance(item, str) else item for item in contents]
         made: list[Fingerprinted] = []
-        for portion in _portions(texts):
-            made += self._fingerprint_normal(normalize_batch(portion))
+        for portion in _portions(whole):
+            made += self._fingerprint_portion(portion)
         return made
 
     def weighted_terms(self, text: str) -> list[WeightedTerm]:
@@ -85,8 +94,10 @@ class Fingerprinter:
         ]
         return sorted(pairs, key=lambda pair: (-pair.weight, pair.term))
 
-    def _fingerprint_normal(self, normal: Sequence[str]) -> list[Fingerprinted]:
-        rows, weights, bounds = self._features(normal)
+    def _fingerprint_portion(self, contents: Sequence[Content]) -> list[Fingerprinted]:
+        normal = normalize_batch([content.text for content in contents])
+        features = self._features(normal)
+        rows, weights, bounds = features
         scaled = scale(weights, bounds)
         # Local names and plain integers: attribute look-ups and numpy scalars are what a short
         # document would mostly pay for.
@@ -96,10 +107,17 @@ class Fingerprinter:
             bit_sums[i] = sums(votes.take(rows[start:stop], axis=0), scaled[start:stop])
         size = self.profile.bits // 8
         packed = pack(bit_sums)
+        sketches = [b""] * len(contents)
+        if self.confirmation is not None:
+            sketches = self.confirmation.verification.sketches(Sketched(contents, features))
         return [
             self._judge(text, stop - start)
             or Fingerprinted(
-                packed[i * size : (i + 1) * size], content_digest(text), stop - start, None
+                packed[i * size : (i + 1) * size],
+                content_digest(text),
+                stop - start,
+                None,
+                sketches[i],
             )
             for i, (text, (start, stop)) in enumerate(zip(normal, pairwise(limits), strict=True))
         ]
@@ -117,16 +135,16 @@ class Fingerprinter:
         return Fingerprinted(b"", content_digest(normal), features, reason)
 
 
-def _portions(texts: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Split texts where one more would make a portion too long; a longer text stands alone."""
+def _portions(contents: Sequence[Content]) -> Iterator[Sequence[Content]]:
+    """Split documents where one more would make a portion too long; a longer one stands alone."""
     begun, characters = 0, 0
-    for i, text in enumerate(texts):
-        if characters and characters + len(text) > _PORTION_CHARACTERS:
-            yield texts[begun:i]
+    for i, content in enumerate(contents):
+        if characters and characters + len(content.text) > _PORTION_CHARACTERS:
+            yield contents[begun:i]
             begun, characters = i, 0
-        characters += len(text)
-    if begun < len(texts):
-        yield texts[begun:]
+        characters += len(content.text)
+    if begun < len(contents):
+        yield contents[begun:]
 
 
 def content_digest(normal: str) -> bytes:

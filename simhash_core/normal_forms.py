@@ -27,11 +27,11 @@ _SURROGATES: Final = range(0xD800, 0xE000)
 _MAY_JOIN: Final = range(0x0900, 0x1E00)
 
 
-def normalize_batch(texts: Sequence[str]) -> list[str]:
-    """Return the normalised form of each text."""
+def normalize_batch(texts: Sequence[str], *, fold_case: bool = True) -> list[str]:
+    """Return the normalised form of each text; ``fold_case`` as of ``normalize``."""
     encoded = [text.encode(_UTF16, "surrogatepass") for text in texts]
     ends = np.cumsum([len(units) // 2 for units in encoded])
-    forms = _table().take(np.frombuffer(b"".join(encoded), dtype="<u2"))
+    forms = _table(fold_case).take(np.frombuffer(b"".join(encoded), dtype="<u2"))
     special = set(np.searchsorted(ends, np.flatnonzero(forms == _NO_FORM), side="right").tolist())
     blank = forms == _BLANK
     # Runs become one blank, also where one runs over into the next text: texts are stripped below.
@@ -42,21 +42,23 @@ def normalize_batch(texts: Sequence[str]) -> list[str]:
     joined = forms.tobytes().decode(_UTF16)
     limits = [0, *ends.tolist()]
     return [
-        normalize(text) if i in special else joined[limits[i] : limits[i + 1]].strip(" ")
+        normalize(text, fold_case=fold_case)
+        if i in special
+        else joined[limits[i] : limits[i + 1]].strip(" ")
         for i, text in enumerate(texts)
     ]
 
 
 @cache
-def _table() -> NDArray[np.uint16]:
+def _table(fold_case: bool) -> NDArray[np.uint16]:  # noqa: FBT001 - a cached key
     """Return the normal form of each UTF-16 unit that has one of its own, else ``_NO_FORM``."""
-    return np.array([_form(unit) for unit in range(_UNITS)], dtype="<u2")
+    return np.array([_form(unit, fold_case=fold_case) for unit in range(_UNITS)], dtype="<u2")
 
 
-def _form(unit: int) -> int:
+def _form(unit: int, *, fold_case: bool) -> int:
     if unit in _SURROGATES or not _stands_alone(unit):
         return _NO_FORM
-    form = normalize(f"x{chr(unit)}x")[1:-1]
+    form = normalize(f"x{chr(unit)}x", fold_case=fold_case)[1:-1]
     return ord(form) if len(form) == 1 and _stands_alone(ord(form)) else _NO_FORM
 
 

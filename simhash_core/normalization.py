@@ -25,17 +25,26 @@ _FULL_WIDTH_SIGNS: Final = tuple(
 _DROPPED: Final = frozenset({"Cc", "Cf", "Cs", "Co"})
 
 
-def normalize(text: str) -> str:
+def normalize(text: str, *, fold_case: bool = True) -> str:
     """Return the normalised form of ``text``; applying it twice changes nothing more.
 
-    Lone surrogates are dropped, so the result can always be encoded as UTF-8.
+    Lone surrogates are dropped, so the result can always be encoded as UTF-8. Without
+    ``fold_case`` capitals stay: what is left then is how a text is set, not how it is encoded.
     """
+    fold = _fold if fold_case else _compose
     for sign, plain in _FULL_WIDTH_SIGNS:
         text = text.replace(sign, plain)
-    text = _fold(text)
+    text = fold(text)
     if not text.isprintable():
-        text = _fold("".join(c for c in text if unicodedata.category(c) not in _DROPPED))
+        text = fold("".join(c for c in text if unicodedata.category(c) not in _DROPPED))
     return text
+
+
+def _compose(text: str) -> str:
+    """Compatibility forms and white space."""
+    if not unicodedata.is_normalized("NFKC", text):
+        text = unicodedata.normalize("NFKC", text)
+    return " ".join(text.split())
 
 
 def _fold(text: str) -> str:

@@ -18,9 +18,18 @@ from simhash_core.probes import Probe
 class PendingEntries:
     """Pending entries by arrival and by bucket."""
 
-    def __init__(self, buckets_of: Callable[[Entry], Sequence[Bucket]]) -> None:
-        """Begin empty; ``buckets_of`` gives the buckets of an entry that this shard owns."""
+    def __init__(
+        self,
+        buckets_of: Callable[[Entry], Sequence[Bucket]],
+        agreement: Callable[[int, Probe, Entry], float | None],
+    ) -> None:
+        """Begin empty.
+
+        ``buckets_of`` gives the buckets of an entry that this shard owns, ``agreement`` None for a
+        document and an entry within the distance that are not near after all.
+        """
         self._buckets_of = buckets_of
+        self._agreement = agreement
         self._entries: dict[SourcePosition, Entry] = {}
         self._by_bucket: dict[Bucket, set[SourcePosition]] = {}
 
@@ -43,7 +52,7 @@ class PendingEntries:
     def nearest(
         self, probe: Probe, buckets: Sequence[Bucket], distance: int
     ) -> SourcePosition | None:
-        """Return the nearest pending document within the distance; of equals, the first by source.
+        """Return the nearest pending document that is near; of equals, the first by source.
 
         Not by time of arrival: the choice must be the same after a recovery.
         """
@@ -54,9 +63,10 @@ class PendingEntries:
             (distance_bits(probe.fingerprint, self._entries[source].fingerprint), source)
             for source in sources
         )
-        return min(((far, source) for far, source in ranked if far <= distance), default=(0, None))[
-            1
-        ]
+        for far, source in sorted(pair for pair in ranked if pair[0] <= distance):
+            if self._agreement(far, probe, self._entries[source]) is not None:
+                return source
+        return None
 
     def __len__(self) -> int:
         """Return the number of pending entries."""

@@ -21,6 +21,7 @@ class Probe(msgspec.Struct, frozen=True, array_like=True):
     """One document on its way through the shards.
 
     ``fingerprint`` is empty exactly where ``undecidable`` says why. ``content_digest``: 16 bytes.
+    ``sketch`` is what candidates are confirmed by, empty where the index confirms none.
     """
 
     source: SourcePosition
@@ -30,6 +31,7 @@ class Probe(msgspec.Struct, frozen=True, array_like=True):
     content_digest: bytes
     undecidable: UndecidableReason | None
     record: RawRecord
+    sketch: bytes = b""
 
 
 class Visit(msgspec.Struct, frozen=True, array_like=True, tag="visit"):

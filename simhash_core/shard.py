@@ -41,6 +41,7 @@ from simhash_core.pending import PendingEntries
 from simhash_core.placement import Placement
 from simhash_core.probes import Confirm, Message, Packet, Probe, Refuse, Visit, Withdraw
 from simhash_core.verdicts import DuplicateOf, Method, Undecidable, Unique
+from simhash_core.verification import Confirmation
 
 
 class Shard:
@@ -51,15 +52,22 @@ class Shard:
     shard again from what lasted.
     """
 
-    def __init__(self, partition: int, placement: Placement, table: BlockTable) -> None:
-        """Take up the committed state of ``table``."""
+    def __init__(
+        self,
+        partition: int,
+        placement: Placement,
+        table: BlockTable,
+        confirmation: Confirmation | None = None,
+    ) -> None:
+        """Take up the committed state of ``table``; without ``confirmation`` distance decides."""
         if not 0 <= partition < placement.partitions:
             raise UsageError(f"partition {partition} is not one of {placement.partitions}")
         self.partition = partition
         self._placement = placement
         self._distance = placement.scheme.distance
         self._table = table
-        self._pending = PendingEntries(self.buckets_of)
+        self._confirmation = confirmation
+        self._pending = PendingEntries(self.buckets_of, self.agreement)
         state = table.in_flight()
         for entry in state.pending.values():
             self._pending.add(entry)
@@ -72,6 +80,15 @@ class Shard:
         self._next_order = state.progress.next_order
         self._next_ticket = state.progress.next_ticket
         self.candidates_met = 0
+
+    def agreement(self, distance: int, probe: Probe, entry: Entry) -> float | None:
+        """Return how far a document within the distance agrees with an entry, None if too little.
+
+        1 for equal content, and where an index confirms no candidates.
+        """
+        if self._confirmation is None or probe.content_digest == entry.content_digest:
+            return 1.0
+        return self._confirmation.agreement(distance, probe.sketch, entry.sketch)
 
     def buckets_of(self, entry: Entry) -> list[Bucket]:
         """Return the buckets of an entry that this shard owns."""
@@ -167,11 +184,16 @@ class Shard:
     def _meets_confirmed(self, probe: Probe, buckets: list[Bucket]) -> DuplicateOf | None:
         candidates = self._table.candidates(buckets)
         self.candidates_met += len(candidates.orders)
-        met = within(probe.fingerprint, candidates, self._distance)
-        if not met:
-            return None
-        distance, order = met[0]
-        original = self._table.entry(order)
+        for distance, order in within(probe.fingerprint, candidates, self._distance):
+            original = self._table.entry(order)
+            agreement = self.agreement(distance, probe, original)
+            if agreement is not None:
+                return self._duplicate(probe, original, distance, agreement)
+        return None
+
+    def _duplicate(
+        self, probe: Probe, original: Entry, distance: int, agreement: float
+    ) -> DuplicateOf:
         block = None
         if probe.fingerprint:
             scheme = self._placement.scheme
@@ -184,6 +206,7 @@ class Shard:
             distance=distance,
             block=block,
             method=Method.EXACT if same else Method.NEAR,
+            agreement=None if same or self._confirmation is None else agreement,
         )
 
     def _park(
@@ -254,4 +277,5 @@ def _entry(probe: Probe) -> Entry:
         probe.event_time_ms,
         probe.fingerprint,
         probe.content_digest,
+        probe.sketch,
     )

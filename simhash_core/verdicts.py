@@ -44,7 +44,9 @@ class DuplicateOf(msgspec.Struct, frozen=True):
     """A near copy of ``original``, which is unique.
 
     ``distance`` in bits; ``block`` is the index of the first equal block, None for a match by
-    content of texts that are undecidable.
+    content of texts that are undecidable. ``agreement`` is how far the sketches agree, by the
+    measure of the index (``simhash_core.verification``); None where it confirms no candidates, and
+    for equal content, which needs no confirmation.
     """
 
     original_id: str
@@ -53,6 +55,7 @@ class DuplicateOf(msgspec.Struct, frozen=True):
     distance: int
     block: int | None
     method: Method
+    agreement: float | None = None
 
 
 Verdict = Unique | Undecidable | DuplicateOf

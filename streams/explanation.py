@@ -12,14 +12,15 @@ from numpy.typing import NDArray
 
 from simhash_core.blocks import BlockScheme
 from simhash_core.distance import distance_bits
-from simhash_core.documents import RawRecord, SourcePosition
+from simhash_core.documents import Document, RawRecord, SourcePosition
 from simhash_core.effects import Emit
 from simhash_core.feature_hashes import feature_hash_named
 from simhash_core.fingerprint import scale, sums, votes_of
 from simhash_core.fingerprinter import Fingerprinted, Fingerprinter
+from simhash_core.first_visit import first_visit
 from simhash_core.memory_table import MemoryBlockTable
 from simhash_core.placement import Placement
-from simhash_core.probes import Probe, Visit, raw_sender
+from simhash_core.probes import Visit, raw_sender
 from simhash_core.shard import Shard, owned_buckets
 from simhash_core.verdicts import Verdict
 
@@ -93,7 +94,7 @@ def explain(fingerprinter: Fingerprinter, text_a: str, text_b: str) -> Explanati
         a=a,
         b=b,
         scheme=scheme,
-        verdict=_verdict_on_second(scheme, a, b),
+        verdict=_verdict_on_second(fingerprinter, a, b),
         cosine=_cosine(weights_a, weights_b),
         terms=_term_differences(weights_a, weights_b),
         distance=distance_bits(a.fingerprint, b.fingerprint) if comparable else None,
@@ -121,10 +122,11 @@ def margins(fingerprinter: Fingerprinter, weights: Mapping[str, float]) -> NDArr
     return sums(votes, scaled).astype(np.float64) / total
 
 
-def _verdict_on_second(scheme: BlockScheme, a: Fingerprinted, b: Fingerprinted) -> Verdict:
+def _verdict_on_second(fingerprinter: Fingerprinter, a: Fingerprinted, b: Fingerprinted) -> Verdict:
     """Let a shard decide A, then B: the verdict is that of the real thing."""
-    placement = Placement(scheme, 1)
-    shard = Shard(0, placement, MemoryBlockTable(partial(owned_buckets, placement, 0)))
+    placement = Placement(fingerprinter.scheme, 1)
+    table = MemoryBlockTable(partial(owned_buckets, placement, 0))
+    shard = Shard(0, placement, table, fingerprinter.confirmation)
     verdicts = [
         effect.verdict
         for number, (name, made) in enumerate((("A", a), ("B", b)))
@@ -135,17 +137,8 @@ def _verdict_on_second(scheme: BlockScheme, a: Fingerprinted, b: Fingerprinted) 
 
 
 def _visit(name: str, number: int, made: Fingerprinted) -> Visit:
-    return Visit(
-        Probe(
-            source=SourcePosition("explain", 0, number),
-            document_id=name,
-            event_time_ms=0,
-            fingerprint=made.fingerprint,
-            content_digest=made.content_digest,
-            undecidable=made.undecidable,
-            record=RawRecord(None, None, 0),
-        )
-    )
+    document = Document(name, "", SourcePosition("explain", 0, number), event_time_ms=0)
+    return first_visit(document, made, RawRecord(None, None, 0))
 
 
 def _cosine(a: Mapping[str, float], b: Mapping[str, float]) -> float:

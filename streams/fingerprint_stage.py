@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from simhash_core.documents import Document, RawRecord, SourcePosition
 from simhash_core.fingerprinter import Fingerprinter
+from simhash_core.first_visit import first_visit
 from simhash_core.placement import Placement
-from simhash_core.probes import Message, Packet, Probe, Refuse, Visit, raw_sender
+from simhash_core.probes import Message, Packet, Refuse, raw_sender
 from simhash_core.rejections import Rejection
 from simhash_core.shard import first_partition
 from streams.metrics import Metrics
@@ -55,22 +56,14 @@ class FingerprintStage:
         self._metrics.input_bytes(sum(record_bytes(record) for _, record in inputs))
         documents = [item for _, _, item in read if isinstance(item, Document)]
         with self._metrics.stage("fingerprint"):
-            prints = iter(self._fingerprinter.fingerprint_batch([item.text for item in documents]))
+            made = self._fingerprinter.fingerprint_batch([item.content for item in documents])
+        prints = iter(made)
         lots: dict[tuple[str, int], list[tuple[int, Message]]] = {}
         for source, record, item in read:
             message: Message
             if isinstance(item, Document):
-                made = next(prints)
-                probe = Probe(
-                    source,
-                    item.id,
-                    item.event_time_ms,
-                    made.fingerprint,
-                    made.content_digest,
-                    made.undecidable,
-                    record,
-                )
-                message, target = Visit(probe), first_partition(probe, self._placement)
+                visit = first_visit(item, next(prints), record)
+                message, target = visit, first_partition(visit.probe, self._placement)
             elif isinstance(item, Rejection):
                 # Any fixed choice will do, so long as a raw partition keeps to it.
                 message, target = Refuse(item), source.partition % self._placement.partitions

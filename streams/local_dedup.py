@@ -20,8 +20,9 @@ from simhash_core.documents import Document, RawRecord, SourcePosition
 from simhash_core.effects import Effect, Emit, EmitDeadLetter, Remember
 from simhash_core.entries import Change
 from simhash_core.fingerprinter import Fingerprinter
+from simhash_core.first_visit import first_visit
 from simhash_core.placement import Placement
-from simhash_core.probes import Message, Probe, Refuse, Visit, raw_sender
+from simhash_core.probes import Message, Refuse, raw_sender
 from simhash_core.rejections import Rejection, RejectionReason
 from simhash_core.shard import Shard
 from simhash_core.verdicts import DuplicateOf, verdict_name
@@ -74,7 +75,7 @@ class LocalDedup:
         self._reader = DocumentReader(settings.fields, settings.max_record_bytes)
         self._topic = topic_of(progress)
         self._sender = raw_sender(self._topic, _PARTITION)
-        self._shard = Shard(_PARTITION, placement, table)
+        self._shard = Shard(_PARTITION, placement, table, fingerprinter.confirmation)
 
     @property
     def documents(self) -> int:
@@ -129,24 +130,14 @@ class LocalDedup:
         read = [self._read(line) for line in lines]
         prints = iter(
             self._fingerprinter.fingerprint_batch(
-                [item.text for _, item in read if isinstance(item, Document)]
+                [item.content for _, item in read if isinstance(item, Document)]
             )
         )
         for record, item in read:
             if isinstance(item, Rejection):
                 yield item.source.offset, Refuse(item)
                 continue
-            made = next(prints)
-            probe = Probe(
-                item.source,
-                item.id,
-                item.event_time_ms,
-                made.fingerprint,
-                made.content_digest,
-                made.undecidable,
-                record,
-            )
-            yield item.source.offset, Visit(probe)
+            yield item.source.offset, first_visit(item, next(prints), record)
 
     def _read(self, line: Line) -> tuple[RawRecord, Document | Rejection]:
         source = SourcePosition(self._topic, _PARTITION, line.number)

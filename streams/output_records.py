@@ -83,6 +83,7 @@ class _Duplicate(msgspec.Struct, frozen=True):
     similarity: float
     block: int | None
     method: Method
+    agreement: float | None
     index: str
     timestamp: str
     body: str | msgspec.UnsetType = msgspec.UNSET
@@ -142,6 +143,7 @@ def duplicate_record(
         similarity=near,
         block=verdict.block,
         method=verdict.method,
+        agreement=None if verdict.agreement is None else round(verdict.agreement, 6),
         index=identity,
         timestamp=format_rfc3339(probe.event_time_ms),
         body=text,

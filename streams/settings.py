@@ -108,6 +108,10 @@ class IndexSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         Annotated[int, Meta(ge=0, le=32)] | None,
         Meta(description="Width of a block; 0 divides the fingerprint evenly."),
     ] = None
+    cuts: Annotated[
+        Annotated[int, Meta(ge=1, le=2)] | None,
+        Meta(description="2 cuts a square fingerprint into blocks across as well."),
+    ] = None
     distance: Annotated[
         Annotated[int, Meta(ge=0, le=511)] | None,
         Meta(description="Most bits in which two near documents differ."),
@@ -124,6 +128,13 @@ class IndexSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     min_features: Annotated[
         Annotated[int, Meta(ge=1, le=1000)] | None,
         Meta(description="Distinct features below which a text is matched by exact content only."),
+    ] = None
+    verify: Annotated[
+        str | None, Meta(description="What confirms that a candidate is near: shingles or none.")
+    ] = None
+    verify_at: Annotated[
+        Annotated[float, Meta(ge=0, le=1)] | None,
+        Meta(description="How far two documents must agree to be near."),
     ] = None
 
 

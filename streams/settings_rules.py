@@ -15,6 +15,7 @@ from simhash_core.errors import UnknownNameError, UsageError
 from simhash_core.feature_hashes import feature_hash_named
 from simhash_core.profiles import profile_named
 from simhash_core.segmentation import SEGMENTERS
+from simhash_core.verification import verification_named
 from simhash_core.weighting import weighting_named
 from streams.kafka_properties import Refusal, not_accepted, translate
 from streams.kafka_security import security_of, security_problems
@@ -84,6 +85,7 @@ def index_can_be(settings: Settings) -> Iterator[Finding]:
         ("weighting", profile.weighting, weighting_named),
         ("feature_hash", profile.feature_hash, feature_hash_named),
         ("segmenter", profile.segmenter, _segmenter_named),
+        ("verify", profile.verify, verification_named),
     )
     for name, value, named in checks:
         try:

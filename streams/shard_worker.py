@@ -17,6 +17,7 @@ from simhash_core.placement import Placement
 from simhash_core.probes import Packet
 from simhash_core.shard import Shard
 from simhash_core.verdicts import DuplicateOf, verdict_name
+from simhash_core.verification import Confirmation
 from streams.delivery import Delivery
 from streams.metric_labels import TransactionOutcome
 from streams.metrics import Metrics
@@ -44,6 +45,7 @@ class ShardWorker:
         self,
         partition: int,
         placement: Placement,
+        confirmation: Confirmation | None,
         delivery: Delivery,
         open_table: OpenTable,
         rules: OutboxRules,
@@ -52,6 +54,7 @@ class ShardWorker:
         """Nothing is opened before ``open``."""
         self.partition = partition
         self._placement = placement
+        self._confirmation = confirmation
         self._delivery = delivery
         self._open_table = open_table
         self._rules = rules
@@ -72,7 +75,8 @@ class ShardWorker:
                 return
             if self._interrupted.is_set():
                 raise InterruptedError(f"shard {self.partition} has moved away")
-            await self._delivery.take_over()
+            with self._metrics.failures("recover"):
+                await self._delivery.take_over()
             await self._reopen()
 
     @property
@@ -133,7 +137,7 @@ class ShardWorker:
         self._table = await loop.run_in_executor(
             None, self._open_table, self.partition, self._interrupted
         )
-        self._shard = Shard(self.partition, self._placement, self._table)
+        self._shard = Shard(self.partition, self._placement, self._table, self._confirmation)
         self._next_offset = self._table.in_flight().progress.offset
 
     async def _commit(self, shard: Shard, fresh: Sequence[tuple[int, Packet]]) -> None:

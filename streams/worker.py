@@ -94,6 +94,7 @@ def _build_pipeline(settings: Settings, partitions: int) -> Pipeline:
     identity = fingerprinter.identity
     logger.info("index identity: %s", identity)
     placement = Placement(fingerprinter.scheme, partitions)
+    confirmation = fingerprinter.confirmation
     metrics = Metrics(
         index=IndexInfo(
             identity, settings.application_id, settings.profile, settings.delivery, partitions
@@ -120,6 +121,7 @@ def _build_pipeline(settings: Settings, partitions: int) -> Pipeline:
         return ShardWorker(
             partition,
             placement,
+            confirmation,
             _delivery(settings, producer, partition),
             tables.open,
             rules,

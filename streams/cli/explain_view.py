@@ -116,7 +116,7 @@ def _outcome(explained: Explanation) -> list[str]:
     if explained.distance is None:
         return lines
     shared = explained.shared_blocks
-    met = f"{len(shared)} of {scheme.blocks} equal: " if shared else "none equal: "
+    met = f"{len(shared)} of {scheme.all_blocks} equal: " if shared else "none equal: "
     lines.append(f"blocks    {met}{'they meet there' if shared else 'they never meet'}")
     lines.append(f"distance  {_bits_of(explained.distance)} of {scheme.bits} differ")
     recall = scheme.expected_recall(explained.distance)
@@ -137,8 +137,7 @@ def _blocks(explained: Explanation) -> list[str]:
     marks = _marks(a, b, scheme.bits)
     rows = []
     for index, (left, right) in enumerate(zip(scheme.values(a), scheme.values(b), strict=True)):
-        start = index * scheme.block_bits
-        drawn = marks[start : start + scheme.block_bits]
+        drawn = "".join(marks[bit] for bit in scheme.bits_of(index))
         outcome = "equal" if left == right else str(drawn.count("x"))
         rows.append((str(index), block_hex(left, scheme), block_hex(right, scheme), drawn, outcome))
     lines = table([("block", "A", "B", "x: bits that differ", ""), *rows], "><<<>")

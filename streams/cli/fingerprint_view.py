@@ -18,7 +18,7 @@ _HEX_A_LINE: Final = 64
 def scheme_in_words(scheme: BlockScheme) -> str:
     """``256 bits, 16 blocks of 16, near up to 48 bits``."""
     return (
-        f"{scheme.bits} bits, {scheme.blocks} blocks of {scheme.block_bits}, "
+        f"{scheme.bits} bits, {scheme.all_blocks} blocks of {scheme.block_bits}, "
         f"near up to {scheme.distance} bits"
     )
 
