@@ -12,7 +12,7 @@ later is an option without a change here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import update_wrapper
 from typing import Any, Final, TypeVar
 
@@ -24,6 +24,8 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 _TABLE: Final = "index."
 _PARAMETER: Final = "index_"
+_WIDTHS: Final = frozenset({"bits", "blocks"})
+_EVENLY: Final = {"block_bits": "0"}
 
 
 class ProfileCommand(click.Command):
@@ -37,14 +39,40 @@ class ProfileCommand(click.Command):
 
 def with_profile_settings(function: _Command) -> _Command:
     """Add the common options and those of the index; the command gets ``settings: Settings``."""
+    return _with_options(function, lambda _given: {})
+
+
+def with_planned_settings(function: _Command) -> _Command:
+    """Add the same, for a scheme that is only being thought of.
+
+    Where widths are given and no profile, the rest is that of ``classic``: without confirmation,
+    one cut, and blocks that divide the fingerprint evenly.
+    """
+
+    def rest(given: Mapping[str, str]) -> dict[str, str]:
+        return {} if given.keys().isdisjoint(_WIDTHS) else {"profile": "classic", **_EVENLY}
+
+    return _with_options(function, rest)
+
+
+def _with_options(
+    function: _Command, rest_of: Callable[[Mapping[str, str]], Mapping[str, str]]
+) -> _Command:
+    """``rest_of`` gives what follows from the settings given, where it is not given as well."""
     inner = with_settings(function)
 
     def call(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - whatever the command takes and returns
         names = [name for name in kwargs if name.startswith(_PARAMETER)]
-        given = {name.removeprefix(_PARAMETER): kwargs.pop(name) for name in names}
+        values = {name.removeprefix(_PARAMETER): kwargs.pop(name) for name in names}
+        given = {name: value for name, value in values.items() if value is not None}
+        rest = dict(rest_of(given))
+        profile = rest.pop("profile", None)
+        if profile is not None and kwargs["profile"] is None:
+            kwargs["profile"] = profile
+            given = rest | given
         kwargs["assignments"] = (
             *kwargs["assignments"],
-            *(f"{_TABLE}{name}={value}" for name, value in given.items() if value is not None),
+            *(f"{_TABLE}{name}={value}" for name, value in given.items()),
         )
         return inner(*args, **kwargs)
 

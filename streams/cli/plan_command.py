@@ -1,0 +1,55 @@
+"""``firstseen plan``: size an index, and see what it would find, before there is one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from streams.cli.profile_options import ProfileCommand, with_planned_settings
+
+if TYPE_CHECKING:
+    from streams.settings import Settings
+
+
+@click.command(
+    cls=ProfileCommand, short_help="Size an index, and see what it would find, beforehand."
+)
+@click.option(
+    "--documents",
+    type=click.IntRange(0, 10**15),
+    required=True,
+    metavar="N",
+    help="Unique documents that the index will hold.",
+)
+@click.option(
+    "--partitions",
+    type=click.IntRange(1, 4096),
+    metavar="P",
+    help="Shards to divide it over; else as many as are suggested.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_planned_settings
+def command(settings: Settings, *, documents: int, partitions: int | None, as_json: bool) -> None:
+    """Work out candidates, bytes of state, partitions and expected recall of an index.
+
+    Candidates are those of random fingerprints, which fill all buckets alike; real texts make some
+    buckets fuller. Where --bits or --blocks are given and no --profile, the rest is as in classic,
+    and blocks divide the fingerprint evenly.
+
+    \b
+    Examples:
+      firstseen plan --documents 100000000
+      firstseen plan --documents 17179869184 --bits 64 --blocks 4 --distance 3
+      firstseen plan --documents 5000000 --bits 256 --blocks 21 --block-bits 12 --distance 56 --json
+    """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
+    import msgspec
+
+    from streams.cli.plan_view import plan_text
+    from streams.index_plan import plan_index
+
+    plan = plan_index(documents, settings.index_profile(), partitions)
+    if as_json:
+        click.echo(msgspec.json.format(msgspec.json.encode(plan), indent=2))
+    else:
+        click.echo(plan_text(plan))

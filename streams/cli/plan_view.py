@@ -1,0 +1,82 @@
+"""The plan of an index for people."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from streams.cli.columns import table
+from streams.index_plan import IndexPlan
+
+_STEP: Final = 1024
+_UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
+_BARS: Final = 20
+
+
+def plan_text(plan: IndexPlan) -> str:
+    """Return a plan as lines of at most 90 cells."""
+    cuts = " in each of 2 cuts" if plan.buckets_per_document > plan.blocks else ""
+    head = (
+        f"{plan.documents:,} unique documents, {plan.bits} bits, "
+        f"{plan.blocks} blocks of {plan.block_bits}{cuts}, near up to {plan.distance} bits"
+    )
+    confirmed = (
+        f",\nconfirmed by {plan.verify} at {plan.verify_at:g} (a sketch: {plan.sketch_bytes} bytes)"
+        if plan.sketch_bytes
+        else ""
+    )
+    cost = [
+        ("candidates in a block", f"{plan.candidates_per_block:,}", "of random fingerprints"),
+        ("candidates a look-up", f"{plan.candidates_per_lookup:,}", "texts of one kind: more"),
+        ("state a document", f"{plan.state_bytes_per_document:,} bytes", "on disk"),
+        ("state", bytes_in_words(plan.state_bytes), "on disk"),
+        (
+            "partitions",
+            f"{plan.partitions:,}",
+            f"of {bytes_in_words(plan.state_bytes_per_partition)} each"
+            + ("" if plan.partitions == plan.partitions_suggested else _suggested(plan)),
+        ),
+    ]
+    promise = (
+        "Guaranteed: any two within the distance share a block."
+        if plan.guaranteed
+        else "Not guaranteed: pairs within the distance share a block with this chance."
+    )
+    distances = [
+        (f"{each.distance} bits", f"{each.recall:.1%}", _bar(each.recall))
+        for each in plan.recall_by_distance
+    ]
+    jaccards = [
+        (f"{each.jaccard:g}", f"{each.recall:.1%}", _bar(each.recall))
+        for each in plan.recall_by_jaccard
+    ]
+    return "\n".join(
+        [
+            head + confirmed,
+            *table(cost, "<><", "  "),
+            "",
+            promise,
+            *table(distances, ">><", "  "),
+            "",
+            "Expected to be found, by Jaccard of character 5-grams, where edits are single",
+            "characters spread evenly (the hardest kind; 'firstseen evaluate' measures yours),",
+            "and before any confirmation:",
+            *table(jaccards, ">><", "  "),
+        ]
+    )
+
+
+def bytes_in_words(size: float) -> str:
+    """Return a size in the largest unit that it fills."""
+    unit = 0
+    while size >= _STEP and unit < len(_UNITS) - 1:
+        size /= _STEP
+        unit += 1
+    return f"{size:,.0f} {_UNITS[0]}" if unit == 0 else f"{size:,.1f} {_UNITS[unit]}"
+
+
+def _suggested(plan: IndexPlan) -> str:
+    return f"; {plan.partitions_suggested:,} are suggested"
+
+
+def _bar(recall: float) -> str:
+    return "█" * round(recall * _BARS)

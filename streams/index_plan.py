@@ -1,0 +1,117 @@
+"""The plan of an index: what it will cost and find, as an object for programs."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from simhash_core.errors import UsageError
+from simhash_core.placement import MOST_PARTITIONS
+from simhash_core.plan import candidates_per_block, recall_by_distance, recall_by_jaccard
+from simhash_core.profiles import Profile
+from streams.state_size import sketch_bytes, state_bytes_per_document
+
+SHARD_BYTES_WANTED: Final = 16 << 30
+"""State of a shard that is caught up or rebuilt within minutes; suggested partitions keep to it."""
+
+LEAST_PARTITIONS: Final = 4
+"""Suggested at the least: their number is fixed for an index, and bounds its workers."""
+
+JACCARDS: Final = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+
+
+class DistanceRecall(msgspec.Struct, frozen=True):
+    """The chance that a pair at this distance, in bits, shares a block."""
+
+    distance: int
+    recall: float
+
+
+class JaccardRecall(msgspec.Struct, frozen=True):
+    """The chance that a pair with this Jaccard is found (``simhash_core.plan`` says under what)."""
+
+    jaccard: float
+    recall: float
+
+
+class IndexPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """Candidates are of random fingerprints: of real ones there are more. Bytes are on disk.
+
+    ``guaranteed``: any two within the distance share a block. ``partitions`` is what was asked
+    about, else the number suggested.
+    """
+
+    documents: int
+    bits: int
+    blocks: int
+    block_bits: int
+    buckets_per_document: int
+    distance: int
+    verify: str
+    verify_at: float
+    candidates_per_block: int | float
+    candidates_per_lookup: int | float
+    guaranteed: bool
+    recall_by_distance: list[DistanceRecall]
+    recall_by_jaccard: list[JaccardRecall]
+    sketch_bytes: int
+    state_bytes_per_document: int
+    state_bytes: int
+    partitions: int
+    partitions_suggested: int
+    state_bytes_per_partition: int
+
+
+def plan_index(documents: int, profile: Profile, partitions: int | None = None) -> IndexPlan:
+    """Return the plan of an index of so many unique documents.
+
+    Raises ``UsageError`` for a number that cannot be.
+    """
+    if partitions is not None and not 1 <= partitions <= MOST_PARTITIONS:
+        raise UsageError(f"partitions is {partitions}: it must be from 1 to {MOST_PARTITIONS}")
+    scheme = profile.scheme()
+    sketch = sketch_bytes(profile)
+    each = state_bytes_per_document(scheme, sketch)
+    suggested = partitions_for(documents * each)
+    shards = partitions or suggested
+    return IndexPlan(
+        documents=documents,
+        bits=scheme.bits,
+        blocks=scheme.blocks,
+        block_bits=scheme.block_bits,
+        buckets_per_document=len(scheme.buckets(bytes(scheme.bits // 8))),
+        distance=scheme.distance,
+        verify=profile.verify,
+        verify_at=profile.verify_at,
+        candidates_per_block=_whole(candidates_per_block(scheme, documents)),
+        candidates_per_lookup=_whole(scheme.expected_candidates(documents)),
+        guaranteed=scheme.guaranteed,
+        recall_by_distance=[
+            DistanceRecall(int(found.at), round(found.recall, 6))
+            for found in recall_by_distance(scheme)
+        ],
+        recall_by_jaccard=[
+            JaccardRecall(found.at, round(found.recall, 6))
+            for found in recall_by_jaccard(scheme, JACCARDS)
+        ],
+        sketch_bytes=sketch,
+        state_bytes_per_document=each,
+        state_bytes=documents * each,
+        partitions=shards,
+        partitions_suggested=suggested,
+        state_bytes_per_partition=-(-documents * each // shards),
+    )
+
+
+def partitions_for(state_bytes: int) -> int:
+    """Return a power of two that keeps a shard's state to ``SHARD_BYTES_WANTED``, if any does."""
+    partitions = LEAST_PARTITIONS
+    while partitions < MOST_PARTITIONS and state_bytes > partitions * SHARD_BYTES_WANTED:
+        partitions *= 2
+    return partitions
+
+
+def _whole(value: float) -> int | float:
+    """Return a whole number as one, else three digits."""
+    return int(value) if value.is_integer() else round(value, 3)
