@@ -1,0 +1,72 @@
+"""``firstseen compare``: set two texts side by side by three measures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from simhash_core.errors import UsageError
+from streams.cli.profile_options import ProfileCommand, with_profile_settings
+
+if TYPE_CHECKING:
+    from streams.comparison import Comparison
+    from streams.settings import Settings
+
+
+@click.command(cls=ProfileCommand, short_help="Set two texts side by side by three measures.")
+@click.argument("a")
+@click.argument("b")
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_profile_settings
+def command(settings: Settings, *, a: str, b: str, as_json: bool) -> None:
+    """Compare the texts in files A and B: SimHash of 64 and of 128 bits, and cosine of the words.
+
+    A and B are UTF-8 (gzip if they end in .gz; - is standard input, for one of them). Segmenter,
+    weighting and feature hash are those of the profile; the vector space cosine (VSM) is of plain
+    term frequencies. 'firstseen explain' says what the index makes of the two.
+
+    \b
+    Examples:
+      firstseen compare original.txt copy.txt
+      firstseen compare a.txt b.txt --weighting tf --json
+    """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
+    import msgspec
+
+    from streams.comparison import compare
+    from streams.text_files import read_text
+
+    if a == b == "-":
+        raise UsageError("A and B cannot both be standard input: name a file for one")
+    texts = [read_text(name, settings.max_record_bytes) for name in (a, b)]
+    compared = compare(settings.index_profile(), *texts)
+    if as_json:
+        click.echo(msgspec.json.format(msgspec.json.encode(compared), indent=2))
+    else:
+        click.echo(_text(compared, a, b))
+
+
+def _text(compared: Comparison, a: str, b: str) -> str:
+    from streams.cli.columns import table
+
+    rows = [("measure", "distance", "similarity", "cosine")]
+    for each in compared.simhash:
+        known = (each.distance, each.similarity, each.cosine)
+        distance, similarity, cosine = (
+            "-" if value is None else f"{value:{form}}"
+            for value, form in zip(known, ("d", ".4f", ".4f"), strict=True)
+        )
+        rows.append((f"SimHash, {each.bits} bits", distance, similarity, cosine))
+    rows.append(("VSM, term frequencies", "", "", f"{compared.vsm_cosine:.4f}"))
+    lines = [
+        f"A  {a}: {compared.features_a:,} features",
+        f"B  {b}: {compared.features_b:,} features",
+        "",
+        *table(rows, "<>>>"),
+        "",
+        f"SimHash of {compared.weighting} weights ({compared.segmenter}); its cosine is the one",
+        "that two texts at this distance are expected to have.",
+    ]
+    if not (compared.features_a and compared.features_b):
+        lines.append("A text without a word has no fingerprint.")
+    return "\n".join(lines)
