@@ -2,8 +2,8 @@
 
 Whatever made the outputs (a file, a stream, a cluster that was killed), it comes down to: which
 documents there were, which of them are unique, and which repeat which. Nothing of the product
-takes part in the checks but the block scheme, which says what "near" is; distances are counted
-here, bit by bit, over all pairs.
+takes part in the checks but what says what "near" is, the block scheme and the confirmation;
+distances are counted here, bit by bit, over all pairs.
 
 A document is named by its source position as a string. The functions raise `AssertionError` with
 the first few violations, and return how many things they looked at, so that a caller can see that
@@ -20,9 +20,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhash_core.blocks import BlockScheme
+from simhash_core.fingerprinter import Fingerprinted, Fingerprinter
+from simhash_core.verification import Confirmation
 
 SHOWN = 5
 ROWS_A_STEP = 512  # of all pairs: bounds the memory of one step
+
+
+class Nearness(NamedTuple):
+    """What "near" is in an index."""
+
+    scheme: BlockScheme
+    confirmation: Confirmation | None = None
+
+    @classmethod
+    def of(cls, fingerprinter: Fingerprinter) -> Nearness:
+        """What it is in the index of a fingerprinter."""
+        return cls(fingerprinter.scheme, fingerprinter.confirmation)
+
+    def confirms(self, distance: int, a: Known, b: Known) -> bool:
+        """Whether two documents at this distance are near, if it is within the threshold."""
+        if self.confirmation is None or a.content_digest == b.content_digest:
+            return True
+        return self.confirmation.agreement(distance, a.sketch, b.sketch) is not None
 
 
 class Known(NamedTuple):
@@ -31,6 +51,12 @@ class Known(NamedTuple):
     id: str
     fingerprint: bytes | None
     content_digest: bytes
+    sketch: bytes = b""
+
+    @classmethod
+    def of(cls, document_id: str, made: Fingerprinted) -> Known:
+        """A document by what a fingerprinter makes of it."""
+        return cls(document_id, made.fingerprint or None, made.content_digest, made.sketch)
 
 
 class Repeat(NamedTuple):
@@ -41,12 +67,13 @@ class Repeat(NamedTuple):
     distance: int
 
 
-def check_separation(uniques: Mapping[str, Known], scheme: BlockScheme) -> int:
+def check_separation(uniques: Mapping[str, Known], near: Nearness) -> int:
     """No two uniques are near and share a block; no two undecidable ones are equal.
 
     Returns the number of pairs within the distance that share no block: they may both be unique,
     and where the scheme is guaranteed there are none.
     """
+    scheme = near.scheme
     sources = [source for source, known in uniques.items() if known.fingerprint]
     bits = _bits([uniques[source].fingerprint or b"" for source in sources], scheme.bits)
     found, missed = [], 0
@@ -56,6 +83,9 @@ def check_separation(uniques: Mapping[str, Known], scheme: BlockScheme) -> int:
         for row, column in zip(*np.nonzero(distances <= scheme.distance), strict=True):
             if start + row >= column:
                 continue  # each pair once, and none with itself
+            a, b = uniques[sources[start + row]], uniques[sources[column]]
+            if not near.confirms(int(distances[row, column]), a, b):
+                continue
             if _share_a_block(part[row], bits[column], scheme):
                 pair = f"{sources[start + row]} and {sources[column]}"
                 found.append(f"{pair}: {distances[row, column]} bits apart")
@@ -75,7 +105,7 @@ def check_grounding(
     documents: Mapping[str, Known],
     uniques: Collection[str],
     duplicates: Sequence[Repeat],
-    scheme: BlockScheme,
+    near: Nearness,
 ) -> int:
     """Every duplicate names a unique that is near, at the distance that it says.
 
@@ -84,7 +114,7 @@ def check_grounding(
     """
     found = []
     for repeat in duplicates:
-        wrong = _ungrounded(repeat, documents, uniques, scheme)
+        wrong = _ungrounded(repeat, documents, uniques, near)
         if wrong:
             found.append(f"{repeat.source} of {repeat.original}: {wrong}")
     _none(found, "duplicates are not grounded")
@@ -107,7 +137,7 @@ def check_conservation(arrivals: Iterable[str], *outputs: Iterable[str]) -> int:
 
 
 def _ungrounded(
-    repeat: Repeat, documents: Mapping[str, Known], uniques: Collection[str], scheme: BlockScheme
+    repeat: Repeat, documents: Mapping[str, Known], uniques: Collection[str], near: Nearness
 ) -> str | None:
     """Say what is wrong with a duplicate, None if nothing is."""
     if repeat.source == repeat.original:
@@ -118,7 +148,10 @@ def _ungrounded(
         return "the original is not unique"
     mine, original = documents[repeat.source], documents[repeat.original]
     if mine.fingerprint and original.fingerprint:
-        return _not_near(mine.fingerprint, original.fingerprint, repeat.distance, scheme)
+        unconfirmed = not near.confirms(repeat.distance, mine, original)
+        return _not_near(mine.fingerprint, original.fingerprint, repeat.distance, near.scheme) or (
+            "the sketches do not agree" if unconfirmed else None
+        )
     if mine.fingerprint or original.fingerprint or mine.content_digest != original.content_digest:
         return "cannot be compared, and the contents differ"
     return None if repeat.distance == 0 else f"equal content at distance {repeat.distance}"
@@ -152,7 +185,7 @@ def _distances(part: NDArray[np.uint8], whole: NDArray[np.uint8]) -> NDArray[np.
 def _share_a_block(a: NDArray[np.uint8], b: NDArray[np.uint8], scheme: BlockScheme) -> bool:
     covered = scheme.blocks * scheme.block_bits
     equal = (a[:covered] == b[:covered]).reshape(scheme.blocks, scheme.block_bits)
-    return bool(equal.all(axis=1).any())
+    return bool(equal.all(axis=1).any() or (scheme.cuts > 1 and equal.all(axis=0).any()))
 
 
 def _none(found: Sequence[str], what: str) -> None:

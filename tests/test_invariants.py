@@ -7,16 +7,19 @@ import re
 import pytest
 
 from simhash_core.blocks import BlockScheme
+from simhash_core.verification import confirmation_of
 from tests.invariants import (
     Known,
+    Nearness,
     Repeat,
     check_conservation,
     check_grounding,
     check_separation,
 )
 
-CLASSIC = BlockScheme(bits=64, blocks=4, distance=3)
-BEYOND = BlockScheme(bits=64, blocks=4, distance=8)
+CLASSIC = Nearness(BlockScheme(bits=64, blocks=4, distance=3))
+BEYOND = Nearness(BlockScheme(bits=64, blocks=4, distance=8))
+CONFIRMED = Nearness(CLASSIC.scheme, confirmation_of("shingles", 0.5))
 
 
 def known(fingerprint: int | None, content: bytes = b"c" * 16) -> Known:
@@ -65,6 +68,23 @@ def test_separation_sees_equal_undecidable_texts() -> None:
     """Given two unique texts without fingerprints, when their contents are equal, it is seen."""
     with pytest.raises(AssertionError, match="x and y: equal content"):
         check_separation({"x": known(None), "y": known(None)}, CLASSIC)
+
+
+def test_uniques_whose_sketches_differ_are_not_near() -> None:
+    """Given near fingerprints, then the sketches decide, save where the content is equal."""
+    a, b = known(0, b"a")._replace(sketch=bytes(256)), known(1, b"b")
+    assert check_separation({"a": a, "b": b._replace(sketch=b"\xff" * 256)}, CONFIRMED) == 0
+    with pytest.raises(AssertionError, match="a and b: 1 bits apart"):
+        check_separation({"a": a, "b": b._replace(sketch=a.sketch)}, CONFIRMED)
+    with pytest.raises(AssertionError, match="a and b: 1 bits apart"):
+        check_separation({"a": a, "b": known(1, b"a")}, CONFIRMED)
+
+
+def test_grounding_sees_sketches_that_do_not_agree() -> None:
+    """Given a duplicate within the distance whose sketch is another, then it is seen."""
+    documents = {"a": known(0, b"a")._replace(sketch=bytes(256)), "b": known(1, b"b")}
+    with pytest.raises(AssertionError, match="the sketches do not agree"):
+        check_grounding(documents, {"a"}, [Repeat("b", "a", 1)], CONFIRMED)
 
 
 DOCUMENTS = {

@@ -13,13 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from simhash_core.blocks import BlockScheme
 from simhash_core.documents import Document, RawRecord, SourcePosition
 from simhash_core.fingerprinter import Fingerprinter
 from streams.demo.corpus import generate
 from streams.fields import FieldSettings
 from streams.raw_documents import DocumentReader
-from tests.invariants import Known, Repeat
+from tests.invariants import Known, Nearness, Repeat
 
 
 class DedupOutput(NamedTuple):
@@ -43,18 +42,16 @@ def known_documents(lines: Sequence[bytes], fingerprinter: Fingerprinter) -> dic
     for number, line in enumerate(lines):
         read = reader.read(SourcePosition("f", 0, number), RawRecord(None, line, 0))
         if isinstance(read, Document):
-            made = fingerprinter.fingerprint(read.text)
-            known[str(number)] = Known(read.id, made.fingerprint or None, made.content_digest)
+            known[str(number)] = Known.of(read.id, fingerprinter.fingerprint(read.content))
     return known
 
 
-def expected_verdicts(
-    known: dict[str, Known], scheme: BlockScheme
-) -> tuple[list[str], list[Repeat]]:
+def expected_verdicts(known: dict[str, Known], near: Nearness) -> tuple[list[str], list[Repeat]]:
     """What must come out: each document compared with every unique one before it, bit by bit.
 
-    The nearest that shares a block is the original; of equals, the earliest.
+    The nearest that shares a block and is confirmed is the original; of equals, the earliest.
     """
+    scheme = near.scheme
     rows: list[np.ndarray[Any, np.dtype[np.uint8]]] = []
     by_row: list[str] = []
     by_content: dict[bytes, str] = {}
@@ -74,9 +71,17 @@ def expected_verdicts(
                 distances = differing.sum(axis=1)
                 blocks = differing[:, :covered].reshape(len(rows), scheme.blocks, scheme.block_bits)
                 met = (~blocks.any(axis=2)).any(axis=1)
+                if scheme.cuts > 1:
+                    met |= (~blocks.any(axis=1)).any(axis=1)
                 distances[~met] = scheme.bits + 1
-                nearest = int(distances.argmin())  # the first of equals
-                if distances[nearest] <= scheme.distance:
+                confirmed = (
+                    row
+                    for row in np.argsort(distances, kind="stable").tolist()  # first of equals
+                    if distances[row] <= scheme.distance
+                    and near.confirms(int(distances[row]), document, known[by_row[row]])
+                )
+                nearest = next(confirmed, None)
+                if nearest is not None:
                     repeats.append(Repeat(source, by_row[nearest], int(distances[nearest])))
                     continue
             rows.append(bits)

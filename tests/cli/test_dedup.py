@@ -28,7 +28,7 @@ from tests.cli.dedup_corpus import (
     repeats_in,
 )
 from tests.cli.running import clean_environment
-from tests.invariants import check_conservation, check_grounding, check_separation
+from tests.invariants import Nearness, check_conservation, check_grounding, check_separation
 
 TEXT: Final = (
     "北京今天下雪了，地铁照常运行，早高峰时各条线路都有人扫雪，公交车慢一些，出租车少一些。"
@@ -89,6 +89,7 @@ def test_every_line_is_in_one_output_and_rightly_there(
 
     fingerprinter = Fingerprinter(profile_named(profile))
     known = known_documents(lines, fingerprinter)
+    near = Nearness.of(fingerprinter)
     duplicates = repeats_in(json_lines(Path("d")))
     dead = [str(record["source"]["offset"]) for record in json_lines(Path("x"))]
     blank = [str(number) for number, line in enumerate(lines) if not line.strip()]
@@ -98,9 +99,9 @@ def test_every_line_is_in_one_output_and_rightly_there(
     assert Path("u").read_bytes() == b"".join(lines[int(number)] + b"\n" for number in uniques)
     check_conservation(known, uniques, [repeat.source for repeat in duplicates])
     assert set(dead) == {str(n) for n in range(len(lines))} - known.keys() - set(blank)
-    missed = check_separation({source: known[source] for source in uniques}, fingerprinter.scheme)
+    missed = check_separation({source: known[source] for source in uniques}, near)
     assert missed == 0 or not fingerprinter.scheme.guaranteed
-    assert check_grounding(known, set(uniques), duplicates, fingerprinter.scheme) > 150
+    assert check_grounding(known, set(uniques), duplicates, near) > 150
     assert len(uniques) > 300
     assert dead
 
@@ -116,7 +117,7 @@ def test_verdicts_are_those_of_comparing_with_all(
 
     fingerprinter = Fingerprinter(profile_named(profile))
     known = known_documents(lines, fingerprinter)
-    uniques, repeats = expected_verdicts(known, fingerprinter.scheme)
+    uniques, repeats = expected_verdicts(known, Nearness.of(fingerprinter))
     assert repeats_in(json_lines(Path("d"))) == repeats
     assert Path("u").read_bytes() == b"".join(lines[int(number)] + b"\n" for number in uniques)
 

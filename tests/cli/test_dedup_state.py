@@ -33,7 +33,7 @@ from tests.cli.dedup_corpus import (
     repeats_in,
 )
 from tests.cli.running import clean_environment
-from tests.invariants import check_conservation, check_grounding, check_separation
+from tests.invariants import Nearness, check_conservation, check_grounding, check_separation
 
 DOCUMENTS: Final = 2500
 KILLS: Final = 6
@@ -232,8 +232,8 @@ def _check_invariants(lines: list[bytes], output: DedupOutput) -> None:
     uniques = [source for source in known if source not in repeated]
     assert output.unique == b"".join(lines[int(source)] + b"\n" for source in uniques)
     check_conservation(known, uniques, [repeat.source for repeat in duplicates])
-    check_separation({source: known[source] for source in uniques}, fingerprinter.scheme)
-    assert check_grounding(known, set(uniques), duplicates, fingerprinter.scheme) > 10
+    check_separation({source: known[source] for source in uniques}, Nearness.of(fingerprinter))
+    assert check_grounding(known, set(uniques), duplicates, Nearness.of(fingerprinter)) > 10
 
 
 @pytest.mark.parametrize("done", [0, 1, 3])

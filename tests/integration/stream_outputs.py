@@ -26,7 +26,14 @@ from streams.received_outputs import (
 )
 from streams.settings import Settings
 from streams.topic_follower import ReadRecord, TopicFollower
-from tests.invariants import Known, Repeat, check_conservation, check_grounding, check_separation
+from tests.invariants import (
+    Known,
+    Nearness,
+    Repeat,
+    check_conservation,
+    check_grounding,
+    check_separation,
+)
 
 DUPLICATE_OF = jsonschema.Draft202012Validator(schemas.load("duplicate-of.v1"))
 
@@ -155,7 +162,7 @@ class Judge:
     def __init__(self, settings: Settings) -> None:
         self._fingerprinter = _fingerprinter(settings.index_profile())
         self._reader = DocumentReader(settings.fields, settings.max_record_bytes)
-        self._scheme = self._fingerprinter.scheme
+        self._near = Nearness.of(self._fingerprinter)
         self._index = index_digest(self._fingerprinter.identity).encode()
 
     def conserved(
@@ -200,7 +207,7 @@ class Judge:
             index, made = headers["firstseen-index"], headers.get("firstseen-fingerprint")
             assert index == self._index, f"{source} was decided by another index than this one"
             assert (known[str(source)].fingerprint or b"").hex().encode() == (made or b"")
-        return check_separation(known, self._scheme)
+        return check_separation(known, self._near)
 
     def grounded(self, sent: Mapping[SourcePosition, Raw], outputs: Outputs) -> int:
         """Each duplicate names a unique that is near, at the distance that it says.
@@ -213,7 +220,7 @@ class Judge:
             for source, said in duplicates.items()
         ]
         known = self._known(sent, [*outputs.uniques, *duplicates])
-        return check_grounding(known, set(map(str, outputs.uniques)), repeats, self._scheme)
+        return check_grounding(known, set(map(str, outputs.uniques)), repeats, self._near)
 
     def _known(
         self, sent: Mapping[SourcePosition, Raw], sources: Collection[SourcePosition]
@@ -225,8 +232,8 @@ class Judge:
             document = self._reader.read(source, record)
             assert isinstance(document, Document), f"{source} is no document: {document}"
             documents.append(document)
-        made = self._fingerprinter.fingerprint_batch([document.text for document in documents])
+        made = self._fingerprinter.fingerprint_batch([document.content for document in documents])
         return {
-            str(document.source): Known(document.id, each.fingerprint or None, each.content_digest)
+            str(document.source): Known.of(document.id, each)
             for document, each in zip(documents, made, strict=True)
         }

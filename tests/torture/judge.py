@@ -19,7 +19,7 @@ from streams.raw_documents import DocumentReader
 from streams.received_outputs import DuplicateOutput, ReceivedOutput, UniqueOutput, received_output
 from streams.settings import Settings
 from streams.topic_follower import ReadRecord
-from tests.invariants import Known, Repeat, check_grounding
+from tests.invariants import Known, Nearness, Repeat, check_grounding
 from tests.torture.plan import Planned
 
 BATCH = 2_000
@@ -103,20 +103,22 @@ def known_documents(
             document = reader.read(source, RawRecord(planned.key, planned.value, 0, ()))
             assert isinstance(document, Document), f"{source} is on no topic of documents"
             documents.append(document)
-        made = fingerprinter.fingerprint_batch([document.text for document in documents])
+        made = fingerprinter.fingerprint_batch([document.content for document in documents])
         for document, each in zip(documents, made, strict=True):
-            fingerprint = each.fingerprint or None
-            known[str(document.source)] = Known(document.id, fingerprint, each.content_digest)
+            known[str(document.source)] = Known.of(document.id, each)
     return known
 
 
 def _separation(findings: Findings, uniques: Mapping[str, Known], settings: Settings) -> None:
     """No two uniques are near and share a block, no two undecidable ones have equal content."""
-    scheme = settings.index_profile().scheme()
+    profile = settings.index_profile()
+    near, scheme = Nearness(profile.scheme(), profile.confirmation()), profile.scheme()
     prints = {source: known.fingerprint for source, known in uniques.items() if known.fingerprint}
     sources = list(prints)
     found = []
     for i, j, distance in near_pairs(list(prints.values()), scheme):
+        if not near.confirms(distance, uniques[sources[i]], uniques[sources[j]]):
+            continue
         if scheme.shared_blocks(prints[sources[i]], prints[sources[j]]):
             found.append(f"{sources[i]} and {sources[j]}: {distance} bits apart")
         else:
@@ -152,13 +154,14 @@ def _grounding(
     settings: Settings,
 ) -> None:
     """Every duplicate names a unique, near to it, at the distance that it says."""
-    scheme = settings.index_profile().scheme()
+    profile = settings.index_profile()
+    near = Nearness(profile.scheme(), profile.confirmation())
     names = set(map(str, uniques))
     found = []
     for source, said in duplicates.items():
         repeat = Repeat(str(source), str(said.original), said.distance)
         try:
-            check_grounding(known, names, [repeat], scheme)
+            check_grounding(known, names, [repeat], near)
         except AssertionError as violation:
             found.append(str(violation).splitlines()[-1].strip())
     findings.ungrounded = findings.note("ungrounded", found)
