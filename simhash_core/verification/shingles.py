@@ -35,17 +35,17 @@ SKETCH_BYTES: Final = BINS * KEPT_BITS // 8
 IDENTITY: Final = f"shingles-1/{SHINGLE_CHARACTERS}x{BINS}x{KEPT_BITS}"
 
 _BIN_BITS: Final = BINS.bit_length() - 1
+_HASH_BITS: Final = 32
 _CHANCE: Final = 0.5**KEPT_BITS
-# Odd numbers of 64 bits without pattern (from the fractions of the golden ratio, pi and e).
-_BASE: Final = np.uint64(0x9E3779B97F4A7C15)
-_MIX: Final = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
-_EMPTY: Final = np.uint64(2**64 - 1)
+_EMPTY: Final = np.uint32(2**_HASH_BITS - 1)
+_BETWEEN: Final = "\0" * SHINGLE_CHARACTERS
+"""Stands between texts, so that no shingle of one reaches into the next."""
 
 
 def sketches(texts: Sequence[str]) -> list[bytes]:
     """Return the sketch of each text as it came, ``SKETCH_BYTES`` each; empty where all is space.
 
-    Memory: about 100 bytes a character, of all texts together.
+    Memory: about 40 bytes a character, of all texts together.
     """
     bare = [text.replace(" ", "") for text in normalize_batch(texts, fold_case=False)]
     some = [text for text in bare if text]
@@ -61,64 +61,61 @@ def similarity(a: bytes, b: bytes) -> float:
     if not a or not b:
         return 0.0
     differing = np.frombuffer(a, dtype=np.uint8) ^ np.frombuffer(b, dtype=np.uint8)
-    unequal = np.count_nonzero(differing & 0xF0) + np.count_nonzero(differing & 0x0F)
+    # Since NumPy 2.3 a number of its own, which no encoder of JSON takes.
+    unequal = int(np.count_nonzero(differing & 0xF0) + np.count_nonzero(differing & 0x0F))
     return max(0.0, 1.0 - unequal / BINS / (1.0 - _CHANCE))
 
 
-def _least(texts: Sequence[str]) -> NDArray[np.uint64]:
-    """Return the least hash by text and bin, uint64 (texts, BINS); ``_EMPTY`` where there is none.
+def _least(texts: Sequence[str]) -> NDArray[np.uint32]:
+    """Return the least hash by text and bin, uint32 (texts, BINS); ``_EMPTY`` where there is none.
 
     The bin is in the highest bits of a hash.
     """
-    characters = np.frombuffer("".join(texts).encode("utf-32-le"), dtype=np.uint32)
-    # A text shorter than a shingle is one shingle. Zeros between texts make room for it; shingles
-    # that reach over the end of a longer text are left out below.
-    sizes = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
-    counts = np.maximum(sizes - SHINGLE_CHARACTERS + 1, 1)
-    padded = np.zeros(len(characters) + len(texts) * SHINGLE_CHARACTERS, dtype=np.uint64)
-    text_of = np.repeat(np.arange(len(texts)), sizes)
-    padded[np.arange(len(characters)) + text_of * SHINGLE_CHARACTERS] = characters
-    hashes = _hash_runs(padded)
-    starts = np.cumsum(sizes + SHINGLE_CHARACTERS) - sizes - SHINGLE_CHARACTERS
-    owner = np.repeat(np.arange(len(texts)), counts)
-    first = np.cumsum(counts) - counts
-    hashes = hashes[np.arange(len(owner)) + (starts - first)[owner]]
-    least = np.full(len(texts) * BINS, _EMPTY)
-    bins = (hashes >> np.uint64(64 - _BIN_BITS)).astype(np.int64)
-    np.minimum.at(least, owner * BINS + bins, hashes)
-    return least.reshape(len(texts), BINS)
+    joined = _BETWEEN.join(texts) + _BETWEEN
+    hashes = _hash_runs(np.frombuffer(joined.encode("utf-32-le"), dtype="<u4"))
+    bins = (hashes >> np.uint32(_HASH_BITS - _BIN_BITS)).astype(np.intp)
+    least = np.full((len(texts), BINS), _EMPTY)
+    start = 0
+    for row, text in zip(least, texts, strict=True):
+        # A text shorter than a shingle is one shingle, filled up with zeros.
+        stop = start + max(1, len(text) - SHINGLE_CHARACTERS + 1)
+        np.minimum.at(row, bins[start:stop], hashes[start:stop])
+        start += len(text) + len(_BETWEEN)
+    return least
 
 
-def _hash_runs(characters: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return a 64-bit hash of each run of ``SHINGLE_CHARACTERS``: a polynomial, then mixed."""
+def _hash_runs(characters: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """Return a hash of 32 bits of each run of ``SHINGLE_CHARACTERS``: a polynomial, then mixed.
+
+    The numbers are those of the finisher of MurmurHash3 (Appleby 2011), which lets each bit of a
+    number change each bit of its hash; the base is 2**32 over the golden ratio, made odd.
+    """
     count = len(characters) - SHINGLE_CHARACTERS + 1
-    hashes = characters[:count] + np.uint64(1)
+    hashes = characters[:count] + np.uint32(1)
     for step in range(1, SHINGLE_CHARACTERS):
-        hashes *= _BASE
+        hashes *= np.uint32(0x9E3779B1)
         hashes += characters[step : step + count]
-    # The finisher of splitmix64 (Steele, Lea & Flood 2014).
-    for shift, factor in zip((30, 27), _MIX, strict=True):
-        hashes ^= hashes >> np.uint64(shift)
-        hashes *= factor
-    hashes ^= hashes >> np.uint64(31)
+    hashes ^= hashes >> np.uint32(16)
+    hashes *= np.uint32(0x85EBCA6B)
+    hashes ^= hashes >> np.uint32(13)
+    hashes *= np.uint32(0xC2B2AE35)
+    hashes ^= hashes >> np.uint32(16)
     return hashes
 
 
-def _ways() -> NDArray[np.int64]:
-    """Return the steps from an empty bin to the others, each once, in a fixed order."""
-    order = _hash_runs(np.arange(BINS + SHINGLE_CHARACTERS - 1, dtype=np.uint64))
-    steps: NDArray[np.int64] = np.argsort(order, kind="stable")
-    return np.delete(steps, np.flatnonzero(steps == 0))
+def _numbers(first: int) -> NDArray[np.uint32]:
+    """Return a number without pattern for each bin."""
+    return _hash_runs(np.arange(first, first + BINS + SHINGLE_CHARACTERS - 1, dtype=np.uint32))
 
 
-_STEPS: Final = _ways()
-# An odd factor for each bin, by which it draws its bits from the value that it holds.
-_DRAWS: Final = _hash_runs(np.arange(BINS, 2 * BINS + SHINGLE_CHARACTERS - 1, dtype=np.uint64)) | (
-    np.uint64(1)
-)
+_ORDER: Final = np.argsort(_numbers(0), kind="stable")
+_STEPS: Final = _ORDER[_ORDER != 0]
+"""The steps from an empty bin to all others, in a fixed order without pattern."""
+_DRAWS: Final = _numbers(BINS) | np.uint32(1)
+"""An odd factor for each bin, by which it draws its bits from the value that it holds."""
 
 
-def _densify(least: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _densify(least: NDArray[np.uint32]) -> NDArray[np.uint32]:
     """Fill empty bins, (texts, BINS); each text has a filled one."""
     empty = least == _EMPTY
     texts, bins = np.nonzero(empty)
@@ -132,8 +129,8 @@ def _densify(least: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return least
 
 
-def _pack(least: NDArray[np.uint64]) -> list[bytes]:
+def _pack(least: NDArray[np.uint32]) -> list[bytes]:
     """Draw the bits of each bin, and put two bins into a byte."""
-    drawn = ((least * _DRAWS) >> np.uint64(64 - KEPT_BITS)).astype(np.uint8)
+    drawn = ((least * _DRAWS) >> np.uint32(_HASH_BITS - KEPT_BITS)).astype(np.uint8)
     packed = (drawn[:, 0::2] << 4) | drawn[:, 1::2]
     return [row.tobytes() for row in packed]
