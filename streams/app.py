@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final, Protocol, TypeVar, cast
 
 import faust
@@ -20,6 +20,7 @@ from simhash_core.documents import RawRecord, SourcePosition
 from simhash_core.errors import FirstseenError
 from streams.committed_transport import CommittedConsumer, CommittedTransport
 from streams.fingerprint_stage import RawInput
+from streams.health import Health
 from streams.kafka_config import faust_brokers, faust_credentials, faust_fetch_wait_ms
 from streams.ordered_intake import Lost, OrderedIntake
 from streams.pipeline import Pipeline
@@ -35,6 +36,7 @@ _METADATA_MS: Final = 5_000
 """How soon a raw topic that is there again, or has more partitions, is noticed."""
 _MILLISECONDS: Final = 1000.0
 _TAILS_SECONDS: Final = 1.0
+_BEAT_SECONDS: Final = 1.0
 _QUEUES: Final = 4
 """Queues on the way to an agent, amply: its stream, its batch, one in the consumer's hands."""
 
@@ -47,8 +49,10 @@ class _Batches(Protocol):
     def noack_take(self, max_: int, within: float) -> AsyncIterator[list[EventT[bytes]]]: ...
 
 
-def create_app(settings: Settings, pipeline: Pipeline) -> faust.App:
+def create_app(settings: Settings, pipeline: Pipeline, health: Health) -> faust.App:
     """Return the app of one worker process; nothing is connected before it starts.
+
+    ``health`` is told that the event loop runs.
 
     A failure in an agent or while shards are opened ends the process (the supervisor crashes),
     because going on past it would lose records; the cause is left in ``pipeline.failure``.
@@ -115,6 +119,7 @@ def create_app(settings: Settings, pipeline: Pipeline) -> faust.App:
         mine = {tp.partition for tp in tps if tp.topic == settings.topics.probes}
         pipeline.metrics.rebalance()
         intake.forget()
+        intake.assigned({(tp.topic, tp.partition) for tp in tps})
         await _guarded(pipeline, pipeline.assign(mine))
 
     async def revoked(_app: object, /, *_signalled: Any, **_: Any) -> None:  # noqa: ANN401 - the same
@@ -122,6 +127,7 @@ def create_app(settings: Settings, pipeline: Pipeline) -> faust.App:
         await _guarded(pipeline, pipeline.release())
 
     app.timer(_TAILS_SECONDS)(intake.read_tails)
+    app.timer(_BEAT_SECONDS)(_beat(pipeline, health))
 
     def crash(error: BaseException) -> None:
         app.add_future(app.crash(error))
@@ -150,6 +156,16 @@ async def _fingerprint(
     last = {(message.topic, message.partition): message for message in admitted}
     for place, message in last.items():
         intake.passed(place, message.offset + 1, assignment)
+
+
+def _beat(pipeline: Pipeline, health: Health) -> Callable[[], Awaitable[None]]:
+    """Return what runs every second, as the event loop does."""
+
+    async def beat() -> None:
+        health.beat()
+        pipeline.measure()
+
+    return beat
 
 
 async def _lookup(

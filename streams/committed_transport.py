@@ -60,7 +60,17 @@ class _CommittedConsumerThread(driver.AIOKafkaConsumerThread):
                 # Of a topic that was made again. Faust would drop what lies before the offset that
                 # it read last; it hands on nothing while this fetch is under way.
                 cast(CommittedConsumer, self.consumer).begin_anew(place)
+        self._note_positions()
         return records
+
+    def _note_positions(self) -> None:
+        """Note where the next fetches begin, which the records alone do not tell."""
+        subscription = self._ensure_consumer()._subscription.subscription  # noqa: SLF001
+        assignment = subscription and subscription.assignment
+        for tp in assignment.tps if assignment else ():
+            state = assignment.state_value(tp)
+            if state is not None and state.has_valid_position:
+                self.transport.order.reached((tp.topic, tp.partition), state.position)
 
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
         self.transport.order.forget()

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from simhash_core.errors import FirstseenError
+from streams.health import Health
 from streams.metrics import CONTENT_TYPE
 from streams.pipeline import Pipeline
 from streams.settings import Settings
@@ -31,7 +32,7 @@ class PortInUseError(FirstseenError):
 class OpsServer:
     """Serves the pages of one pipeline while it is entered; does nothing when ``web`` is off."""
 
-    def __init__(self, settings: Settings, pipeline: Pipeline) -> None:
+    def __init__(self, settings: Settings, pipeline: Pipeline, health: Health) -> None:
         """Listen at once, so that a port in use is found before anything else starts.
 
         Raises ``PortInUseError``.
@@ -41,7 +42,7 @@ class OpsServer:
             return
         address = (settings.web.host, settings.web.port)
         try:
-            self._server = _Server(address, pipeline)
+            self._server = _Server(address, pipeline, health)
         except OSError as error:
             raise PortInUseError(
                 f"cannot listen on {address[0]}:{address[1]} for the worker's pages: "
@@ -77,8 +78,9 @@ class OpsServer:
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, address: tuple[str, int], pipeline: Pipeline) -> None:
+    def __init__(self, address: tuple[str, int], pipeline: Pipeline, health: Health) -> None:
         self.pipeline = pipeline
+        self.health = health
         super().__init__(address, _Handler)
 
     def handle_error(self, request: object, client_address: object) -> None:
@@ -100,20 +102,17 @@ class _Handler(BaseHTTPRequestHandler):
             case "/metrics":
                 self._answer(HTTPStatus.OK, pipeline.metrics.exposition(), CONTENT_TYPE)
             case "/healthz":
-                failure = pipeline.failure
-                if failure is None:
-                    self._answer(HTTPStatus.OK, b"ok\n")
-                else:
-                    self._answer(HTTPStatus.SERVICE_UNAVAILABLE, f"{failure}\n".encode())
+                self._answer_unless(self.server.health.why_dead(), "ok")
             case "/readyz":
-                if pipeline.ready:
-                    self._answer(HTTPStatus.OK, b"ready\n")
-                else:
-                    self._answer(HTTPStatus.SERVICE_UNAVAILABLE, b"no partitions assigned yet\n")
+                self._answer_unless(pipeline.why_not_ready(), "ready")
             case "/":
                 self._answer(HTTPStatus.OK, b"firstseen worker: /healthz /readyz /metrics\n")
             case _:
                 self._answer(HTTPStatus.NOT_FOUND, b"not here: try /\n")
+
+    def _answer_unless(self, trouble: str | None, fine: str) -> None:
+        status = HTTPStatus.OK if trouble is None else HTTPStatus.SERVICE_UNAVAILABLE
+        self._answer(status, f"{trouble or fine}\n".encode())
 
     def _answer(self, status: HTTPStatus, body: bytes, content_type: str = _TEXT) -> None:
         self.send_response(status)

@@ -84,6 +84,7 @@ class OrderedIntake:
         self._partitions = partitions
         self._queue_limit = queue_limit
         self._lost = lost
+        self._places: frozenset[Place] = frozenset()
         self._next: dict[Place, int] = {}
         self._sought: dict[Place, tuple[int, float]] = {}
         self._busy: Counter[str] = Counter()
@@ -95,12 +96,21 @@ class OrderedIntake:
     def forget(self) -> None:
         """Forget all positions: partitions have moved, or are about to."""
         self.assignment += 1
+        self._places = frozenset()
         self._next.clear()
         self._sought.clear()
         self._arrived.clear()
         self._last_arrival.clear()
         self._quiet_since.clear()
         self._moved = time.monotonic()
+
+    def assigned(self, places: Collection[Place]) -> None:
+        """Note which partitions this worker has now."""
+        self._places = frozenset(places)
+
+    def positions(self) -> dict[Place, int | None]:
+        """Return up to where each partition of this worker is done; from any thread."""
+        return {place: self._order.done(place, self._next.get(place)) for place in self._places}
 
     @contextmanager
     def batch(self, topic: str, places: Collection[Place], records: int) -> Iterator[int]:

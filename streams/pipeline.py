@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Final
 
@@ -49,6 +50,7 @@ class Pipeline:
         self.metrics = metrics
         self.failure: FirstseenError | None = None
         self.crash: Callable[[BaseException], object] = logger.critical
+        self.measure: Callable[[], object] = lambda: None
         self._stage = stage
         self._topic_ids = topic_ids
         self._producer = producer
@@ -64,6 +66,18 @@ class Pipeline:
     def ready(self) -> bool:
         """Whether partitions are assigned and every shard of ours is open."""
         return self._assigned and not self._opening
+
+    def opening(self) -> bool:
+        """Whether shards of ours have yet to catch up with their changelogs."""
+        return bool(self._opening)
+
+    def why_not_ready(self) -> str | None:
+        """Return what ``ready`` waits for; None where it is ready. From any thread."""
+        opening = sorted(self._opening.copy())
+        if opening:
+            shards = ", ".join(map(str, opening))
+            return f"{len(opening)} of {len(self._shards)} shards are catching up: {shards}"
+        return None if self._assigned else "no partitions assigned yet"
 
     def fail(self, error: FirstseenError) -> None:
         """Keep the first failure for the exit message, and end the worker."""
@@ -82,6 +96,7 @@ class Pipeline:
             shard = self._shards[partition] = self._new_shard(partition)
             self._opening[partition] = asyncio.create_task(self._open(shard))
         self.metrics.assigned_shards(len(self._shards))
+        self.metrics.opening_shards(len(self._opening))
         self._moved = asyncio.Event()
         self._assigned = True
 
@@ -148,9 +163,10 @@ class Pipeline:
         if shard is None or self._shards.get(partition) is not shard:
             return False
         packets: list[tuple[int, Packet]] = []
-        for offset, value in values:
-            where = f"{self._rules.probes_topic}/{partition}@{offset}"
-            packets.append((offset, self._rules.codec.decode(value, where)))
+        with self.metrics.failures("lookup"):
+            for offset, value in values:
+                where = f"{self._rules.probes_topic}/{partition}@{offset}"
+                packets.append((offset, self._rules.codec.decode(value, where)))
 
         async def decide() -> bool:
             await shard.open()
@@ -191,8 +207,10 @@ class Pipeline:
             await shard.open()
             return True
 
+        started = time.monotonic()
         try:
             if await self._while_ours(shard, opened):
+                self.metrics.recovered(time.monotonic() - started)
                 logger.info(
                     "shard %d open: %d documents, next probes offset %d",
                     shard.partition,
@@ -208,3 +226,4 @@ class Pipeline:
             self.fail(FirstseenError(f"shard {shard.partition} cannot be opened: {error!r}"))
         finally:
             del self._opening[shard.partition]
+            self.metrics.opening_shards(len(self._opening))

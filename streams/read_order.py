@@ -33,6 +33,8 @@ class ReadOrder:
 
     def __init__(self) -> None:
         """Know nothing yet."""
+        self._began: dict[Place, int] = {}
+        self._reached: dict[Place, int] = {}
         self._after: dict[Place, int] = {}
         self._gaps: dict[Place, dict[int, int]] = {}
 
@@ -42,6 +44,8 @@ class ReadOrder:
         Return whether offsets turned back, though nobody sought.
         """
         after = self._after.get(place)
+        if after is None and offsets:
+            self._began[place] = offsets[0]
         gaps = self._gaps.setdefault(place, {})
         turned_back = False
         for offset in offsets:
@@ -57,12 +61,32 @@ class ReadOrder:
 
     def restarted(self, place: Place, offset: int) -> None:
         """Note that the next fetch begins at ``offset``."""
-        self._after[place] = offset
+        self._after[place] = self._began[place] = self._reached[place] = offset
         self._gaps.pop(place, None)
 
     def forget(self) -> None:
         """Note that nobody knows where the next fetches begin."""
         self._after.clear()
+        self._began.clear()
+        self._reached.clear()
+
+    def reached(self, place: Place, offset: int) -> None:
+        """Note where the next fetch begins: behind the records, and behind what has none.
+
+        Ends of transactions and aborted records have offsets too, and are handed to nobody.
+        """
+        self._reached[place] = offset
+
+    def done(self, place: Place, passed: int | None) -> int | None:
+        """Return up to where a partition is done of which all records before ``passed`` are.
+
+        None where nothing is known of it.
+        """
+        after, reached = self._after.get(place), self._reached.get(place)
+        if after is None or (passed is not None and passed >= after):
+            known = [offset for offset in (passed, reached) if offset is not None]
+            return max(known, default=None)
+        return self._began.get(place) if passed is None else passed
 
     def drained(self) -> dict[Place, int]:
         """Return the offsets behind the last record that was fetched of each partition."""

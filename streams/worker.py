@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
+from typing import Final, cast
 
 import faust
 from aiokafka.errors import KafkaConnectionError
@@ -15,13 +16,17 @@ from simhash_core.placement import Placement
 from streams.acked_producer import AckedProducer
 from streams.app import create_app
 from streams.broker_connection import connect_admin
+from streams.broker_watermarks import BrokerWatermarks
+from streams.committed_transport import CommittedTransport
 from streams.delivery import AtLeastOnce, Delivery, ExactlyOnce
 from streams.errors import BrokerUnavailableError
 from streams.exit_codes import ExitCode
 from streams.fingerprint_stage import FingerprintStage
+from streams.health import Health
 from streams.kafka_config import librdkafka_config
 from streams.metrics import IndexInfo, Metrics
 from streams.ops_server import OpsServer
+from streams.ordered_intake import OrderedIntake
 from streams.outbox import OutboxRules
 from streams.output_records import OutputKind
 from streams.packet_codec import PacketCodec
@@ -41,8 +46,12 @@ from streams.topics import (
     topic_id,
 )
 from streams.transactions import ShardTransactions
+from streams.worker_watch import WorkerWatch
 
 logger = logging.getLogger(__name__)
+
+_WATCH_SECONDS: Final = 5.0
+"""The longest wait for an answer to the question for lag."""
 
 
 def run_worker(settings: Settings) -> int:
@@ -59,8 +68,10 @@ def _run(settings: Settings, partitions: int) -> int:
     pipeline = _build_pipeline(settings, partitions)
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
-    app = create_app(settings, pipeline)
-    with OpsServer(settings, pipeline) as server:
+    health = Health(settings.stall_seconds, lambda: pipeline.failure)
+    app = create_app(settings, pipeline, health)
+    watch = _watch(settings, pipeline, cast(CommittedTransport, app.transport).intake, health)
+    with OpsServer(settings, pipeline, health) as server, watch:
         if server.url is not None:
             logger.info("pages of this worker: %s", server.url)
         code = _Worker(app, pipeline, loop=loop).run()
@@ -68,6 +79,26 @@ def _run(settings: Settings, partitions: int) -> int:
         raise pipeline.failure
     logger.info("stopped")
     return code
+
+
+def _watch(
+    settings: Settings, pipeline: Pipeline, intake: OrderedIntake, health: Health
+) -> WorkerWatch:
+    """Return what looks at the worker from beside it."""
+    return WorkerWatch(
+        intake.positions,
+        pipeline.opening,
+        partial(
+            BrokerWatermarks,
+            librdkafka_config(settings),
+            settings.application_id,
+            _WATCH_SECONDS,
+        ),
+        health,
+        pipeline.metrics,
+        settings.state_path(),
+        settings.stall_seconds,
+    )
 
 
 def _await_topics(settings: Settings) -> int:
@@ -136,7 +167,7 @@ def _build_pipeline(settings: Settings, partitions: int) -> Pipeline:
         metrics,
     )
     ask = partial(topic_id, AdminClient(librdkafka_config(settings)))
-    return Pipeline(
+    pipeline = Pipeline(
         stage=stage,
         topic_ids=TopicIds(ask, settings.send_timeout_seconds),
         producer=producer,
@@ -145,6 +176,8 @@ def _build_pipeline(settings: Settings, partitions: int) -> Pipeline:
         session_timeout_seconds=settings.session_timeout_seconds,
         metrics=metrics,
     )
+    pipeline.measure = tables.measure
+    return pipeline
 
 
 def _delivery(settings: Settings, shared: AckedProducer, partition: int) -> Delivery:

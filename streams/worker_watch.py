@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Protocol, Self
+from typing import Final, Self
 
 from streams.broker_watermarks import BrokerWatermarks
 from streams.consumer_lag import Lag, lag_of
@@ -30,32 +30,27 @@ _EVERY_SECONDS: Final = 2.0
 _STOP_SECONDS: Final = 5.0
 
 
-class Watched(Protocol):
-    """What is looked at; asked from the thread of the watch."""
-
-    def positions(self) -> Mapping[Place, int | None]:
-        """Return up to where each assigned partition is done; None where nothing is known yet."""
-        ...
-
-    def opening(self) -> bool:
-        """Return whether shards have yet to catch up with their changelogs."""
-        ...
-
-
 class WorkerWatch:
     """Watches while it is entered."""
 
     def __init__(
         self,
-        watched: Watched,
+        positions: Callable[[], Mapping[Place, int | None]],
+        opening: Callable[[], bool],
         ask: Callable[[], BrokerWatermarks],
         health: Health,
         metrics: Metrics,
         state_path: Path,
         stall_seconds: float,
     ) -> None:
-        """``ask`` connects to the broker; ``state_path`` is on the disk whose room is measured."""
-        self._watched = watched
+        """Begin with ``__enter__``.
+
+        ``positions`` tells up to where each assigned partition is done, None where that is not
+        known; ``opening``, whether shards have yet to catch up. ``ask`` connects to the broker;
+        ``state_path`` is on the disk whose room is measured.
+        """
+        self._positions = positions
+        self._opening = opening
         self._connect = ask
         self._health = health
         self._metrics = metrics
@@ -107,14 +102,14 @@ class WorkerWatch:
             return
         self._note_broker(up=True)
         self._metrics.lag({place: lag.messages for place, lag in lags.items()})
-        if self._watched.opening():
+        if self._opening():
             self._detector.pause()
             self._note_stalls([])
         else:
             self._note_stalls(self._detector.look(lags, time.monotonic()))
 
     def _lags(self, broker: BrokerWatermarks) -> dict[Place, Lag]:
-        positions = self._watched.positions()
+        positions = self._positions()
         unknown = [place for place, position in positions.items() if position is None]
         known = {**positions, **broker.committed(unknown)}
         return {place: lag_of(known[place], marks) for place, marks in broker.of(known).items()}
