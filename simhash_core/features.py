@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhash_core.lexicon import Lexicon
-from simhash_core.segmentation import Segmenter, is_feature
+from simhash_core.segmentation import Segmenter
 from simhash_core.term_codes import SEPARATOR, encode
 from simhash_core.weighting import TermStatistics, Weighting
 
@@ -54,11 +54,27 @@ class FeatureBatch(NamedTuple):
 
 
 def extract(
-    texts: Sequence[str], segmenter: Segmenter, lexicon: Lexicon, weighting: Weighting
+    texts: Sequence[str],
+    segmenter: Segmenter,
+    lexicon: Lexicon,
+    weighting: Weighting,
+    titles: Sequence[str] = (),
 ) -> FeatureBatch:
-    """Segment normalised texts, count their terms and weigh them."""
-    joined, sizes = segment(texts, segmenter)
-    return weigh(count(lexicon.rows(encode(joined)), sizes, lexicon), lexicon, weighting)
+    """Segment normalised texts, count their terms and weigh them.
+
+    ``titles``: one a text, normalised, for a weighting that looks at them.
+    """
+    if not weighting.titles:
+        joined, sizes = segment(texts, segmenter)
+        counted = count(lexicon.rows(encode(joined)), sizes, lexicon)
+        return weigh(counted, lexicon, weighting)
+    # Rows are good until the next look-up, so both are looked up at once.
+    joined, sizes = segment([*texts, *titles], segmenter)
+    rows = lexicon.rows(encode(joined))
+    of_texts = int(sizes[: len(texts)].sum())
+    counted = count(rows[:of_texts], sizes[: len(texts)], lexicon)
+    title_terms = count(rows[of_texts:], sizes[len(texts) :], lexicon)
+    return weigh(counted, lexicon, weighting, _shared(counted, title_terms))
 
 
 def segment(texts: Sequence[str], segmenter: Segmenter) -> Terms:
@@ -94,13 +110,27 @@ def count(rows: NDArray[np.int64], sizes: NDArray[np.int64], lexicon: Lexicon) -
     return TermCounts(distinct[kept], counts[kept].astype(np.float64), bounds)
 
 
-def weigh(counted: TermCounts, lexicon: Lexicon, weighting: Weighting) -> FeatureBatch:
-    """Give each feature its weight."""
+def weigh(
+    counted: TermCounts,
+    lexicon: Lexicon,
+    weighting: Weighting,
+    in_title: NDArray[np.bool_] | None = None,
+) -> FeatureBatch:
+    """Give each feature its weight; ``in_title``: bool (features,), as of ``TermStatistics``."""
     rows, counts, bounds = counted
-    weights = weighting(TermStatistics(counts, lexicon.idf[rows], bounds))
-    return FeatureBatch(rows, weights, bounds)
+    statistics = TermStatistics(counts, lexicon.idf[rows], bounds)
+    if weighting.traits_of is not None:
+        statistics = statistics._replace(traits=lexicon.traits.take(rows))
+    if in_title is not None:
+        statistics = statistics._replace(in_title=in_title)
+    return FeatureBatch(rows, weighting.weights(statistics), bounds)
 
 
-def terms(text: str, segmenter: Segmenter) -> list[str]:
-    """Return the distinct terms of a normalised text that are features, in order."""
-    return [term for term in dict.fromkeys(segmenter.cut(text)) if is_feature(term)]
+def _shared(counted: TermCounts, others: TermCounts) -> NDArray[np.bool_]:
+    """Return whether each feature is one of the other text's at the same place as well."""
+    rows = max(int(part.rows.max(initial=0)) for part in (counted, others)) + 1
+    keys, other_keys = (
+        np.repeat(np.arange(len(part.bounds) - 1), np.diff(part.bounds)) * rows + part.rows
+        for part in (counted, others)
+    )
+    return np.isin(keys, other_keys, assume_unique=True)

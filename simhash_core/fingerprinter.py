@@ -11,7 +11,7 @@ import numpy as np
 
 from simhash_core.documents import Content
 from simhash_core.feature_hashes import feature_hash_named
-from simhash_core.features import FeatureBatch, extract, terms
+from simhash_core.features import FeatureBatch, extract
 from simhash_core.fingerprint import pack, scale, sums
 from simhash_core.idf import jieba_idf
 from simhash_core.lexicon import Lexicon
@@ -19,6 +19,7 @@ from simhash_core.normal_forms import normalize_batch
 from simhash_core.normalization import NORMALIZATION, normalize
 from simhash_core.profiles import Profile, index_identity
 from simhash_core.segmentation import load_segmenter
+from simhash_core.term_traits import traits_identity, word_of
 from simhash_core.verdicts import UndecidableReason
 from simhash_core.verification import Sketched
 from simhash_core.weighting import weighting_named
@@ -62,10 +63,18 @@ class Fingerprinter:
         self._segmenter = load_segmenter(profile.segmenter)
         self._weighting = weighting_named(profile.weighting)
         idf = jieba_idf()
-        self._lexicon = Lexicon(profile.bits, feature_hash_named(profile.feature_hash), idf)
+        self._lexicon = Lexicon(
+            profile.bits,
+            feature_hash_named(profile.feature_hash),
+            idf,
+            traits_of=self._weighting.traits_of,
+        )
         normalize_batch(())  # makes its table now, so that no document waits for it
+        more = {}
+        if self._weighting.titles:
+            more["roles"] = traits_identity()
         self.identity = index_identity(
-            profile, self._segmenter.identity, idf.identity, NORMALIZATION
+            profile, self._segmenter.identity, idf.identity, NORMALIZATION, more
         )
 
     def fingerprint(self, content: Content | str) -> Fingerprinted:
@@ -83,20 +92,27 @@ class Fingerprinter:
             made += self._fingerprint_portion(portion)
         return made
 
-    def weighted_terms(self, text: str) -> list[WeightedTerm]:
-        """Return the features of a text with their weights, heaviest first."""
-        normal = normalize(text)
-        rows, weights, _ = self._features([normal])
+    def weighted_terms(self, content: Content | str) -> list[WeightedTerm]:
+        """Return the features of a document with their weights, heaviest first.
+
+        Terms that differ in their tag alone are one here, as their weights add up.
+        """
+        whole = Content(content) if isinstance(content, str) else content
+        normal = normalize(whole.text)
+        rows, weights, _ = self._features([normal], [whole])
         by_row = dict(zip(rows.tolist(), weights.tolist(), strict=True))
-        pairs = [
-            WeightedTerm(term, by_row[self._lexicon[term]])
-            for term in terms(normal, self._segmenter)
-        ]
+        by_word: dict[str, float] = {}
+        for term in dict.fromkeys(self._segmenter.cut(normal)):
+            row = self._lexicon[term]
+            if row in by_row:
+                word = word_of(term)
+                by_word[word] = by_word.get(word, 0.0) + by_row[row]
+        pairs = [WeightedTerm(word, weight) for word, weight in by_word.items()]
         return sorted(pairs, key=lambda pair: (-pair.weight, pair.term))
 
     def _fingerprint_portion(self, contents: Sequence[Content]) -> list[Fingerprinted]:
         normal = normalize_batch([content.text for content in contents])
-        features = self._features(normal)
+        features = self._features(normal, contents)
         rows, weights, bounds = features
         scaled = scale(weights, bounds)
         # Local names and plain integers: attribute look-ups and numpy scalars are what a short
@@ -122,8 +138,11 @@ class Fingerprinter:
             for i, (text, (start, stop)) in enumerate(zip(normal, pairwise(limits), strict=True))
         ]
 
-    def _features(self, normal: Sequence[str]) -> FeatureBatch:
-        return extract(normal, self._segmenter, self._lexicon, self._weighting)
+    def _features(self, normal: Sequence[str], contents: Sequence[Content]) -> FeatureBatch:
+        titles: Sequence[str] = ()
+        if self._weighting.titles:
+            titles = normalize_batch([content.title for content in contents])
+        return extract(normal, self._segmenter, self._lexicon, self._weighting, titles)
 
     def _judge(self, normal: str, features: int) -> Fingerprinted | None:
         """Return the undecidable outcome for a text with too little in it, else None."""

@@ -8,6 +8,7 @@ sketch of its character shingles: it finds more and errs less, for about eight t
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -72,15 +73,22 @@ def profile_named(name: str) -> Profile:
     return PROFILES[name]
 
 
-def index_identity(profile: Profile, segmenter: str, idf: str, normalization: str) -> str:
+def index_identity(
+    profile: Profile,
+    segmenter: str,
+    idf: str,
+    normalization: str,
+    more: Mapping[str, str] = MappingProxyType({}),
+) -> str:
     """Return what must be equal for two fingerprints to be comparable, and two verdicts one rule.
 
-    ``segmenter``, ``idf`` and ``normalization`` are identities: name and version. The distance and
+    ``segmenter``, ``idf`` and ``normalization`` are identities: name and version; so are the values
+    of ``more``, parts that only some indexes have. The distance and
     the least number of features are part of it as well: "near" must be one relation for all shards
     and for all entries of an index, or two uniques could be near by the rule of the day.
     """
     scheme, confirmation = profile.scheme(), profile.confirmation()
-    parts = {
+    parts: dict[str, object] = {
         "bits": profile.bits,
         "blocks": f"{scheme.blocks}x{scheme.block_bits}" + ("x2" if scheme.cuts > 1 else ""),
         "distance": profile.distance,
@@ -91,6 +99,7 @@ def index_identity(profile: Profile, segmenter: str, idf: str, normalization: st
         "normalization": normalization,
         "min-features": profile.min_features,
     }
+    parts |= more
     if confirmation is not None:
         parts["verify"] = confirmation.identity
     return f"firstseen-index/{IDENTITY_VERSION} " + " ".join(f"{k}={v}" for k, v in parts.items())

@@ -9,21 +9,35 @@ document has one fingerprint wherever it is computed.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simhash_core.errors import UnknownNameError
-from simhash_core.weighting import tf, tfidf, tfidf_sublinear
+from simhash_core.term_traits import TraitsOf, lengths_of, traits_of
+from simhash_core.weighting import tf, tfidf, tfidf_length, tfidf_roles, tfidf_sublinear
 from simhash_core.weighting.statistics import TermStatistics
 
-Weighting = Callable[[TermStatistics], NDArray[np.float64]]
+
+class Weighting(NamedTuple):
+    """``weights`` gives one weight a term, and the others say what it looks at.
+
+    ``traits_of``: what gives the traits of terms, None where it needs none. ``titles``: whether it
+    needs to know which terms stand in the title.
+    """
+
+    weights: Callable[[TermStatistics], NDArray[np.float64]]
+    traits_of: TraitsOf | None = None
+    titles: bool = False
+
 
 _BY_NAME: Final[Mapping[str, Weighting]] = {
-    "tf": tf.weights,
-    "tfidf": tfidf.weights,
-    "tfidf-sublinear": tfidf_sublinear.weights,
+    "tf": Weighting(tf.weights),
+    "tfidf": Weighting(tfidf.weights),
+    "tfidf-sublinear": Weighting(tfidf_sublinear.weights),
+    "tfidf-length": Weighting(tfidf_length.weights, lengths_of),
+    "tfidf-roles": Weighting(tfidf_roles.weights, traits_of, titles=True),
 }
 WEIGHTINGS: Final = tuple(_BY_NAME)
 
