@@ -57,7 +57,7 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 PROFILES: Final[Mapping[str, Profile]] = {
     "classic": Profile(bits=64, blocks=4, block_bits=16, distance=3),
     "wide": Profile(
-        bits=256, blocks=16, block_bits=16, cuts=2, distance=72, verify="shingles", verify_at=0.51
+        bits=256, blocks=16, block_bits=16, cuts=2, distance=64, verify="shingles", verify_at=0.51
     ),
 }
 DEFAULT_PROFILE: Final = "wide"
