@@ -71,6 +71,10 @@ $(TOOLS)/.installed: deploy/tools/requirements.txt | $(BIN)/python
 	@$(subst $(BIN)/,$(TOOLS)/bin/,$(PIP)) install --quiet --no-compile --requirement $<
 	@touch $@
 
+.PHONY: manifests
+manifests: install ## Write the files of deploy/kubernetes that follow from topics and rules
+	@$(BIN)/python deploy/kubernetes/generate.py
+
 .PHONY: lock
 lock: ## Write constraints.txt anew: the newest versions that pyproject.toml allows
 	@rm -rf .venv-lock && python3 -m venv .venv-lock
@@ -107,7 +111,7 @@ test: install ## Run the tests; those on a real broker run after make kafka
 check: install ## Lint, format, types, links of the documentation, files of deploy/
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check --quiet . || { $(BIN)/ruff format --diff .; exit 1; }
-	@$(BIN)/mypy $(wildcard simhash_core streams tests benchmarks) $(wildcard docs/*.py)
+	@$(BIN)/mypy $(wildcard simhash_core streams tests benchmarks) $(wildcard docs/*.py deploy/*/*.py)
 	@$(BIN)/python docs/check_links.py
 	@$(MAKE) --no-print-directory tools || rm -rf $(TOOLS)
 	@deploy/tools/check.sh

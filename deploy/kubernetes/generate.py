@@ -1,0 +1,112 @@
+"""Writes the manifests that follow from other files of the project: ``make manifests``.
+
+ - ``topics/topics.yaml``: Strimzi's KafkaTopics, of the plans by which ``firstseen topics create``
+   makes topics;
+ - ``components/monitoring/prometheusrule.yaml``: the rules of ``deploy/prometheus``.
+
+Tests hold what is there to what would be written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from streams.settings import Settings
+from streams.topic_plans import topic_plans
+
+HERE: Final = Path(__file__).resolve().parent
+RULES: Final = HERE.parent / "prometheus"
+
+PARTITIONS: Final = 6
+"""Shards of the index, and so the most workers. Settle on your own before the first start."""
+REPLICAS: Final = 3
+"""Copies of each partition, as many as a cluster for production has brokers at least."""
+
+_HEADER: Final = "# Written by make manifests from {}.\n"
+_LABELS: Final = {"app.kubernetes.io/name": "firstseen"}
+_WIDTH: Final = 100
+
+
+def kafka_topics() -> list[dict[str, Any]]:
+    """Return a KafkaTopic for each topic of the default settings.
+
+    The times and sizes are texts: Kubernetes would take the largest of them for an inexact number.
+    """
+    return [
+        {
+            "apiVersion": "kafka.strimzi.io/v1",
+            "kind": "KafkaTopic",
+            "metadata": {
+                "name": plan.name,
+                "labels": {**_LABELS, "strimzi.io/cluster": "kafka"},
+            },
+            "spec": {
+                "partitions": plan.partitions,
+                "replicas": REPLICAS,
+                "config": dict(plan.config),
+            },
+        }
+        for plan in topic_plans(Settings(), PARTITIONS)
+    ]
+
+
+def rule_groups(directory: Path = RULES) -> list[dict[str, Any]]:
+    """Return the groups of all rule files of Prometheus, in the order of their names.
+
+    Raises ``FileNotFoundError`` where there are none.
+    """
+    files = sorted(directory.glob("*.rules.yml"))
+    if not files:
+        raise FileNotFoundError(f"no rules in {directory}: *.rules.yml")
+    return [group for file in files for group in yaml.safe_load(file.read_text("utf-8"))["groups"]]
+
+
+def prometheus_rule() -> dict[str, Any]:
+    """Return the PrometheusRule with all of our rules."""
+    labels = {**_LABELS, "app.kubernetes.io/component": "worker"}
+    return {
+        "apiVersion": "monitoring.coreos.com/v1",
+        "kind": "PrometheusRule",
+        "metadata": {"name": "firstseen", "labels": labels},
+        "spec": {"groups": rule_groups()},
+    }
+
+
+def manifests() -> Iterator[tuple[Path, str]]:
+    """Yield the files and what each must contain."""
+    yield (
+        HERE / "topics" / "topics.yaml",
+        _text("streams/topic_plans.py and the default settings", kafka_topics()),
+    )
+    if RULES.is_dir():
+        yield (
+            HERE / "components" / "monitoring" / "prometheusrule.yaml",
+            _text("deploy/prometheus/*.rules.yml", [prometheus_rule()]),
+        )
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes texts of several lines as such."""
+
+
+def _lines(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = "|" if "\n" in text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _lines)
+
+
+def _text(source: str, content: Sequence[Mapping[str, Any]]) -> str:
+    body = yaml.dump_all(content, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_WIDTH)
+    return _HEADER.format(source) + body
+
+
+if __name__ == "__main__":
+    for path, text in manifests():
+        path.write_text(text, "utf-8")
+        print(f"written: {path.relative_to(HERE)}")

@@ -1,0 +1,56 @@
+"""The manifests that follow from other files of the project are what would be written today."""
+
+from __future__ import annotations
+
+import json
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.brokers.broker import Broker
+from tests.cli.running import firstseen
+from tests.deploy.kustomize import build, by_name
+from tests.deploy.shipped_files import KUBERNETES
+
+GENERATED = runpy.run_path(str(KUBERNETES / "generate.py"))
+
+
+@pytest.mark.parametrize(
+    ("path", "text"), GENERATED["manifests"](), ids=lambda value: Path(str(value)[:200]).stem[:20]
+)
+def test_files_are_up_to_date(path: Path, text: str) -> None:
+    """Given a generated file, then make manifests would write the same again."""
+    assert path.read_text("utf-8") == text, "run make manifests"
+
+
+def test_topics_are_those_that_the_command_makes(kafka_broker: Broker) -> None:
+    """Given a Kafka; when ``firstseen topics create`` makes the topics, with as many partitions;
+    then Strimzi is asked for the same partitions and the same settings, topic by topic.
+    """
+    name = kafka_broker.unique("app")
+    renamed = {"raw": "raw", "unique": "unique", "duplicates": "dup", "dead_letters": "dlq"}
+    flags = [f"--set=topics.{setting}={name}.{topic}" for setting, topic in renamed.items()]
+
+    run = firstseen(
+        *("topics", "create", "--json", "--partitions", str(GENERATED["PARTITIONS"])),
+        *("--broker", kafka_broker.bootstrap_servers, "--application-id", name, *flags),
+    )
+
+    made: list[dict[str, Any]] = json.loads(run.stdout)["topics"]
+    asked = GENERATED["kafka_topics"]()
+    assert [(each["spec"]["partitions"], each["spec"]["config"]) for each in asked] == [
+        (each["partitions"], each["config"]) for each in made
+    ]
+    assert [each["metadata"]["name"] for each in asked] == [
+        "raw-documents",
+        "unique",
+        "duplicate-of",
+        "dlq.raw-documents",
+        "firstseen.probes",
+        "firstseen.changelog",
+    ]
+    assert by_name(build(KUBERNETES / "topics")).keys() == {
+        ("KafkaTopic", each["metadata"]["name"]) for each in asked
+    }
