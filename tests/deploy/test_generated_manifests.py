@@ -18,7 +18,9 @@ GENERATED = runpy.run_path(str(KUBERNETES / "generate.py"))
 
 
 @pytest.mark.parametrize(
-    ("path", "text"), GENERATED["manifests"](), ids=lambda value: Path(str(value)[:200]).stem[:20]
+    ("path", "text"),
+    list(GENERATED["manifests"]()),
+    ids=lambda value: Path(str(value)[:200]).stem[:20],
 )
 def test_files_are_up_to_date(path: Path, text: str) -> None:
     """Given a generated file, then make manifests would write the same again."""
