@@ -125,7 +125,8 @@ class Fingerprinter:
         packed = pack(bit_sums)
         sketches = [b""] * len(contents)
         if self.confirmation is not None:
-            sketches = self.confirmation.verification.sketches(Sketched(contents, features))
+            hashes = self._lexicon.short_hashes[rows]
+            sketches = self.confirmation.verification.sketches(Sketched(contents, features, hashes))
         return [
             self._judge(text, stop - start)
             or Fingerprinted(

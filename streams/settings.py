@@ -18,6 +18,7 @@ from msgspec import Meta, field
 from msgspec.structs import force_setattr, replace
 
 from simhash_core.profiles import DEFAULT_PROFILE, Profile, profile_named
+from simhash_core.verification import usual_threshold
 from streams.fields import FieldSettings
 
 KIB: Final = 1024
@@ -120,7 +121,11 @@ class IndexSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         str | None, Meta(description="What cuts a text into terms: rjieba, jieba or ngrams.")
     ] = None
     weighting: Annotated[
-        str | None, Meta(description="What a term counts: tfidf-sublinear, tfidf or tf.")
+        str | None,
+        Meta(
+            description="What a term counts: tfidf-sublinear, tfidf, tfidf-length, tfidf-roles "
+            "or tf."
+        ),
     ] = None
     feature_hash: Annotated[
         str | None, Meta(description="What makes bits of a term: xxh3 or java.")
@@ -130,11 +135,18 @@ class IndexSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         Meta(description="Distinct features below which a text is matched by exact content only."),
     ] = None
     verify: Annotated[
-        str | None, Meta(description="What confirms that a candidate is near: shingles or none.")
+        str | None,
+        Meta(
+            description="What confirms that a candidate is near: shingles, cosine, metadata "
+            "or none."
+        ),
     ] = None
     verify_at: Annotated[
         Annotated[float, Meta(ge=0, le=1)] | None,
-        Meta(description="How far two documents must agree to be near."),
+        Meta(
+            description="How far two documents must agree to be near; else what is usual for "
+            "index.verify."
+        ),
     ] = None
 
 
@@ -301,7 +313,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         fit each other.
         """
         changes = {k: v for k, v in msgspec.structs.asdict(self.index).items() if v is not None}
-        profile = replace(profile_named(self.profile), **changes)
+        profile = profile_named(self.profile)
+        # Agreements of two measures are no one scale: another measure has a threshold of its own.
+        if changes.get("verify", profile.verify) != profile.verify:
+            changes = {"verify_at": usual_threshold(changes["verify"])} | changes
+        profile = replace(profile, **changes)
         profile.scheme()
         return profile
 

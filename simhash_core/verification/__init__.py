@@ -15,17 +15,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from simhash_core.documents import Content
 from simhash_core.errors import UnknownNameError, UsageError
 from simhash_core.features import FeatureBatch
-from simhash_core.verification import shingles
+from simhash_core.verification import cosine, metadata, shingles
 
 
 class Sketched(NamedTuple):
-    """What sketches are made of: some documents, as they came and as they were weighed."""
+    """What sketches are made of: some documents, as they came and as they were weighed.
+
+    ``term_hashes``: a hash of each feature of the batch, uint32 (features,).
+    """
 
     contents: Sequence[Content]
     features: FeatureBatch
+    term_hashes: NDArray[np.uint32]
 
 
 class Verification(NamedTuple):
@@ -33,20 +40,37 @@ class Verification(NamedTuple):
 
     ``sketches`` gives one sketch a document. ``agreement`` takes the distance of two fingerprints
     in bits and both sketches, and gives the same whichever comes first, from 0 to 1.
+    ``usual_threshold`` is where two documents begin to agree, unless a profile says otherwise.
     """
 
     identity: str
+    usual_threshold: float
     sketches: Callable[[Sketched], list[bytes]]
     agreement: Callable[[int, bytes, bytes], float]
 
 
 NO_VERIFICATION: Final = "none"
 
+_SHINGLES_AGREE_AT: Final = 0.51
+
 _BY_NAME: Final[Mapping[str, Verification]] = {
     "shingles": Verification(
         shingles.IDENTITY,
+        _SHINGLES_AGREE_AT,
         lambda made: shingles.sketches([content.text for content in made.contents]),
         lambda _distance, a, b: shingles.similarity(a, b),
+    ),
+    "cosine": Verification(
+        cosine.IDENTITY,
+        cosine.USUAL_THRESHOLD,
+        lambda made: cosine.sketches(made.features.weights, made.term_hashes, made.features.bounds),
+        lambda _distance, a, b: cosine.similarity(a, b),
+    ),
+    "metadata": Verification(
+        metadata.IDENTITY,
+        metadata.USUAL_THRESHOLD,
+        lambda made: metadata.sketches(made.contents),
+        metadata.agreement,
     ),
 }
 VERIFICATIONS: Final = (NO_VERIFICATION, *_BY_NAME)
@@ -88,3 +112,12 @@ def confirmation_of(name: str, at: float) -> Confirmation | None:
         raise UsageError(f"verify_at is {at}: it must be from 0 to 1")
     verification = verification_named(name)
     return None if verification is None else Confirmation(verification, at)
+
+
+def usual_threshold(name: str) -> float:
+    """Return how far two documents usually agree by the verification called ``name``, 0 for none.
+
+    0 as well for a name that is not there, which whoever loads it will be told.
+    """
+    verification = _BY_NAME.get(name)
+    return 0.0 if verification is None else verification.usual_threshold
