@@ -6,6 +6,7 @@ The numbers are those of the design: separation, grounding, conservation, stabil
 from __future__ import annotations
 
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from simhash_core.distance import distance_bits
@@ -18,6 +19,7 @@ from simhash_core.shard import Shard, owned_buckets
 from simhash_core.verdicts import DuplicateOf, Method, Undecidable, Unique, Verdict
 from tests.simulation.broker import Output
 from tests.simulation.scenario import Delivery
+from tests.simulation.sketches import CONFIRMATION
 
 if TYPE_CHECKING:
     from tests.simulation.shard_owner import ShardOwner
@@ -82,9 +84,17 @@ def meet(a: Probe, b: Probe, placement: Placement) -> bool:
     """Whether two documents are near and share a bucket, of blocks or of content."""
     if not a.fingerprint or not b.fingerprint:
         return a.fingerprint == b.fingerprint and a.content_digest == b.content_digest
-    if distance_bits(a.fingerprint, b.fingerprint) > placement.scheme.distance:
+    distance = distance_bits(a.fingerprint, b.fingerprint)
+    if distance > placement.scheme.distance or agreement(distance, a, b) is None:
         return False
     return bool(placement.scheme.shared_blocks(a.fingerprint, b.fingerprint))
+
+
+def agreement(distance: int, a: Probe, b: Probe) -> float | None:
+    """How far the sketches of two documents agree, None if too little; 1 for equal content."""
+    if a.content_digest == b.content_digest:
+        return 1.0
+    return CONFIRMATION.agreement(distance, a.sketch, b.sketch)
 
 
 def check_rest(run: Finished) -> None:
@@ -150,7 +160,8 @@ def check_separation(answer: Answer, placement: Placement) -> None:
     uniques = answer.uniques()
     by_bucket: dict[bytes, list[Probe]] = {}
     for probe in uniques:
-        for bucket in placement.buckets(probe.fingerprint, probe.content_digest):
+        way = placement.by_partition(probe.fingerprint, probe.content_digest)
+        for bucket in chain.from_iterable(way.values()):
             by_bucket.setdefault(bucket, []).append(probe)
     for together in by_bucket.values():
         for index, a in enumerate(together):
@@ -178,13 +189,15 @@ def check_grounding(answer: Answer, run: Finished) -> None:
         block = None
         if probe.fingerprint:
             block = scheme.shared_blocks(probe.fingerprint, original.fingerprint)[0]
+        distance = distance_bits(probe.fingerprint, original.fingerprint)
         expected = DuplicateOf(
             original.document_id,
             original.source,
             original.event_time_ms,
-            distance_bits(probe.fingerprint, original.fingerprint),
+            distance,
             block,
             Method.EXACT if same else Method.NEAR,
+            None if same else agreement(distance, probe, original),
         )
         if verdict != expected:
             raise ViolationError("grounding", f"{probe.source}: {verdict}, but {expected} is true")
@@ -204,7 +217,8 @@ def check_one_answer(answer: Answer, placement: Placement) -> None:
     and there need not be an order in which one shard names the same for all.
     """
     alone = Placement(placement.scheme, 1)
-    shard = Shard(0, alone, MemoryBlockTable(partial(owned_buckets, alone, 0)))
+    table = MemoryBlockTable(partial(owned_buckets, alone, 0))
+    shard = Shard(0, alone, table, CONFIRMATION)
     documents = answer.uniques() + [probe for probe, _ in answer.duplicates()]
     for number, probe in enumerate(documents):
         for effect in shard.handle("one order", number, Visit(probe)):

@@ -136,6 +136,28 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        "candidates are not confirmed",
+        edits=(Edit("            if agreement is not None:", "            if True:"),),
+    ),
+    Mutant(
+        "only the nearest candidate is confirmed",
+        edits=(
+            Edit(
+                "within(probe.fingerprint, candidates, self._distance):",
+                "within(probe.fingerprint, candidates, self._distance)[:1]:",
+            ),
+        ),
+    ),
+    Mutant(
+        "a document does not wait for one that must be confirmed",
+        edits=(
+            Edit(
+                "PendingEntries(self.buckets_of, self.agreement)",
+                "PendingEntries(self.buckets_of, lambda *_: 1.0 if not _[1].sketch else None)",
+            ),
+        ),
+    ),
+    Mutant(
         "nothing parks behind a pending entry",
         edits=(Edit("if blocker is not None:", "if blocker is None and blocker is not None:"),),
     ),

@@ -18,6 +18,7 @@ from simhash_core.placement import Placement
 from simhash_core.probes import Probe, Refuse, Visit
 from simhash_core.rejections import Rejection, RejectionReason
 from simhash_core.verdicts import UndecidableReason
+from tests.simulation.sketches import VALUES
 
 RAW_TOPIC: Final = "raw"
 
@@ -70,6 +71,7 @@ class RawDocument:
     fingerprint: bytes
     content_digest: bytes
     readable: bool = True
+    sketch: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,7 @@ def _first_message(document: RawDocument, source: SourcePosition) -> Visit | Ref
             document.content_digest,
             undecidable,
             record,
+            document.sketch,
         )
     )
 
@@ -134,10 +137,27 @@ def draw_scenario(seed: int) -> Scenario:
         raw_partitions=raw_partitions,
         workers=chance.randint(1, 4),
         delivery=delivery,
-        documents=draw_documents(chance, scheme, _size(chance), raw_partitions),
+        documents=_sketched(seed, draw_documents(chance, scheme, _size(chance), raw_partitions)),
         faults=frozenset(fault for fault in sorted(possible) if chance.random() < 0.7),
         faults_most=chance.choice((0, 2, 5, 10, 20)),
         batch_most=chance.choice((1, 2, 4, 8, 16)),
+    )
+
+
+def _sketched(seed: int, documents: tuple[RawDocument, ...]) -> tuple[RawDocument, ...]:
+    """Give the documents of every other seed sketches; equal content has equal ones."""
+    if seed % 2:
+        return documents
+    sketches: dict[bytes, bytes] = {}
+    chance = Random(f"sketches/{seed}")
+    return tuple(
+        replace(
+            document,
+            sketch=sketches.setdefault(document.content_digest, bytes((chance.randrange(VALUES),)))
+            if document.fingerprint
+            else b"",
+        )
+        for document in documents
     )
 
 

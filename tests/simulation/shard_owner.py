@@ -21,6 +21,7 @@ from tests.simulation.changelog import Disk, Journal, replay
 from tests.simulation.narration import tell_packet
 from tests.simulation.protocol import ChangelogWriting
 from tests.simulation.scenario import Delivery
+from tests.simulation.sketches import CONFIRMATION
 from tests.simulation.stage import Reached, Stage
 
 
@@ -146,7 +147,7 @@ class ShardOwner:
         tail = replay(log.tail(recovered_from), self._protocol.changelog_writing)
         self._disk.write(log.end, tail)
         self.table = self._table_of(self._disk)
-        self.shard = self._protocol.shard(self.partition, self._placement, self.table)
+        self.shard = self._protocol.shard(self.partition, self._placement, self.table, CONFIRMATION)
         self.next_offset = self.table.in_flight().progress.offset
         self._progress = self.table.in_flight().progress
         self._reached[Reached.TAIL] += 0 < recovered_from < log.end
