@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
@@ -27,9 +28,17 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Tab-separated, under a header: id1, id2, label (1, 0, -1: do not score), and jaccard.",
 )
+@click.option(
+    "--report",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="PAGE",
+    help="Write a page with distances, thresholds, misses and false joins: one HTML file.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
 @with_profile_settings
-def command(settings: Settings, *, documents: str, pairs: str, as_json: bool) -> None:
+def command(
+    settings: Settings, *, documents: str, pairs: str, report: Path | None, as_json: bool
+) -> None:
     """Let the deduplicator decide labelled documents, in the order of the file, and score it.
 
     Two documents are joined when they have the same original. recall: labelled positives that are
@@ -41,17 +50,36 @@ def command(settings: Settings, *, documents: str, pairs: str, as_json: bool) ->
     Examples:
       firstseen evaluate --documents news.jsonl.gz --pairs news.tsv
       firstseen evaluate --documents news.jsonl --pairs news.tsv --profile classic --json
-      firstseen evaluate --documents news.jsonl --pairs news.tsv --distance 40
+      firstseen evaluate --documents news.jsonl --pairs news.tsv --distance 40 --report page.html
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
     import msgspec
 
     from streams.cli.evaluate_view import evaluation_text
     from streams.cli.step_progress import step_progress
     from streams.evaluation.evaluation import evaluate, read_labelled
+    from streams.evaluation.report_content import report_content
+    from streams.evaluation.report_page import report_page
 
     with step_progress() as tell:
-        evaluated = evaluate(read_labelled(documents, pairs, settings), settings, tell=tell)
+        if report is None:
+            labelled = read_labelled(documents, pairs, settings)
+            quality = evaluate(labelled, settings, tell=tell).quality
+        else:
+            with _opened(report) as page:
+                content = report_content((documents, pairs), settings, tell)
+                page.write(report_page(content))
+            quality = content.quality
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(evaluated.quality), indent=2))
+        click.echo(msgspec.json.format(msgspec.json.encode(quality), indent=2))
     else:
-        click.echo(evaluation_text(evaluated.quality, documents))
+        click.echo(evaluation_text(quality, documents))
+
+
+def _opened(page: Path) -> TextIO:
+    """Open the page before the work, so that a wrong path is told at once."""
+    try:
+        return page.open("w", encoding="utf-8")
+    except OSError as error:
+        raise click.BadParameter(
+            f"cannot write {page}: {error.strerror}", param_hint="--report"
+        ) from None

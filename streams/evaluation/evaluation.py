@@ -17,7 +17,7 @@ from streams.evaluation.labelled_files import (
     read_pairs,
 )
 from streams.evaluation.quality import Quality, quality_of
-from streams.evaluation.text_pass import compare_with_originals
+from streams.evaluation.text_pass import exact_jaccards, named_by, of_pass
 from streams.settings import Settings
 
 Tell = Callable[[str, int, int], None]
@@ -69,13 +69,16 @@ def evaluate(
         fingerprinter_of,
         lambda _, progress: tell_step("deduplicating", progress.documents),
     )
-    texts = compare_with_originals(
-        documents_again(file, settings),
+    jaccards = of_pass(
+        exact_jaccards(
+            documents_again(file, settings),
+            named_by(decided.originals),
+            lambda done: tell_step("comparing with originals", done),
+        ),
         decided.originals,
-        watch=lambda done: tell_step("comparing with originals", done),
     )
-    quality = quality_of(documents, pairs, decided, texts.jaccards, settings.profile)
-    return Evaluated(labelled, decided, texts.jaccards, quality)
+    quality = quality_of(documents, pairs, decided, jaccards, settings.profile)
+    return Evaluated(labelled, decided, jaccards, quality)
 
 
 def texts_of(file: str, settings: Settings, wanted: Collection[int]) -> dict[int, Document]:

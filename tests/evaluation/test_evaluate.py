@@ -16,7 +16,7 @@ from simhash_core.exact_jaccard import exact_jaccard
 from streams.cli.main import main
 from streams.evaluation.dedup_pass import decide
 from streams.evaluation.labelled_files import read_documents
-from streams.evaluation.text_pass import compare_with_originals
+from streams.evaluation.text_pass import exact_jaccards, named_by, of_pass
 from streams.exit_codes import ExitCode
 from streams.settings import Settings
 from tests.cli.dedup_corpus import json_lines
@@ -104,20 +104,22 @@ def test_any_setting_of_the_index_is_an_option(
     assert strict["recall"] < wide["recall"]
 
 
-def test_an_original_is_held_no_longer_than_needed() -> None:
-    """Given an original with two duplicates and one that stands alone, then each duplicate is
-    compared with the original, and only documents that were asked for are kept.
+def test_duplicates_are_compared_with_the_originals_they_name() -> None:
+    """Given an original with two duplicates, and another pass in which the last document repeats
+    the third, then each is compared with what it names, in one going through.
     """
-    documents = documents_of(
-        ["雪下得很大今天", "别的什么文字呢", "雪下得很大今天", "雪下得很大明天"]
-    )
+    texts = ["雪下得很大今天", "别的什么文字呢", "雪下得很大今天", "雪下得很大明天"]
+    passes = [[0, 1, 0, 0], [0, 1, 2, 2]]
     seen: list[int] = []
-    passed = compare_with_originals(documents, [0, 1, 0, 0], keep={1}, watch=seen.append)
+    named = [each for originals in passes for each in named_by(originals)]
+    jaccards = exact_jaccards(documents_of(texts), named, seen.append)
 
-    assert passed.jaccards[2] == 1
-    assert passed.jaccards[3] == exact_jaccard("雪下得很大今天", "雪下得很大明天")
-    assert set(passed.jaccards) == {2, 3}
-    assert [document.text for document in passed.kept.values()] == ["别的什么文字呢"]
+    assert jaccards == {
+        (2, 0): 1.0,
+        (3, 0): exact_jaccard(texts[0], texts[3]),
+        (3, 2): exact_jaccard(texts[2], texts[3]),
+    }
+    assert of_pass(jaccards, passes[0]) == {2: 1.0, 3: jaccards[3, 0]}
     assert seen == [1, 2, 3, 4]
 
 

@@ -1,0 +1,68 @@
+"""Fingerprints that are made once, for many passes over the same texts with other thresholds.
+
+Distance, threshold of confirmation, and how the fingerprint is cut into blocks decide which
+documents meet and are near, not what their fingerprints are. So profiles that differ in these alone
+share what was made.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from simhash_core.documents import Content
+from simhash_core.fingerprinter import Fingerprinted, Fingerprinter
+from simhash_core.profiles import Profile
+
+_DIGEST_BYTES: Final = 16
+
+_Made = dict[bytes, Fingerprinted]
+
+
+class RememberedFingerprints:
+    """Makes fingerprinters that look up what any of them has made.
+
+    Holds some 200 bytes a text, and its fingerprint and sketch.
+    """
+
+    def __init__(self) -> None:
+        self._made: dict[Profile, _Made] = {}
+
+    def fingerprinter(self, profile: Profile) -> Fingerprinter:
+        """Return the fingerprinter of a profile; raises what ``Fingerprinter`` raises."""
+        return _Remembering(profile, self._made.setdefault(_maker(profile), {}))
+
+
+class _Remembering(Fingerprinter):
+    """A fingerprinter that makes what has not been made."""
+
+    def __init__(self, profile: Profile, made: _Made) -> None:
+        super().__init__(profile)
+        self._made = made
+
+    def fingerprint_batch(self, contents: Sequence[Content | str]) -> list[Fingerprinted]:
+        """Return the fingerprints of a batch of documents as they came, in order."""
+        digests = [_digest(content) for content in contents]
+        missing = {
+            digest: content
+            for digest, content in zip(digests, contents, strict=True)
+            if digest not in self._made
+        }
+        made = super().fingerprint_batch(list(missing.values()))
+        self._made.update(zip(missing, made, strict=True))
+        return [self._made[digest] for digest in digests]
+
+
+def _maker(profile: Profile) -> Profile:
+    """Return a profile that stands for all that make the same fingerprints and sketches."""
+    return msgspec.structs.replace(
+        profile, blocks=1, block_bits=1, cuts=1, distance=0, verify_at=0.0
+    )
+
+
+def _digest(content: Content | str) -> bytes:
+    encoded = msgspec.msgpack.encode(content)
+    return hashlib.blake2b(encoded, digest_size=_DIGEST_BYTES).digest()

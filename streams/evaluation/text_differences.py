@@ -1,0 +1,126 @@
+"""Two texts side by side with their differences marked, in bounded time and length.
+
+Sentences are aligned first, then the words (of Chinese: the characters) of those that differ, as
+far as a budget of work goes: a passage beyond it is marked as a whole. Long passages that are alike
+are folded, so that what differs is in view.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+LONGEST_TEXT: Final = 12_000
+"""Characters of a text that are aligned; the rest is left out, and the last piece says so."""
+
+MOST_SHOWN: Final = 2_400
+"""Characters of a text that are shown, what is folded not counted."""
+
+_MOST_WORK: Final = 400_000
+_CONTEXT: Final = 60
+_LONG_LIST: Final = 1_000
+_STOPS: Final = "\\n。！？!?；;."
+_SENTENCE: Final = re.compile(f"[^{_STOPS}]*[{_STOPS}]|[^{_STOPS}]+$")
+_WORD: Final = re.compile(r"[^\W\d_\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+|\d+|\s+|.", re.DOTALL)
+
+
+class PieceKind(StrEnum):
+    """What a piece of a text is."""
+
+    SAME = "same"
+    """The other text has it too, at this place."""
+    ONLY = "only"
+    """The other text does not have it at this place."""
+    FOLDED = "folded"
+    """Left out; ``text`` says how much."""
+
+
+class Piece(NamedTuple):
+    """A run of one kind."""
+
+    kind: PieceKind
+    text: str
+
+
+class SideBySide(NamedTuple):
+    """Both texts in pieces."""
+
+    left: list[Piece]
+    right: list[Piece]
+
+
+def side_by_side(left: str, right: str) -> SideBySide:
+    """Align two texts."""
+    rows = list(_aligned(left[:LONGEST_TEXT], right[:LONGEST_TEXT]))
+    return SideBySide(
+        _shown([(a, a == b) for a, b in rows], len(left) - LONGEST_TEXT),
+        _shown([(b, a == b) for a, b in rows], len(right) - LONGEST_TEXT),
+    )
+
+
+def _aligned(left: str, right: str) -> Iterator[tuple[str, str]]:
+    """Yield pairs of passages in the order of both texts; equal where they are alike."""
+    work = _MOST_WORK
+    for a, b in _opcodes(_SENTENCE.findall(left), _SENTENCE.findall(right)):
+        if a == b:
+            yield a, b
+            continue
+        words_a, words_b = _WORD.findall(a), _WORD.findall(b)
+        work -= len(words_a) * len(words_b)
+        if work < 0:
+            yield a, b
+        else:
+            yield from _opcodes(words_a, words_b)
+
+
+def _opcodes(left: Sequence[str], right: Sequence[str]) -> Iterator[tuple[str, str]]:
+    matcher = SequenceMatcher(None, left, right, autojunk=len(right) > _LONG_LIST)
+    for _, a1, a2, b1, b2 in matcher.get_opcodes():
+        yield "".join(left[a1:a2]), "".join(right[b1:b2])
+
+
+def _shown(passages: Sequence[tuple[str, bool]], left_out: int) -> list[Piece]:
+    """Join passages of one kind, fold long ones that are alike, and stop where enough is shown."""
+    joined: list[tuple[str, bool]] = []
+    for text, same in passages:
+        if text and joined and joined[-1][1] == same:
+            joined[-1] = (joined[-1][0] + text, same)
+        elif text:
+            joined.append((text, same))
+    pieces: list[Piece] = []
+    room = MOST_SHOWN
+    for number, (text, same) in enumerate(joined):
+        for piece in _pieces(text, number, len(joined)) if same else [Piece(PieceKind.ONLY, text)]:
+            if piece.kind is PieceKind.FOLDED or len(piece.text) <= room:
+                pieces.append(piece)
+                room -= 0 if piece.kind is PieceKind.FOLDED else len(piece.text)
+                continue
+            rest = len(piece.text) - room + sum(len(t) for t, _ in joined[number + 1 :])
+            if room:
+                pieces.append(Piece(piece.kind, piece.text[:room]))
+            return [*pieces, _folded(rest + max(0, left_out), "more")]
+    if left_out > 0:
+        pieces.append(_folded(left_out, "more"))
+    return pieces
+
+
+def _pieces(text: str, number: int, count: int) -> list[Piece]:
+    """Fold the middle of a passage that is alike; at an end of the text, all but its inner end."""
+    before = 0 if number == 0 and count > 1 else _CONTEXT
+    after = 0 if number == count - 1 and count > 1 else _CONTEXT
+    folded = len(text) - before - after
+    if folded < _CONTEXT:
+        return [Piece(PieceKind.SAME, text)]
+    pieces = [
+        Piece(PieceKind.SAME, text[:before]),
+        _folded(folded, "alike"),
+        Piece(PieceKind.SAME, text[len(text) - after :]),
+    ]
+    return [piece for piece in pieces if piece.text]
+
+
+def _folded(characters: int, what: str) -> Piece:
+    return Piece(PieceKind.FOLDED, f"… {characters:,} characters {what} …")
