@@ -2,6 +2,9 @@
 
 A consumer knows the end of a log from its last fetch, so while it stands still its own figure does
 too. The questions here go out on connections of their own, each with a time limit.
+
+After a question that was not answered whole, the next one is asked by new clients: librdkafka's
+admin client remembers that a partition had no leader, and never looks again (2.16).
 """
 
 from __future__ import annotations
@@ -41,21 +44,32 @@ class BrokerWatermarks:
     """
 
     def __init__(self, config: Mapping[str, Any], group_id: str, timeout_seconds: float) -> None:
-        """Connect in the background."""
+        """Connect with the first question."""
         # The library would log each attempt to reach a broker that is away; the watch says it once.
-        config = {**config, "log_level": 0}
-        self._admin = AdminClient(config)
-        self._group = Consumer({**config, "group.id": group_id, "enable.auto.commit": False})
+        self._config = {**config, "log_level": 0}
+        self._group_id = group_id
         self._timeout_seconds = timeout_seconds
+        self._admin: AdminClient | None = None
 
     def of(self, places: Collection[Place]) -> dict[Place, Watermarks]:
         """Return the watermarks of those partitions of which the broker tells any."""
+        admin = self._admin or AdminClient(self._config)
+        self._admin = None
+        found = self._ask(admin, places)
+        if found.keys() == set(places):
+            self._admin = admin
+        return found
+
+    def _ask(self, admin: AdminClient, places: Collection[Place]) -> dict[Place, Watermarks]:
         if not places:
-            self._ask_anything()
+            try:
+                admin.list_topics(timeout=self._timeout_seconds)
+            except KafkaException as error:
+                raise BrokerUnavailableError(error.args[0].str()) from error
             return {}
-        starts = self._offsets(places, _EARLIEST, IsolationLevel.READ_UNCOMMITTED)
-        readable = self._offsets(places, _LATEST, IsolationLevel.READ_COMMITTED)
-        ends = self._offsets(places, _LATEST, IsolationLevel.READ_UNCOMMITTED)
+        starts = self._offsets(admin, places, _EARLIEST, IsolationLevel.READ_UNCOMMITTED)
+        readable = self._offsets(admin, places, _LATEST, IsolationLevel.READ_COMMITTED)
+        ends = self._offsets(admin, places, _LATEST, IsolationLevel.READ_UNCOMMITTED)
         told = starts.keys() & readable.keys() & ends.keys()
         return {place: Watermarks(starts[place], readable[place], ends[place]) for place in told}
 
@@ -63,32 +77,29 @@ class BrokerWatermarks:
         """Return the offsets that the group has committed, where it has."""
         if not places:
             return {}
+        group = Consumer({**self._config, "group.id": self._group_id, "enable.auto.commit": False})
         try:
-            found = self._group.committed(
+            found = group.committed(
                 [TopicPartition(*place) for place in places], timeout=self._timeout_seconds
             )
         except KafkaException as error:
             raise BrokerUnavailableError(error.args[0].str()) from error
+        finally:
+            group.close()
         return {
             (each.topic, each.partition): each.offset
             for each in found
             if each.error is None and each.offset >= 0
         }
 
-    def close(self) -> None:
-        """Let go of the connections."""
-        self._group.close()
-
-    def _ask_anything(self) -> None:
-        try:
-            self._admin.list_topics(timeout=self._timeout_seconds)
-        except KafkaException as error:
-            raise BrokerUnavailableError(error.args[0].str()) from error
-
     def _offsets(
-        self, places: Collection[Place], spec: OffsetSpec, isolation: IsolationLevel
+        self,
+        admin: AdminClient,
+        places: Collection[Place],
+        spec: OffsetSpec,
+        isolation: IsolationLevel,
     ) -> dict[Place, int]:
-        asked = self._admin.list_offsets(
+        asked = admin.list_offsets(
             {TopicPartition(*place): spec for place in places},
             isolation_level=isolation,
             request_timeout=self._timeout_seconds,

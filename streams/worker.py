@@ -88,12 +88,7 @@ def _watch(
     return WorkerWatch(
         intake.positions,
         pipeline.opening,
-        partial(
-            BrokerWatermarks,
-            librdkafka_config(settings),
-            settings.application_id,
-            _WATCH_SECONDS,
-        ),
+        BrokerWatermarks(librdkafka_config(settings), settings.application_id, _WATCH_SECONDS),
         health,
         pipeline.metrics,
         settings.state_path(),

@@ -15,6 +15,8 @@ from streams.settings import LogFormat, LogSettings
 
 _CHATTY: Final = ("faust", "mode", "aiokafka", "asyncio", "kafka", "streams.committed_transport")
 
+_QUIET_SECONDS: Final = 10.0
+
 _KNOWN_WARNINGS: Final = (
     "enable.gapless.guarantee is experimental",
     "is a consumer property and will be ignored by this producer instance",
@@ -39,6 +41,26 @@ class _JsonLines(logging.Formatter):
         return json.dumps(line, ensure_ascii=False)
 
 
+class _OneOfMany(logging.Filter):
+    """Lets a message of aiokafka's through once in ten seconds.
+
+    While a broker is away there are eighty a second of the same few.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._next: dict[tuple[str, object], float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if not record.name.startswith("aiokafka"):
+            return True
+        message = record.name, record.msg  # before its arguments are put in
+        if record.created < self._next.get(message, 0):
+            return False
+        self._next[message] = record.created + _QUIET_SECONDS
+        return True
+
+
 class _NotKnown(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         message = record.getMessage()
@@ -49,6 +71,7 @@ def set_up_logging(settings: LogSettings) -> None:
     """Send all logging of this process to standard error, as ``settings`` say."""
     handler = logging.StreamHandler(sys.stderr)
     handler.addFilter(_NotKnown())
+    handler.addFilter(_OneOfMany())
     if settings.format is LogFormat.JSON:
         handler.setFormatter(_JsonLines())
     else:

@@ -37,7 +37,7 @@ class WorkerWatch:
         self,
         positions: Callable[[], Mapping[Place, int | None]],
         opening: Callable[[], bool],
-        ask: Callable[[], BrokerWatermarks],
+        broker: BrokerWatermarks,
         health: Health,
         metrics: Metrics,
         state_path: Path,
@@ -46,12 +46,12 @@ class WorkerWatch:
         """Begin with ``__enter__``.
 
         ``positions`` tells up to where each assigned partition is done, None where that is not
-        known; ``opening``, whether shards have yet to catch up. ``ask`` connects to the broker;
-        ``state_path`` is on the disk whose room is measured.
+        known; ``opening``, whether shards have yet to catch up. ``state_path`` is on the disk whose
+        room is measured.
         """
         self._positions = positions
         self._opening = opening
-        self._connect = ask
+        self._broker = broker
         self._health = health
         self._metrics = metrics
         self._state_path = state_path
@@ -77,24 +77,20 @@ class WorkerWatch:
         self._thread.join(_STOP_SECONDS)
 
     def _run(self) -> None:
-        broker = self._connect()
-        try:
-            while not self._stop.is_set():
-                try:
-                    self._look(broker)
-                except Exception:
-                    # Whatever it is, it must not end the watch, and with it what is known of lag.
-                    logger.exception("the watch of this worker failed, and goes on")
-                self._stop.wait(_EVERY_SECONDS)
-        finally:
-            broker.close()
+        while not self._stop.is_set():
+            try:
+                self._look()
+            except Exception:
+                # Whatever it is, it must not end the watch, and with it what is known of lag.
+                logger.exception("the watch of this worker failed, and goes on")
+            self._stop.wait(_EVERY_SECONDS)
 
-    def _look(self, broker: BrokerWatermarks) -> None:
+    def _look(self) -> None:
         disk = shutil.disk_usage(self._state_path)
         self._metrics.state_disk(disk.free, disk.total)
         try:
             with self._metrics.stage("watch"):
-                lags = self._lags(broker)
+                lags = self._lags()
         except BrokerUnavailableError as error:
             self._note_broker(up=False, why=str(error))
             self._detector.pause()
@@ -108,11 +104,12 @@ class WorkerWatch:
         else:
             self._note_stalls(self._detector.look(lags, time.monotonic()))
 
-    def _lags(self, broker: BrokerWatermarks) -> dict[Place, Lag]:
+    def _lags(self) -> dict[Place, Lag]:
         positions = self._positions()
         unknown = [place for place, position in positions.items() if position is None]
-        known = {**positions, **broker.committed(unknown)}
-        return {place: lag_of(known[place], marks) for place, marks in broker.of(known).items()}
+        known = {**positions, **self._broker.committed(unknown)}
+        watermarks = self._broker.of(known)
+        return {place: lag_of(known[place], marks) for place, marks in watermarks.items()}
 
     def _note_broker(self, *, up: bool, why: str = "") -> None:
         self._metrics.broker_up(up=up)

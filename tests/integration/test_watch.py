@@ -1,0 +1,196 @@
+"""What an operator sees of a worker in trouble: its health, its metrics, its log, as documented
+(docs/operations.md). The workers are real, and so is the trouble.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from http import HTTPStatus
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from streams.demo.worker_process import WorkerProcessError
+from streams.exit_codes import ExitCode
+from tests.brokers.broker import Broker
+from tests.brokers.kafka_broker import KafkaBroker
+from tests.integration.stalling_worker import STALL
+from tests.integration.stream_harness import Stream, Worker
+from tests.integration.stream_outputs import Raw
+from tests.integration.test_stream import generated
+
+SECONDS = 60.0
+LAG = "firstseen_consumer_lag_messages"
+
+Labels = frozenset[tuple[str, str]]
+
+
+def start_as(worker: Worker, command: Sequence[str]) -> None:
+    """Start a worker by another command, which its options follow."""
+    with worker.log.open("ab") as log:
+        worker._process = subprocess.Popen(
+            [*command, *worker._options],
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+
+
+def samples(worker: Worker) -> dict[tuple[str, Labels], float]:
+    """What it exposes now, by name and labels."""
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(worker.metrics())
+        for sample in family.samples
+    }
+
+
+def value(worker: Worker, name: str, **labels: str) -> float:
+    """One value that it exposes now."""
+    return samples(worker)[name, frozenset(labels.items())]
+
+
+def lags(worker: Worker) -> dict[tuple[str, int], float]:
+    """Its lag by topic and partition."""
+    return {
+        (dict(labels)["topic"], int(dict(labels)["partition"])): lag
+        for (name, labels), lag in samples(worker).items()
+        if name == LAG
+    }
+
+
+def await_that(what: str, holds: Callable[[], bool], worker: Worker) -> None:
+    """Wait until it holds; fail with the log of the worker otherwise."""
+    deadline = time.monotonic() + SECONDS
+    while not holds():
+        assert time.monotonic() < deadline, f"not so: {what}; {worker.log_text()}"
+        time.sleep(0.1)
+
+
+def test_lag_comes_to_rest_at_zero(broker: Broker, tmp_path: Path) -> None:
+    """Given a worker, when it has decided what was sent, then the lag of every partition that it
+    has, raw ones and probes, is 0: ends of transactions, which take an offset each, are no lag.
+    """
+    with Stream(broker, tmp_path, raw_partitions=2, shards=4) as stream:
+        worker = stream.started()
+        stream.send(generated(seed=71, count=60))
+        stream.settle()
+        topics = stream.settings.topics
+        places = {(topics.raw, n) for n in range(2)} | {(topics.probes, n) for n in range(4)}
+
+        await_that("no lag", lambda: lags(worker) == dict.fromkeys(places, 0), worker)
+        assert value(worker, "firstseen_broker_up") == 1
+        assert value(worker, "firstseen_assigned_shards") == 4
+        assert value(worker, "firstseen_opening_shards") == 0
+        assert value(worker, "firstseen_recovery_duration_seconds_count") == 4
+        assert value(worker, "firstseen_state_disk_free_bytes") > 0
+        assert value(worker, "firstseen_rocksdb_memtable_bytes") > 0
+        assert value(worker, "firstseen_bucket_documents_count") > 0
+
+
+def test_a_stalled_consumer(broker: Broker, tmp_path: Path) -> None:
+    """Given a worker whose agent waits for ever though its heartbeats go on, when records come,
+    then lag rises with them; after ``stall_seconds`` /healthz fails and names the partition, the
+    offset and the messages, the metric counts it, and one line of the log says so.
+    """
+    with Stream(broker, tmp_path, raw_partitions=1, shards=1) as stream:
+        worker = stream.worker("stall_seconds=3")
+        start_as(worker, [sys.executable, "-m", "tests.integration.stalling_worker"])
+        worker.await_ready()
+        stream.send(generated(seed=72, count=10))
+        stream.settle()
+        raw = stream.settings.topics.raw
+        await_that("no lag", lambda: lags(worker).get((raw, 0)) == 0, worker)
+        assert worker._get("/healthz") == (HTTPStatus.OK, "ok\n")
+
+        stream.send([Raw(None, STALL)])
+        stream.send(generated(seed=73, count=4))
+        await_that("lag of 5", lambda: lags(worker)[raw, 0] == 5, worker)
+        stream.send(generated(seed=74, count=7))
+        await_that("lag of 12", lambda: lags(worker)[raw, 0] == 12, worker)
+        await_that("stalled", lambda: worker._get("/healthz")[0] != HTTPStatus.OK, worker)
+
+        status, why = worker._get("/healthz")
+        assert status == HTTPStatus.SERVICE_UNAVAILABLE
+        assert why.startswith(f"stalled: {raw}/0 stands at offset 10 for ")
+        assert why.endswith("with 12 messages to read\n")
+        assert value(worker, "firstseen_stalled_partitions") == 1
+        assert worker._get("/readyz")[0] == HTTPStatus.OK
+        assert worker.log_text().count("stalled, /healthz fails from now on") == 1
+        assert "(stall_seconds=3)" in worker.log_text()
+
+
+@pytest.mark.slow
+def test_a_stopped_broker(own_kafka_broker: Broker, tmp_path: Path) -> None:
+    """Given a worker at rest, when its broker is killed, then it stays alive and ready for longer
+    than ``stall_seconds``, the metrics say that the broker is away, and one line of the log; when
+    the broker is back, then another one, and the worker goes on.
+    """
+    server = own_kafka_broker.server
+    assert isinstance(server, KafkaBroker)
+    with Stream(own_kafka_broker, tmp_path, raw_partitions=1, shards=1) as stream:
+        worker = stream.started("stall_seconds=2")
+        stream.send(generated(seed=75, count=10))
+        stream.settle()
+        await_that("broker up", lambda: value(worker, "firstseen_broker_up") == 1, worker)
+        server.kill()
+        await_that("broker away", lambda: value(worker, "firstseen_broker_up") == 0, worker)
+        time.sleep(3)
+        assert worker._get("/healthz") == (HTTPStatus.OK, "ok\n")
+        assert worker._get("/readyz")[0] == HTTPStatus.OK
+        assert value(worker, "firstseen_errors_total", stage="watch", reason="broker") > 0
+        log = worker.log_text()
+        assert log.count("the broker does not answer (") == 1
+        assert log.count("Unable to update metadata") < 4, "the same, again and again"
+
+        server.start()
+        await_that("broker back", lambda: value(worker, "firstseen_broker_up") == 1, worker)
+        assert "the broker answers again" in worker.log_text()
+        stream.send(generated(seed=76, count=10))
+        stream.settle()
+        assert worker._get("/healthz") == (HTTPStatus.OK, "ok\n")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="mounts a file system of its own: Linux")
+def test_a_full_disk(broker: Broker, tmp_path: Path) -> None:
+    """Given a state directory on a disk with little room, when it is full, then until the worker
+    ends /healthz says what to do and the error is counted; it ends with 1, the same in its log.
+    """
+    if subprocess.run(["unshare", "-rm", "true"], capture_output=True, check=False).returncode:
+        pytest.skip("no mount namespace for this user")
+    disk = tmp_path / "state"
+    disk.mkdir()
+    with Stream(broker, tmp_path, raw_partitions=1, shards=1) as stream:
+        worker = stream.worker()
+        mount = f"mount -t tmpfs -o size=1m tmpfs {disk} && head -c 700000 /dev/zero > {disk}/used"
+        launch = f"{mount} && exec {sys.executable} -m streams.demo.worker_launcher "
+        start_as(worker, ["unshare", "-rm", "bash", "-c", launch + '"$@"', "launch"])
+        worker.await_ready()
+        await_that(
+            "little room",
+            lambda: 0 < value(worker, "firstseen_state_disk_free_bytes") < 350_000,
+            worker,
+        )
+        stream.send(generated(seed=77, count=600))
+        failed, counted = "", 0.0
+        deadline = time.monotonic() + SECONDS
+        while time.monotonic() < deadline:
+            try:
+                status, why = worker._get("/healthz")
+                if status != HTTPStatus.OK:
+                    failed = why
+                    counted = value(
+                        worker, "firstseen_errors_total", stage="store", reason="storage"
+                    )
+            except (OSError, WorkerProcessError):
+                break
+
+        assert "Make room on the disk" in failed
+        assert counted == 1
+        assert worker.await_end() == ExitCode.RUNTIME
+        assert "Make room on the disk" in worker.log_text().splitlines()[-1]
