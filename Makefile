@@ -116,6 +116,18 @@ check: install ## Lint, format, types, links of the documentation, files of depl
 	@$(MAKE) --no-print-directory tools || rm -rf $(TOOLS)
 	@deploy/tools/check.sh
 
+.PHONY: audit
+audit: install tools ## Look the pinned dependencies up in databases of vulnerabilities (network)
+	@$(BIN)/python deploy/tools/audit.py
+
+# The schema of CycloneDX is checked before it is written.
+.PHONY: sbom
+sbom: install tools ## Write build/sbom.cdx.json: every part of .venv, with licences, as CycloneDX
+	@mkdir -p build
+	@$(TOOLS)/bin/cyclonedx-py environment $(BIN)/python --pyproject pyproject.toml \
+	  --mc-type application --output-reproducible --output-format JSON --output-file build/sbom.cdx.json $(ARGS)
+	@echo "build/sbom.cdx.json written"
+
 .PHONY: simulate
 simulate: install ## Drive shards through random interleavings: SEED=one, or SEEDS=how many
 	@$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED)) $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
