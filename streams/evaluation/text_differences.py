@@ -1,8 +1,8 @@
 """Two texts side by side with their differences marked, in bounded time and length.
 
 Sentences are aligned first, then the words (of Chinese: the characters) of those that differ, as
-far as a budget of work goes: a passage beyond it is marked as a whole. Long passages that are alike
-are folded, so that what differs is in view.
+far as a budget of work goes: a passage beyond it is marked as a whole. Case and white space do not
+count. Long passages that are alike are folded, so that what differs is in view.
 """
 
 from __future__ import annotations
@@ -56,30 +56,46 @@ def side_by_side(left: str, right: str) -> SideBySide:
     """Align two texts."""
     rows = list(_aligned(left[:LONGEST_TEXT], right[:LONGEST_TEXT]))
     return SideBySide(
-        _shown([(a, a == b) for a, b in rows], len(left) - LONGEST_TEXT),
-        _shown([(b, a == b) for a, b in rows], len(right) - LONGEST_TEXT),
+        _shown([(row.left, row.alike) for row in rows], len(left) - LONGEST_TEXT),
+        _shown([(row.right, row.alike) for row in rows], len(right) - LONGEST_TEXT),
     )
 
 
-def _aligned(left: str, right: str) -> Iterator[tuple[str, str]]:
-    """Yield pairs of passages in the order of both texts; equal where they are alike."""
+class _Row(NamedTuple):
+    """Passages at one place of both texts."""
+
+    left: str
+    right: str
+    alike: bool
+
+
+def _aligned(left: str, right: str) -> Iterator[_Row]:
+    """Yield the passages in the order of both texts."""
     work = _MOST_WORK
-    for a, b in _opcodes(_SENTENCE.findall(left), _SENTENCE.findall(right)):
-        if a == b:
-            yield a, b
+    for row in _rows(_SENTENCE.findall(left), _SENTENCE.findall(right)):
+        if row.alike:
+            yield row
             continue
-        words_a, words_b = _WORD.findall(a), _WORD.findall(b)
+        words_a, words_b = _WORD.findall(row.left), _WORD.findall(row.right)
         work -= len(words_a) * len(words_b)
         if work < 0:
-            yield a, b
+            yield row
         else:
-            yield from _opcodes(words_a, words_b)
+            yield from _rows(words_a, words_b)
 
 
-def _opcodes(left: Sequence[str], right: Sequence[str]) -> Iterator[tuple[str, str]]:
-    matcher = SequenceMatcher(None, left, right, autojunk=len(right) > _LONG_LIST)
-    for _, a1, a2, b1, b2 in matcher.get_opcodes():
-        yield "".join(left[a1:a2]), "".join(right[b1:b2])
+def _rows(left: Sequence[str], right: Sequence[str]) -> Iterator[_Row]:
+    matcher = SequenceMatcher(
+        None, [*map(_key, left)], [*map(_key, right)], autojunk=len(right) > _LONG_LIST
+    )
+    for tag, a1, a2, b1, b2 in matcher.get_opcodes():
+        a, b = "".join(left[a1:a2]), "".join(right[b1:b2])
+        yield _Row(a, b, tag == "equal" or not (a + b).strip())
+
+
+def _key(passage: str) -> str:
+    """Return what two passages must have in common to be alike: all but case and white space."""
+    return " ".join(passage.casefold().split())
 
 
 def _shown(passages: Sequence[tuple[str, bool]], left_out: int) -> list[Piece]:

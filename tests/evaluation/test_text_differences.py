@@ -36,6 +36,15 @@ def test_characters_of_chinese_are_marked() -> None:
     assert shown.right == [Piece(SAME, "今天下"), Piece(ONLY, "大"), Piece(SAME, "雪了。")]
 
 
+def test_case_and_white_space_do_not_count() -> None:
+    """Given the same words in capitals and on other lines, then nothing is marked, and each side
+    stands as it came.
+    """
+    shown = side_by_side("Provided AS IS.\nNo warranty.", "Provided  as is. NO WARRANTY.")
+    assert shown.left == [Piece(SAME, "Provided AS IS.\nNo warranty.")]
+    assert shown.right == [Piece(SAME, "Provided  as is. NO WARRANTY.")]
+
+
 def test_what_is_alike_is_folded() -> None:
     """Given a long text with one change at its end, then its beginning is folded."""
     text = "这是一句话。" * 100
