@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from simhash_core.documents import SourcePosition
 from simhash_core.errors import FirstseenError
 
 _POLL_SECONDS: Final = 0.05
 _ANY_PARTITION: Final = -1
+_NAMED: Final = 3
 
 DeliveryReport = Callable[[KafkaError | None, Message], None]
 
 
 class Outgoing(NamedTuple):
-    """A record to send; ``partition`` None leaves the choice to the key, as Kafka does it."""
+    """A record to send; ``partition`` None leaves the choice to the key, as Kafka does it.
+
+    ``about``: the raw records that it is made of, for messages.
+    """
 
     topic: str
     key: bytes | None
@@ -26,10 +32,70 @@ class Outgoing(NamedTuple):
     partition: int | None = None
     timestamp_ms: int = 0
     headers: tuple[tuple[str, bytes | None], ...] = ()
+    about: Sequence[SourcePosition] = ()
 
 
 class DeliveryError(FirstseenError):
     """A record could not be delivered; the message names its topic, the reason and the fix."""
+
+
+class RecordTooLargeError(DeliveryError):
+    """A topic does not take records of this size; to send it again is of no use."""
+
+    def __init__(self, refused: Sequence[Outgoing]) -> None:
+        """``refused``: at least one; the largest of them is named."""
+        record = max(refused, key=_size_bytes)
+        of = ", ".join(map(str, record.about[:_NAMED])) or "no document, but the state of a shard"
+        more = len(record.about) - _NAMED
+        super().__init__(
+            f"{record.topic} takes no record of {_size_bytes(record)} bytes (made of {of}"
+            f"{f' and {more} more' if more > 0 else ''}): its max.message.bytes was lowered. "
+            "'firstseen topics check' says what it must be; raise it, and start again: nothing is "
+            "lost"
+        )
+
+
+def _size_bytes(record: Outgoing) -> int:
+    headers = sum(len(name) + len(value or b"") for name, value in record.headers)
+    return len(record.key or b"") + len(record.value or b"") + headers
+
+
+def is_too_large(error: KafkaError) -> bool:
+    """Return whether a record was refused for its size, by the client or by the broker."""
+    return error.code() in {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE}
+
+
+class Deliveries:
+    """What becomes of the records of a batch.
+
+    ``failures``: why others were refused than those that are ``too_large``. ``last_offset``: where
+    the record ``last`` is; None as long as it is not acknowledged.
+    """
+
+    def __init__(self, last: Outgoing | None = None) -> None:
+        """Know of none yet."""
+        self.failures: list[str] = []
+        self.too_large: list[Outgoing] = []
+        self.last_offset: int | None = None
+        self._last = last
+
+    def report_of(self, record: Outgoing) -> DeliveryReport:
+        """Return what is to be called when a record has been acknowledged or refused."""
+        return partial(self._note, record)
+
+    def raise_too_large(self) -> None:
+        """Raise ``RecordTooLargeError`` where it applies."""
+        if self.too_large:
+            raise RecordTooLargeError(self.too_large)
+
+    def _note(self, record: Outgoing, error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            if record is self._last:
+                self.last_offset = message.offset()
+        elif is_too_large(error):
+            self.too_large.append(record)
+        else:
+            self.failures.append(f"{record.topic}: {error.str()}")
 
 
 def hand_over(
@@ -37,7 +103,8 @@ def hand_over(
 ) -> None:
     """Give one record to librdkafka, waiting up to ``deadline`` (monotonic) for room in its queue.
 
-    Raises ``DeliveryError`` when there is no room by then, or the record is larger than allowed.
+    Raises ``DeliveryError`` when there is no room by then, ``RecordTooLargeError`` when the record
+    is larger than allowed.
     """
     while True:
         try:
@@ -58,9 +125,24 @@ def hand_over(
                 ) from None
             producer.poll(_POLL_SECONDS)
         except KafkaException as error:
+            if is_too_large(error.args[0]):
+                raise RecordTooLargeError([record]) from error
             raise DeliveryError(f"cannot send to {record.topic}: {error}") from error
         else:
             return
+
+
+def _fatal(error: KafkaException | SystemError, batch: Sequence[Outgoing]) -> DeliveryError:
+    """Return what it means that the client gave up for good.
+
+    It does where a record was refused and later ones may have been taken. The exception comes out
+    of the report on some record, whose reason is only in its text.
+    """
+    cause = error if isinstance(error, KafkaException) else error.__cause__
+    text = str(cause or error)
+    if KafkaError(KafkaError.MSG_SIZE_TOO_LARGE).str() in text:
+        return RecordTooLargeError(batch)
+    return DeliveryError(f"a record was not delivered to {batch[0].topic}: {text}")
 
 
 class AckedProducer:
@@ -97,18 +179,19 @@ class AckedProducer:
 
     def send_blocking(self, records: Iterable[Outgoing]) -> None:
         """Send all records and wait for their acknowledgement."""
-        failures: list[str] = []
-
-        def report(error: KafkaError | None, message: Message) -> None:
-            if error is not None:
-                failures.append(f"{message.topic()}: {error.str()}")
-
+        batch = list(records)
+        deliveries = Deliveries()
         deadline = time.monotonic() + self._timeout_seconds
-        for record in records:
-            hand_over(self._producer, record, deadline=deadline, report=report)
-        left = self._producer.flush(max(0.0, deadline - time.monotonic()) + 1.0)
-        if failures:
-            raise DeliveryError(f"a record was not delivered to {failures[0]}")
+        try:
+            for record in batch:
+                report = deliveries.report_of(record)
+                hand_over(self._producer, record, deadline=deadline, report=report)
+            left = self._producer.flush(max(0.0, deadline - time.monotonic()) + 1.0)
+        except (KafkaException, SystemError) as error:
+            raise _fatal(error, batch) from error
+        deliveries.raise_too_large()
+        if deliveries.failures:
+            raise DeliveryError(f"a record was not delivered to {deliveries.failures[0]}")
         if left:
             raise DeliveryError(
                 f"{left} records were not acknowledged within {self._timeout_seconds} s: is the "

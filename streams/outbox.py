@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from simhash_core.documents import SourcePosition
 from simhash_core.effects import Effect, Emit, EmitDeadLetter, Remember, Send
 from simhash_core.entries import Change
-from simhash_core.probes import Message, shard_sender
+from simhash_core.probes import Message, Packet, shard_sender
 from simhash_core.verdicts import DuplicateOf, Undecidable, Unique
 from streams.acked_producer import Outgoing
 from streams.output_records import (
@@ -18,7 +19,7 @@ from streams.output_records import (
     unique_record,
 )
 from streams.packet_codec import PacketCodec
-from streams.packing import pack
+from streams.packing import pack, sources_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +61,13 @@ class Outbox:
                             rules.identity,
                             rules.bits,
                             include_body=rules.include_body,
-                        )
+                        ),
+                        probe.source,
                     )
                 case Emit(probe, (Unique() | Undecidable()) as verdict):
-                    self._output(unique_record(probe, verdict, rules.identity))
+                    self._output(unique_record(probe, verdict, rules.identity), probe.source)
                 case EmitDeadLetter(rejection):
-                    self._output(dead_letter_record(rejection))
+                    self._output(dead_letter_record(rejection), rejection.source)
                 case Send(partition, number, message):
                     self._messages.setdefault(partition, []).append((number, message))
                 case Remember(change):
@@ -75,14 +77,19 @@ class Outbox:
         """Return the records to send: outputs first, then packets for other shards."""
         rules = self._rules
         packets = [
-            Outgoing(rules.probes_topic, None, rules.codec.encode(packet), partition)
+            packet_record(packet, partition, rules)
             for partition, messages in self._messages.items()
             for packet in pack(self._sender, messages[0][0] - 1, messages, rules.packet_bytes)
         ]
         return self._outputs + packets
 
-    def _output(self, record: OutputRecord) -> None:
+    def _output(self, record: OutputRecord, source: SourcePosition) -> None:
         topic = self._rules.output_topics[record.kind]
-        self._outputs.append(
-            Outgoing(topic, record.key, record.value, None, record.timestamp_ms, record.headers)
-        )
+        key, value, time_ms, headers = record.key, record.value, record.timestamp_ms, record.headers
+        self._outputs.append(Outgoing(topic, key, value, None, time_ms, headers, (source,)))
+
+
+def packet_record(packet: Packet, partition: int, rules: OutboxRules) -> Outgoing:
+    """Return the record that carries a packet to the shard of a partition."""
+    value = rules.codec.encode(packet)
+    return Outgoing(rules.probes_topic, None, value, partition, about=sources_of(packet))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from simhash_core.documents import SourcePosition
 from simhash_core.probes import Message, Packet, Refuse, Visit
 from streams.raw_documents import record_bytes
 
@@ -48,3 +49,15 @@ def pack(
     if lot:
         packets.append(Packet(sender, after, tuple(lot)))
     return packets
+
+
+def sources_of(packet: Packet) -> list[SourcePosition]:
+    """Return the raw records that a packet carries."""
+    found = []
+    for _, message in packet.messages:
+        match message:
+            case Visit(probe):
+                found.append(probe.source)
+            case Refuse(rejection):
+                found.append(rejection.source)
+    return found

@@ -14,11 +14,11 @@ from typing import Final
 
 from simhash_core.errors import FirstseenError
 from simhash_core.probes import Packet
-from streams.acked_producer import AckedProducer, Outgoing
+from streams.acked_producer import AckedProducer
 from streams.fingerprint_stage import FingerprintStage, RawInput
 from streams.metric_labels import TransactionOutcome
 from streams.metrics import Metrics
-from streams.outbox import OutboxRules
+from streams.outbox import OutboxRules, packet_record
 from streams.shard_worker import ShardWorker
 from streams.topic_ids import TopicIds
 from streams.transactions import FencedError
@@ -100,12 +100,16 @@ class Pipeline:
         self._moved = asyncio.Event()
         self._assigned = True
 
+    def interrupt(self) -> None:
+        """Let recoveries that are under way end soon; none begins any more."""
+        for shard in self._shards.values():
+            shard.interrupt()
+
     async def release(self) -> None:
         """Close all shards, each after the batch that is under way."""
         self._assigned = False
         self._moved.set()
-        for shard in self._shards.values():
-            shard.interrupt()
+        self.interrupt()
         if self._opening:
             await asyncio.wait(list(self._opening.values()))
         for partition, shard in self._shards.items():
@@ -129,7 +133,7 @@ class Pipeline:
         asked = {topic: asyncio.create_task(self._topic_ids.of(topic)) for topic in topics}
         await asyncio.sleep(0)
         records = [
-            Outgoing(self._rules.probes_topic, None, self._rules.codec.encode(packet), partition)
+            packet_record(packet, partition, self._rules)
             for partition, packet in self._stage.packets(inputs)
         ]
         renewed = set()

@@ -12,10 +12,16 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from simhash_core.errors import FirstseenError
-from streams.acked_producer import DeliveryError, Outgoing, hand_over
+from streams.acked_producer import (
+    Deliveries,
+    DeliveryError,
+    Outgoing,
+    RecordTooLargeError,
+    hand_over,
+)
 
 _RETRY_SECONDS: Final = 0.2
 _Result = TypeVar("_Result")
@@ -67,7 +73,8 @@ class ShardTransactions:
         """Commit all records and ``last`` in one transaction; return the offset behind ``last``.
 
         Raises ``AbortedError`` when it may be tried again, ``FencedError`` when the shard has been
-        taken over, ``TransactionError`` otherwise.
+        taken over, ``RecordTooLargeError`` when a topic does not take one, ``TransactionError``
+        otherwise.
         """
         return await self._in_thread(lambda: self._commit(records, last))
 
@@ -81,36 +88,30 @@ class ShardTransactions:
 
     def _commit(self, records: Sequence[Outgoing], last: Outgoing) -> int:
         producer = self._taken_over()
-        offsets: list[int] = []
-        failures: list[KafkaError] = []
-
-        def report(error: KafkaError | None, _message: Message) -> None:
-            if error is not None:
-                failures.append(error)
-
-        def report_last(error: KafkaError | None, message: Message) -> None:
-            report(error, message)
-            offset = message.offset()
-            if error is None and offset is not None:
-                offsets.append(offset)
-
+        deliveries = Deliveries(last)
         try:
             producer.begin_transaction()
             deadline = time.monotonic() + self._timeout_seconds
-            for record in records:
-                hand_over(producer, record, deadline=deadline, report=report)
-            hand_over(producer, last, deadline=deadline, report=report_last)
+            for record in (*records, last):
+                hand_over(producer, record, deadline=deadline, report=deliveries.report_of(record))
+        except RecordTooLargeError:
+            self._until_done("abort", producer.abort_transaction)
+            raise
         except DeliveryError as error:
             self._abort(str(error))
         except KafkaException as error:
             self._judge("begin", error.args[0])
-        self._until_done("commit", producer.commit_transaction)
-        if not offsets or failures:
+        try:
+            self._until_done("commit", producer.commit_transaction)
+        except AbortedError:
+            deliveries.raise_too_large()
+            raise
+        if deliveries.last_offset is None or deliveries.failures:
             raise TransactionError(
                 f"{self._id}: committed without an acknowledgement of every record: "
-                f"{failures[0].str() if failures else 'no offset of the last one'}"
+                f"{next(iter(deliveries.failures), 'no offset of the last one')}"
             )
-        return offsets[0] + 1
+        return deliveries.last_offset + 1
 
     def _taken_over(self) -> Producer:
         if self._producer is None:
@@ -138,7 +139,11 @@ class ShardTransactions:
             KafkaError.PRODUCER_FENCED,
             KafkaError.INVALID_PRODUCER_EPOCH,
         }:
-            raise FencedError(f"{self._id}: another worker has taken the shard over")
+            raise FencedError(
+                f"{self._id}: another worker has taken the shard over, or the broker has ended a "
+                f"transaction that took longer than {self._timeout_seconds:g} s "
+                "(send_timeout_seconds)"
+            )
         if reason.txn_requires_abort():
             self._abort(f"{step}: {reason.str()}")
         raise TransactionError(

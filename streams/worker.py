@@ -75,6 +75,7 @@ def _run(settings: Settings, partitions: int) -> int:
         if server.url is not None:
             logger.info("pages of this worker: %s", server.url)
         code = _Worker(app, pipeline, loop=loop).run()
+        pipeline.interrupt()  # a recovery that still runs in its thread would be waited for
     if pipeline.failure is not None:
         raise pipeline.failure
     logger.info("stopped")
@@ -221,10 +222,12 @@ class _Worker(faust.Worker):
 
     def _on_sigint(self) -> None:
         self._stopped_by = ExitCode.INTERRUPTED
+        self._pipeline.interrupt()
         super()._on_sigint()
 
     def _on_sigterm(self) -> None:
         self._stopped_by = ExitCode.TERMINATED
+        self._pipeline.interrupt()
         super()._on_sigterm()
 
     async def _sentinel_task(self) -> None:

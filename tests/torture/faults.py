@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import time
 from collections import Counter
@@ -13,7 +14,7 @@ from typing import NamedTuple
 
 from tests.brokers.kafka_broker import KafkaBroker
 from tests.torture import damage
-from tests.torture.workers import Cluster, Machine
+from tests.torture.workers import Away, Cluster, Machine
 
 SHARDS = 4
 FIRST_AT, LAST_AT = 0.08, 0.92  # of the time that the feed takes
@@ -146,12 +147,14 @@ class Tormentor:
     async def _kill_broker(self) -> None:
         async with self._broker_in_hand:
             self._narrate("broker: kill -9")
-            self._cluster.broker_was_away_at = time.monotonic()
+            away = time.monotonic()
+            self._cluster.broker_away = Away(away, math.inf)
             await asyncio.to_thread(self._broker.kill)
             await self._sleep(BROKER_DOWN_SECONDS)
             await asyncio.to_thread(self._broker.start)
-            self._cluster.broker_was_away_at = time.monotonic()
-            self._narrate("broker: answers again")
+            back = time.monotonic()
+            self._cluster.broker_away = Away(away, back)
+            self._narrate(f"broker: answers again, after {back - away:.1f} s")
             await asyncio.sleep(BROKER_BETWEEN_SECONDS)
 
     async def _delete_state(self) -> None:

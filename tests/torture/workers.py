@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from streams.demo.worker_process import WorkerProcessError
 from streams.exit_codes import ExitCode
@@ -67,6 +68,17 @@ class TorturedWorker(Worker):
     def _signal(self, number: signal.Signals) -> None:
         if self._process is not None:
             os.kill(self._process.pid, number)
+
+
+class Away(NamedTuple):
+    """When the broker went away, and when it was back: infinity as long as it is not."""
+
+    since: float
+    until: float
+
+    def seconds(self, now: float) -> float:
+        """How long it was away; so far, where it is not back."""
+        return min(now, self.until) - self.since
 
 
 @dataclass(eq=False)
@@ -138,7 +150,7 @@ class Cluster:
         self.machines: list[Machine] = []
         self.unexpected_exits: list[str] = []
         self.expected_exits: Counter[str] = Counter()
-        self.broker_was_away_at = -math.inf
+        self.broker_away = Away(-math.inf, -math.inf)
         self._directory = directory
         self._options = options
         self._started = time.monotonic()
@@ -175,17 +187,20 @@ class Cluster:
     def _note_exit(self, machine: Machine, code: int) -> None:
         """Tell exits that follow from what was done to a worker from those that must not be."""
         words = machine.last_words()
-        away_seconds = time.monotonic() - self.broker_was_away_at
+        now = time.monotonic()
+        lately = now - self.broker_away.until < AWAY_SECONDS
         found = {store for store in machine.damaged if str(store) in words}
         if found:
             self.expected_exits["found that its store was damaged"] += 1
             machine.damaged -= found
         elif machine.worker.slept_seconds > SEND_SECONDS and code == ExitCode.RUNTIME:
             self.expected_exits["slept for longer than a send may take"] += 1
-        elif code == ExitCode.BROKER_UNAVAILABLE and away_seconds < AWAY_SECONDS:
+        elif lately and code == ExitCode.RUNTIME and self.broker_away.seconds(now) > SEND_SECONDS:
+            self.expected_exits["met a broker that was away for longer than a send may take"] += 1
+        elif lately and code == ExitCode.BROKER_UNAVAILABLE:
             self.expected_exits["found no broker when it started"] += 1
         else:
-            at = time.monotonic() - self._started
+            at = now - self._started
             self.unexpected_exits.append(f"{at:.0f} s, {machine.name}: code {code}: {words}")
 
     async def stop(self, machine: Machine) -> None:

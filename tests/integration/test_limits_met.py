@@ -1,0 +1,238 @@
+"""A running worker meets a limit: of time, of the size of records, of the disk, of its version.
+
+It goes on, or it ends and says what to do; then it goes on where it was. Nothing is skipped.
+"""
+
+from __future__ import annotations
+
+import random
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
+
+from simhash_core.fingerprinter import Fingerprinter
+from simhash_core.probes import Packet
+from streams.exit_codes import ExitCode
+from streams.packet_codec import PACKET_VERSION, PacketCodec
+from tests.brokers.broker import Broker
+from tests.brokers.kafka_broker import KafkaBroker
+from tests.integration.short_documents import short_documents
+from tests.integration.stream_harness import Stream, Worker
+from tests.integration.stream_outputs import Raw
+
+ANSWER_SECONDS = 10.0
+TRANSACTION_SECONDS = 1
+SLOW_SECONDS = 3.0
+KIB = 1024
+LARGE_CHARACTERS = 200_000
+
+
+def documents(seed: int, count: int) -> list[Raw]:
+    """So many records, with keys that no other seed has."""
+    made = islice(short_documents(random.Random(seed), count), count)
+    return [raw._replace(key=b"%d-%s" % (seed, raw.key)) for raw in made]
+
+
+def large_documents(seed: int, count: int) -> list[Raw]:
+    """Documents of 200 KB that do not compress well, none near to another."""
+    rng = random.Random(seed)
+    texts = (" ".join(f"w{rng.randrange(10**8)}" for _ in range(20_500)) for _ in range(count))
+    return [Raw(None, b'{"text": "%s"}' % text[:LARGE_CHARACTERS].encode()) for text in texts]
+
+
+def judged(stream: Stream) -> None:
+    """Fail unless each record has one output, and no uniques are near."""
+    outputs = stream.settle()
+    outputs.read_to_ends()
+    stream.judge.conserved(stream.sent, outputs)
+    stream.judge.separated(stream.sent, outputs)
+    stream.judge.grounded(stream.sent, outputs)
+
+
+def set_largest(stream: Stream, topic: str, size_bytes: int) -> None:
+    """Set the ``max.message.bytes`` of a topic."""
+    admin = AdminClient({"bootstrap.servers": stream.broker.bootstrap_servers})
+    entry = ConfigEntry(
+        "max.message.bytes", str(size_bytes), incremental_operation=AlterConfigOpType.SET
+    )
+    changed = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
+    admin.incremental_alter_configs([changed])[changed].result(ANSWER_SECONDS)
+
+
+def test_probes_of_another_version_end_a_running_worker(broker: Broker, tmp_path: Path) -> None:
+    """Given a worker at work, when a packet of a version to come is put on its probes topic, then
+    it ends, names the record, both versions and the fix; so does the next one, which skips nothing.
+    """
+    with Stream(broker, tmp_path, raw_partitions=1, shards=1) as stream:
+        worker = stream.started()
+        stream.send(documents(1, 40))
+        identity = Fingerprinter(stream.settings.index_profile()).identity
+        value = PacketCodec(identity, 1).encode(Packet("shard/0", -1, ()))
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+        probes = stream.settings.topics.probes
+        producer.produce(probes, bytes((PACKET_VERSION + 1,)) + value[1:], partition=0)
+        assert producer.flush(ANSWER_SECONDS) == 0
+
+        assert worker.await_end() == ExitCode.RUNTIME
+        again = stream.worker()
+        again.start()
+        assert again.await_end() == ExitCode.RUNTIME
+        for each in (worker, again):
+            said = each.log_text().splitlines()[-1]
+            assert f"the probes record {probes}/0@" in said
+            assert f"has format version {PACKET_VERSION + 1}" in said
+            assert "finish the upgrade of all workers" in said
+
+
+def test_a_transaction_that_takes_too_long_is_done_again(
+    kafka_required: None,  # noqa: ARG001 - skips
+    tmp_path: Path,
+) -> None:
+    """Given a broker that ends transactions after a second, when a batch takes three, then what it
+    sent is never seen, the worker says why, and does the batch again: nothing is lost or repeated.
+    """
+    soon = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}
+    with KafkaBroker(tmp_path / "kafka", properties=soon) as server:
+        options = [f"send_timeout_seconds={TRANSACTION_SECONDS}"]
+        broker = Broker("kafka", server)
+        with Stream(broker, tmp_path, raw_partitions=1, shards=2, options=options) as stream:
+            worker = stream.worker()
+            command = ["-m", "tests.integration.slow_worker", str(SLOW_SECONDS), *worker._options]
+            with worker.log.open("ab") as log:
+                worker._process = subprocess.Popen(
+                    [sys.executable, *command],
+                    stdin=subprocess.PIPE,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                )
+            worker.await_ready()
+            stream.send(documents(2, 60))
+            judged(stream)
+
+            said = worker.log_text()
+            assert said.count("sleeping in a transaction") == 2
+            assert "took longer than 1 s (send_timeout_seconds)" in said
+            assert 'firstseen_transactions_total{outcome="fenced"} 2.0' in worker.metrics()
+            worker.stop_gently()
+
+
+def test_a_batch_larger_than_a_request_is_sent_in_several(
+    kafka_broker: Broker, tmp_path: Path
+) -> None:
+    """Given topics and clients that take less than a megabyte at once, when one batch of documents
+    has two, then all of it comes out.
+    """
+    options = [f"max_record_bytes={LARGE_CHARACTERS + KIB}", "batch.packet_bytes=65536"]
+    with Stream(kafka_broker, tmp_path, raw_partitions=1, shards=1, options=options) as stream:
+        stream.send(large_documents(3, 12))
+        worker = stream.started()
+        judged(stream)
+        worker.stop_gently()
+
+
+@pytest.mark.parametrize("topic", ["unique", "probes"])
+def test_a_document_larger_than_a_topic_takes_is_named(
+    kafka_broker: Broker, tmp_path: Path, topic: str
+) -> None:
+    """Given a worker at work and a topic whose limit was lowered meanwhile, when a document is
+    larger, then the worker ends at once, names document, topic, size and limit; with the limit as
+    it was, the next worker puts that document out, and those around it.
+    """
+    with Stream(kafka_broker, tmp_path, raw_partitions=1, shards=1) as stream:
+        name = getattr(stream.settings.topics, topic)
+        stream.started()
+        stream.send(documents(4, 20))
+        stream.settle()
+        set_largest(stream, name, 20 * KIB)
+        (large,) = stream.send(large_documents(5, 1))
+        stream.send(documents(6, 20))
+
+        assert stream.workers[-1].await_end() == ExitCode.RUNTIME
+        said = stream.workers[-1].log_text().splitlines()[-1]
+        assert f"{name} takes no record of 2" in said
+        assert str(large) in said
+        assert "max.message.bytes" in said
+        set_largest(stream, name, 4 * KIB * KIB)
+        worker = stream.started()
+        judged(stream)
+        worker.stop_gently()
+
+
+@contextmanager
+def small_disk(directory: Path) -> Iterator[None]:
+    """A file system of its own at ``directory``, of 64 MB; skips where none can be mounted."""
+    directory.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(directory)]
+    if (
+        sys.platform != "linux"
+        or subprocess.run(mount, capture_output=True, check=False).returncode
+    ):
+        pytest.skip("no file system can be mounted by this user")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", str(directory)], check=True)
+
+
+def fill(path: Path) -> None:
+    """Write a file until there is no more room."""
+    with path.open("wb", buffering=0) as file, suppress(OSError):
+        while True:
+            file.write(bytes(KIB))
+
+
+def check_ended_for_want_of_room(stream: Stream, full: Worker, state: str) -> None:
+    """Fail unless the worker has ended by itself, said why, and left something to do."""
+    assert full.await_end() == ExitCode.RUNTIME
+    said = full.log_text().splitlines()[-1]
+    assert str(stream.directory / state) in said
+    assert "Make room on the disk" in said
+    assert "nothing is lost" in said
+    assert stream.open > 0, "nothing was left to do: no test"
+
+
+def test_a_disk_that_gets_full(kafka_broker: Broker, tmp_path: Path) -> None:
+    """Given a worker at work whose disk gets full, then it ends, and names the path and the fix;
+    when room is made, the next one does what was left: nothing is skipped, nothing put out twice.
+    """
+    with (
+        small_disk(tmp_path / "disk"),
+        Stream(kafka_broker, tmp_path, raw_partitions=1, shards=2) as stream,
+    ):
+        worker = stream.started(state="disk")
+        stream.send(documents(7, 200))
+        stream.settle()
+        filling = tmp_path / "disk" / "filling"
+        fill(filling)
+        stream.send(documents(8, 400))
+        check_ended_for_want_of_room(stream, worker, "disk")
+        filling.unlink()
+        worker = stream.started(state="disk")
+        judged(stream)
+        worker.stop_gently()
+
+
+def test_a_limit_on_the_size_of_files(kafka_broker: Broker, tmp_path: Path) -> None:
+    """Given a worker at work that may write no file of more than 64 KB from now on, then the same.
+
+    Any user can have this, where a full disk takes one who mounts.
+    """
+    with Stream(kafka_broker, tmp_path, raw_partitions=1, shards=2) as stream:
+        worker = stream.started()
+        assert worker._process is not None
+        resource.prlimit(worker._process.pid, resource.RLIMIT_FSIZE, (64 * KIB, 64 * KIB))
+        stream.send(documents(9, 1_200))
+        check_ended_for_want_of_room(stream, worker, "state")
+        worker = stream.started()
+        judged(stream)
+        worker.stop_gently()
