@@ -17,7 +17,7 @@ from streams.demo.worker_process import WorkerProcessError
 from tests.brokers.broker import Broker
 from tests.integration.stream_harness import Stream, Worker
 
-RECOVERED_ENTRIES = 250_000
+RECOVERED_ENTRIES = 150_000
 STOP_SECONDS = 5.0
 
 
