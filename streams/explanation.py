@@ -64,6 +64,7 @@ class Explanation(NamedTuple):
 
     ``verdict`` is that on B where A was seen before. ``cosine`` is that of the weighted features,
     ``expected_distance`` the distance that two texts at that angle have on average, in bits.
+    ``agreement`` is that of the sketches, None where the profile confirms no candidates.
     ``terms`` and ``differing`` stand in the order of weight in the difference, the largest first.
     """
 
@@ -73,6 +74,7 @@ class Explanation(NamedTuple):
     verdict: Verdict
     cosine: float
     terms: list[TermDifference]
+    agreement: float | None
     distance: int | None
     shared_blocks: list[int]
     differing: list[DifferingBit]
@@ -97,6 +99,7 @@ def explain(fingerprinter: Fingerprinter, text_a: str, text_b: str) -> Explanati
         verdict=_verdict_on_second(fingerprinter, a, b),
         cosine=_cosine(weights_a, weights_b),
         terms=_term_differences(weights_a, weights_b),
+        agreement=_agreement(fingerprinter, a, b) if comparable else None,
         distance=distance_bits(a.fingerprint, b.fingerprint) if comparable else None,
         shared_blocks=scheme.shared_blocks(a.fingerprint, b.fingerprint) if comparable else [],
         differing=_differing_bits(
@@ -134,6 +137,14 @@ def _verdict_on_second(fingerprinter: Fingerprinter, a: Fingerprinted, b: Finger
         if isinstance(effect, Emit)
     ]
     return verdicts[1]
+
+
+def _agreement(fingerprinter: Fingerprinter, a: Fingerprinted, b: Fingerprinted) -> float | None:
+    if fingerprinter.confirmation is None:
+        return None
+    distance = distance_bits(a.fingerprint, b.fingerprint)
+    verification = fingerprinter.confirmation.verification
+    return verification.agreement(distance, a.sketch, b.sketch)
 
 
 def _visit(name: str, number: int, made: Fingerprinted) -> Visit:

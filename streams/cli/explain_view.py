@@ -32,7 +32,7 @@ def explanation_text(
     """Return an explanation as lines of at most 80 cells; ``most`` bounds each list."""
     sections = [
         _texts(explained, fingerprinter, names),
-        _outcome(explained),
+        _outcome(explained, fingerprinter),
         _blocks(explained),
         _bits(explained, most),
         _terms(explained, most),
@@ -56,8 +56,8 @@ def verdict_in_words(explained: Explanation) -> str:
         return "B is unique: A has no fingerprint to be near to"
     if explained.distance > threshold:
         return f"B is unique: {_bits_of(explained.distance)} apart, up to {threshold} is near"
-    apart = _bits_of(explained.distance)
-    return f"B is unique: no block is equal, though {apart} apart would be near"
+    why = "the texts do not agree" if explained.shared_blocks else "no block is equal"
+    return f"B is unique: {why}, though {_bits_of(explained.distance)} apart could be near"
 
 
 def explanation_object(
@@ -71,6 +71,7 @@ def explanation_object(
         "distance": explained.distance,
         "threshold": explained.scheme.distance,
         "near": explained.distance is not None and explained.distance <= explained.scheme.distance,
+        "agreement": None if explained.agreement is None else round(explained.agreement, 6),
         "meet": bool(explained.shared_blocks),
         "shared_blocks": explained.shared_blocks,
         "verdict": type(verdict).__name__,
@@ -109,7 +110,7 @@ def _texts(
     return lines
 
 
-def _outcome(explained: Explanation) -> list[str]:
+def _outcome(explained: Explanation, fingerprinter: Fingerprinter) -> list[str]:
     scheme = explained.scheme
     lines = [f"verdict   {line}" for line in [verdict_in_words(explained)]]
     lines.append(f"profile   {scheme_in_words(scheme)}")
@@ -119,6 +120,12 @@ def _outcome(explained: Explanation) -> list[str]:
     met = f"{len(shared)} of {scheme.all_blocks} equal: " if shared else "none equal: "
     lines.append(f"blocks    {met}{'they meet there' if shared else 'they never meet'}")
     lines.append(f"distance  {_bits_of(explained.distance)} of {scheme.bits} differ")
+    if explained.agreement is not None:
+        profile = fingerprinter.profile
+        lines.append(
+            f"agreement {explained.agreement:.3f} by {profile.verify}, "
+            f"from {profile.verify_at:g} on is near"
+        )
     recall = scheme.expected_recall(explained.distance)
     if recall < _CERTAIN and explained.distance <= scheme.distance:
         lines.append(f"          pairs at this distance meet with a chance of {recall:.1%}")

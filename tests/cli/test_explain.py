@@ -100,10 +100,14 @@ def test_the_figures_are_true(profile: str, text: str, capsys: pytest.CaptureFix
         assert (bit["margin_a"] > 0) != (bit["margin_b"] > 0)
         assert bit["block"] == bit["bit"] // 16
     assert rebuilt == int.from_bytes(b, "big")
-    touched = {bit["block"] for bit in found["differing_bits"]}
-    assert found["shared_blocks"] == [n for n in range(made.scheme.blocks) if n not in touched]
+    touched = {bit["bit"] for bit in found["differing_bits"]}
+    blocks = range(made.scheme.all_blocks)
+    assert found["shared_blocks"] == [
+        block for block in blocks if touched.isdisjoint(made.scheme.bits_of(block))
+    ]
     assert found["meet"] == bool(found["shared_blocks"])
     assert found["near"] == (found["distance"] <= made.scheme.distance)
+    assert (found["agreement"] is None) == (profile == "classic")
 
 
 def test_the_drawing_shows_the_differing_bits(capsys: pytest.CaptureFixture[str]) -> None:
@@ -112,8 +116,8 @@ def test_the_drawing_shows_the_differing_bits(capsys: pytest.CaptureFixture[str]
     main(["explain", "--text-a", ARTICLE, "--text-b", COPY])
 
     rows = [line.split() for line in capsys.readouterr().out.splitlines() if "·" in line]
-    assert [int(row[0]) for row in rows] == list(range(16))
-    drawn = "".join(row[3] for row in rows)
+    assert [int(row[0]) for row in rows] == list(range(32))
+    drawn = "".join(row[3] for row in rows[:16])
     places = sorted(bit["bit"] for bit in found["differing_bits"])
     assert [place for place, mark in enumerate(drawn) if mark == "x"] == places
     for _, a, b, marks, outcome in rows:
@@ -123,7 +127,11 @@ def test_the_drawing_shows_the_differing_bits(capsys: pytest.CaptureFixture[str]
 
 def test_bits_outside_the_blocks_are_drawn_too(capsys: pytest.CaptureFixture[str]) -> None:
     """Given blocks that do not cover the fingerprint, then the rest has a line of its own."""
-    options = ["--set", "index.blocks=21", "--set", "index.block_bits=12"]
+    options = [
+        *("--set", "index.blocks=21"),
+        *("--set", "index.block_bits=12"),
+        *("--set", "index.cuts=1"),
+    ]
     main(["explain", "--text-a", ARTICLE, "--text-b", COPY, *options])
     rest = [line for line in capsys.readouterr().out.splitlines() if line.startswith(" rest")]
     assert [len(line.split()[1]) for line in rest] == [256 - 21 * 12]

@@ -41,7 +41,7 @@ def shown(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 @pytest.mark.parametrize("profile", ["classic", "wide"])
 def test_the_object_is_what_the_core_says(profile: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Given a text, then fingerprint, digest, features and terms are those of the core, and the
-    values of the blocks, one after the other, are the fingerprint.
+    values of the blocks of one cut, one after the other, are the fingerprint.
     """
     Path("text.txt").write_text(TEXT, "utf-8")
     found = json.loads(shown(capsys, "text.txt", "--profile", profile, "--json", "--top", "3"))
@@ -50,8 +50,11 @@ def test_the_object_is_what_the_core_says(profile: str, capsys: pytest.CaptureFi
     made = fingerprinter.fingerprint(TEXT)
     assert found["fingerprint"] == made.fingerprint.hex()
     assert found["bits"] == fingerprinter.scheme.bits
-    assert "".join(block["value"] for block in found["blocks"]) == made.fingerprint.hex()
-    assert [block["index"] for block in found["blocks"]] == list(range(len(found["blocks"])))
+    of_one_cut = found["blocks"][: fingerprinter.scheme.blocks]
+    assert "".join(block["value"] for block in of_one_cut) == made.fingerprint.hex()
+    assert [block["index"] for block in found["blocks"]] == list(
+        range(fingerprinter.scheme.all_blocks)
+    )
     assert found["content_digest"] == made.content_digest.hex()
     assert found["features"] == made.features
     assert found["undecidable"] is None
@@ -81,9 +84,9 @@ def test_the_page_fits_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     """Given 512 bits and Chinese terms, then no line is wider than 80 cells, and what is there is
     shown: the fingerprint, every block with its bits, the terms.
     """
-    text = shown(
-        capsys, "--text", TEXT, "--set", "index.bits=512", "--set", "index.blocks=32", "--top", "2"
-    )
+    changes = ("index.bits=512", "index.blocks=32", "index.cuts=1")
+    flags = [flag for change in changes for flag in ("--set", change)]
+    text = shown(capsys, "--text", TEXT, *flags, "--top", "2")
 
     assert max(map(cell_len, text.splitlines())) <= 80
     made = Fingerprinter(profile_named("wide"))

@@ -45,7 +45,7 @@ def test_bytes_of_a_duplicate() -> None:
         b'"original":{"id":"weather",'
         b'"source":{"topic":"raw-documents","partition":3,"offset":42},'
         b'"timestamp":"2024-05-01T04:00:00.000Z"},'
-        b'"distance":2,"bits":64,"similarity":0.96875,"block":1,"method":"near",'
+        b'"distance":2,"bits":64,"similarity":0.96875,"block":1,"method":"near","agreement":null,'
         b'"index":"' + IDENTITY.encode() + b'","timestamp":"2024-05-01T04:05:00.000Z"}'
     )
 
