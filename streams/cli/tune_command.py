@@ -1,0 +1,112 @@
+"""``firstseen tune``: find profile and threshold for a precision that you want."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from simhash_core.errors import UsageError
+from streams.cli.profile_options import ProfileCommand, with_profile_settings
+
+if TYPE_CHECKING:
+    from streams.settings import Settings
+
+
+@click.command(
+    cls=ProfileCommand, short_help="Find profile and threshold for a precision that you want."
+)
+@click.option(
+    "--documents",
+    required=True,
+    metavar="FILE",
+    help="JSON lines, as for 'firstseen evaluate'; without --pairs, a sample of your own stream.",
+)
+@click.option(
+    "--pairs", metavar="FILE", help="Labelled pairs; without them, copies are made by edits."
+)
+@click.option(
+    "--precision",
+    type=click.FloatRange(0.5, 0.9999),
+    default=0.99,
+    show_default=True,
+    metavar="P",
+    help="Share of joined pairs that must be right.",
+)
+@click.option(
+    "--sample",
+    type=click.IntRange(10, 20_000),
+    default=1_000,
+    show_default=True,
+    metavar="N",
+    help="Documents to draw, where there are no pairs.",
+)
+@click.option(
+    "--seed", type=int, default=1, show_default=True, metavar="N", help="Of the draw and the edits."
+)
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_profile_settings
+def command(
+    settings: Settings,
+    *,
+    documents: str,
+    pairs: str | None,
+    precision: float,
+    sample: int,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Try profiles and thresholds on documents, and recommend one for a wanted precision.
+
+    With --pairs, on documents that you have labelled. Without, on documents drawn from your own,
+    and copies of them: words replaced, put in and left out, sentences too, another order, cut
+    texts, other sites' lines, other typography. All profiles are tried, or the one of --profile;
+    other settings hold for each.
+
+    \b
+    Examples:
+      firstseen tune --documents news.jsonl.gz
+      firstseen tune --documents news.jsonl.gz --pairs news.tsv --precision 0.995
+      firstseen tune --documents news.jsonl --profile wide --sample 3000 --json
+    """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
+    import tempfile
+    from pathlib import Path
+
+    import msgspec
+
+    from simhash_core.profiles import PROFILES
+    from streams.cli.step_progress import step_progress
+    from streams.cli.tune_view import tuned_text
+    from streams.evaluation.evaluation import read_labelled
+    from streams.evaluation.injected_sample import inject
+    from streams.evaluation.threshold_sweep import DOCUMENTS_MAX
+    from streams.evaluation.tuning import tune
+
+    given = click.get_current_context().params.get("profile")
+    names = list(PROFILES) if given is None else [settings.profile]
+    with step_progress() as tell, tempfile.TemporaryDirectory(prefix="firstseen-") as directory:
+        injected = None
+        if pairs is None:
+            tell("drawing a sample", 0, 1)
+            injected = inject(
+                documents, settings, Path(directory), size=sample, copies=1, seed=seed
+            )
+            labelled = injected.labelled
+            settings = msgspec.structs.replace(settings, fields=type(settings.fields)())
+        else:
+            labelled = read_labelled(documents, pairs, settings)
+        if len(labelled.documents.ids) > DOCUMENTS_MAX:
+            raise UsageError(
+                f"{documents} has {len(labelled.documents.ids):,} documents, {DOCUMENTS_MAX:,} can "
+                "be tuned on: give a part of them, with the pairs of that part"
+            )
+        tried = [(name, msgspec.structs.replace(settings, profile=name)) for name in names]
+        tuned = tune(labelled, tried, precision, tell)
+    if as_json:
+        made = None if injected is None else injected._asdict()
+        if made is not None:
+            del made["labelled"]
+        shown = {**msgspec.structs.asdict(tuned), "injected": made}
+        click.echo(msgspec.json.format(msgspec.json.encode(shown), indent=2))
+    else:
+        click.echo(tuned_text(tuned, injected))
