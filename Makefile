@@ -115,6 +115,7 @@ check: install ## Lint, format, types, links of the documentation, files of depl
 	@$(BIN)/python docs/check_links.py
 	@$(MAKE) --no-print-directory tools || rm -rf $(TOOLS)
 	@deploy/tools/check.sh
+	@deploy/prometheus/check.sh
 
 .PHONY: audit
 audit: install tools ## Look the pinned dependencies up in databases of vulnerabilities (network)

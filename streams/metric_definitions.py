@@ -180,7 +180,9 @@ PARKED_DOCUMENTS: Final = _gauge(
 # ---------------------------------------------------------------- state
 
 STORE_DOCUMENTS: Final = _gauge(
-    "store_documents", "Documents in the block tables.", "How large is the index?"
+    "store_documents",
+    "Entries of documents in the block tables.",
+    "How large is the index? A document has an entry in each shard that owns a bucket of it.",
 )
 STORE_BYTES: Final = _gauge(
     "store_bytes",
