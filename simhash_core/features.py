@@ -81,8 +81,7 @@ def segment(texts: Sequence[str], segmenter: Segmenter) -> Terms:
     """Segment normalised texts."""
     joined: list[str] = []
     sizes: list[int] = []
-    for text in texts:
-        cut = segmenter.cut(text)
+    for cut in segmenter.cut_all(texts):
         sizes.append(len(cut))
         if cut:
             joined.append(SEPARATOR.join(cut))

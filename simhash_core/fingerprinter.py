@@ -59,20 +59,25 @@ class Fingerprinter:
         """Load segmenter and idf model; raises ``UsageError`` for what the profile gets wrong."""
         self.profile = profile
         self.scheme = profile.scheme()
+        profile.check_files()
         self.confirmation = profile.confirmation()
-        self._segmenter = load_segmenter(profile.segmenter)
+        self._segmenter = load_segmenter(profile.segmenter, profile.user_dictionary)
         self._weighting = weighting_named(profile.weighting)
-        idf = jieba_idf()
+        idf = profile.idf or jieba_idf()
+        stop_words = profile.stop_words
         self._lexicon = Lexicon(
             profile.bits,
             feature_hash_named(profile.feature_hash),
             idf,
+            () if stop_words is None else stop_words.words,
             traits_of=self._weighting.traits_of,
         )
         normalize_batch(())  # makes its table now, so that no document waits for it
         more = {}
         if self._weighting.titles:
             more["roles"] = traits_identity()
+        if stop_words is not None:
+            more["stop-words"] = stop_words.identity
         self.identity = index_identity(
             profile, self._segmenter.identity, idf.identity, NORMALIZATION, more
         )

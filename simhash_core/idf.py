@@ -20,11 +20,15 @@ from simhash_core.normalization import normalize
 
 
 class IdfModel(NamedTuple):
-    """Inverse document frequencies; ``unknown`` stands for a term that the table lacks."""
+    """Inverse document frequencies; ``unknown`` stands for a term that the table lacks.
+
+    ``segmenter``: the name of what cut the texts that it was trained on, "" where any will do.
+    """
 
     identity: str
     table: Mapping[str, float]
     unknown: float
+    segmenter: str = ""
 
     def idf(self, term: str) -> float:
         """Return the inverse document frequency of ``term``, a natural logarithm."""

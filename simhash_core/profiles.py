@@ -15,6 +15,10 @@ import msgspec
 
 from simhash_core.blocks import BlockScheme
 from simhash_core.errors import UnknownNameError, UsageError
+from simhash_core.idf import IdfModel
+from simhash_core.segmentation import WITHOUT_DICTIONARY
+from simhash_core.stop_words import StopWords
+from simhash_core.user_dictionary import UserDictionary
 from simhash_core.verification import NO_VERIFICATION, Confirmation, confirmation_of
 
 IDENTITY_VERSION: Final = 1
@@ -25,26 +29,43 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     ``blocks``, ``block_bits``, ``cuts``: as of ``BlockScheme``. ``min_features``: distinct features
     below which a text is undecidable. ``verify``: what confirms candidates, and ``verify_at`` how
-    far two documents must agree (``simhash_core.verification``).
+    far two documents must agree (``simhash_core.verification``). ``idf``: jieba's table unless
+    given. ``user_dictionary`` and ``stop_words``: none unless given.
     """
 
     bits: int
     blocks: int
     block_bits: int
     distance: int
-    segmenter: str = "rjieba"
+    segmenter: str = "words"
     weighting: str = "tfidf-sublinear"
     feature_hash: str = "xxh3"
     min_features: int = 12
     cuts: int = 1
     verify: str = NO_VERIFICATION
     verify_at: float = 0.0
+    idf: IdfModel | None = None
+    user_dictionary: UserDictionary | None = None
+    stop_words: StopWords | None = None
 
     def scheme(self) -> BlockScheme:
         """Return the block scheme; raises ``UsageError`` for one that cannot be."""
         if self.min_features < 1:
             raise UsageError(f"min_features is {self.min_features}: it must be 1 or more")
         return BlockScheme(self.bits, self.blocks, self.distance, self.block_bits, self.cuts)
+
+    def check_files(self) -> None:
+        """Raise ``UsageError`` where idf model or user dictionary do not fit the segmenter."""
+        if self.idf is not None and self.idf.segmenter not in {"", self.segmenter}:
+            raise UsageError(
+                f"idf model {self.idf.identity} was trained on terms of the segmenter "
+                f"{self.idf.segmenter!r}, the index has {self.segmenter!r}: train one with it, or "
+                "set index.segmenter"
+            )
+        if self.user_dictionary is not None and self.segmenter in WITHOUT_DICTIONARY:
+            raise UsageError(
+                f"user_dictionary is of no use to the segmenter {self.segmenter!r}, which has none"
+            )
 
     def confirmation(self) -> Confirmation | None:
         """Return what confirms candidates, None where nothing does.

@@ -20,6 +20,9 @@ from msgspec.structs import force_setattr, replace
 from simhash_core.profiles import DEFAULT_PROFILE, Profile, profile_named
 from simhash_core.verification import usual_threshold
 from streams.fields import FieldSettings
+from streams.index_files import read_index_files
+from streams.topic_settings import TopicSettings
+from streams.web_settings import WebSettings
 
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
@@ -27,9 +30,6 @@ GIB: Final = 1024 * MIB
 
 MESSAGE_OVERHEAD_BYTES: Final = 256 * KIB
 """What a message may weigh beside the raw record in it: key, headers, fingerprint, framing."""
-
-_TOPIC: Final = "^[a-zA-Z0-9._-]{0,249}$"
-_TOPIC_EXPECTED: Final = {"expected": "a topic name: 1 to 249 of the characters a-z A-Z 0-9 . _ -"}
 
 
 class Delivery(StrEnum):
@@ -57,41 +57,6 @@ class LogFormat(StrEnum):
     JSON = "json"
 
 
-class TopicSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Names of the topics. An empty name of an internal one is filled in by ``Settings``."""
-
-    raw: Annotated[
-        str, Meta(pattern=_TOPIC, extra=_TOPIC_EXPECTED, description="Documents to look at.")
-    ] = "raw-documents"
-    unique: Annotated[
-        str,
-        Meta(pattern=_TOPIC, extra=_TOPIC_EXPECTED, description="First of their kind, unchanged."),
-    ] = "unique"
-    duplicates: Annotated[
-        str,
-        Meta(pattern=_TOPIC, extra=_TOPIC_EXPECTED, description="Repeats, naming their original."),
-    ] = "duplicate-of"
-    dead_letters: Annotated[
-        str, Meta(pattern=_TOPIC, extra=_TOPIC_EXPECTED, description="Records that cannot be read.")
-    ] = "dlq.raw-documents"
-    probes: Annotated[
-        str,
-        Meta(
-            pattern=_TOPIC,
-            extra={**_TOPIC_EXPECTED, "default": "<application_id>.probes"},
-            description="Internal: documents on their way through the shards.",
-        ),
-    ] = ""
-    changelog: Annotated[
-        str,
-        Meta(
-            pattern=_TOPIC,
-            extra={**_TOPIC_EXPECTED, "default": "<application_id>.changelog"},
-            description="Internal: what the shards must remember.",
-        ),
-    ] = ""
-
-
 class IndexSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Changes to the profile: the fields of ``Profile``, None where the profile's value stands.
 
@@ -109,16 +74,15 @@ class IndexSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         Annotated[int, Meta(ge=0, le=32)] | None,
         Meta(description="Width of a block; 0 divides the fingerprint evenly."),
     ] = None
-    cuts: Annotated[
-        Annotated[int, Meta(ge=1, le=2)] | None,
-        Meta(description="2 cuts a square fingerprint into blocks across as well."),
-    ] = None
     distance: Annotated[
         Annotated[int, Meta(ge=0, le=511)] | None,
         Meta(description="Most bits in which two near documents differ."),
     ] = None
     segmenter: Annotated[
-        str | None, Meta(description="What cuts a text into terms: rjieba, jieba or ngrams.")
+        str | None,
+        Meta(
+            description="What cuts a text into terms: words, rjieba, jieba, jieba-posseg or ngrams."
+        ),
     ] = None
     weighting: Annotated[
         str | None,
@@ -134,6 +98,12 @@ class IndexSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         Annotated[int, Meta(ge=1, le=1000)] | None,
         Meta(description="Distinct features below which a text is matched by exact content only."),
     ] = None
+    cuts: Annotated[
+        Annotated[int, Meta(ge=1, le=2)] | None,
+        Meta(
+            description="Ways of cutting: 2 cuts a square fingerprint into blocks across as well."
+        ),
+    ] = None
     verify: Annotated[
         str | None,
         Meta(
@@ -146,6 +116,28 @@ class IndexSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         Meta(
             description="How far two documents must agree to be near; else what is usual for "
             "index.verify."
+        ),
+    ] = None
+    idf: Annotated[
+        str | None,
+        Meta(
+            extra={"expected": "a path", "default": "jieba's table"},
+            description="How rare terms are: a file that 'firstseen idf train' made.",
+        ),
+    ] = None
+    user_dictionary: Annotated[
+        str | None,
+        Meta(
+            extra={"expected": "a path", "default": "none"},
+            description="Words to add to the segmenter's dictionary: a file of lines of a word, "
+            "and if you like its frequency and part of speech.",
+        ),
+    ] = None
+    stop_words: Annotated[
+        str | None,
+        Meta(
+            extra={"expected": "a path", "default": "none"},
+            description="Terms that do not count: a file with one a line.",
         ),
     ] = None
 
@@ -170,21 +162,6 @@ class BatchSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             description="Most bytes of documents packed into one internal record.",
         ),
     ] = 256 * KIB
-
-
-class WebSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The pages of a worker: health, metrics, operations."""
-
-    enabled: Annotated[bool, Meta(description="Whether a worker serves its pages.")] = True
-    host: Annotated[
-        str,
-        Meta(
-            min_length=1,
-            max_length=253,
-            description="Address to listen on; there is no log-in, so think before opening it.",
-        ),
-    ] = "127.0.0.1"
-    port: Annotated[int, Meta(ge=1, le=65_535, description="Port to listen on.")] = 6066
 
 
 class LogSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -317,7 +294,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         # Agreements of two measures are no one scale: another measure has a threshold of its own.
         if changes.get("verify", profile.verify) != profile.verify:
             changes = {"verify_at": usual_threshold(changes["verify"])} | changes
-        profile = replace(profile, **changes)
+        profile = replace(profile, **read_index_files(changes))
         profile.scheme()
         return profile
 

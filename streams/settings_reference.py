@@ -14,6 +14,7 @@ from streams.setting_fields import KAFKA, SettingField, setting_fields, shown
 from streams.settings import Settings
 from streams.settings_loader import DEFAULT_ORIGIN, LoadedSettings
 from streams.settings_sources import OTHER_VARIABLES
+from streams.web_settings import SECRETS
 
 BEGIN: Final = "<!-- begin: firstseen config reference -->"
 END: Final = "<!-- end -->"
@@ -39,6 +40,8 @@ def rows(loaded: LoadedSettings) -> list[Row]:
         if name.startswith(_INDEX) and value is None:
             value = profile[name.removeprefix(_INDEX)]
             origin = f"the profile {settings.profile}"
+        if name in SECRETS and value is not None:
+            value = MASK
         result.append(Row(name, value, origin))
     for name, text in sorted(settings.kafka.items()):
         setting = f"{KAFKA}.{name}"
@@ -79,7 +82,8 @@ def markdown_tables() -> str:
     ]
     by_name = [msgspec.structs.asdict(profile) for profile in PROFILES.values()]
     profiles = [
-        (f"`{_INDEX}{name}`", *(str(profile[name]) for profile in by_name)) for name in by_name[0]
+        (f"`{_INDEX}{name}`", *(_of_profile(profile[name]) for profile in by_name))
+        for name in by_name[0]
     ]
     variables = [(f"`{name}`", text) for name, text in OTHER_VARIABLES.items()]
     reserved = [(f"`{name}`", _sentence(why)) for name, why in RESERVED.items()]
@@ -99,6 +103,10 @@ def markdown_tables() -> str:
             _markdown(("Property", "Why"), reserved),
         )
     )
+
+
+def _of_profile(value: object) -> str:
+    return "the default" if value is None else str(value)
 
 
 def _sentence(text: str) -> str:

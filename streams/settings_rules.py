@@ -76,8 +76,9 @@ def index_can_be(settings: Settings) -> Iterator[Finding]:
         return
     try:
         profile = settings.index_profile()
+        profile.check_files()
     except UsageError as error:
-        first = str(error).split(maxsplit=1)[0]
+        first = str(error).split(maxsplit=1)[0].rstrip(",:")
         changed = first if first in msgspec.structs.asdict(settings.index) else "blocks"
         yield Finding(f"index.{changed}", f"with the profile {settings.profile!r}: {error}")
         return
@@ -134,12 +135,19 @@ def _unusable_keys(settings: Settings) -> Iterator[Refusal]:
         yield Refusal("security.protocol", str(error))
 
 
+def pages_are_not_open_to_all(settings: Settings) -> Iterator[Finding]:
+    """What a worker serves beyond the loopback needs a token, but for its monitoring."""
+    for name, message in settings.web.problems():
+        yield Finding(f"web.{name}", message)
+
+
 RULES: Final[tuple[Callable[[Settings], Iterator[Finding]], ...]] = (
     brokers_are_addresses,
     topics_differ,
     index_can_be,
     state_dir_is_a_directory,
     kafka_properties_can_be,
+    pages_are_not_open_to_all,
 )
 
 

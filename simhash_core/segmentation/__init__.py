@@ -8,37 +8,70 @@ Terms without a letter or a digit are left in: ``is_feature`` says which of them
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from simhash_core.errors import UnknownNameError
-from simhash_core.segmentation import jieba_words, ngrams, rjieba_words
+from simhash_core.segmentation import jieba_posseg, jieba_words, ngrams, rjieba_words, words
+from simhash_core.user_dictionary import UserDictionary
 
 Cut = Callable[[str], Sequence[str]]
+CutAll = Callable[[Sequence[str]], list[Sequence[str]]]
 
 
 class Segmenter(NamedTuple):
-    """A segmenter and the name that stands for it in the index identity."""
+    """A segmenter and the name that stands for it in the index identity.
+
+    ``cut_all`` gives the terms of each of some texts.
+    """
 
     identity: str
-    cut: Cut
+    cut_all: CutAll
+
+    def cut(self, text: str) -> Sequence[str]:
+        """Return the terms of one text."""
+        return self.cut_all([text])[0]
 
 
-_LOADERS: Final[Mapping[str, Callable[[], tuple[str, Cut]]]] = {
-    "rjieba": rjieba_words.load,
-    "jieba": jieba_words.load,
-    "ngrams": ngrams.load,
+class _Kind(NamedTuple):
+    """How a segmenter is loaded.
+
+    ``of_any_script``: whether runs of other scripts than Han and ASCII are cut by ``words``.
+    """
+
+    load: Callable[[UserDictionary | None], tuple[str, Cut]]
+    of_any_script: bool = False
+
+
+_BY_NAME: Final[Mapping[str, _Kind]] = {
+    "words": _Kind(rjieba_words.load, of_any_script=True),
+    "rjieba": _Kind(rjieba_words.load),
+    "jieba": _Kind(jieba_words.load),
+    "jieba-posseg": _Kind(jieba_posseg.load, of_any_script=True),
+    "ngrams": _Kind(ngrams.load),
 }
-SEGMENTERS: Final = tuple(_LOADERS)
+SEGMENTERS: Final = tuple(_BY_NAME)
+WITHOUT_DICTIONARY: Final = frozenset({"ngrams"})
+"""Segmenters that have no dictionary to which words could be added."""
 
 
-def load_segmenter(name: str) -> Segmenter:
+def load_segmenter(name: str, user_dictionary: UserDictionary | None = None) -> Segmenter:
     """Return the segmenter called ``name``; its dictionary is loaded here, not at import.
 
-    Raises ``UnknownNameError`` for a name that is not in ``SEGMENTERS``.
+    A segmenter of ``WITHOUT_DICTIONARY`` leaves a user dictionary unread. Raises
+    ``UnknownNameError`` for a name that is not in ``SEGMENTERS``.
     """
-    if name not in _LOADERS:
+    if name not in _BY_NAME:
         raise UnknownNameError("segmenter", name, SEGMENTERS)
-    return Segmenter(*_LOADERS[name]())
+    kind = _BY_NAME[name]
+    identity, cut = kind.load(user_dictionary)
+    if name == "words":
+        identity = f"{words.VERSION}/{identity}"
+    if user_dictionary is not None:
+        identity += f"+{user_dictionary.identity}"
+    if kind.of_any_script:
+        return Segmenter(identity, partial(words.cut_all, dictionary=cut))
+    return Segmenter(identity, lambda texts: [cut(text) for text in texts])
 
 
 def is_feature(term: str) -> bool:

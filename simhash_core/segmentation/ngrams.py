@@ -8,7 +8,7 @@ from typing import Final
 WIDTH: Final = 4
 
 
-def load() -> tuple[str, Callable[[str], Sequence[str]]]:
+def load(_words: object = None) -> tuple[str, Callable[[str], Sequence[str]]]:
     """Return the identity and the cut function of character 4-grams."""
     return f"ngrams-{WIDTH}", cut
 

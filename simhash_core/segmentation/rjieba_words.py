@@ -9,9 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 
+from simhash_core.user_dictionary import UserDictionary
 
-def load() -> tuple[str, Callable[[str], Sequence[str]]]:
-    """Return the identity and the cut function of rjieba with its built-in dictionary."""
+
+def load(words: UserDictionary | None) -> tuple[str, Callable[[str], Sequence[str]]]:
+    """Return the identity and the cut function of rjieba with its dictionary and ``words``."""
     import rjieba
 
-    return f"rjieba-{version('rjieba')}", rjieba.Jieba().cut
+    segmenter = rjieba.Jieba()
+    if words is not None:
+        for word in words.words:
+            segmenter.add_word(word.text, word.frequency, word.tag)
+    return f"rjieba-{version('rjieba')}", segmenter.cut

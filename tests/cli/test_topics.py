@@ -11,8 +11,9 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from streams.exit_codes import ExitCode
-from streams.settings import Settings, TopicSettings
+from streams.settings import Settings
 from streams.topic_plans import STANDSTILL_MS, TIMES_AHEAD, TIMES_PAST, topic_plans
+from streams.topic_settings import TopicSettings
 from streams.topics import check, create
 from tests.brokers.broker import Broker
 from tests.cli.running import firstseen

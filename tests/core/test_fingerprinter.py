@@ -146,7 +146,9 @@ def test_each_setting_changes_the_identity() -> None:
 
 def test_names_that_are_not_there_are_listed_with_those_that_are() -> None:
     """Every registry answers an unknown name with the known ones."""
-    with pytest.raises(UnknownNameError, match="choose one of jieba, ngrams, rjieba"):
+    with pytest.raises(
+        UnknownNameError, match="choose one of jieba, jieba-posseg, ngrams, rjieba, words"
+    ):
         load_segmenter("ictclas")
     with pytest.raises(UnknownNameError, match="classic, wide"):
         profile_named("broad")

@@ -97,7 +97,11 @@ def test_index_changes_the_profile() -> None:
         (["index.distance=256"], "index.distance", "from 0 to 255"),
         (["index.bits=100"], "index.bits", "100"),
         (["profile=classic", "index.blocks=5"], "index.blocks", "need 80 bits"),
-        (["index.segmenter=jeiba"], "index.segmenter", "jieba, ngrams, rjieba"),
+        (
+            ["index.segmenter=jeiba"],
+            "index.segmenter",
+            "jieba, jieba-posseg, ngrams, rjieba, words",
+        ),
         (["index.weighting=bm25"], "index.weighting", "tfidf-sublinear"),
         (["index.feature_hash=md5"], "index.feature_hash", "java, xxh3"),
     ],

@@ -1,0 +1,139 @@
+"""``firstseen idf``: train a table of how rare terms are, and look at one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from streams.cli.options import with_settings
+
+if TYPE_CHECKING:
+    from streams.settings import Settings
+
+_MOST_TERMS = 1_000_000
+_LEAST_DOCUMENTS = 2
+
+
+@click.group()
+def command() -> None:
+    """Train a table of how rare terms are (index.idf), and look at one."""
+
+
+@command.command(short_help="Count terms in files of documents, and write a model.")
+@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    required=True,
+    metavar="MODEL",
+    help="The model: a file for index.idf.",
+)
+@click.option("--name", metavar="NAME", help="Stands in the index identity; else MODEL's name.")
+@click.option(
+    "--terms",
+    "most_terms",
+    type=click.IntRange(1, 5_000_000),
+    default=_MOST_TERMS,
+    show_default=True,
+    metavar="N",
+    help="Most terms counted at a time: bounds memory, about 150 bytes each.",
+)
+@click.option(
+    "--least",
+    type=click.IntRange(1, 1_000_000),
+    default=_LEAST_DOCUMENTS,
+    show_default=True,
+    metavar="N",
+    help="Leave out terms of fewer documents.",
+)
+@click.option("--force", is_flag=True, help="Replace a MODEL that exists.")
+@click.option("--json", "as_json", is_flag=True, help="Write what was made as one JSON object.")
+@with_settings
+def train(
+    settings: Settings,
+    *,
+    files: tuple[str, ...],
+    output: Path,
+    name: str | None,
+    most_terms: int,
+    least: int,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Count in how many documents of FILE... each term is, and write an idf model.
+
+    A FILE has a JSON document a line, or where its name ends in .txt a plain text a line; .gz is
+    read as gzip, - is standard input, and a folder has a document a file. Terms are what the
+    profile's segmenter makes of the texts, so train with the settings of the index.
+
+    Past --terms distinct terms the rarest are forgotten: the model says by how much a count may
+    then be too low.
+
+    \b
+    Examples:
+      firstseen idf train news.jsonl.gz -o news.idf
+      firstseen idf train archive/ notes.txt -o mixed.idf --terms 200000 --least 5
+      firstseen worker --set index.idf=news.idf
+    """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
+    import msgspec
+
+    from simhash_core.idf_format import encode_idf
+    from streams.cli.idf_view import header_text, model_object
+    from streams.cli.step_progress import step_progress
+    from streams.idf_corpus import IdfCorpus, train_idf
+    from streams.idf_model_file import checked_name, write_model
+
+    name = checked_name(name, output)
+    if output.exists() and not force:
+        raise click.BadParameter(f"{output} exists: --force replaces it", param_hint="-o")
+    corpus = IdfCorpus(files, settings)
+    with step_progress() as show:
+        trained = train_idf(
+            corpus,
+            settings.index_profile(),
+            name=name,
+            most_terms=most_terms,
+            least=least,
+            watch=lambda: show("counting terms", corpus.bytes_read, corpus.total_bytes or 0),
+        )
+    data = encode_idf(trained.header, trained.table)
+    write_model(output, data)
+    if corpus.size.unreadable:
+        click.echo(f"firstseen: {corpus.size.unreadable:,} lines are no documents", err=True)
+    if as_json:
+        click.echo(msgspec.json.encode(model_object(data)))
+    else:
+        click.echo(f"{output}: {header_text(data)}")
+
+
+@command.command(short_help="Say what a model was made of, and how rare terms are by it.")
+@click.argument("model", metavar="MODEL")
+@click.argument("terms", metavar="[TERM]...", nargs=-1)
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+def show(model: str, *, terms: tuple[str, ...], as_json: bool) -> None:
+    """Say what MODEL was made of, check that it is whole, and give the idf of each TERM.
+
+    \b
+    Example:
+      firstseen idf show news.idf 的 大桥
+    """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
+    import msgspec
+
+    from simhash_core.idf_format import MOST_BYTES, decode_idf
+    from simhash_core.normalization import normalize
+    from streams.cli.idf_view import header_text, model_object
+    from streams.index_files import file_content
+
+    data = file_content("idf", model, MOST_BYTES)
+    decoded = decode_idf(data)
+    found = {term: decoded.idf(normalize(term)) for term in terms}
+    if as_json:
+        click.echo(msgspec.json.encode({**model_object(data), "idf": found}))
+        return
+    click.echo(f"{model}: {header_text(data)}")
+    for term, idf in found.items():
+        note = "" if normalize(term) in decoded.table else "  not in the table"
+        click.echo(f"{idf:>9.4f}  {term}{note}")

@@ -1,0 +1,46 @@
+"""The settings of the topics: what they are called."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+
+_TOPIC: Final = "^[a-zA-Z0-9._-]{0,249}$"
+_TOPIC_EXPECTED: Final = {"expected": "a topic name: 1 to 249 of the characters a-z A-Z 0-9 . _ -"}
+
+
+class TopicSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Names of the topics. An empty name of an internal one is filled in by ``Settings``."""
+
+    raw: Annotated[
+        str, Meta(pattern=_TOPIC, extra=_TOPIC_EXPECTED, description="Documents to look at.")
+    ] = "raw-documents"
+    unique: Annotated[
+        str,
+        Meta(pattern=_TOPIC, extra=_TOPIC_EXPECTED, description="First of their kind, unchanged."),
+    ] = "unique"
+    duplicates: Annotated[
+        str,
+        Meta(pattern=_TOPIC, extra=_TOPIC_EXPECTED, description="Repeats, naming their original."),
+    ] = "duplicate-of"
+    dead_letters: Annotated[
+        str, Meta(pattern=_TOPIC, extra=_TOPIC_EXPECTED, description="Records that cannot be read.")
+    ] = "dlq.raw-documents"
+    probes: Annotated[
+        str,
+        Meta(
+            pattern=_TOPIC,
+            extra={**_TOPIC_EXPECTED, "default": "<application_id>.probes"},
+            description="Internal: documents on their way through the shards.",
+        ),
+    ] = ""
+    changelog: Annotated[
+        str,
+        Meta(
+            pattern=_TOPIC,
+            extra={**_TOPIC_EXPECTED, "default": "<application_id>.changelog"},
+            description="Internal: what the shards must remember.",
+        ),
+    ] = ""
