@@ -29,14 +29,18 @@ With one partition a document is decided at its first visit and nothing is ever 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 
-from simhash_core.block_table import BlockTable
+import numpy as np
+
+from simhash_core.block_table import BlockTable, Candidates
 from simhash_core.blocks import Bucket
 from simhash_core.candidates import within
 from simhash_core.documents import SourcePosition
 from simhash_core.effects import Effect, Emit, EmitDeadLetter, Remember, Send
 from simhash_core.entries import Entry, Progress, PutEntry, PutParked, PutPending
 from simhash_core.errors import ProtocolError, UsageError
+from simhash_core.neighbours import Look, Neighbour, nearest_orders
 from simhash_core.pending import PendingEntries
 from simhash_core.placement import Placement
 from simhash_core.probes import Confirm, Message, Packet, Probe, Refuse, Visit, Withdraw
@@ -156,7 +160,9 @@ class Shard:
                 f"document {probe.source} visits partition {self.partition}, which owns none of "
                 f"its buckets; they are with {sorted(route)}"
             )
-        verdict = self._meets_confirmed(probe, buckets)
+        candidates = self._table.candidates(buckets)
+        self.candidates_met += len(candidates.orders)
+        verdict = self._meets_confirmed(probe, candidates)
         if verdict is None:
             blocker = self._pending.nearest(probe, buckets, self._distance)
             if blocker is not None:
@@ -181,9 +187,45 @@ class Shard:
             onward = Visit(probe, (*visit.passed, self.partition))
             self._send_all((following,), onward, effects)
 
-    def _meets_confirmed(self, probe: Probe, buckets: list[Bucket]) -> DuplicateOf | None:
-        candidates = self._table.candidates(buckets)
-        self.candidates_met += len(candidates.orders)
+    def look(self, probe: Probe, buckets: Sequence[Bucket], most: int) -> Look:
+        """Say what a visit of ``probe``, of which ``buckets`` are here, would meet; change nothing.
+
+        The ``most`` nearest candidates go along, near or not.
+        """
+        by_bucket = [self._table.candidates([bucket]) for bucket in buckets]
+        found = [each for each in by_bucket if len(each.orders)]
+        duplicate, nearest = None, []
+        if found:
+            met = Candidates(*map(np.concatenate, zip(*found, strict=True)))
+            duplicate = self._meets_confirmed(probe, met)
+            nearest = nearest_orders(probe.fingerprint, met, most, len(buckets))
+        behind = None
+        if duplicate is None:
+            behind = self._pending.nearest(probe, buckets, self._distance)
+        return Look(
+            duplicate,
+            behind,
+            [self._neighbour(probe, self._table.entry(order), far) for far, order in nearest],
+            candidates=sum(len(each.orders) for each in found),
+            fullest_bucket=max((len(each.orders) for each in found), default=0),
+        )
+
+    def _neighbour(self, probe: Probe, entry: Entry, distance: int) -> Neighbour:
+        near = distance <= self._distance and self.agreement(distance, probe, entry) is not None
+        same = probe.content_digest == entry.content_digest
+        agreement = None
+        if self._confirmation is not None and not same:
+            verification = self._confirmation.verification
+            agreement = verification.agreement(distance, probe.sketch, entry.sketch)
+        return Neighbour(entry, distance, agreement, near, self._first_shared(probe, entry))
+
+    def _first_shared(self, probe: Probe, entry: Entry) -> int | None:
+        """Return the first block that both have, None for texts without fingerprints."""
+        if not probe.fingerprint:
+            return None
+        return self._placement.scheme.shared_blocks(probe.fingerprint, entry.fingerprint)[0]
+
+    def _meets_confirmed(self, probe: Probe, candidates: Candidates) -> DuplicateOf | None:
         for distance, order in within(probe.fingerprint, candidates, self._distance):
             original = self._table.entry(order)
             agreement = self.agreement(distance, probe, original)
@@ -194,17 +236,13 @@ class Shard:
     def _duplicate(
         self, probe: Probe, original: Entry, distance: int, agreement: float
     ) -> DuplicateOf:
-        block = None
-        if probe.fingerprint:
-            scheme = self._placement.scheme
-            block = scheme.shared_blocks(probe.fingerprint, original.fingerprint)[0]
         same = probe.content_digest == original.content_digest
         return DuplicateOf(
             original_id=original.document_id,
             original=original.source,
             original_event_time_ms=original.event_time_ms,
             distance=distance,
-            block=block,
+            block=self._first_shared(probe, original),
             method=Method.EXACT if same else Method.NEAR,
             agreement=None if same or self._confirmation is None else agreement,
         )
