@@ -75,6 +75,10 @@ $(TOOLS)/.installed: deploy/tools/requirements.txt | $(BIN)/python
 manifests: install ## Write the files of deploy/kubernetes that follow from topics and rules
 	@$(BIN)/python deploy/kubernetes/generate.py
 
+.PHONY: dashboard
+dashboard: install ## Write the dashboard of deploy/grafana from its panels
+	@$(BIN)/python -m deploy.grafana.generate
+
 .PHONY: lock
 lock: ## Write constraints.txt anew: the newest versions that pyproject.toml allows
 	@rm -rf .venv-lock && python3 -m venv .venv-lock
