@@ -117,16 +117,19 @@ _DRAWS: Final = _numbers(BINS) | np.uint32(1)
 
 def _densify(least: NDArray[np.uint32]) -> NDArray[np.uint32]:
     """Fill empty bins, (texts, BINS); each text has a filled one."""
-    empty = least == _EMPTY
-    texts, bins = np.nonzero(empty)
+    held = least.ravel()
+    filled = held.copy()
+    left = np.flatnonzero(held == _EMPTY)
+    bins = left % BINS
     for step in _STEPS:
-        if not len(texts):
+        if not len(left):
             break
-        source = (bins + step) % BINS
-        found = ~empty[texts, source]
-        least[texts[found], bins[found]] = least[texts[found], source[found]]
-        texts, bins = texts[~found], bins[~found]
-    return least
+        met = held.take(left - bins + (bins + step) % BINS)
+        found = met != _EMPTY
+        filled[left[found]] = met[found]
+        missed = ~found
+        left, bins = left[missed], bins[missed]
+    return filled.reshape(least.shape)
 
 
 def _pack(least: NDArray[np.uint32]) -> list[bytes]:
