@@ -7,6 +7,8 @@ from collections import defaultdict
 import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 
+from streams.metric_labels import Stage
+
 _STAGES = "firstseen_stage_duration_seconds"
 _PROCESSOR = "process_cpu_seconds_total"
 
@@ -42,6 +44,6 @@ def worker_times(exposition: str) -> WorkerTimes:
     stages = tuple(
         StageTime(stage, counts[stage], round(seconds, 3))
         for stage, seconds in sums.items()
-        if counts[stage]
+        if counts[stage] and stage != Stage.WATCH  # which is done beside the work
     )
     return WorkerTimes(stages, round(cpu_seconds, 3))

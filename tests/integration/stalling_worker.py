@@ -1,6 +1,7 @@
 """A worker whose agents stop in silence, as Faust's do now and then, while its heartbeats go on.
 
-The fingerprint agent waits for ever once a record holds the word ``STALL``.
+The fingerprint agent waits for ever once a record holds the word ``STALL``, and the event loop with
+it once one holds ``BLOCK``.
 ``python -m tests.integration.stalling_worker [OPTION…]`` takes the options of ``firstseen worker``;
 it ends when its standard input does.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
+import time
 from collections.abc import Sequence
 
 from streams import worker
@@ -19,6 +21,8 @@ from streams.fingerprint_stage import RawInput
 from streams.pipeline import Pipeline
 
 STALL = b"STALL"
+BLOCK = b"BLOCK"
+LONG_SECONDS = 600
 
 
 class StallingPipeline(Pipeline):
@@ -26,8 +30,11 @@ class StallingPipeline(Pipeline):
 
     async def fingerprint(self, inputs: Sequence[RawInput]) -> set[str]:
         """Wait for what never comes, where one of the records says so."""
-        if any(STALL in (record.value or b"") for _, record in inputs):
+        values = b" ".join(record.value or b"" for _, record in inputs)
+        if STALL in values:
             await asyncio.Event().wait()
+        if BLOCK in values:
+            time.sleep(LONG_SECONDS)  # noqa: ASYNC251 - that is the fault
         return await super().fingerprint(inputs)
 
 
