@@ -6,7 +6,7 @@ the two lies the commit to Kafka, so a table is never ahead of the log.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -29,6 +29,13 @@ class Candidates(NamedTuple):
 
 class BlockTable(Protocol):
     """Confirmed entries by bucket, and the in-flight state kept beside them."""
+
+    def prefetch(self, lookups: Iterable[Sequence[Bucket]]) -> None:
+        """Expect look-ups of these buckets, those of a document each, in this order.
+
+        It changes their cost and nothing else: they meet what is staged meanwhile.
+        """
+        ...
 
     def candidates(self, buckets: Sequence[Bucket]) -> Candidates:
         """Return what is in ``buckets``, staged entries included.

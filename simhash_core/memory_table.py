@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -33,6 +33,9 @@ class MemoryBlockTable:
         self._orders: dict[Bucket, array[int]] = {}
         self._fingerprints: dict[Bucket, bytearray] = {}
         self._in_flight = InFlight(Progress(), {}, {})
+
+    def prefetch(self, lookups: Iterable[Sequence[Bucket]]) -> None:
+        """Do nothing: a look-up in dictionaries has nothing to gain."""
 
     def candidates(self, buckets: Sequence[Bucket]) -> Candidates:
         """Return what is in ``buckets``."""

@@ -2,17 +2,23 @@
 
 Owners are found by hashing the bucket, not the document: near-duplicates share no key, but they
 share a bucket, and so they meet in the partition that owns it.
+
+The hash is the output function of SplitMix64 (Steele, Lea and Flood 2014), of the block index and
+the value as one number: two rounds of multiplication and shift, which spread values however they
+lie, and which numpy does for all buckets of many documents at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-import xxhash
+import numpy as np
+from numpy.typing import NDArray
 
-from simhash_core.blocks import BlockScheme, Bucket, content_bucket
+from simhash_core.block_values import block_values, bucket_names
+from simhash_core.blocks import CONTENT_BLOCK, BlockScheme, Bucket, content_bucket
 from simhash_core.errors import UsageError
 
 MOST_PARTITIONS: Final = 4096
@@ -20,13 +26,44 @@ MOST_PARTITIONS: Final = 4096
 _WAYS_KEPT: Final = 16_384
 """Ways kept: that of a document is asked for at each of its steps, all within a second or so."""
 
+_FIRST: Final = 0xBF58476D1CE4E5B9
+_SECOND: Final = 0x94D049BB133111EB
+_MASK: Final = (1 << 64) - 1
+_VALUE_BITS: Final = 32
+_CONTENT_BYTES: Final = 8
+"""Of a content digest, which is a hash already."""
+
 
 def owner(bucket: Bucket, partitions: int) -> int:
     """Return the partition that owns ``bucket``, of ``partitions``.
 
-    The high bits of a 64-bit hash times the number of partitions: even for any number.
+    The high half of a 64-bit hash times the number of partitions: even for any number.
     """
-    return (xxhash.xxh3_64_intdigest(bucket) * partitions) >> 64
+    if bucket[0] == CONTENT_BLOCK:
+        mixed = int.from_bytes(bucket[1 : 1 + _CONTENT_BYTES], "big")
+    else:
+        mixed = bucket[0] << _VALUE_BITS | int.from_bytes(bucket[1:], "big")
+    mixed = (mixed ^ mixed >> 30) * _FIRST & _MASK
+    mixed = (mixed ^ mixed >> 27) * _SECOND & _MASK
+    mixed ^= mixed >> 31
+    return (mixed >> 32) * partitions >> 32
+
+
+def owners(values: NDArray[np.uint32], partitions: int) -> NDArray[np.uint64]:
+    """Return the owner of the bucket of each block value, uint64 (rows, blocks).
+
+    ``values``: uint32 (rows, blocks), of all blocks in order. The same as ``owner`` of each.
+    """
+    mixed = np.arange(values.shape[1], dtype=np.uint64) << np.uint64(_VALUE_BITS) | values
+    mixed ^= mixed >> np.uint64(30)
+    mixed *= np.uint64(_FIRST)
+    mixed ^= mixed >> np.uint64(27)
+    mixed *= np.uint64(_SECOND)
+    mixed ^= mixed >> np.uint64(31)
+    mixed >>= np.uint64(32)
+    mixed *= np.uint64(partitions)
+    mixed >>= np.uint64(32)
+    return mixed
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +72,7 @@ class Placement:
 
     scheme: BlockScheme
     partitions: int
-    _ways: dict[tuple[bytes, bytes], Mapping[int, list[Bucket]]] = field(
+    _ways: dict[bytes, Mapping[int, list[Bucket]]] = field(
         default_factory=dict, compare=False, repr=False
     )
 
@@ -46,26 +83,60 @@ class Placement:
                 f"partitions is {self.partitions}: it must be from 1 to {MOST_PARTITIONS}"
             )
 
-    def buckets(self, fingerprint: bytes, content_digest: bytes) -> list[Bucket]:
-        """Return the buckets of a document: of its blocks, or of its content when undecidable."""
-        if fingerprint:
-            return self.scheme.buckets(fingerprint)
-        return [content_bucket(content_digest)]
-
     def by_partition(self, fingerprint: bytes, content_digest: bytes) -> Mapping[int, list[Bucket]]:
-        """Return the buckets of a document by owner, partitions ascending: the order of its way."""
-        way = self._ways.get((fingerprint, content_digest))
+        """Return the buckets of a document by owner, partitions ascending: the order of its way.
+
+        Those of its blocks, or that of its content when it has no fingerprint.
+        """
+        if not fingerprint:
+            bucket = content_bucket(content_digest)
+            return {owner(bucket, self.partitions): [bucket]}
+        way = self._ways.get(fingerprint)
         if way is None:
-            if len(self._ways) >= _WAYS_KEPT:
-                self._ways.clear()
-            way = self._ways[fingerprint, content_digest] = self._way(fingerprint, content_digest)
+            self.prepare([fingerprint])
+            way = self._ways[fingerprint]
         return way
 
-    def _way(self, fingerprint: bytes, content_digest: bytes) -> dict[int, list[Bucket]]:
-        buckets = self.buckets(fingerprint, content_digest)
-        if self.partitions == 1:
-            return {0: buckets}
-        owned: dict[int, list[Bucket]] = {}
-        for bucket in buckets:
-            owned.setdefault(owner(bucket, self.partitions), []).append(bucket)
-        return dict(sorted(owned.items()))
+    def prepare(self, fingerprints: Iterable[bytes]) -> None:
+        """Find the ways of many documents at once, to be asked for soon.
+
+        Empty fingerprints are passed over. Raises ``UsageError`` for one of another width than the
+        scheme's.
+        """
+        # Each once, in order, and no more than are kept: by_partition finds the rest one by one.
+        unknown = dict.fromkeys(each for each in fingerprints if each and each not in self._ways)
+        fresh = list(unknown)[:_WAYS_KEPT]
+        if not fresh:
+            return
+        if len(self._ways) + len(fresh) > _WAYS_KEPT:
+            self._ways.clear()
+        values = self.values(fresh)
+        names = bucket_names(self.scheme, values)
+        size, width = names.shape[2], names.shape[1] * names.shape[2]
+        of_all = names.tobytes()
+        owned_by = owners(values, self.partitions).tolist()
+        for index, fingerprint in enumerate(fresh):
+            whole = of_all[index * width : (index + 1) * width]
+            buckets = [Bucket(whole[at : at + size]) for at in range(0, width, size)]
+            if self.partitions == 1:
+                self._ways[fingerprint] = {0: buckets}
+                continue
+            way: dict[int, list[Bucket]] = {}
+            for partition, bucket in zip(owned_by[index], buckets, strict=True):
+                way.setdefault(partition, []).append(bucket)
+            self._ways[fingerprint] = dict(sorted(way.items()))
+
+    def values(self, fingerprints: Sequence[bytes]) -> NDArray[np.uint32]:
+        """Return the block values of fingerprints, uint32 (fingerprints, all blocks).
+
+        Raises ``UsageError`` for a fingerprint of another width than the scheme's.
+        """
+        width = self.scheme.bits // 8
+        for fingerprint in fingerprints:
+            if len(fingerprint) != width:
+                raise UsageError(
+                    f"a fingerprint of {len(fingerprint) * 8} bits, the scheme has "
+                    f"{self.scheme.bits}"
+                )
+        whole = np.frombuffer(b"".join(fingerprints), dtype=np.uint8)
+        return block_values(self.scheme, whole.reshape(len(fingerprints), width))

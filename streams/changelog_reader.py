@@ -16,10 +16,11 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from simhash_core.block_table import BlockTable
 from simhash_core.entries import Change, Progress
 from simhash_core.errors import FirstseenError, IndexMismatchError
 from streams.changelog_codec import decode_change
+from streams.rocksdb_table import RocksBlockTable
+from streams.state_codec import PROGRESS_KEY, StateDecodeError, decode_progress
 
 _BATCH: Final = 10_000
 _POLL_SECONDS: Final = 0.05
@@ -35,11 +36,26 @@ class RecoveryError(FirstseenError):
 
 
 class LoggedBatch(NamedTuple):
-    """Changes read together, in order; where the log goes on, and when the last was written."""
+    """Records read together, in order; where the log goes on, and when the last was written.
 
-    changes: list[Change]
-    next_offset: int
+    ``log`` names the log in errors.
+    """
+
+    keys: list[bytes]
+    values: list[bytes | None]
+    offsets: list[int]
     time_ms: int
+    log: str
+
+    @property
+    def next_offset(self) -> int:
+        """The offset after the last record."""
+        return self.offsets[-1] + 1
+
+    def changes(self) -> Iterator[Change]:
+        """Yield what each record says. Raises ``ChangelogFormatError``, which names the record."""
+        for key, value, offset in zip(self.keys, self.values, self.offsets, strict=True):
+            yield decode_change(key, value, f"{self.log}@{offset}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +133,7 @@ class Changelog:
             if records:
                 heard = time.monotonic()
                 read += len(records)
-                batch = self._decoded(records)
+                batch = self._batch(records)
                 yield batch
                 report(max(0, high - batch.next_offset))
             if len(records) < len(messages):
@@ -137,36 +153,45 @@ class Changelog:
             return True
         raise RecoveryError(f"cannot read the changelog {self}: {error.str()}")
 
-    def _decoded(self, messages: Sequence[Message]) -> LoggedBatch:
-        changes = [
-            decode_change(message.key(), message.value(), f"{self}@{message.offset()}")
-            for message in messages
-        ]
-        last = messages[-1]
-        return LoggedBatch(changes, (last.offset() or 0) + 1, last.timestamp()[1])
+    def _batch(self, messages: Sequence[Message]) -> LoggedBatch:
+        return LoggedBatch(
+            [message.key() or b"" for message in messages],
+            [message.value() for message in messages],
+            [message.offset() or 0 for message in messages],
+            messages[-1].timestamp()[1],
+            str(self),
+        )
 
 
-def catch_up(table: BlockTable, log: Changelog, identity: str, report: Report) -> int:
+def catch_up(table: RocksBlockTable, log: Changelog, identity: str, report: Report) -> int:
     """Take the tail of a shard's changelog into its table; return the number of records read.
 
     To be called after the owner before was fenced, when the log grows no more. Blocking. Raises
-    what ``Changelog.read`` raises, and ``IndexMismatchError`` for a log of another index than
-    ``identity``.
+    what ``Changelog.read`` raises, ``ChangelogFormatError`` for a record that cannot be read, and
+    ``IndexMismatchError`` for a log of another index than ``identity``.
     """
     progress = table.in_flight().progress
     read = 0
     for batch in log.read(progress.log_offset, report):
-        changes: list[Change] = []
-        for change in batch.changes:
-            if isinstance(change, Progress):
-                progress = change
-            else:
-                changes.append(change)
-        if progress.index not in {"", identity}:
-            raise IndexMismatchError(f"the changelog {log}", progress.index, identity)
-        progress = msgspec.structs.replace(
-            progress, log_offset=batch.next_offset, log_time_ms=batch.time_ms
-        )
-        table.commit([*changes, progress])
-        read += len(batch.changes)
+        try:
+            progress = _progress_of(batch, progress)
+            if progress.index not in {"", identity}:
+                raise IndexMismatchError(f"the changelog {log}", progress.index, identity)
+            progress = msgspec.structs.replace(
+                progress, log_offset=batch.next_offset, log_time_ms=batch.time_ms
+            )
+            table.load(batch.keys, batch.values, progress)
+        except StateDecodeError:
+            for _ in batch.changes():
+                pass  # one of them raises the error that names its record
+            raise
+        read += len(batch.keys)
     return read
+
+
+def _progress_of(batch: LoggedBatch, before: Progress) -> Progress:
+    """Return the last progress in a batch; where it has none, the one before."""
+    for key, value in zip(reversed(batch.keys), reversed(batch.values), strict=True):
+        if key == PROGRESS_KEY:
+            return decode_progress(value or b"")
+    return before

@@ -14,7 +14,7 @@ import msgspec
 from simhash_core.errors import FirstseenError, IndexMismatchError
 from simhash_core.probes import Packet
 
-PACKET_VERSION: Final = 1
+PACKET_VERSION: Final = 2
 
 
 class PacketFormatError(FirstseenError):

@@ -184,7 +184,7 @@ def _progress_at_rest(old: Settings, partition: int) -> Progress:
     progress = Progress()
     under_way: set[object] = set()
     for batch in _log_of(old, partition).read(0, _in_silence):
-        for change in batch.changes:
+        for change in batch.changes():
             match change:
                 case Progress():
                     progress = change
@@ -231,7 +231,7 @@ def _own_entries(
 ) -> Iterator[Entry]:
     """Yield the entries of which this shard is the first owner: over all shards, each once."""
     for batch in _log_of(old, partition).read(0, _in_silence):
-        for change in batch.changes:
+        for change in batch.changes():
             match change:
                 case PutEntry(_, entry):
                     way = placement.by_partition(entry.fingerprint, entry.content_digest)

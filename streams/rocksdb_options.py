@@ -2,16 +2,15 @@
 
 Measured with ``python -m benchmarks.block_table``; docs/formats.md says what the keys are.
 
-- **Prefix extractor of a bucket's length, Bloom filters, prefix filter in the memtable.** A look-up
-  seeks each of a document's buckets. A newly flushed file holds few of them, so the filter saves
-  most seeks into it: the more files above the last level, the more it saves.
-- **Small write buffer, compaction at two files.** Each further sorted run costs a seek a bucket,
-  and a seek in a large memtable misses the processor's cache at every step.
-- **No compression.** Fingerprints are random bits: it saved 14 % of the files and cost a tenth of a
-  look-up's time.
+- **Entries in a column family of their own.** They are written in the order of their keys, so their
+  files never overlap and compaction moves them down without reading them; beside rows that come and
+  go they were rewritten again and again, at twice the processor time in all.
+- **Prefix extractor of a content bucket's length, Bloom filters, prefix filter in the memtable.** A
+  document without a fingerprint seeks its content, which is nearly always new.
+- **Small write buffer, compaction at two files.** There are two for each shard of a worker.
+- **No compression.** Fingerprints and sketches are random bits.
 - **One block cache for all shards of a process** (``block_cache``), of the kind that takes no lock.
-- **No memory mapping.** It made look-ups a fifth faster, but then a damaged disk kills the process
-  by a signal, where a read would raise an error; and memory use has no bound that we set.
+- **No memory mapping** of RocksDB's files: it reads a few entries a document.
 - **Write-ahead log, up to the first damaged record.** A commit is one record. After a loss of
   power the store is as it was after some earlier commit, never between two.
 """
@@ -33,6 +32,7 @@ from rocksdict import (
 )
 
 from simhash_core.errors import UsageError
+from streams.state_codec import CONTENT_PREFIX_BYTES
 
 MIB: Final = 1024 * 1024
 BLOCK_CACHE_BYTES: Final = 256 * MIB
@@ -82,10 +82,8 @@ def block_cache(capacity_bytes: int = BLOCK_CACHE_BYTES) -> Cache:
     return Cache.new_hyper_clock_cache(capacity_bytes, _BLOCK_BYTES)
 
 
-def store_options(
-    settings: StoreSettings, cache: Cache, prefix_length: int, *, create: bool
-) -> Options:
-    """Return the options of a shard's store; ``prefix_length`` is that of a bucket's keys."""
+def store_options(settings: StoreSettings, cache: Cache, *, create: bool) -> Options:
+    """Return the options of a shard's store, for each of its column families."""
     table = BlockBasedOptions()
     table.set_block_size(_BLOCK_BYTES)
     table.set_block_cache(cache)
@@ -93,7 +91,8 @@ def store_options(
     options = Options(raw_mode=True)
     options.set_block_based_table_factory(table)  # a copy: nothing may be set on it after this
     options.create_if_missing(create)
-    options.set_prefix_extractor(SliceTransform.create_fixed_prefix(prefix_length))
+    options.create_missing_column_families(True)
+    options.set_prefix_extractor(SliceTransform.create_fixed_prefix(CONTENT_PREFIX_BYTES))
     options.set_memtable_prefix_bloom_ratio(_MEMTABLE_FILTER_SHARE)
     options.set_write_buffer_size(settings.write_buffer_bytes)
     options.set_level_zero_file_num_compaction_trigger(_COMPACT_AT_FILES)
@@ -105,7 +104,7 @@ def store_options(
 
 
 def bucket_read_options() -> ReadOptions:
-    """Return how rows of one bucket are read: filters apply, and no read leaves the prefix."""
+    """Return how rows of a content bucket are read: filtered, and no read leaves the prefix."""
     options = ReadOptions()
     options.set_prefix_same_as_start(True)
     return options

@@ -14,14 +14,15 @@ like one at its end; the difference is its status, which is asked for each time.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from rocksdict import Options, Rdict, RdictIter, WriteBatch, WriteOptions
+from rocksdict import ColumnFamily, Options, Rdict, RdictIter, WriteBatch, WriteOptions
 
 from streams.rocksdb_options import bucket_read_options, ordered_read_options
+from streams.state_codec import ENTRY_TAG
 from streams.store_errors import (
     StoreClosedError,
     StoreCorruptError,
@@ -34,6 +35,11 @@ logger = logging.getLogger(__name__)
 
 DAMAGE_MARK: Final = "DAMAGED"
 """The file in the directory of a store that was found damaged; it holds the message."""
+
+_DEFAULT: Final = "default"
+_ENTRIES: Final = "entries"
+
+_SCANNED_ROWS: Final = 10_000
 
 Rows = tuple[list[bytes], list[bytes]]
 """Keys and values, in step."""
@@ -51,45 +57,82 @@ class RocksStore:
         self._read_options = bucket_read_options()
         self._iterator: RdictIter | None = None
         with self._errors:
-            # Named for the column family too: an existing database would be opened with the options
-            # of its files for that, without filters and with a cache of its own.
-            self._db = Rdict(str(path), options, column_families={"default": options})
+            # Named for each column family: an existing database would be opened with the options of
+            # its files for that, without filters and with a cache of its own.
+            families = {_DEFAULT: options, _ENTRIES: options}
+            self._db = Rdict(str(path), options, column_families=families)
+            self._entries = self._db.get_column_family(_ENTRIES)
+            self._entries_handle: ColumnFamily | None = self._db.get_column_family_handle(_ENTRIES)
         self._errors.marks_damage = True
 
     def get(self, key: bytes) -> bytes | None:
         """Return the value of a key, None where there is none."""
         with self._errors:
-            value: bytes | None = self._db.get(key)
+            value: bytes | None = self._of(key).get(key)
             return value
 
-    def rows_of(self, prefixes: Iterable[bytes]) -> Rows:
-        """Return all that begins with each of the prefixes, which are no shorter than a bucket's.
+    def put(self, batch: WriteBatch, key: bytes, value: bytes) -> None:
+        """Add a row to a batch that is for this store."""
+        if key[:1] == ENTRY_TAG:
+            batch.put(key, value, self._entries_handle)
+        else:
+            batch.put(key, value)
 
-        The rows of a prefix stand in order, and the prefixes in theirs.
-        """
+    def put_entries(
+        self, batch: WriteBatch, keys: Iterable[bytes], values: Iterable[bytes]
+    ) -> None:
+        """Add rows of entries to a batch that is for this store."""
+        put, handle = batch.put, self._entries_handle
+        for key, value in zip(keys, values, strict=True):
+            put(key, value, handle)
+
+    def keys_of(self, prefix: bytes) -> list[bytes]:
+        """Return all keys that begin with ``prefix``, which is that of a content bucket."""
         with self._errors:
             # One iterator for all look-ups between two writes: to make one for each bucket costs
             # more than to read it. It sees the database as it was when it was made.
             if self._iterator is None:
                 self._iterator = self._db.iter(self._read_options)
-            return _rows_of(self._iterator, prefixes)
+            return _keys_of(self._iterator, prefix)
 
     def rows_between(self, lower: bytes, upper: bytes) -> Rows:
-        """Return all from ``lower`` up to, not including, ``upper``, in order."""
+        """Return all from ``lower`` up to, not including, ``upper``, in order.
+
+        Both begin with the same tag, or neither with that of entries.
+        """
+        keys: list[bytes] = []
+        values: list[bytes] = []
+        for more_keys, more_values in self.scan(lower, upper, _SCANNED_ROWS):
+            keys += more_keys
+            values += more_values
+        return keys, values
+
+    def scan(self, lower: bytes, upper: bytes, most: int) -> Iterator[Rows]:
+        """Yield what ``rows_between`` returns, ``most`` rows at a time."""
         with self._errors:
-            rows = self._db.iter(ordered_read_options(lower, upper))
-            return _rows_between(rows, lower)
+            rows = self._of(lower).iter(ordered_read_options(lower, upper))
+        try:
+            with self._errors:
+                rows.seek(lower)
+            while True:
+                with self._errors:
+                    found = _next_rows(rows, most)
+                if found[0]:
+                    yield found
+                if len(found[0]) < most:
+                    return
+        finally:
+            del rows  # an error holds this frame, and must not hold the iterator
 
     def last_key_between(self, lower: bytes, upper: bytes) -> bytes | None:
         """Return the last key from ``lower`` up to, not including, ``upper``; None for none."""
         with self._errors:
-            rows = self._db.iter(ordered_read_options(lower, upper))
-            return _last_key(rows)
+            return _last_key(self._of(lower).iter(ordered_read_options(lower, upper)))
 
     def number(self, name: str) -> int:
         """Return one of RocksDB's figures of itself, ``rocksdb.…``; 0 where it has none."""
         with self._errors:
-            return self._db.property_int_value(name) or 0
+            return sum(each.property_int_value(name) or 0 for each in (self._db, self._entries))
 
     def write(self, batch: WriteBatch) -> None:
         """Write a batch, whole or not at all; look-ups see it from now on."""
@@ -106,16 +149,22 @@ class RocksStore:
     def close(self) -> None:
         """Let go of the files and of the lock. Closing again has no effect."""
         self._iterator = None
+        self._entries_handle = None  # it would keep the lock
         self.closed = True
-        try:
-            with self._errors:
-                self._db.close()
-        except StoreClosedError:
-            return
-        except StoreError as error:
-            # RocksDB writes its memory to files now, so as to open faster the next time. Where it
-            # cannot, as on a disk that is full, the write-ahead log has all that was committed.
-            logger.warning("closed without writing to files: %s", error)
+        for family in (self._entries, self._db):
+            try:
+                with self._errors:
+                    family.close()
+            except StoreClosedError:
+                continue
+            except StoreError as error:
+                # RocksDB writes its memory to files now, so as to open faster the next time. Where
+                # it cannot, as on a disk that is full, the write-ahead log has all of it.
+                logger.warning("closed without writing to files: %s", error)
+
+    def _of(self, key: bytes) -> Rdict:
+        """Return the column family that a key is in."""
+        return self._entries if key[:1] == ENTRY_TAG else self._db
 
 
 def mark_damaged(error: StoreCorruptError) -> None:
@@ -150,34 +199,30 @@ class _Translation:
             raise translated from error.with_traceback(None)
 
 
-def _rows_of(rows: RdictIter, prefixes: Iterable[bytes]) -> Rows:
+def _keys_of(rows: RdictIter, prefix: bytes) -> list[bytes]:
     keys: list[bytes] = []
-    values: list[bytes] = []
-    seek, valid, advance, key, value = rows.seek, rows.valid, rows.next, rows.key, rows.value
-    for prefix in prefixes:
-        seek(prefix)
-        while valid():
-            found = key()
-            # The filters' prefix is that of a block's bucket; a content bucket has a longer one.
-            if not found.startswith(prefix):
-                break
-            keys.append(found)
-            values.append(value())
-            advance()
-        else:
-            rows.status()
-    return keys, values
-
-
-def _rows_between(rows: RdictIter, lower: bytes) -> Rows:
-    keys: list[bytes] = []
-    values: list[bytes] = []
-    rows.seek(lower)
+    rows.seek(prefix)
     while rows.valid():
-        keys.append(rows.key())
-        values.append(rows.value())
+        key = rows.key()
+        if not key.startswith(prefix):
+            return keys
+        keys.append(key)
         rows.next()
     rows.status()
+    return keys
+
+
+def _next_rows(rows: RdictIter, most: int) -> Rows:
+    keys: list[bytes] = []
+    values: list[bytes] = []
+    valid, advance, key, value = rows.valid, rows.next, rows.key, rows.value
+    while len(keys) < most:
+        if not valid():
+            rows.status()
+            break
+        keys.append(key())
+        values.append(value())
+        advance()
     return keys, values
 
 

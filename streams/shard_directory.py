@@ -12,7 +12,6 @@ any of these is refused, never adapted.
 from __future__ import annotations
 
 import shutil
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -20,16 +19,16 @@ from rocksdict import Cache, WriteBatch
 
 from simhash_core.errors import IndexMismatchError, UsageError
 from simhash_core.placement import Placement
-from simhash_core.shard import owned_buckets
 from streams.rocksdb_options import StoreSettings, store_options, write_options
 from streams.rocksdb_store import DAMAGE_MARK, RocksStore
 from streams.rocksdb_table import RocksBlockTable
 from streams.state_codec import (
+    ENTRY_TAG,
     FORMAT_VERSION,
     IDENTITY_KEY,
     StateDecodeError,
     StoreIdentity,
-    bucket_prefix_length,
+    after,
     decode_identity,
     encode_identity,
     format_version,
@@ -46,8 +45,8 @@ from streams.store_errors import (
 _CURRENT: Final = "CURRENT"
 _DATA_FILES: Final = ("*.sst", "*.log")
 _DISCARDED: Final = ".discarded"
-_KEYS_FROM: Final = b"\x00"
-_KEYS_TO: Final = b"\xff"
+_ALL_ROWS: Final = (b"\x00", b"\xff")
+_ALL_ENTRIES: Final = (ENTRY_TAG, after(ENTRY_TAG))
 
 
 def shard_directory(state_dir: Path, application_id: str, partition: int) -> Path:
@@ -85,12 +84,11 @@ def open_block_table(
             raise StoreMissingError(path, "there is no block table here")
         _make_directory(path)
     settings = settings or StoreSettings()
-    prefix_length = bucket_prefix_length(placement.scheme.block_bits)
-    options = store_options(settings, cache, prefix_length, create=not must_exist)
+    options = store_options(settings, cache, create=not must_exist)
     store = RocksStore(path, options, write_options(settings))
     try:
         _check_identity(store, identity, may_be_new=not must_exist)
-        return RocksBlockTable(store, partial(owned_buckets, placement, identity.partition))
+        return RocksBlockTable(store, placement, identity.partition, sync=settings.sync)
     except BaseException:
         store.close()
         raise
@@ -141,7 +139,8 @@ def _check_identity(store: RocksStore, ours: StoreIdentity, *, may_be_new: bool)
     value = store.get(IDENTITY_KEY)
     if value is None:
         # The first commit of a store is its identity: where there is none, there is nothing.
-        if not may_be_new or store.last_key_between(_KEYS_FROM, _KEYS_TO) is not None:
+        last = [store.last_key_between(*each) for each in (_ALL_ROWS, _ALL_ENTRIES)]
+        if not may_be_new or any(last):
             raise StoreCorruptError(store.path, "it does not say whose state it is")
         batch = WriteBatch(raw_mode=True)
         batch.put(IDENTITY_KEY, encode_identity(ours))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simhash_core.blocks import MOST_BLOCKS, WIDEST_BLOCK_BITS, BlockScheme, content_bucket
+from simhash_core.blocks import MOST_BLOCKS, content_bucket
 from simhash_core.documents import SourcePosition
 from simhash_core.entries import Entry, Progress
 from simhash_core.errors import UsageError
@@ -46,24 +46,14 @@ def test_pending_keys_are_distinct_and_read_back(a: SourcePosition, b: SourcePos
     assert codec.pending_source(codec.pending_key(a)) == a
 
 
-@pytest.mark.parametrize("block_bits", [1, 4, 8, 9, 12, 16, 17, 24, 25, WIDEST_BLOCK_BITS])
-def test_no_bucket_begins_another(block_bits: int) -> None:
-    """Given all kinds of buckets of one store, then all of blocks have the length that RocksDB's
-    filters are made for, and no prefix of a bucket begins that of another.
+@given(st.binary(min_size=16, max_size=16), st.binary(min_size=16, max_size=16))
+def test_no_content_begins_another(a: bytes, b: bytes) -> None:
+    """Given two digests, then the prefixes of their buckets have the length that RocksDB's filters
+    are made for, and are equal only if the digests are.
     """
-    blocks = min(MOST_BLOCKS, 512 // block_bits)
-    scheme = BlockScheme(512, blocks, 3, block_bits)
-    found = {
-        codec.bucket_prefix(bucket)
-        for byte in (b"\x00", b"\x55", b"\xff")
-        for bucket in scheme.buckets(byte * 64)
-    }
-    assert {len(prefix) for prefix in found} == {codec.bucket_prefix_length(block_bits)}
-
-    found |= {codec.bucket_prefix(content_bucket(byte * 16)) for byte in (b"\x00", b"\xff")}
-    for prefix in found:
-        assert [other for other in found if other.startswith(prefix)] == [prefix]
-        assert prefix[:1] == codec.BUCKET_TAG
+    prefixes = [codec.content_prefix(content_bucket(each)) for each in (a, b)]
+    assert {len(prefix) for prefix in prefixes} == {codec.CONTENT_PREFIX_BYTES}
+    assert (prefixes[0] == prefixes[1]) == (a == b)
 
 
 def test_index_of_a_content_bucket_is_no_block() -> None:
@@ -78,7 +68,8 @@ def test_tags_are_distinct() -> None:
         codec.COUNT_KEY,
         codec.PROGRESS_KEY,
         codec.ENTRY_TAG,
-        codec.BUCKET_TAG,
+        codec.CONTENT_TAG,
+        codec.SEGMENT_TAG,
         codec.PENDING_TAG,
         codec.PARKED_TAG,
     ]
@@ -95,6 +86,8 @@ def test_values_read_back() -> None:
     assert codec.decode_entry(codec.encode_entry(entry)) == entry
     assert codec.decode_parked(codec.encode_parked(visit)) == visit
     assert codec.decode_progress(codec.encode_progress(progress)) == progress
+    segment = codec.SegmentRecord(16_384, 2**40, bytes(16))
+    assert codec.decode_segment(codec.encode_segment(segment)) == segment
     assert codec.decode_count(codec.encode_count(2**40)) == 2**40
     assert codec.decode_identity(codec.encode_identity(IDENTITY)) == IDENTITY
     assert codec.format_version(codec.encode_identity(IDENTITY)) == codec.FORMAT_VERSION
@@ -112,6 +105,9 @@ def test_garbage_is_refused_or_read_but_never_breaks(raw: bytes) -> None:
         codec.format_version,
         codec.entry_order,
         codec.pending_source,
+        codec.parked_ticket,
+        codec.segment_first,
+        codec.decode_segment,
     )
     for decode in decoders:
         try:
@@ -136,7 +132,8 @@ def test_an_entry_that_grew_is_read() -> None:
     """
     entry = entry_of(7, fingerprint_of(1))
     value = codec.encode_entry(entry)
-    longer = bytes((value[0] + 1,)) + value[1:] + b"\x2a"
+    rest = codec.ENTRY_HEAD_BYTES + len(entry.fingerprint)
+    longer = value[:rest] + bytes((value[rest] + 1,)) + value[rest + 1 :] + b"\x2a"
 
     assert isinstance(codec.decode_entry(longer), Entry)
     assert codec.decode_entry(longer) == entry

@@ -17,8 +17,16 @@ from simhash_core.entries import PutPending
 from streams.rocksdb_options import MIB, StoreSettings, block_cache, store_options, write_options
 from streams.rocksdb_store import DAMAGE_MARK, RocksStore
 from streams.rocksdb_table import RocksBlockTable
+from streams.segment_list import LEAST_DOCUMENTS
 from streams.shard_directory import discard_store
-from streams.state_codec import COUNT_KEY, PROGRESS_KEY, entry_key, parked_key, pending_key
+from streams.state_codec import (
+    COUNT_KEY,
+    PROGRESS_KEY,
+    entry_key,
+    parked_key,
+    pending_key,
+    segment_key,
+)
 from streams.store_errors import StoreCorruptError
 from tests.block_table.crashing_writer import changes_of
 from tests.block_table.samples import (
@@ -43,6 +51,17 @@ def path(tmp_path: Path) -> Path:
         with closing(open_store(path)) as table:
             for commit in range(first, first + COMMITS // 2):
                 table.commit(changes_of(commit))
+    return path
+
+
+@pytest.fixture
+def large(tmp_path: Path) -> Path:
+    """A closed store of so many entries that all are in a file of buckets."""
+    path = tmp_path / "large"
+    with closing(open_store(path)) as table:
+        table.commit([put(order, order % 16, order // 16 % 16) for order in range(LEAST_DOCUMENTS)])
+        table.candidates(SCHEME.buckets(fingerprint_of(0)))
+        table.commit([])
     return path
 
 
@@ -115,10 +134,11 @@ def look_up_all(table: RocksBlockTable) -> None:
     table.in_flight()
 
 
-@pytest.mark.parametrize("share", [0.02, 0.2, 0.4, 0.6, 0.8])
+@pytest.mark.parametrize("share", [0.02, 0.2, 0.4, 0.6])
 def test_damage_that_reading_finds(path: Path, share: float) -> None:
-    """Given damage inside a sorted file, which opening does not see, when what stands there is
-    read, then an error is raised: rows that are lost never look like rows that are not there.
+    """Given damage inside a sorted file, which RocksDB does not see at opening, when what stands
+    there is read, then an error is raised: rows that are lost never look like rows that are not
+    there.
     From then on the store is known to be damaged, and its lock is free all the same.
     """
     overwrite(files(path, "*.sst")[-1], share, 9000)
@@ -141,19 +161,31 @@ def test_damage_that_reading_finds(path: Path, share: float) -> None:
         assert len(table) == 1
 
 
-def test_lookups_find_damage_by_themselves(path: Path) -> None:
-    """Given a file in which every block is damaged, then a look-up of any bucket that has rows
-    raises, and none gives fewer rows than there were.
+def test_entries_that_are_to_be_indexed_are_read_at_opening(path: Path) -> None:
+    """Given files in which every block is damaged, and entries that are in no file of buckets,
+    then the store is not opened: no look-up can give fewer rows than there were.
     """
-    with opened(path) as table:
-        whole = all_met(table)
     for file in files(path, "*.sst"):
         overwrite(file, 0, int(file.stat().st_size * 0.8))
 
-    with opened(path) as table:
-        for bucket in whole:
-            with pytest.raises(StoreCorruptError):
-                table.candidates([bucket])
+    with pytest.raises(StoreCorruptError, match="checksum"):
+        open_store(path)
+
+
+def test_each_reading_of_an_entry_finds_its_damage(large: Path) -> None:
+    """Given a file in which nearly every block is damaged, and a file of buckets that is whole,
+    then look-ups give all that they gave, and reading the entry of a candidate raises.
+    """
+    with opened(large) as table:
+        whole = all_met(table)
+    largest = files(large, "*.sst")[-1]
+    overwrite(largest, 0, int(largest.stat().st_size * 0.8))
+
+    with opened(large) as table:
+        assert all_met(table) == whole
+        for order in range(0, LEAST_DOCUMENTS // 2, 1000):
+            with pytest.raises(StoreCorruptError, match="checksum"):
+                table.entry(order)
 
 
 LOG_DAMAGES: Final[dict[str, Callable[[Path], object]]] = {
@@ -199,9 +231,11 @@ def test_a_log_that_lost_something_is_an_earlier_state(
         entry_key(0),
         pending_key(SourcePosition("t", 0, 0)),
         parked_key(0),
-        b"P short",
-        b"P\xff not UTF-8 ....",
-        b"E not an order",
+        b"p short",
+        b"p\xff not UTF-8 ....",
+        b"e not an order",
+        b"S short",
+        segment_key(0),
     ],
 )
 def test_values_that_nobody_wrote(tmp_path: Path, key: bytes) -> None:
@@ -211,26 +245,26 @@ def test_values_that_nobody_wrote(tmp_path: Path, key: bytes) -> None:
     path = tmp_path / "shard-0"
     with opened(path) as table:
         table.commit([put(0, 1), PutPending(SourcePosition("t", 0, 0), entry_of(1, b""))])
-    options = store_options(StoreSettings(), block_cache(MIB), 3, create=False)
+    options = store_options(StoreSettings(), block_cache(MIB), create=False)
     store = RocksStore(path, options, write_options(StoreSettings()))
     batch = WriteBatch(raw_mode=True)
-    batch.put(key, b"\xc1\xc1")
+    store.put(batch, key, b"\xc1\xc1")
     store.write(batch)
     store.close()
 
-    with pytest.raises(StoreCorruptError, match=r"c1c1|50ff|5020|4520"), opened(path) as table:
+    with pytest.raises(StoreCorruptError, match=r"c1c1|70ff|7020|6520|5320"), opened(path) as table:
         look_up_all(table)
 
 
-def test_a_mark_that_cannot_be_written_hides_nothing(path: Path) -> None:
+def test_a_mark_that_cannot_be_written_hides_nothing(large: Path) -> None:
     """Given a store whose directory is gone while it is open, when damage is met, then the error
     is that of the damage.
     """
-    for file in files(path, "*.sst"):
-        overwrite(file, 0, int(file.stat().st_size * 0.8))
-    table = open_store(path)
-    path.rename(path.with_name("elsewhere"))
+    largest = files(large, "*.sst")[-1]
+    overwrite(largest, 0, int(largest.stat().st_size * 0.8))
+    table = open_store(large)
+    large.rename(large.with_name("elsewhere"))
 
     with pytest.raises(StoreCorruptError, match="checksum"):
-        table.candidates(SCHEME.buckets(fingerprint_of(0)))
+        table.entry(0)
     table.close()

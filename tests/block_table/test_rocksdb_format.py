@@ -56,7 +56,7 @@ def changes() -> list[Change]:
 def raw_store(path: Path) -> Iterator[RocksStore]:
     """The database at ``path``, behind the table's back."""
     path.mkdir(parents=True, exist_ok=True)
-    options = store_options(StoreSettings(), block_cache(MIB), 4, create=True)
+    options = store_options(StoreSettings(), block_cache(MIB), create=True)
     with closing(RocksStore(path, options, write_options(StoreSettings()))) as store:
         yield store
 
@@ -84,9 +84,10 @@ def test_the_example_is_what_is_written(tmp_path: Path) -> None:
         table.commit(changes())
 
     with raw_store(tmp_path / "s") as store:
-        keys, values = store.rows_between(b"\x00", b"\xff")
-
-    written = dict(zip(keys, values, strict=True))
+        end = codec.after(codec.ENTRY_TAG)
+        ranges = [(b"\x00", codec.ENTRY_TAG), (codec.ENTRY_TAG, end), (end, b"\xff")]
+        found = [store.rows_between(*each) for each in ranges]
+    written = {key: value for rows in found for key, value in zip(*rows, strict=True)}
     assert {k.hex(): v.hex() for k, v in written.items()} == {
         k.hex(): v.hex() for k, v in documented().items()
     }
@@ -96,16 +97,16 @@ def test_the_example_is_read(tmp_path: Path) -> None:
     """Given a database that holds the bytes of the page, as one of today will in ten years, then
     the table reads what the page says that they mean.
     """
-    batch = WriteBatch(raw_mode=True)
-    for key, value in documented().items():
-        batch.put(key, value)
     with raw_store(tmp_path / "s") as store:
+        batch = WriteBatch(raw_mode=True)
+        for key, value in documented().items():
+            store.put(batch, key, value)
         store.write(batch)
 
     expected = [change.entry for change in changes() if isinstance(change, PutEntry)]
     with closing(opened(tmp_path / "s")) as table:
         assert [table.entry(order) for order in range(len(table))] == expected
-        assert table.candidates(PLACEMENT.buckets(expected[0].fingerprint, DIGEST)).orders.tolist()
+        assert table.candidates(PLACEMENT.scheme.buckets(expected[0].fingerprint)).orders.tolist()
         state = table.in_flight()
     _, _, pending, parked, progress = changes()
     assert isinstance(pending, PutPending)

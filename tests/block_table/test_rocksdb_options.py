@@ -9,13 +9,11 @@ from pathlib import Path
 import pytest
 from rocksdict import Options, WriteBatch
 
-from simhash_core.blocks import Bucket
+from simhash_core.blocks import content_bucket
 from streams.rocksdb_options import MIB, StoreSettings, block_cache, store_options, write_options
 from streams.rocksdb_store import RocksStore
-from streams.state_codec import bucket_prefix, bucket_prefix_length
-from tests.block_table.samples import ALL_BUCKETS, open_store, put
-
-BLOCK_BITS = 16
+from streams.state_codec import content_prefix, order_bytes
+from tests.block_table.samples import open_store, put
 
 
 def counted(options: Options, name: str) -> int:
@@ -28,34 +26,31 @@ def counted(options: Options, name: str) -> int:
 
 def counting_options(settings: StoreSettings) -> Options:
     """The options of a store, and RocksDB's own counters."""
-    options = store_options(
-        settings, block_cache(8 * MIB), bucket_prefix_length(BLOCK_BITS), create=True
-    )
+    options = store_options(settings, block_cache(8 * MIB), create=True)
     options.enable_statistics()
     return options
 
 
-def bucket_of(block: int, value: int) -> Bucket:
-    """A bucket's name."""
-    return Bucket(bytes((block,)) + value.to_bytes(2, "big"))
+def prefix_of(content: int) -> bytes:
+    """What the keys of a content bucket begin with."""
+    return content_prefix(content_bucket(content.to_bytes(16, "big")))
 
 
-def test_filters_answer_for_empty_buckets(tmp_path: Path) -> None:
-    """Given files with rows in few buckets, when empty ones are looked up, then nearly none of
-    them reads a block: the Bloom filters over prefixes answer. And so it is after reopening.
+def test_filters_answer_for_new_contents(tmp_path: Path) -> None:
+    """Given files with rows of few contents, when others are looked up, then nearly none of them
+    reads a block: the Bloom filters over prefixes answer. And so it is after reopening.
     """
     options = counting_options(StoreSettings(write_buffer_bytes=MIB))
     with closing(RocksStore(tmp_path, options, write_options(StoreSettings()))) as store:
         batch = WriteBatch(raw_mode=True)
         for value in range(0, 65536, 16):
-            batch.put(bucket_prefix(bucket_of(0, value)) + bytes(8), bytes(512))
+            batch.put(prefix_of(value) + order_bytes(value), bytes(512))
         store.write(batch)
     options = counting_options(StoreSettings())
     with closing(RocksStore(tmp_path, options, write_options(StoreSettings()))) as store:
-        empty = [bucket_prefix(bucket_of(0, value)) for value in range(1, 16000, 16)]
-        assert store.rows_of(empty) == ([], [])
-        met = [bucket_prefix(bucket_of(0, value)) for value in range(0, 1600, 16)]
-        assert len(store.rows_of(met)[0]) == len(met)
+        empty = [prefix_of(value) for value in range(1, 16000, 16)]
+        assert not any(store.keys_of(prefix) for prefix in empty)
+        assert all(len(store.keys_of(prefix_of(value))) == 1 for value in range(0, 1600, 16))
 
     levels = ("non.last", "last")
     filtered = sum(counted(options, f"rocksdb.{level}.level.seek.filtered") for level in levels)
@@ -98,10 +93,12 @@ def test_shards_share_one_cache(tmp_path: Path) -> None:
     for name in ("a", "b"):
         with closing(open_store(tmp_path / name)) as table:
             table.commit([put(order, order % 16, order // 256) for order in range(4000)])
-    tables = [open_store(tmp_path / name, cache=cache) for name in ("a", "b")]
-    for table in tables:
-        for bucket in ALL_BUCKETS:
-            table.candidates([bucket])
+    tables = []
+    for name in ("a", "b"):
+        table = open_store(tmp_path / name, cache=cache)
+        tables.append(table)
+        for order in range(4000):
+            table.entry(order)
         used.append(cache.get_usage())
         assert cache.get_usage() <= 2 * MIB
     for table in tables:

@@ -67,7 +67,7 @@ def refused(
 
 def write_raw(path: Path, key: bytes, value: bytes) -> None:
     """Put one key into a store, behind the table's back."""
-    options = store_options(StoreSettings(), block_cache(MIB), 3, create=True)
+    options = store_options(StoreSettings(), block_cache(MIB), create=True)
     path.mkdir(parents=True, exist_ok=True)
     store = RocksStore(path, options, write_options(StoreSettings()))
     batch = WriteBatch(raw_mode=True)
@@ -135,7 +135,7 @@ def test_a_newer_format(path: Path) -> None:
     assert f"reads {FORMAT_VERSION}" in message
 
 
-@pytest.mark.parametrize("value", [b"", b"\x00", encode_identity(IDENTITY)[:-1], b"\x00\x01\xc0"])
+@pytest.mark.parametrize("value", [b"", b"\x00", encode_identity(IDENTITY)[:-1], b"\x00\x02\xc0"])
 def test_an_identity_that_cannot_be_read(path: Path, value: bytes) -> None:
     """Given a store whose identity is cut or is something else, then it is damaged."""
     write_raw(path, IDENTITY_KEY, value)
@@ -164,7 +164,7 @@ def test_a_store_that_must_exist_and_lost_all(tmp_path: Path) -> None:
     """
     path = tmp_path / "s"
     write_raw(path, b"one", b"")
-    options = store_options(StoreSettings(), block_cache(MIB), 3, create=False)
+    options = store_options(StoreSettings(), block_cache(MIB), create=False)
     with closing(RocksStore(path, options, write_options(StoreSettings()))) as store:
         batch = WriteBatch(raw_mode=True)
         batch.delete(b"one")

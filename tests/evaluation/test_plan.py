@@ -104,9 +104,12 @@ def test_recall_by_jaccard() -> None:
 
 @pytest.mark.parametrize("profile", PROFILES.values(), ids=list(PROFILES))
 def test_bytes_of_state_are_those_on_disk(tmp_path: Path, profile: Profile) -> None:
-    """Given a real table of random entries, then its files have the planned bytes, to a quarter."""
+    """Given a real table of random entries, then its files have the planned bytes, to a quarter.
+
+    So many of them that all are in one file of buckets.
+    """
     scheme = profile.scheme()
-    entries = 8000
+    entries = 66_000
     placement = placement_of(profile)
     with closing(
         open_block_table(tmp_path / "shard-0", store_of(), placement, block_cache())
@@ -120,9 +123,9 @@ def test_bytes_of_state_are_those_on_disk(tmp_path: Path, profile: Profile) -> N
 
 
 def batches(profile: Profile, entries: int) -> Iterator[list[PutEntry]]:
-    """Changes that put so many entries, 500 at a time."""
-    for first in range(0, entries, 500):
-        yield random_entries(profile.bits, first, 500)
+    """Changes that put so many entries, 2,000 at a time."""
+    for first in range(0, entries, 2000):
+        yield random_entries(profile.bits, first, 2000)
 
 
 def test_partitions_keep_shards_small() -> None:

@@ -81,9 +81,9 @@ def test_the_example_of_the_changelog_is_what_is_written_and_read() -> None:
     [
         (None, "no value"),
         (b"", "no value"),
-        (b"\x02" + CODEC.encode(PACKETS[0])[1:], "format version 2, this program reads 1"),
+        (b"\x01" + CODEC.encode(PACKETS[0])[1:], "format version 1, this program reads 2"),
         (CODEC.encode(PACKETS[0])[:-1], "damaged"),
-        (b"\x01\xff\xff", "damaged"),
+        (b"\x02\xff\xff", "damaged"),
         (PacketCodec("the index identity", 5).encode(PACKETS[0]), "5 partitions, the topic has 4"),
     ],
 )
@@ -103,10 +103,13 @@ def test_probes_of_another_index_are_refused_with_both_identities() -> None:
 @pytest.mark.parametrize(
     ("key", "value", "says"),
     [
-        (None, b"\x01", "no key"),
-        (b"e" + bytes(8), b"\x02", "format version 02, this program reads 1"),
+        (None, b"\x02", "no key"),
+        (b"e" + bytes(8), b"\x01", "format version 01, this program reads 2"),
         (b"e" + bytes(8), b"", "format version none"),
-        (b"e" + bytes(8), b"\x01\xff", "damaged"),
+        (b"e" + bytes(8), b"\x02\xff", "damaged"),
+        (b"e" + bytes(7), b"\x02", "damaged"),
+        (b"e" + bytes(8), None, "unknown key 650000"),
+        (b"w" + bytes(7), None, "damaged"),
         (b"p\xff", None, "damaged"),
         (b"?", None, "unknown key 3f"),
     ],
