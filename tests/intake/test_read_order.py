@@ -125,3 +125,46 @@ def test_each_record_passes_once_in_order(
             order.restarted(PLACE, next_offset)
             at = next_offset
     assert passed == log
+
+
+def test_where_a_partition_is_done() -> None:
+    """Given a partition that was assigned and nothing fetched, then it is done up to where fetches
+    begin; with records fetched and none passed, up to the first of them; then up to what passed.
+    """
+    order = ReadOrder()
+    assert order.done(PLACE, None) is None
+
+    order.reached(PLACE, 5)
+    assert order.done(PLACE, None) == 5
+
+    order.fetched(PLACE, [5, 6, 7])
+    order.reached(PLACE, 8)
+    assert order.done(PLACE, None) == 5
+    assert order.done(PLACE, 7) == 7
+
+
+def test_ends_of_transactions_wait_for_nobody() -> None:
+    """Given a log that ends with the marker of a transaction, which no fetch hands over, when all
+    records before it have passed, then the partition is done to its very end.
+    """
+    order = ReadOrder()
+    order.fetched(PLACE, [5, 6, 7])
+    order.reached(PLACE, 9)
+
+    assert order.done(PLACE, 8) == 9
+    order.fetched(PLACE, [9])
+    assert order.done(PLACE, 8) == 8, "the record behind the marker has yet to be processed"
+
+
+def test_a_partition_that_is_read_again() -> None:
+    """Given a partition that is read again from an offset before, or assigned anew, then nothing
+    that was known of its fetches counts.
+    """
+    order = ReadOrder()
+    order.fetched(PLACE, [5, 6, 7])
+    order.reached(PLACE, 8)
+    order.restarted(PLACE, 6)
+    assert order.done(PLACE, 6) == 6
+
+    order.forget()
+    assert order.done(PLACE, None) is None
