@@ -82,11 +82,10 @@ def manifests() -> Iterator[tuple[Path, str]]:
         HERE / "topics" / "topics.yaml",
         _text("streams/topic_plans.py and the default settings", kafka_topics()),
     )
-    if RULES.is_dir():
-        yield (
-            HERE / "components" / "monitoring" / "prometheusrule.yaml",
-            _text("deploy/prometheus/*.rules.yml", [prometheus_rule()]),
-        )
+    yield (
+        HERE / "components" / "monitoring" / "prometheusrule.yaml",
+        _text("deploy/prometheus/*.rules.yml", [prometheus_rule()]),
+    )
 
 
 class _Dumper(yaml.SafeDumper):

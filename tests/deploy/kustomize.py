@@ -41,6 +41,8 @@ def _built(before: list[Manifest], directory: Path, components: Iterable[Path]) 
         found = _built(found, (directory / name).resolve(), [])
     for component in components:
         found = _built(found, component, [])
+    if len(by_name(found)) != len(found):
+        raise KustomizeError(f"{directory.name}: an object is there twice")
     unknown = content.keys() - _FIELDS.keys() - {"apiVersion", "kind", "resources", "components"}
     if unknown:
         raise KustomizeError(f"{directory.name}: not read here: {', '.join(sorted(unknown))}")

@@ -12,7 +12,7 @@ import pytest
 from tests.brokers.broker import Broker
 from tests.cli.running import firstseen
 from tests.deploy.kustomize import build, by_name
-from tests.deploy.shipped_files import KUBERNETES
+from tests.deploy.shipped_files import KUBERNETES, ROOT, documents
 
 GENERATED = runpy.run_path(str(KUBERNETES / "generate.py"))
 
@@ -25,6 +25,18 @@ GENERATED = runpy.run_path(str(KUBERNETES / "generate.py"))
 def test_files_are_up_to_date(path: Path, text: str) -> None:
     """Given a generated file, then make manifests would write the same again."""
     assert path.read_text("utf-8") == text, "run make manifests"
+
+
+def test_alerts_are_those_of_prometheus() -> None:
+    """Given the rule files that promtool tests, then the Prometheus Operator gets the same groups,
+    expression by expression.
+    """
+    files = sorted((ROOT / "deploy" / "prometheus").glob("*.rules.yml"))
+    written = [group for file in files for group in documents(file)[0]["groups"]]
+
+    built = by_name(build(KUBERNETES / "overlays" / "example"))["PrometheusRule", "firstseen"]
+    assert built["spec"]["groups"] == written
+    assert any("alert" in rule for group in written for rule in group["rules"])
 
 
 def test_topics_are_those_that_the_command_makes(kafka_broker: Broker) -> None:
