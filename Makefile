@@ -117,7 +117,7 @@ check: install ## Lint, format, types, links of the documentation, files of depl
 	@$(BIN)/ruff format --check --quiet . || { $(BIN)/ruff format --diff .; exit 1; }
 	@$(BIN)/mypy $(wildcard simhash_core streams tests benchmarks) $(wildcard docs/*.py deploy/*/*.py)
 	@$(BIN)/python docs/check_links.py
-	@$(MAKE) --no-print-directory tools || rm -rf $(TOOLS)
+	@$(MAKE) --no-print-directory tools $(if $(FIRSTSEEN_REQUIRE_TOOLS),,>/dev/null 2>&1) || rm -rf $(TOOLS)
 	@deploy/tools/check.sh
 	@deploy/prometheus/check.sh
 
