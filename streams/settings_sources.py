@@ -19,6 +19,7 @@ from streams.errors import Problem, SettingsError
 from streams.java_properties import parse_properties
 from streams.kafka_properties import MASK, is_secret, property_name, translate
 from streams.setting_fields import ENVIRONMENT_PREFIX, KAFKA, setting_fields, shown
+from streams.web_settings import SECRETS
 
 FILE_BYTES_MAX: Final = 1024 * 1024
 
@@ -142,7 +143,7 @@ def kafka_file_layer(path: Path) -> Layer:
 
 def shown_value(setting: str, value: object) -> str:
     """Return a value for a message, as it would be written; secrets masked, long ones cut."""
-    if setting.startswith(f"{KAFKA}.") and is_secret(setting):
+    if setting in SECRETS or (setting.startswith(f"{KAFKA}.") and is_secret(setting)):
         return MASK
     text = repr(value) if isinstance(value, str) else shown(value)
     return text if len(text) <= 100 else f"{text[:97]}…"  # noqa: PLR2004 - what fits a line
