@@ -29,7 +29,7 @@ With one partition a document is decided at its first visit and nothing is ever 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -113,6 +113,16 @@ class Shard:
         return Progress(
             offset, dict(self._received), dict(self._sent), self._next_order, self._next_ticket
         )
+
+    def expect(self, messages: Iterable[Message]) -> None:
+        """Prepare for messages that are about to be handled, in this order.
+
+        It changes their cost and nothing else: documents that come together are looked up together.
+        """
+        probes = [message.probe for message in messages if isinstance(message, Visit)]
+        self._placement.prepare(probe.fingerprint for probe in probes)
+        ways = (self._placement.by_partition(p.fingerprint, p.content_digest) for p in probes)
+        self._table.prefetch(way.get(self.partition, ()) for way in ways)
 
     def receive(self, packet: Packet) -> list[Effect]:
         """Handle the messages of a packet, in order.

@@ -57,6 +57,7 @@ class FingerprintStage:
         documents = [item for _, _, item in read if isinstance(item, Document)]
         with self._metrics.stage("fingerprint"):
             made = self._fingerprinter.fingerprint_batch([item.content for item in documents])
+        self._placement.prepare(each.fingerprint for each in made)
         prints = iter(made)
         lots: dict[tuple[str, int], list[tuple[int, Message]]] = {}
         for source, record, item in read:

@@ -100,7 +100,9 @@ class LocalDedup:
         counts[BLANK] += sum(line.is_blank for line in batch)
         written: dict[Kind, list[bytes]] = {kind: [] for kind in KINDS}
         changes: list[Change] = []
-        for number, message in self._messages([line for line in batch if not line.is_blank]):
+        messages = list(self._messages([line for line in batch if not line.is_blank]))
+        self._shard.expect(message for _, message in messages)
+        for number, message in messages:
             for effect in self._shard.handle(self._sender, number, message):
                 if isinstance(effect, Remember):
                     changes.append(effect.change)
