@@ -145,6 +145,7 @@ class ShardWorker:
         outbox = Outbox(self.partition, self._rules)
         met_before = shard.candidates_met
         with self._metrics.stage("lookup"):
+            shard.expect(message for _, packet in fresh for _, message in packet.messages)
             for _, packet in fresh:
                 outbox.add(shard.receive(packet))
         next_offset = fresh[-1][0] + 1
