@@ -9,17 +9,20 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
 from typing import Final
 
+from simhash_core.blocks import Bucket
 from simhash_core.errors import FirstseenError
-from simhash_core.probes import Packet
+from simhash_core.neighbours import Look
+from simhash_core.probes import Packet, Probe
 from streams.acked_producer import AckedProducer
 from streams.fingerprint_stage import FingerprintStage, RawInput
 from streams.metric_labels import TransactionOutcome
 from streams.metrics import Metrics
 from streams.outbox import OutboxRules, packet_record
-from streams.shard_worker import ShardWorker
+from streams.shard_worker import ShardState, ShardWorker
 from streams.topic_ids import TopicIds
 from streams.transactions import FencedError
 
@@ -177,6 +180,36 @@ class Pipeline:
             return await shard.process(packets)
 
         return await self._while_ours(shard, decide)
+
+    async def look(
+        self,
+        probe: Probe,
+        route: Mapping[int, Sequence[Bucket]],
+        most: int,
+        threads: Executor,
+    ) -> dict[int, Look | str]:
+        """Say what a document would meet at each shard of ``route``, or why that is not known.
+
+        Nothing is changed; see ``ShardWorker.look``.
+        """
+        found: dict[int, Look | str] = {}
+        for partition, buckets in route.items():
+            shard = self._shards.get(partition)
+            if shard is None:
+                found[partition] = "this worker does not have it"
+            elif partition in self._opening:
+                found[partition] = "it is catching up with its changelog: try again"
+            else:
+                found[partition] = await shard.look(probe, buckets, most, threads)
+        return found
+
+    def shards(self) -> dict[int, tuple[ShardState, bool]]:
+        """Return each shard's state, and whether it is still being opened. From any thread."""
+        opening = self._opening.copy()
+        return {
+            partition: (shard.state, partition in opening)
+            for partition, shard in sorted(self._shards.copy().items())
+        }
 
     async def _while_ours(
         self, shard: ShardWorker, work: Callable[[], Coroutine[None, None, bool]]

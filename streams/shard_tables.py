@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +15,8 @@ from streams.changelog_reader import Changelog, catch_up
 from streams.group_offsets import refuse_without_state
 from streams.kafka_config import librdkafka_config
 from streams.metrics import Metrics
+from streams.ops_page.fullest_buckets import FullestBuckets
+from streams.recovery_progress import Recovery
 from streams.rocksdb_options import block_cache
 from streams.rocksdb_table import RocksBlockTable
 from streams.settings import Delivery, Settings
@@ -43,6 +46,8 @@ class ShardTables:
         self._metrics = metrics
         self._cache = block_cache(settings.block_cache_bytes)
         self._open: dict[int, RocksBlockTable] = {}
+        self._recoveries: dict[int, Recovery] = {}
+        self.fullest = FullestBuckets()
 
     def measure(self) -> None:
         """Note what RocksDB tells of the open tables; in the thread that closes them."""
@@ -65,9 +70,18 @@ class ShardTables:
         """
         with self._metrics.stage("recover"):
             table = self._opened(partition, interrupted)
-        table.bucket_sizes = self._metrics.bucket_documents
+        table.bucket_sizes = partial(self._note_buckets, partition)
         self._open[partition] = table
         return table
+
+    def recoveries(self) -> dict[int, Recovery]:
+        """Return how far each shard has come that was opened here. From any thread."""
+        return self._recoveries.copy()
+
+    def _note_buckets(self, partition: int, sizes: Iterable[int]) -> None:
+        sizes = list(sizes)
+        self._metrics.bucket_documents(sizes)
+        self.fullest.note(partition, sizes)
 
     def _opened(self, partition: int, interrupted: threading.Event) -> RocksBlockTable:
         if self._settings.delivery is Delivery.AT_LEAST_ONCE:
@@ -149,9 +163,12 @@ class ShardTables:
     def _report_of(self, partition: int) -> Callable[[int], None]:
         """Return what is told of the records that are left: the metric always, the log at times."""
         said = time.monotonic()
+        total = 0
 
         def report(left: int) -> None:
-            nonlocal said
+            nonlocal said, total
+            total = max(total, left)
+            self._recoveries[partition] = Recovery(left, total)
             self._metrics.recovery_remaining(partition, left)
             if time.monotonic() - said > _SAY_SECONDS:
                 said = time.monotonic()

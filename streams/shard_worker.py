@@ -7,20 +7,24 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Final
+from concurrent.futures import Executor
+from typing import Final, NamedTuple
 
 import msgspec
 
 from simhash_core.block_table import BlockTable
+from simhash_core.blocks import Bucket
 from simhash_core.effects import Effect, Emit, EmitDeadLetter, Send
+from simhash_core.neighbours import Look
 from simhash_core.placement import Placement
-from simhash_core.probes import Packet
+from simhash_core.probes import Packet, Probe
 from simhash_core.shard import Shard
 from simhash_core.verdicts import DuplicateOf, verdict_name
 from simhash_core.verification import Confirmation
 from streams.delivery import Delivery
 from streams.metric_labels import TransactionOutcome
 from streams.metrics import Metrics
+from streams.ops_page.recent_documents import RecentDocuments
 from streams.outbox import Outbox, OutboxRules
 from streams.transactions import AbortedError
 
@@ -31,11 +35,27 @@ _PORTION_MESSAGES: Final = 2_000
 """Messages of one commit: bounds how long the event loop stands still, and what an abort undoes."""
 _MILLISECONDS: Final = 1000
 
+_LOOK_WAIT_SECONDS: Final = 2.0
+"""The longest wait of a look for a batch to end."""
+
 OpenTable = Callable[[int, threading.Event], BlockTable]
 """Opens the table of a shard, brought up to what is committed; blocking.
 
 Raises ``InterruptedError`` soon after the event is set.
 """
+
+
+class ShardState(NamedTuple):
+    """A shard as its last commit left it: entries, pending entries, documents that wait."""
+
+    is_open: bool
+    entries: int
+    pending: int
+    parked: int
+    next_offset: int
+
+
+_CLOSED: Final = ShardState(is_open=False, entries=0, pending=0, parked=0, next_offset=0)
 
 
 class ShardWorker:
@@ -50,6 +70,7 @@ class ShardWorker:
         open_table: OpenTable,
         rules: OutboxRules,
         metrics: Metrics,
+        recent: RecentDocuments,
     ) -> None:
         """Nothing is opened before ``open``."""
         self.partition = partition
@@ -59,9 +80,12 @@ class ShardWorker:
         self._open_table = open_table
         self._rules = rules
         self._metrics = metrics
+        self._recent = recent
         self._table: BlockTable | None = None
         self._shard: Shard | None = None
         self._next_offset = 0
+        self._unsettled = False
+        self.state = _CLOSED
         self._busy = asyncio.Lock()
         self._interrupted = threading.Event()
 
@@ -116,6 +140,26 @@ class ShardWorker:
                 else:
                     aborted = 0
 
+    async def look(
+        self, probe: Probe, buckets: Sequence[Bucket], most: int, threads: Executor
+    ) -> Look | str:
+        """Say what a document would meet here, or why that cannot be said; change nothing.
+
+        Read in one of ``threads``, between two batches: none is begun meanwhile.
+        """
+        try:
+            async with asyncio.timeout(_LOOK_WAIT_SECONDS):
+                await self._busy.acquire()
+        except TimeoutError:
+            return "it is busy with a batch: try again"
+        try:
+            if self._shard is None or self._unsettled:
+                return "it is being opened: try again"
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(threads, self._shard.look, probe, list(buckets), most)
+        finally:
+            self._busy.release()
+
     def interrupt(self) -> None:
         """Let an opening that is under way end soon, with ``InterruptedError``."""
         self._interrupted.set()
@@ -129,6 +173,8 @@ class ShardWorker:
         if self._table is not None:
             self._table.close()
         self._table = self._shard = None
+        self._unsettled = False
+        self.state = _CLOSED
 
     async def _reopen(self) -> None:
         """Forget what is not committed, and begin from what is."""
@@ -139,9 +185,23 @@ class ShardWorker:
         )
         self._shard = Shard(self.partition, self._placement, self._table, self._confirmation)
         self._next_offset = self._table.in_flight().progress.offset
+        self._note_state()
+
+    def _note_state(self) -> None:
+        """Take down what other threads may read at any time."""
+        assert self._table is not None
+        assert self._shard is not None
+        self.state = ShardState(
+            is_open=True,
+            entries=len(self._table),
+            pending=self._shard.pending,
+            parked=self._shard.parked,
+            next_offset=self._next_offset,
+        )
 
     async def _commit(self, shard: Shard, fresh: Sequence[tuple[int, Packet]]) -> None:
         assert self._table is not None
+        self._unsettled = True
         outbox = Outbox(self.partition, self._rules)
         met_before = shard.candidates_met
         with self._metrics.stage("lookup"):
@@ -159,6 +219,9 @@ class ShardWorker:
         with self._metrics.stage("store"):
             self._table.commit([*outbox.changes, progress])
         self._next_offset = next_offset
+        self._unsettled = False
+        self._note_state()
+        self._recent.note(outbox.effects, now_ms)
         self._observe(outbox.effects, shard.candidates_met - met_before, now_ms)
         self._metrics.shard_state(self.partition, len(self._table), shard.parked)
 

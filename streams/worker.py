@@ -25,6 +25,9 @@ from streams.fingerprint_stage import FingerprintStage
 from streams.health import Health
 from streams.kafka_config import librdkafka_config
 from streams.metrics import IndexInfo, Metrics
+from streams.ops_page.page import OpsPage
+from streams.ops_page.recent_documents import RecentDocuments
+from streams.ops_page.status import Monitored
 from streams.ops_server import OpsServer
 from streams.ordered_intake import OrderedIntake
 from streams.outbox import OutboxRules
@@ -65,13 +68,15 @@ def run_worker(settings: Settings) -> int:
 def _run(settings: Settings, partitions: int) -> int:
     """Run a worker whose topics have been seen; ``partitions``: of the probes."""
     settings.state_path().mkdir(parents=True, exist_ok=True)
-    pipeline = _build_pipeline(settings, partitions)
+    parts = _build_pipeline(settings, partitions)
+    pipeline = parts.pipeline
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
-    health = Health(settings.stall_seconds, lambda: pipeline.failure)
+    health = parts.health
     app = create_app(settings, pipeline, health)
     watch = _watch(settings, pipeline, cast(CommittedTransport, app.transport).intake, health)
-    with OpsServer(settings, pipeline, health) as server, watch:
+    page = OpsPage(settings, parts, loop)
+    with OpsServer(settings, pipeline, health, page) as server, watch:
         if server.url is not None:
             logger.info("pages of this worker: %s", server.url)
         code = _Worker(app, pipeline, loop=loop).run()
@@ -115,18 +120,19 @@ def _await_topics(settings: Settings) -> int:
     return partitions_of(admin, [settings.topics.probes])[settings.topics.probes]
 
 
-def _build_pipeline(settings: Settings, partitions: int) -> Pipeline:
+def _build_pipeline(settings: Settings, partitions: int) -> Monitored:
     """Put a pipeline together for a probes topic of ``partitions`` partitions."""
-    fingerprinter = Fingerprinter(settings.index_profile())
+    profile = settings.index_profile()
+    fingerprinter = Fingerprinter(profile)
     identity = fingerprinter.identity
     logger.info("index identity: %s", identity)
     placement = Placement(fingerprinter.scheme, partitions)
     confirmation = fingerprinter.confirmation
-    metrics = Metrics(
-        index=IndexInfo(
-            identity, settings.application_id, settings.profile, settings.delivery, partitions
-        )
+    index_info = IndexInfo(
+        identity, settings.application_id, settings.profile, settings.delivery, partitions
     )
+    metrics = Metrics(index=index_info)
+    recent = RecentDocuments(settings.web.recent_bytes if settings.web.serves_data else 0)
     producer = AckedProducer(librdkafka_config(settings), settings.send_timeout_seconds)
     tables = ShardTables(settings, identity, placement, metrics)
     topics = settings.topics
@@ -153,6 +159,7 @@ def _build_pipeline(settings: Settings, partitions: int) -> Pipeline:
             tables.open,
             rules,
             metrics,
+            recent,
         )
 
     stage = FingerprintStage(
@@ -173,7 +180,15 @@ def _build_pipeline(settings: Settings, partitions: int) -> Pipeline:
         metrics=metrics,
     )
     pipeline.measure = tables.measure
-    return pipeline
+    return Monitored(
+        pipeline=pipeline,
+        health=Health(settings.stall_seconds, lambda: pipeline.failure),
+        recent=recent,
+        fullest=tables.fullest,
+        recoveries=tables.recoveries,
+        index_info=index_info,
+        profile=profile,
+    )
 
 
 def _delivery(settings: Settings, shared: AckedProducer, partition: int) -> Delivery:

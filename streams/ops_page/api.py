@@ -1,0 +1,130 @@
+"""The paths under ``/api``: requests to answers, without HTTP's wires."""
+
+from __future__ import annotations
+
+import math
+from http import HTTPStatus
+from typing import Final, NamedTuple
+
+import msgspec
+
+from streams.ops_page.access import Refusal
+from streams.ops_page.check_answer import CheckRequest
+from streams.ops_page.duplicate_views import DuplicateViews
+from streams.ops_page.status import StatusReport
+from streams.ops_page.text_check import CheckUnavailableError, TextCheck
+from streams.ops_page.work_budget import WorkBudget
+
+JSON: Final = "application/json"
+
+_NUMBER_DIGITS: Final = 18
+_LEAST_BYTES: Final = 16 * 1024
+"""What the smallest check costs: its look-ups, which do not grow with the text."""
+_BYTES_A_SECOND: Final = 512 * 1024
+_ENVELOPE_BYTES: Final = 64 * 1024
+_ESCAPED: Final = 2
+"""Times that text may grow in JSON, ordinarily."""
+
+
+class Answer(NamedTuple):
+    """A status and a body of JSON; ``wait_seconds``: when to ask again, where that helps."""
+
+    status: HTTPStatus
+    body: bytes
+    wait_seconds: int | None = None
+
+
+def refused(refusal: Refusal, wait_seconds: int | None = None) -> Answer:
+    """Return an error: a reason for programs and a message for people."""
+    error = {"error": {"reason": refusal.reason, "message": refusal.message}}
+    return Answer(refusal.status, msgspec.json.encode(error), wait_seconds)
+
+
+class Api:
+    """Answers for one worker; any thread may ask."""
+
+    def __init__(
+        self,
+        report: StatusReport,
+        views: DuplicateViews,
+        check: TextCheck,
+        max_record_bytes: int,
+    ) -> None:
+        """``max_record_bytes`` bounds a text that is looked up."""
+        self._report = report
+        self._views = views
+        self._check = check
+        self._text_bytes = max_record_bytes
+        self._budget = WorkBudget(
+            most=2 * max(max_record_bytes, _BYTES_A_SECOND), per_second=_BYTES_A_SECOND
+        )
+        self.body_bytes = _ESCAPED * max_record_bytes + _ENVELOPE_BYTES
+        """The longest body of a request."""
+
+    def get(self, path: str) -> Answer | None:
+        """Answer ``GET``; None where the path is none."""
+        match path.removeprefix("/api/").split("/"):
+            case ["status"]:
+                return _ok(self._report.status())
+            case ["duplicates"]:
+                return _ok(self._views.latest())
+            case ["duplicates", number] if number.isdecimal() and len(number) <= _NUMBER_DIGITS:
+                found = self._views.texts(int(number))
+                return refused(_GONE) if found is None else _ok(found)
+        return None
+
+    def check(self, body: bytes) -> Answer:
+        """Answer ``POST /api/check``."""
+        try:
+            request = _decode_request(body)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            return refused(_malformed(str(error)))
+        size = sum(len(text.encode()) for text in _texts_of(request))
+        if size > self._text_bytes:
+            return refused(
+                Refusal(
+                    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                    "too_large",
+                    f"the text has {size} bytes, max_record_bytes is {self._text_bytes}",
+                )
+            )
+        wait = self._budget.spend(max(size, _LEAST_BYTES))
+        if wait:
+            return refused(_TOO_MANY, math.ceil(wait))
+        try:
+            return _ok(self._check.answer(request))
+        except CheckUnavailableError as error:
+            unavailable = Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", str(error))
+            return refused(unavailable, 1)
+
+
+_GONE: Final = Refusal(
+    HTTPStatus.NOT_FOUND, "gone", "this duplicate is not among the latest: list /api/duplicates"
+)
+_TOO_MANY: Final = Refusal(
+    HTTPStatus.TOO_MANY_REQUESTS,
+    "too_many",
+    f"texts come faster than they are looked up here ({_BYTES_A_SECOND // 1024} KiB a second): "
+    "ask again after Retry-After",
+)
+_decode_request = msgspec.json.Decoder(CheckRequest).decode
+
+
+def _malformed(why: str) -> Refusal:
+    return Refusal(
+        HTTPStatus.BAD_REQUEST, "malformed", f'{why}: send a JSON object such as {{"text": "…"}}'
+    )
+
+
+def _texts_of(request: CheckRequest) -> tuple[str, ...]:
+    return (
+        request.text,
+        request.title,
+        *request.keywords,
+        *request.tags,
+        *request.references,
+    )
+
+
+def _ok(value: object) -> Answer:
+    return Answer(HTTPStatus.OK, msgspec.json.encode(value))

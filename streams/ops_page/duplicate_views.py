@@ -1,0 +1,135 @@
+"""The latest duplicates, as ``GET /api/duplicates`` lists them, and one of them with its texts."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from simhash_core.documents import Document, RawRecord, SourcePosition
+from simhash_core.verdicts import Method
+from streams.evaluation.text_differences import Piece, side_by_side
+from streams.ops_page.check_answer import Place
+from streams.ops_page.recent_documents import RecentDocuments, RecentDuplicate
+from streams.ops_page.text_check import place_of
+from streams.raw_documents import DocumentReader
+from streams.timestamps import format_rfc3339
+
+DUPLICATES_SCHEMA: Final = "firstseen.recent-duplicates/1"
+
+
+class DuplicateView(msgspec.Struct, frozen=True):
+    """A duplicate and why it is one. ``number`` counts those of this worker, from 1."""
+
+    number: int
+    decided: str
+    id: str
+    source: Place
+    original_id: str
+    original: Place
+    distance: int
+    bits: int
+    block: int | None
+    agreement: float | None
+    method: Method
+    reason: str
+
+
+class DuplicateList(msgspec.Struct, frozen=True):
+    """The latest, the last one first."""
+
+    duplicates: list[DuplicateView]
+    schema: str = DUPLICATES_SCHEMA
+
+
+class DuplicateTexts(msgspec.Struct, frozen=True):
+    """One with its texts side by side; ``missing`` says of which the text is not held, and why."""
+
+    duplicate: DuplicateView
+    title: str
+    original_title: str
+    original_text: list[Piece]
+    text: list[Piece]
+    missing: str | None
+
+
+class DuplicateViews:
+    """Makes views of what was kept."""
+
+    def __init__(self, recent: RecentDocuments, reader: DocumentReader, bits: int) -> None:
+        """``reader`` is one like that of the pipeline; it has no state."""
+        self._recent = recent
+        self._reader = reader
+        self._bits = bits
+
+    def latest(self) -> DuplicateList:
+        """Return all that are kept, without texts."""
+        return DuplicateList([self._view(each) for each in self._recent.duplicates()])
+
+    def texts(self, number: int) -> DuplicateTexts | None:
+        """Return one with its texts; None where it is not kept (any more)."""
+        found = self._recent.duplicate(number)
+        if found is None:
+            return None
+        view = self._view(found)
+        original = self._document(found.verdict.original, found.original)
+        document = self._document(found.source, found.record)
+        shown = side_by_side(original.text if original else "", document.text if document else "")
+        return DuplicateTexts(
+            duplicate=view,
+            title=document.title if document else "",
+            original_title=original.title if original else "",
+            original_text=shown.left if original else [],
+            text=shown.right if document else [],
+            missing=_missing(original, document),
+        )
+
+    def text_of(self, source: SourcePosition) -> str | None:
+        """Return the text of a document that was put out as unique lately, where it is kept."""
+        document = self._document(source, self._recent.record(source))
+        return None if document is None else document.text
+
+    def _document(self, source: SourcePosition, record: RawRecord | None) -> Document | None:
+        read = None if record is None else self._reader.read(source, record)
+        return read if isinstance(read, Document) else None
+
+    def _view(self, found: RecentDuplicate) -> DuplicateView:
+        verdict = found.verdict
+        return DuplicateView(
+            number=found.number,
+            decided=format_rfc3339(found.decided_ms),
+            id=found.document_id,
+            source=place_of(found.source),
+            original_id=verdict.original_id,
+            original=place_of(verdict.original),
+            distance=verdict.distance,
+            bits=self._bits,
+            block=verdict.block,
+            agreement=None if verdict.agreement is None else round(verdict.agreement, 6),
+            method=verdict.method,
+            reason=self._reason(found),
+        )
+
+    def _reason(self, found: RecentDuplicate) -> str:
+        verdict = found.verdict
+        if verdict.method is Method.EXACT:
+            return "the same text after normalisation"
+        bits = "1 bit differs" if verdict.distance == 1 else f"{verdict.distance} bits differ"
+        said = f"{bits} of {self._bits}, block {verdict.block} is equal"
+        if verdict.agreement is None:
+            return said
+        return f"{said}, the sketches agree by {verdict.agreement:.2f}"
+
+
+def _missing(original: Document | None, document: Document | None) -> str | None:
+    """Say which texts cannot be shown."""
+    if original is not None and document is not None:
+        return None
+    both = original is None and document is None
+    which = "neither text is" if both else "this text is not"
+    if not both and original is None:
+        which = "the original's text is not"
+    return (
+        f"{which} held by this worker: it keeps those that it decided lately, as far as "
+        "web.recent_bytes allows. The source position says where the record is"
+    )

@@ -1,0 +1,36 @@
+"""The ops page put together from the parts of a worker."""
+
+from __future__ import annotations
+
+import asyncio
+
+from streams.ops_page.api import Api
+from streams.ops_page.duplicate_views import DuplicateViews
+from streams.ops_page.status import Monitored, StatusReport
+from streams.ops_page.text_check import TextCheck
+from streams.raw_documents import DocumentReader
+from streams.settings import Settings
+
+
+class OpsPage:
+    """What one worker's server asks; any thread may."""
+
+    def __init__(
+        self, settings: Settings, parts: Monitored, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        """``loop`` is that of the pipeline. Nothing heavy is loaded before it is asked for."""
+        reader = DocumentReader(settings.fields, settings.max_record_bytes)
+        views = DuplicateViews(parts.recent, reader, parts.profile.bits)
+        self._report = StatusReport(settings, parts)
+        self._check = TextCheck(
+            parts.profile, parts.index_info.shards, parts.pipeline, loop, views.text_of
+        )
+        self.api = Api(self._report, views, self._check, settings.max_record_bytes)
+
+    def tick(self) -> None:
+        """Take a sample where it is time to; from one thread, often."""
+        self._report.tick()
+
+    def close(self) -> None:
+        """Let go of threads."""
+        self._check.close()

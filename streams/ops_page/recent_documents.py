@@ -1,0 +1,131 @@
+"""The latest duplicates of a worker, and texts of documents that it decided lately, within a limit.
+
+Entries of the index hold no texts. So that a duplicate can be shown beside its original, records
+that were put out as unique are kept for a while, those that duplicates name the longest.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from simhash_core.documents import RawRecord, SourcePosition
+from simhash_core.effects import Effect, Emit
+from simhash_core.probes import Probe
+from simhash_core.verdicts import DuplicateOf
+from streams.raw_documents import record_bytes
+
+MOST_DUPLICATES: Final = 50
+
+_OVERHEAD_BYTES: Final = 400
+"""What a record kept weighs beside its bytes, roughly."""
+
+_LARGEST_SHARE: Final = 128
+"""A record above this part of the limit is not kept, so all duplicates with both records fit."""
+
+
+class RecentDuplicate(NamedTuple):
+    """A duplicate and, where they were kept, both records. ``number`` counts from 1."""
+
+    number: int
+    decided_ms: int
+    source: SourcePosition
+    document_id: str
+    verdict: DuplicateOf
+    record: RawRecord | None
+    original: RawRecord | None
+
+
+class Held(NamedTuple):
+    """How much is kept."""
+
+    documents: int
+    size_bytes: int
+    limit_bytes: int
+    duplicates: int
+
+
+class RecentDocuments:
+    """Filled by the shards of a worker, read by its pages; any thread may do either."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        """Keep records of up to ``limit_bytes``; with 0, none, and only what verdicts say."""
+        self._limit_bytes = limit_bytes
+        self._records: OrderedDict[SourcePosition, RawRecord] = OrderedDict()
+        self._records_bytes = 0
+        self._duplicates: deque[RecentDuplicate] = deque()
+        self._duplicates_bytes = 0
+        self._count = 0
+        self._lock = threading.Lock()
+
+    def note(self, effects: Iterable[Effect], now_ms: int) -> None:
+        """Take in what a batch decided, once it is committed."""
+        with self._lock:
+            for effect in effects:
+                if isinstance(effect, Emit):
+                    if isinstance(effect.verdict, DuplicateOf):
+                        self._add_duplicate(effect.probe, effect.verdict, now_ms)
+                    else:
+                        self._keep(effect.probe.source, effect.probe.record)
+
+    def duplicates(self) -> list[RecentDuplicate]:
+        """Return the latest duplicates, the last one first."""
+        with self._lock:
+            return list(reversed(self._duplicates))
+
+    def duplicate(self, number: int) -> RecentDuplicate | None:
+        """Return one of them; None where it is not kept (any more)."""
+        with self._lock:
+            return next((each for each in self._duplicates if each.number == number), None)
+
+    def record(self, source: SourcePosition) -> RawRecord | None:
+        """Return a record that was put out as unique lately; None where it is not kept."""
+        with self._lock:
+            return self._records.get(source)
+
+    def held(self) -> Held:
+        """Return how much is kept."""
+        with self._lock:
+            return Held(
+                len(self._records),
+                self._records_bytes + self._duplicates_bytes,
+                self._limit_bytes,
+                self._count,
+            )
+
+    def _keep(self, source: SourcePosition, record: RawRecord) -> None:
+        if source not in self._records and self._fits(record):
+            self._records[source] = record
+            self._records_bytes += _size_of(record)
+            self._make_room()
+
+    def _add_duplicate(self, probe: Probe, verdict: DuplicateOf, now_ms: int) -> None:
+        original = self._records.get(verdict.original)
+        if original is not None:
+            self._records.move_to_end(verdict.original)
+        record = probe.record if self._fits(probe.record) else None
+        self._count += 1
+        made = RecentDuplicate(
+            self._count, now_ms, probe.source, probe.document_id, verdict, record, original
+        )
+        self._duplicates.append(made)
+        self._duplicates_bytes += _size_of(record) + _size_of(original)
+        if len(self._duplicates) > MOST_DUPLICATES:
+            gone = self._duplicates.popleft()
+            self._duplicates_bytes -= _size_of(gone.record) + _size_of(gone.original)
+        self._make_room()
+
+    def _fits(self, record: RawRecord) -> bool:
+        return _size_of(record) <= self._limit_bytes // _LARGEST_SHARE
+
+    def _make_room(self) -> None:
+        """Forget what was put out, or named, longest ago."""
+        while self._records and self._records_bytes + self._duplicates_bytes > self._limit_bytes:
+            _, gone = self._records.popitem(last=False)
+            self._records_bytes -= _size_of(gone)
+
+
+def _size_of(record: RawRecord | None) -> int:
+    return 0 if record is None else record_bytes(record) + _OVERHEAD_BYTES
