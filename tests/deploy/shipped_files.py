@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ KUBERNETES = ROOT / "deploy" / "kubernetes"
 
 IMAGE = "firstseen"
 OURS = "FIRSTSEEN_"
+VARIABLE = re.compile(r"\$\{\w+:-([^}]+)\}")
 
 
 def version() -> str:
@@ -28,8 +30,9 @@ def version() -> str:
 
 
 def compose() -> dict[str, Any]:
-    """docker-compose.yml, with its anchors resolved."""
-    content: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))
+    """docker-compose.yml, with its anchors resolved, and its variables by their defaults."""
+    text = (ROOT / "docker-compose.yml").read_text("utf-8")
+    content: dict[str, Any] = yaml.safe_load(VARIABLE.sub(r"\1", text))
     return content
 
 

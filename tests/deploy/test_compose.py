@@ -159,6 +159,17 @@ def test_the_worker_is_reached_where_it_listens() -> None:
     assert worker["volumes"] == [f"worker-state:{settings.state_dir}"]
 
 
+def test_documents_are_not_for_everybody() -> None:
+    """Given a worker that all containers can reach, then it tells its health and metrics to all,
+    and shows documents for a token alone, which the one who starts it may choose.
+    """
+    web = load_settings(environ=environment("worker")).settings.web
+
+    assert web.has_token
+    assert web.open_monitoring
+    assert "${FIRSTSEEN_WEB__TOKEN:-" in (ROOT / "docker-compose.yml").read_text("utf-8")
+
+
 def test_the_limits_leave_room() -> None:
     """Given the worker's memory limit, then the tables' cache is at most a third of it: the rest is
     for the dictionary, the batches under way and what has not been written yet.

@@ -214,8 +214,9 @@ def test_paths_are_mounted(workers: dict[tuple[str, str], Manifest]) -> None:
 
     assert mounts.keys() == volumes.keys() | {claim["metadata"]["name"]}
     assert Path(mounts["state"]) == settings_of(workers).state_dir
-    assert Path(data["FIRSTSEEN_KAFKA_CONFIG"]).parent == Path(mounts["kafka"])
-    assert volumes["kafka"]["secret"]["secretName"] == "firstseen-kafka"
+    for variable in ("FIRSTSEEN_KAFKA_CONFIG", "FIRSTSEEN_WEB__TOKEN_FILE"):
+        assert Path(data[variable]).parent == Path(mounts["secrets"])
+    assert volumes["secrets"]["secret"]["secretName"] == "firstseen"
     assert "emptyDir" in volumes["tmp"]
     assert not [kind for kind, _ in workers if kind == "Secret"]
 
