@@ -26,6 +26,8 @@ from simhash_core.weighting import weighting_named
 
 CONTENT_DIGEST_SIZE: Final = 16
 
+_NOTHING: Final = Content("")
+
 # Texts done at one time: bounds the memory of the columns, and lets them stay in the cache.
 _PORTION_CHARACTERS: Final = 1 << 17
 
@@ -130,8 +132,14 @@ class Fingerprinter:
         packed = pack(bit_sums)
         sketches = [b""] * len(contents)
         if self.confirmation is not None:
-            hashes = self._lexicon.short_hashes[rows]
-            sketches = self.confirmation.verification.sketches(Sketched(contents, features, hashes))
+            # A sketch of a text that no candidate is compared with would be made for nothing.
+            decidable = [
+                content if stop - start >= self.profile.min_features else _NOTHING
+                for content, (start, stop) in zip(contents, pairwise(limits), strict=True)
+            ]
+            sketches = self.confirmation.verification.sketches(
+                Sketched(decidable, features, self._lexicon.short_hashes[rows])
+            )
         return [
             self._judge(text, stop - start)
             or Fingerprinted(

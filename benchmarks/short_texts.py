@@ -1,0 +1,191 @@
+"""How few features are too few: near matches among different sentences, by the least number.
+
+Of labelled pairs of sentences, and of all pairs of the sentences that share a bucket, those are
+counted that the profile calls near, for each ``min_features`` that it could have. Sentences with
+equal content after normalisation are one.
+
+    python -m benchmarks.short_texts --pairs FILE [--profile NAME …] [--json FILE]
+
+FILE has JSON lines of ``text``, ``text2`` and ``label``: 1 where they mean the same, else 0; gzip
+by its name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+from rich.table import Table
+
+from benchmarks.report import add_json_option, new_table, publish
+from simhash_core.blocks import Bucket
+from simhash_core.distance import distance_bits
+from simhash_core.fingerprinter import Fingerprinted, Fingerprinter
+from simhash_core.profiles import PROFILES, Profile
+
+LEAST: Final = (1, 4, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 32)
+
+
+class LabelledPair(NamedTuple):
+    """Two sentences, and whether they mean the same."""
+
+    text: str
+    other: str
+    means_same: bool
+
+
+class AtLeast(msgspec.Struct, frozen=True):
+    """What one ``min_features`` gives.
+
+    ``comparable``: sentences that have a fingerprint. ``near_pairs``: of all pairs of sentences.
+    The others are of the labelled pairs that differ: how many are near, and the share of all.
+    """
+
+    min_features: int
+    comparable: int
+    near_pairs: int
+    near_other_meaning: int
+    near_same_meaning: int
+    near_share: float
+
+
+class Figures(msgspec.Struct, frozen=True):
+    """All that is measured here, by profile."""
+
+    source: str
+    pairs: int
+    sentences: int
+    profiles: dict[str, list[AtLeast]]
+
+
+def run(pairs: Sequence[LabelledPair], names: Sequence[str], source: str) -> Figures:
+    """Measure the profiles of these names."""
+    sentences = dict.fromkeys(text for pair in pairs for text in (pair.text, pair.other))
+    return Figures(
+        source,
+        len(pairs),
+        len(sentences),
+        {name: _curve(PROFILES[name], pairs, list(sentences)) for name in names},
+    )
+
+
+def _curve(
+    profile: Profile, pairs: Sequence[LabelledPair], sentences: Sequence[str]
+) -> list[AtLeast]:
+    fingerprinter = Fingerprinter(replace(profile, min_features=1))
+    made = dict(zip(sentences, fingerprinter.fingerprint_batch(sentences), strict=True))
+    near: dict[bool, list[int]] = {True: [], False: []}
+    for pair in pairs:
+        a, b = made[pair.text], made[pair.other]
+        if a.content_digest != b.content_digest and _is_near(fingerprinter, a, b):
+            near[pair.means_same].append(min(a.features, b.features))
+    distinct = list({each.content_digest: each for each in made.values()}.values())
+    of_all = [
+        min(a.features, b.features)
+        for a, b in _sharing_a_bucket(fingerprinter, distinct)
+        if _is_near(fingerprinter, a, b)
+    ]
+    return [
+        AtLeast(
+            least,
+            sum(each.features >= least for each in distinct),
+            _reaching(of_all, least),
+            _reaching(near[False], least),
+            _reaching(near[True], least),
+            round(_reaching(near[False] + near[True], least) / len(pairs), 6),
+        )
+        for least in LEAST
+    ]
+
+
+def _reaching(features: Sequence[int], least: int) -> int:
+    return sum(count >= least for count in features)
+
+
+def _is_near(fingerprinter: Fingerprinter, a: Fingerprinted, b: Fingerprinted) -> bool:
+    if a.undecidable or b.undecidable:
+        return False
+    distance = distance_bits(a.fingerprint, b.fingerprint)
+    if distance > fingerprinter.profile.distance:
+        return False
+    confirmation = fingerprinter.confirmation
+    return confirmation is None or confirmation.agreement(distance, a.sketch, b.sketch) is not None
+
+
+def _sharing_a_bucket(
+    fingerprinter: Fingerprinter, made: Sequence[Fingerprinted]
+) -> Iterator[tuple[Fingerprinted, Fingerprinted]]:
+    by_bucket: dict[Bucket, list[int]] = defaultdict(list)
+    for i, each in enumerate(made):
+        if each.undecidable is None:
+            for bucket in fingerprinter.scheme.buckets(each.fingerprint):
+                by_bucket[bucket].append(i)
+    met = {pair for numbers in by_bucket.values() for pair in combinations(numbers, 2)}
+    for a, b in sorted(met):
+        yield made[a], made[b]
+
+
+def tables(figures: Figures) -> Iterator[Table]:
+    """Show the figures."""
+    for name, curve in figures.profiles.items():
+        yield _table(name, curve, figures)
+
+
+def _table(name: str, curve: Sequence[AtLeast], figures: Figures) -> Table:
+    table = new_table(
+        f"{name}: {figures.pairs:,} pairs of {figures.sentences:,} sentences ({figures.source})",
+        "min_features",
+        "comparable",
+        "near, other meaning",
+        "near, same meaning",
+        "share of pairs",
+        "near of all pairs",
+    )
+    for at in curve:
+        table.add_row(
+            str(at.min_features),
+            f"{at.comparable:,}",
+            f"{at.near_other_meaning:,}",
+            f"{at.near_same_meaning:,}",
+            f"{at.near_share:.3%}",
+            f"{at.near_pairs:,}",
+        )
+    return table
+
+
+def read_pairs(path: Path) -> list[LabelledPair]:
+    """Read the pairs of a file; raises ``SystemExit`` with a message for one that has none."""
+    try:
+        with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as lines:
+            rows = [json.loads(line) for line in lines]
+        pairs = [LabelledPair(row["text"], row["text2"], row["label"] == 1) for row in rows]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise SystemExit(f"{path}: JSON lines of text, text2 and label: {error!r}") from error
+    if not pairs:
+        raise SystemExit(f"{path} has no pairs")
+    return pairs
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the measurement as the command line says."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.short_texts", description=(__doc__ or "").partition("\n")[0]
+    )
+    parser.add_argument("--pairs", type=Path, required=True, metavar="FILE", help="labelled pairs")
+    parser.add_argument("--profile", nargs="+", choices=list(PROFILES), default=list(PROFILES))
+    add_json_option(parser)
+    options = parser.parse_args(arguments)
+    figures = run(read_pairs(options.pairs), options.profile, options.pairs.name)
+    publish(figures, tables(figures), options.json)
+
+
+if __name__ == "__main__":
+    main()

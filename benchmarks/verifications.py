@@ -1,0 +1,286 @@
+"""What confirming candidates costs and brings: bytes, processor's time, recall and precision.
+
+Labelled documents are fingerprinted once; pairs that share a bucket within the distance are
+candidates. Each verification then judges these at several thresholds, and the documents are gone
+through in their order as a shard would: a document is a duplicate of the nearest earlier unique one
+that is near.
+
+    python -m benchmarks.verifications --documents FILE --pairs FILE [--json FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+from rich.table import Table
+
+from benchmarks.report import add_json_option, new_table, publish
+from simhash_core.blocks import Bucket
+from simhash_core.distance import distance_bits
+from simhash_core.documents import Content
+from simhash_core.errors import FirstseenError
+from simhash_core.fingerprinter import Fingerprinted, Fingerprinter
+from simhash_core.profiles import PROFILES, Profile
+from simhash_core.vector_cosine import vector_cosine
+from simhash_core.verification import NO_VERIFICATION, usual_threshold
+from streams.evaluation.evaluation import Labelled, read_labelled
+from streams.evaluation.figures import caught, f1, precision_counts, recall
+from streams.evaluation.labelled_files import documents_again
+from streams.settings import Settings
+
+BATCH: Final = 250
+GRID: Final = tuple(round(0.2 + 0.05 * step, 2) for step in range(16))
+PUBLISHED_DISTANCE: Final = 4
+"""Of 64 bits: the largest at which metadata can still make two documents near."""
+
+_AGREEMENTS_TIMED: Final = 20_000
+_COSINES_COMPARED: Final = 400
+_MICROSECONDS: Final = 1e6
+
+
+class Case(NamedTuple):
+    """A profile with a verification; ``without_references``: they may give the label away."""
+
+    name: str
+    profile: Profile
+    without_references: bool = False
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What a threshold gives; figures as those of ``firstseen evaluate``."""
+
+    at: float
+    recall: float | None
+    caught: float | None
+    precision: float | None
+    f1: float | None
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """One verification. Times are the processor's; ``sketch_us`` comes on top of fingerprinting."""
+
+    case: str
+    candidates: int
+    mean_bytes: float
+    most_bytes: int
+    sketch_us: float
+    agreement_us: float
+    usual: Outcome
+    best: Outcome
+
+
+class CosineError(msgspec.Struct, frozen=True):
+    """How far sketches are from the cosine of whole term vectors, over candidates."""
+
+    pairs: int
+    mean_error: float
+    mean_absolute_error: float
+    greatest_error: float
+
+
+class Figures(msgspec.Struct, frozen=True):
+    """All that is measured here."""
+
+    source: str
+    documents: int
+    verifications: list[Measured]
+    cosine_error: CosineError
+
+
+def cases() -> list[Case]:
+    """Return what is measured: the default profile's fingerprints, and the published ones."""
+    wide, classic = PROFILES["wide"], replace(PROFILES["classic"], distance=PUBLISHED_DISTANCE)
+    return [
+        *(
+            Case(f"wide, {name}", replace(wide, verify=name))
+            for name in (NO_VERIFICATION, "shingles", "cosine")
+        ),
+        *(
+            Case(f"classic ≤ {PUBLISHED_DISTANCE}, {name}", replace(classic, verify=name))
+            for name in (NO_VERIFICATION, "shingles", "cosine", "metadata")
+        ),
+        Case(
+            f"classic ≤ {PUBLISHED_DISTANCE}, metadata without references",
+            replace(classic, verify="metadata"),
+            without_references=True,
+        ),
+    ]
+
+
+class _Stream:
+    """Documents with their labels, and what is known of them under one case."""
+
+    def __init__(self, labelled: Labelled, contents: Sequence[Content], case: Case) -> None:
+        self._labelled = labelled
+        if case.without_references:
+            contents = [replace(content, references=()) for content in contents]
+        self.case = case
+        self.fingerprinter = Fingerprinter(replace(case.profile, verify_at=0.0))
+        self.made, self.cpu_seconds = _fingerprinted(self.fingerprinter, contents)
+        self.agreement: Callable[[int, bytes, bytes], float] = lambda _distance, _a, _b: 1.0
+        if self.fingerprinter.confirmation is not None:
+            self.agreement = self.fingerprinter.confirmation.verification.agreement
+        self.distances = self._candidates()
+        self.agreements = {
+            (a, b): self.agreement(distance, self.made[a].sketch, self.made[b].sketch)
+            for (a, b), distance in self.distances.items()
+        }
+
+    def _candidates(self) -> dict[tuple[int, int], int]:
+        by_bucket: dict[Bucket, list[int]] = defaultdict(list)
+        for number, each in enumerate(self.made):
+            if each.undecidable is None:
+                for bucket in self.fingerprinter.scheme.buckets(each.fingerprint):
+                    by_bucket[bucket].append(number)
+        met = {pair for numbers in by_bucket.values() for pair in combinations(numbers, 2)}
+        distances = {
+            (a, b): distance_bits(self.made[a].fingerprint, self.made[b].fingerprint)
+            for a, b in met
+        }
+        most = self.case.profile.distance
+        return {pair: distance for pair, distance in distances.items() if distance <= most}
+
+    def outcome(self, at: float) -> Outcome:
+        """Go through the documents, confirming at this threshold."""
+        near: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        for (a, b), agreement in self.agreements.items():
+            if agreement >= at or self.made[a].content_digest == self.made[b].content_digest:
+                near[b].append((self.distances[a, b], a))
+        originals: list[int] = []
+        for number in range(len(self.made)):
+            unique = [(distance, a) for distance, a in near[number] if originals[a] == a]
+            originals.append(min(unique)[1] if unique else number)
+        pairs = self._labelled.pairs
+        found = precision_counts(originals, self._labelled.documents.groups, pairs)
+        right = recall(originals, pairs)
+        precision = found.right / found.judged if found.judged else None
+        return Outcome(at, right, caught(originals, pairs), precision, f1(right, precision))
+
+    def agreement_us(self) -> float:
+        """Return the time of one agreement."""
+        some = list(self.distances.items())[:_AGREEMENTS_TIMED]
+        begun = time.process_time()
+        for (a, b), distance in some:
+            self.agreement(distance, self.made[a].sketch, self.made[b].sketch)
+        return (time.process_time() - begun) / max(1, len(some)) * _MICROSECONDS
+
+
+def _fingerprinted(
+    fingerprinter: Fingerprinter, contents: Sequence[Content]
+) -> tuple[list[Fingerprinted], float]:
+    fingerprinter.fingerprint_batch(contents[:BATCH])
+    begun = time.process_time()
+    made = [
+        each
+        for start in range(0, len(contents), BATCH)
+        for each in fingerprinter.fingerprint_batch(contents[start : start + BATCH])
+    ]
+    return made, time.process_time() - begun
+
+
+def run(documents: str, pairs: str) -> Figures:
+    """Measure; raises ``FirstseenError`` for files that cannot be read."""
+    settings = Settings()
+    labelled = read_labelled(documents, pairs, settings)
+    contents = [document.content for document in documents_again(documents, settings)]
+    measured: list[Measured] = []
+    error: CosineError | None = None
+    alone = 0.0
+    for case in cases():
+        stream = _Stream(labelled, contents, case)
+        if case.profile.verify == NO_VERIFICATION:
+            alone = stream.cpu_seconds
+        elif case.profile.verify == "cosine" and error is None:
+            error = _cosine_error(stream, contents)
+        measured.append(_measured(stream, alone))
+    assert error is not None
+    return Figures(Path(documents).name, len(contents), measured, error)
+
+
+def _measured(stream: _Stream, alone: float) -> Measured:
+    sizes = [len(each.sketch) for each in stream.made]
+    usual = stream.outcome(usual_threshold(stream.case.profile.verify))
+    outcomes = [usual, *(stream.outcome(at) for at in GRID)]
+    return Measured(
+        stream.case.name,
+        len(stream.distances),
+        round(sum(sizes) / len(sizes), 1),
+        max(sizes),
+        round(max(0.0, stream.cpu_seconds - alone) / len(sizes) * _MICROSECONDS, 1),
+        round(stream.agreement_us(), 1),
+        usual,
+        max(outcomes, key=lambda outcome: outcome.f1 or 0.0),
+    )
+
+
+def _cosine_error(stream: _Stream, contents: Sequence[Content]) -> CosineError:
+    some = sorted(stream.agreements)
+    some = some[:: max(1, len(some) // _COSINES_COMPARED)]
+    errors = []
+    for a, b in some:
+        vectors = [dict(stream.fingerprinter.weighted_terms(contents[i])) for i in (a, b)]
+        errors.append(stream.agreements[a, b] - vector_cosine(*vectors))
+    return CosineError(
+        len(errors),
+        round(sum(errors) / len(errors), 4),
+        round(sum(map(abs, errors)) / len(errors), 4),
+        round(max(map(abs, errors)), 4),
+    )
+
+
+def tables(figures: Figures) -> Iterator[Table]:
+    """Show the figures."""
+    table = new_table(
+        f"Verifications on {figures.documents:,} documents ({figures.source})",
+        *("", "candidates", "bytes", "sketch µs", "agreement µs"),
+        *("at", "recall", "precision", "F1", "best at", "recall", "precision", "F1"),
+    )
+    for each in figures.verifications:
+        table.add_row(
+            each.case,
+            f"{each.candidates:,}",
+            f"{each.mean_bytes:,.0f} (≤ {each.most_bytes})",
+            f"{each.sketch_us:,.0f}",
+            f"{each.agreement_us:,.1f}",
+            *_shown(each.usual),
+            *_shown(each.best),
+        )
+    yield table
+    error = figures.cosine_error
+    table = new_table("Cosine of sketches less that of whole vectors", "", "")
+    for name, value in msgspec.structs.asdict(error).items():
+        table.add_row(name.replace("_", " "), f"{value:g}")
+    yield table
+
+
+def _shown(outcome: Outcome) -> list[str]:
+    figures = (outcome.recall, outcome.precision, outcome.f1)
+    return [f"{outcome.at:g}", *("-" if each is None else f"{each:.3f}" for each in figures)]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the measurement as the command line says."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.verifications", description=(__doc__ or "").partition("\n")[0]
+    )
+    parser.add_argument("--documents", required=True, metavar="FILE", help="JSON lines")
+    parser.add_argument("--pairs", required=True, metavar="FILE", help="TSV of labels")
+    add_json_option(parser)
+    options = parser.parse_args(arguments)
+    try:
+        figures = run(options.documents, options.pairs)
+    except FirstseenError as error:
+        raise SystemExit(str(error)) from error
+    publish(figures, tables(figures), options.json)
+
+
+if __name__ == "__main__":
+    main()
