@@ -189,6 +189,11 @@ STORE_BYTES: Final = _gauge(
     "Bytes of the sorted files of the block tables.",
     "How large is it on the disk? Without the write-ahead log.",
 )
+BUCKET_INDEX_BYTES: Final = _gauge(
+    "bucket_index_bytes",
+    "Bytes of the segments of the bucket indexes.",
+    "How large is what look-ups read? It lies beside the block tables, and is made again if lost.",
+)
 STATE_DISK_FREE: Final = _gauge(
     "state_disk_free_bytes",
     "Bytes free on the disk of the state directory.",

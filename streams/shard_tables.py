@@ -56,7 +56,7 @@ class ShardTables:
                 del self._open[partition]
         self._metrics.store(
             statistics_of(
-                [table.number for table in self._open.values()],
+                self._open.values(),
                 self._cache,
                 self._settings.block_cache_bytes,
             )

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from rocksdict import Cache
 
 from streams import metric_definitions as defined
 from streams.metric_definitions import MetricDefinition
 
-IntProperty = Callable[[str], int]
-"""Reads one of RocksDB's properties, ``rocksdb.…``; a microsecond each."""
+
+class Measured(Protocol):
+    """The block table of a shard, as far as it is measured."""
+
+    @property
+    def bucket_file_bytes(self) -> int:
+        """The bytes of the files of segments."""
+        ...
+
+    def number(self, name: str) -> int:
+        """Return one of RocksDB's properties, ``rocksdb.…``; a microsecond each."""
+        ...
 
 
 class StoreStatistics(NamedTuple):
     """Figures of all open shards of a worker together; ``STATISTICS`` says what each is."""
 
     files_bytes: int
+    bucket_index_bytes: int
     memtable_bytes: int
     table_reader_bytes: int
     pending_compaction_bytes: int
@@ -34,6 +45,7 @@ class StoreStatistics(NamedTuple):
 STATISTICS: Final[Mapping[str, MetricDefinition]] = MappingProxyType(
     {
         "files_bytes": defined.STORE_BYTES,
+        "bucket_index_bytes": defined.BUCKET_INDEX_BYTES,
         "memtable_bytes": defined.MEMTABLES,
         "table_reader_bytes": defined.TABLE_READERS,
         "pending_compaction_bytes": defined.PENDING_COMPACTION,
@@ -63,15 +75,15 @@ _PROPERTIES: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def statistics_of(
-    shards: Iterable[IntProperty], cache: Cache, cache_capacity_bytes: int
+    tables: Collection[Measured], cache: Cache, cache_capacity_bytes: int
 ) -> StoreStatistics:
-    """Add up the figures of the shards, which share ``cache``."""
-    sums = dict.fromkeys(_PROPERTIES, 0)
-    for read in shards:
-        for figure, name in _PROPERTIES.items():
-            sums[figure] += read(name)
+    """Add up the figures of the tables, which share ``cache``."""
+    sums = {
+        figure: sum(table.number(name) for table in tables) for figure, name in _PROPERTIES.items()
+    }
     return StoreStatistics(
         **sums,
+        bucket_index_bytes=sum(table.bucket_file_bytes for table in tables),
         cache_bytes=cache.get_usage(),
         cache_pinned_bytes=cache.get_pinned_usage(),
         cache_capacity_bytes=cache_capacity_bytes,

@@ -17,9 +17,12 @@ STATE: Final = Row(
         ),
         Panel(
             "Bytes on disk",
-            "Sorted files of the block tables, without the write-ahead log.",
+            "Sorted files of the block tables, and segments of the bucket indexes beside them.",
             "bytes",
-            (Query(each("firstseen_store_bytes"), "{{instance}}"),),
+            (
+                Query(each("firstseen_store_bytes"), "tables, {{instance}}"),
+                Query(each("firstseen_bucket_index_bytes"), "buckets, {{instance}}"),
+            ),
         ),
         Panel(
             "Room on the state disk",

@@ -35,6 +35,7 @@ NAMES = {
     "firstseen_parked_documents": "gauge",
     "firstseen_store_documents": "gauge",
     "firstseen_store_bytes": "gauge",
+    "firstseen_bucket_index_bytes": "gauge",
     "firstseen_state_disk_free_bytes": "gauge",
     "firstseen_state_disk_size_bytes": "gauge",
     "firstseen_rocksdb_block_cache_bytes": "gauge",
