@@ -24,8 +24,8 @@ from tests.brokers.kafka_configuration import JVM_OPTIONS
 from tests.brokers.loopback_ports import free_port
 from tests.deploy.shipped_files import services
 
-_SET_UP_SECONDS = 60.0
-_START_SECONDS = 60.0
+_SET_UP_SECONDS = 120.0
+_START_SECONDS = 120.0
 _ENVIRONMENT = services()["kafka"]["environment"]
 
 
