@@ -6,6 +6,7 @@
     ├── SettingsError            exit 78: settings that cannot be, all of them at once
     ├── StateMismatchError       exit 78: stored state that is not what the settings ask for
     ├── BrokerUnavailableError   exit 69: no broker answered in time
+    ├── WorkerUnavailableError   exit 69: no worker answered, or it cannot answer now
     └── BrokerRefusedError       exit 1: a broker answered, and would not or could not
 
 An error that belongs to one module is defined there. This module imports nothing heavy: every
@@ -57,6 +58,10 @@ class StateMismatchError(FirstseenError):
 
 class BrokerUnavailableError(FirstseenError):
     """No broker answered in time; the message names the addresses, the wait and the last reason."""
+
+
+class WorkerUnavailableError(FirstseenError):
+    """A worker that was asked did not answer, or cannot now; the message has its address."""
 
 
 class BrokerRefusedError(FirstseenError):

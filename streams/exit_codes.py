@@ -14,7 +14,12 @@ from typing import Final, TextIO
 import click
 
 from simhash_core.errors import FirstseenError, IndexMismatchError, UsageError
-from streams.errors import BrokerUnavailableError, SettingsError, StateMismatchError
+from streams.errors import (
+    BrokerUnavailableError,
+    SettingsError,
+    StateMismatchError,
+    WorkerUnavailableError,
+)
 
 
 class ExitCode(IntEnum):
@@ -25,8 +30,12 @@ class ExitCode(IntEnum):
     """Something failed while running; the message says what."""
     USAGE = 2
     """The command line: an unknown option, a missing argument, a value that cannot be."""
+    DUPLICATE = 3
+    """``check --exit-code``: the text is a duplicate."""
+    NOT_SURE = 4
+    """``check --exit-code``: unique as far as could be told, which was not all."""
     BROKER_UNAVAILABLE = 69
-    """No Kafka broker answered in time."""
+    """No Kafka broker answered in time; of ``check``, no worker."""
     CONFIGURATION = 78
     """Settings that cannot be, or that do not fit the stored state."""
     INTERRUPTED = 130
@@ -41,6 +50,7 @@ _CODE_BY_ERROR: Final[tuple[tuple[type[BaseException], ExitCode], ...]] = (
     (IndexMismatchError, ExitCode.CONFIGURATION),
     (StateMismatchError, ExitCode.CONFIGURATION),
     (BrokerUnavailableError, ExitCode.BROKER_UNAVAILABLE),
+    (WorkerUnavailableError, ExitCode.BROKER_UNAVAILABLE),
     (UsageError, ExitCode.USAGE),
     (click.UsageError, ExitCode.USAGE),
     (click.Abort, ExitCode.INTERRUPTED),

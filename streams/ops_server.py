@@ -140,6 +140,8 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
     timeout = _REQUEST_SECONDS
     protocol_version = "HTTP/1.1"
+    # Headers and body are two writes: the second must not wait for the first to be acknowledged.
+    disable_nagle_algorithm = True
     server_version = "firstseen"
     sys_version = ""
 

@@ -134,7 +134,7 @@ function drawTiles(status) {
     tile("Throughput", `${short.format(latest(status.throughput.documents))}/s`, "documents, last 10 s"),
     tile("Duplicates", total ? percent.format(repeats / total) : "–", `${whole.format(repeats)} of ${whole.format(total)}`),
     tile("Lag", whole.format(behind), behind === 1 ? "message behind" : "messages behind"),
-    tile("Latency", seconds(latency.p50), `half; 95 %: ${seconds(latency.p95)}, 99 %: ${seconds(latency.p99)}`),
+    tile("Latency", seconds(latency.p50), `half; 95\u00a0%: ${seconds(latency.p95)}, 99\u00a0%: ${seconds(latency.p99)}`),
     tile("Index", whole.format(add("entries")), `entries here, ${bytes(add("store_bytes"))}`),
     tile("Waiting", whole.format(add("parked")), `parked; ${whole.format(add("pending"))} pending`),
     tile("Disk", bytes(status.disk_free_bytes), `free of ${bytes(status.disk_size_bytes)}`),
@@ -239,6 +239,7 @@ function draw(status) {
 
 // ---------------------------------------------------------------- duplicates
 
+const MOST_LISTED = 10;
 let listed = 0;
 
 function passages(pieces, only) {
@@ -264,7 +265,6 @@ function facts(pairs) {
 
 function factsOf(each) {
   return [
-    ["reason", each.reason ?? null],
     ["distance", `${each.distance} of ${each.bits} bits`],
     ["first equal block", each.block],
     ["agreement", each.agreement === null ? null : each.agreement.toFixed(3)],
@@ -304,8 +304,8 @@ async function listDuplicates(count) {
   const { duplicates } = await ask("/api/duplicates");
   byId("newer").hidden = true;
   listed = duplicates.length ? duplicates[0].number : 0;
-  byId("duplicate-list").replaceChildren(...duplicates.slice(0, 20).map(duplicateRow));
-  const shown = Math.min(20, duplicates.length);
+  byId("duplicate-list").replaceChildren(...duplicates.slice(0, MOST_LISTED).map(duplicateRow));
+  const shown = Math.min(MOST_LISTED, duplicates.length);
   byId("duplicates-note").textContent = count
     ? `the last ${shown} of ${whole.format(count)}; open one to see both texts` : "none yet";
 }

@@ -11,6 +11,8 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+import msgspec
+
 from simhash_core.documents import RawRecord, SourcePosition
 from simhash_core.effects import Effect, Emit
 from simhash_core.probes import Probe
@@ -38,8 +40,8 @@ class RecentDuplicate(NamedTuple):
     original: RawRecord | None
 
 
-class Held(NamedTuple):
-    """How much is kept."""
+class Held(msgspec.Struct, frozen=True):
+    """How much is kept; ``duplicates`` are all that were ever noted."""
 
     documents: int
     size_bytes: int

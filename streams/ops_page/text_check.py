@@ -148,9 +148,10 @@ class TextCheck:
             ) from None
 
     def _with_differences(self, answer: CheckAnswer, text: str) -> CheckAnswer:
-        """Show the text beside its original, or else the nearest document whose text is held."""
-        ranked = [answer.original] if answer.original else answer.nearest
-        for each in ranked:
+        """Show the text beside its original, or the nearest within the distance that is held."""
+        within = self._profile.distance
+        ranked = [each for each in answer.nearest if each.distance <= within]
+        for each in [answer.original] if answer.original else ranked:
             held = self._text_of(SourcePosition(*msgspec.structs.astuple(each.source)))
             if held is not None:
                 document, passages = side_by_side(held, text)

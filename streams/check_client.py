@@ -1,0 +1,106 @@
+"""Asks workers to look a text up: ``POST /api/check``, over HTTP or HTTPS."""
+
+from __future__ import annotations
+
+import http.client
+import ssl
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from simhash_core.errors import FirstseenError, UsageError
+from streams.errors import Problem, SettingsError, WorkerUnavailableError
+from streams.ops_page.access import token_of_file
+from streams.ops_page.check_answer import CheckAnswer, CheckRequest, joined
+from streams.web_settings import WebSettings
+
+_SECONDS: Final = 30.0
+_ANSWER_BYTES: Final = 16 * 1024 * 1024
+_MESSAGE_CHARACTERS: Final = 400
+_PATH: Final = "/api/check"
+
+_decode_answer = msgspec.json.Decoder(CheckAnswer).decode
+
+
+def ask_workers(urls: Sequence[str], web: WebSettings, request: CheckRequest) -> CheckAnswer:
+    """Return one answer of all workers at ``urls``, with the token that ``web`` has.
+
+    Raises ``UsageError`` for an address that is none and a text that is too large,
+    ``SettingsError`` for a token that is missing or wrong, ``WorkerUnavailableError``, and
+    ``FirstseenError`` for any other answer.
+    """
+    token = web.token if web.token_file is None else token_of_file(web.token_file)
+    answers = [_ask(url, token, request) for url in urls]
+    try:
+        return joined(answers, request.nearest)
+    except ValueError as error:
+        raise UsageError(f"{', '.join(urls)}: {error}") from None
+
+
+def own_url(web: WebSettings) -> str:
+    """Return where a worker of this machine with these settings has its pages."""
+    host = web.host if web.on_loopback else "127.0.0.1"
+    return f"http://{f'[{host}]' if ':' in host else host}:{web.port}"
+
+
+def _ask(url: str, token: str | None, request: CheckRequest) -> CheckAnswer:
+    connection, prefix = _connection(url)
+    headers = {"Content-Type": "application/json"}
+    if token is not None:
+        headers["Authorization"] = f"Bearer {token}"
+    try:
+        connection.request("POST", prefix + _PATH, msgspec.json.encode(request), headers)
+        response = connection.getresponse()
+        body = response.read(_ANSWER_BYTES + 1)
+    except (OSError, http.client.HTTPException) as error:
+        why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        raise WorkerUnavailableError(
+            f"no worker answers at {url}: {why}. Give the address of its pages with --url"
+        ) from error
+    finally:
+        connection.close()
+    if response.status != HTTPStatus.OK:
+        raise _refusal(url, response.status, body)
+    try:
+        return _decode_answer(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise FirstseenError(f"{url} is no worker of this version: {error}") from None
+
+
+def _connection(url: str) -> tuple[http.client.HTTPConnection, str]:
+    """Return a connection, not yet made, and the path that all paths begin with."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError as error:
+        raise UsageError(f"{url!r} is no address: {error}") from None
+    if parts.scheme not in {"http", "https"} or not host:
+        raise UsageError(f"{url!r} is no address: give http://host:port")
+    prefix = parts.path.rstrip("/")
+    if parts.scheme == "http":
+        return http.client.HTTPConnection(host, port, timeout=_SECONDS), prefix
+    context = ssl.create_default_context()
+    return http.client.HTTPSConnection(host, port, timeout=_SECONDS, context=context), prefix
+
+
+def _refusal(url: str, status: int, body: bytes) -> FirstseenError:
+    message = _message_of(body) or f"it answered {status}"
+    if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
+        return SettingsError([Problem("web.token", "", "the worker's answer", f"{url}: {message}")])
+    if status in {HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE}:
+        return UsageError(f"{url}: {message}")
+    if status in {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}:
+        return WorkerUnavailableError(f"{url}: {message}")
+    return FirstseenError(f"{url}: {message}")
+
+
+def _message_of(body: bytes) -> str:
+    """Return the message of an error; "" where the answer is not one of a worker."""
+    try:
+        message = msgspec.json.decode(body)["error"]["message"]
+    except (msgspec.DecodeError, UnicodeDecodeError, LookupError, TypeError):
+        return ""
+    return str(message)[:_MESSAGE_CHARACTERS]

@@ -1,0 +1,84 @@
+"""``firstseen check``: ask running workers what the index would say of a text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from simhash_core.errors import UsageError
+from streams.cli.options import with_settings
+
+if TYPE_CHECKING:
+    from streams.settings import Settings
+
+
+@click.command(short_help="Ask running workers what the index would say of a text.")
+@click.argument("file", metavar="[FILE]", required=False)
+@click.option("--text", metavar="TEXT", help="This text, instead of a file.")
+@click.option(
+    "--url",
+    "urls",
+    multiple=True,
+    metavar="URL",
+    help="The pages of a worker; repeatable, for an index that several share. [default: by "
+    "web.host and web.port]",
+)
+@click.option(
+    "--nearest",
+    type=click.IntRange(0, 50),
+    default=10,
+    show_default=True,
+    metavar="N",
+    help="Nearest documents to list.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@click.option(
+    "--exit-code",
+    "by_verdict",
+    is_flag=True,
+    help="End with 3 where the text is a duplicate, 4 where not all could be looked at.",
+)
+@with_settings
+def command(
+    settings: Settings,
+    *,
+    file: str | None,
+    text: str | None,
+    urls: tuple[str, ...],
+    nearest: int,
+    as_json: bool,
+    by_verdict: bool,
+) -> int:
+    """Say what the index would say of the text in FILE (- is standard input); nothing is changed.
+
+    Shows the verdict, the fingerprint, and the nearest documents that share a bucket with the text.
+    A worker knows its own shards alone: give the address of each that has some, or the answer says
+    which shards were not looked at. A token comes from web.token or web.token_file.
+
+    \b
+    Examples:
+      firstseen check article.txt
+      firstseen check --text '北京今天下雪了，地铁照常运行。' --url http://127.0.0.1:6066
+      pbpaste | firstseen check - --json | jq -r .verdict
+      firstseen check a.txt --url http://worker-0:6066 --url http://worker-1:6066 --exit-code
+    """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
+    import msgspec
+
+    from streams.check_client import ask_workers, own_url
+    from streams.cli.check_view import check_text, exit_code_of_answer
+    from streams.exit_codes import ExitCode
+    from streams.ops_page.check_answer import CheckRequest
+    from streams.text_files import read_text
+
+    if (file is None) == (text is None):
+        raise UsageError("give either a FILE (- is standard input) or --text")
+    if file is not None:
+        text = read_text(file, settings.max_record_bytes)
+    request = CheckRequest(text or "", nearest=nearest)
+    answer = ask_workers(urls or [own_url(settings.web)], settings.web, request)
+    if as_json:
+        click.echo(msgspec.json.format(msgspec.json.encode(answer), indent=2))
+    else:
+        click.echo(check_text(answer))
+    return exit_code_of_answer(answer) if by_verdict else ExitCode.OK
