@@ -27,7 +27,7 @@ TAIL_DOCUMENTS: Final = 1024
 """A longer tail costs memory, some five kilobytes a document where all buckets are owned."""
 
 _SEGMENTS_MERGED: Final = 4
-_MOST_ROWS: Final = 1 << 23
+_MOST_ROWS: Final = 1 << 24
 _MOST_DOCUMENTS: Final = 1 << 20
 """A merge takes a fraction of a second at the most, and 200 MB."""
 
@@ -54,7 +54,8 @@ class BucketIndex:
         self._segments: list[BucketSegment] = []
         self._tail_orders: list[int] = []
         self._tail_fingerprints: list[bytes] = []
-        self._tail: dict[Bucket, list[int]] = {}
+        self._tail: dict[Bucket, int] = {}
+        self._tail_others: dict[Bucket, list[int]] = {}
         self._loaded: list[Loaded] = []
         self._expected: dict[bytes, Sequence[Bucket]] = {}
         self._place: dict[bytes, int] = {}
@@ -76,9 +77,14 @@ class BucketIndex:
         row = len(self._tail_orders)
         self._tail_orders.append(order)
         self._tail_fingerprints.append(fingerprint)
-        way = self._placement.by_partition(fingerprint, b"")
-        for bucket in way.get(self._partition, ()):
-            self._tail.setdefault(bucket, []).append(row)
+        buckets = self._placement.by_partition(fingerprint, b"").get(self._partition, [])
+        # Nearly every bucket has one document of the tail, so that one stands alone.
+        taken = [bucket for bucket in buckets if bucket in self._tail]
+        for bucket in taken:
+            self._tail_others.setdefault(bucket, []).append(row)
+        if taken:
+            buckets = [bucket for bucket in buckets if bucket not in self._tail]
+        self._tail.update(dict.fromkeys(buckets, row))
 
     def load(self, orders: NDArray[np.uint64], fingerprints: NDArray[np.uint64]) -> None:
         """Add many documents, to be met by the next look-up, which takes longer for that.
@@ -87,14 +93,13 @@ class BucketIndex:
         """
         if not len(orders):
             return
-        self._forget_fetched()
         self._loaded.append((orders, fingerprints))
         if sum(len(each) for each, _ in self._loaded) >= _GATHERED_DOCUMENTS:
             self._take_loaded()
 
     def append(self, segment: BucketSegment) -> None:
         """Add a segment that was made before."""
-        self._forget_fetched()
+        self._fetched.clear()
         self._segments.append(segment)
 
     def replace(self, before: BucketSegment, after: BucketSegment) -> None:
@@ -111,9 +116,10 @@ class BucketIndex:
         """Return what is in buckets of blocks."""
         self._take_loaded()
         orders, fingerprints = self._met_in_segments(buckets)
-        tail = self._tail
-        new = [row for bucket in buckets if bucket in tail for row in tail[bucket]]
+        tail, others = self._tail, self._tail_others
+        new = [tail[bucket] for bucket in buckets if bucket in tail]
         if new:
+            new += [row for bucket in buckets if bucket in others for row in others[bucket]]
             joined = b"".join([self._tail_fingerprints[row] for row in new])
             words = np.frombuffer(joined, dtype=np.uint64).reshape(len(new), self._words)
             fingerprints = np.concatenate([fingerprints, words])
@@ -124,7 +130,8 @@ class BucketIndex:
     def sizes(self, buckets: Sequence[Bucket]) -> list[int]:
         """Return how many documents are in each of some buckets of blocks."""
         keys = bucket_keys(self._placement.scheme, buckets)
-        counts = np.array([len(self._tail.get(bucket, ())) for bucket in buckets])
+        others = self._tail_others
+        counts = np.array([(b in self._tail) + len(others.get(b, ())) for b in buckets])
         for segment in self._segments:
             counts += np.bincount(segment.meet(keys)[0], minlength=len(buckets))
         sizes: list[int] = counts.tolist()
@@ -132,15 +139,13 @@ class BucketIndex:
 
     def settle(self) -> None:
         """Sort what has come together; documents may move, but look-ups meet the same."""
-        self._forget_fetched()
+        self._expected, self._place, self._fetched = {}, {}, {}
         if len(self._tail_orders) >= TAIL_DOCUMENTS:
             orders = np.array(self._tail_orders, dtype=np.uint64)
             joined = np.frombuffer(b"".join(self._tail_fingerprints), dtype=np.uint64)
             self._seal(orders, joined.reshape(len(orders), self._words))
-            self._tail_orders, self._tail_fingerprints, self._tail = [], [], {}
-
-    def _forget_fetched(self) -> None:
-        self._expected, self._place, self._fetched = {}, {}, {}
+            self._tail_orders, self._tail_fingerprints = [], []
+            self._tail, self._tail_others = {}, {}
 
     def _take_loaded(self) -> None:
         if not self._loaded:
@@ -149,7 +154,7 @@ class BucketIndex:
         orders = np.concatenate([each for each, _ in loaded])
         fingerprints = np.concatenate([each for _, each in loaded])
         if len(orders) + len(self._tail_orders) >= TAIL_DOCUMENTS:
-            self._forget_fetched()
+            self._fetched.clear()
             self._seal(orders, fingerprints)
             return
         of_each = [each.tobytes() for each in fingerprints]

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from struct import Struct
 from typing import Final
 
 import numpy as np
@@ -112,19 +113,17 @@ class Placement:
             self._ways.clear()
         values = self.values(fresh)
         names = bucket_names(self.scheme, values)
-        size, width = names.shape[2], names.shape[1] * names.shape[2]
-        of_all = names.tobytes()
+        split = Struct(f"{names.shape[2]}s" * names.shape[1]).iter_unpack(names.tobytes())
+        if self.partitions == 1:
+            for fingerprint, buckets in zip(fresh, split, strict=True):
+                self._ways[fingerprint] = {0: list(buckets)}
+            return
         owned_by = owners(values, self.partitions).tolist()
-        for index, fingerprint in enumerate(fresh):
-            whole = of_all[index * width : (index + 1) * width]
-            buckets = [Bucket(whole[at : at + size]) for at in range(0, width, size)]
-            if self.partitions == 1:
-                self._ways[fingerprint] = {0: buckets}
-                continue
-            way: dict[int, list[Bucket]] = {}
-            for partition, bucket in zip(owned_by[index], buckets, strict=True):
-                way.setdefault(partition, []).append(bucket)
-            self._ways[fingerprint] = dict(sorted(way.items()))
+        for fingerprint, buckets, partitions in zip(fresh, split, owned_by, strict=True):
+            way: dict[int, list[Bucket]] = {partition: [] for partition in sorted(set(partitions))}
+            for partition, bucket in zip(partitions, buckets, strict=True):
+                way[partition].append(bucket)
+            self._ways[fingerprint] = way
 
     def values(self, fingerprints: Sequence[bytes]) -> NDArray[np.uint32]:
         """Return the block values of fingerprints, uint32 (fingerprints, all blocks).
