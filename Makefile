@@ -25,7 +25,7 @@ ARGS ?=
 .PHONY: help
 help: ## List these targets
 	@echo "make TARGET [ARGS='…']"
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 # ---------------------------------------------------------------- set-up
 
@@ -104,6 +104,10 @@ demo: install ## Watch a stream being deduplicated on an in-process broker: noth
 .PHONY: bench
 bench: install ## Measure throughput, recall and precision
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+.PHONY: bench-quality
+bench-quality: install ## Measure detection beside other libraries: DATA=directory of labelled sets
+	@$(BIN)/python -m benchmarks.quality $(if $(DATA),--data '$(DATA)') --update docs/quality.md $(ARGS)
 
 # ---------------------------------------------------------------- check
 

@@ -1,0 +1,200 @@
+"""Firstseen and its peers on the same labelled files, in turns, by the same definitions."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from array import array
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from benchmarks.contender_process import ROOT, ContenderError
+from benchmarks.peers.environment import peers_python
+from benchmarks.quality.sets import FALSE_DUPLICATES_MAX, LabelledSet
+from benchmarks.report import Spread, ratios
+from streams.evaluation.dedup_pass import Decided
+from streams.evaluation.evaluation import Labelled, read_labelled
+from streams.evaluation.labelled_files import documents_again
+from streams.evaluation.quality import Quality, quality_of
+from streams.evaluation.text_pass import exact_jaccards, named_by, of_pass
+from streams.settings import Settings
+
+PEER_THRESHOLDS: Final[Mapping[str, Sequence[float]]] = {
+    "datasketch": (0.4, 0.45, 0.5, 0.55, 0.6, 0.7),
+    "rensa": (0.4, 0.45, 0.5, 0.55, 0.6, 0.7),
+    "simhash": (3,),
+}
+SIMHASH_SETS: Final = frozenset({"revisions_zh"})
+"""Where simhash runs: it takes minutes, and cuts words of Chinese."""
+
+_SECONDS_MAX: Final = 3600.0
+_ONE_THREAD: Final = dict.fromkeys(
+    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"
+)
+
+Note = Callable[[str], None]
+
+
+class Standing(msgspec.Struct, frozen=True, kw_only=True):
+    """One contender at one threshold on one set.
+
+    ``is_best``: of a peer's thresholds the one that is compared. ``documents_per_cpu_second`` is
+    over the rounds; ``times_as_fast``: ours over this one, round by round.
+    """
+
+    name: str
+    threshold: str
+    is_ours: bool
+    is_best: bool
+    quality: Quality
+    documents_per_cpu_second: Spread
+    times_as_fast: Spread | None = None
+
+
+class Contest(msgspec.Struct, frozen=True, kw_only=True):
+    """All standings on a set; ``score`` is the figure that decides between thresholds."""
+
+    set: str
+    score: str
+    documents: int
+    positives: int
+    rounds: int
+    standings: list[Standing]
+
+
+def contest(
+    labelled_set: LabelledSet,
+    profiles: Sequence[str],
+    peers: Iterable[str],
+    rounds: int,
+    note: Note,
+) -> Contest:
+    """Let all decide the documents of a set; raises ``ContenderError``.
+
+    In the first round each peer goes through its thresholds, and its best is found; in the others
+    each works once more at that. The first of ``profiles`` is what peers are compared with.
+    """
+    labelled = read_labelled(str(labelled_set.documents), str(labelled_set.pairs), Settings())
+    ours = {name: [_ours(labelled_set, name, note)] for name in profiles}
+    runs = {name: peer_qualities(labelled, name, PEER_THRESHOLDS[name], note) for name in peers}
+    best = {name: best_of(qualities, labelled_set.score) for name, qualities in runs.items()}
+    turns = {name: [runs[name][at]] for name, at in best.items()}
+    for _ in range(rounds - 1):
+        for name, done in ours.items():
+            done.append(_ours(labelled_set, name, note))
+        for name, done in turns.items():
+            done.extend(peer_qualities(labelled, name, [best[name]], note).values())
+    first = [_seconds_each(quality) for quality in ours[profiles[0]]]
+    standings = [
+        Standing(
+            name=f"Firstseen {name}",
+            threshold="",
+            is_ours=True,
+            is_best=name == profiles[0],
+            quality=done[0],
+            documents_per_cpu_second=_rates(done),
+        )
+        for name, done in ours.items()
+    ]
+    for name, qualities in runs.items():
+        for threshold, quality in qualities.items():
+            is_best = threshold == best[name]
+            done = turns[name] if is_best else [quality]
+            standings.append(
+                Standing(
+                    name=name,
+                    threshold=f"{'≤' if name == 'simhash' else '≥'} {threshold:g}",
+                    is_ours=False,
+                    is_best=is_best,
+                    quality=quality,
+                    documents_per_cpu_second=_rates(done),
+                    times_as_fast=ratios([_seconds_each(each) for each in done], first)
+                    if is_best
+                    else None,
+                )
+            )
+    quality = ours[profiles[0]][0]
+    return Contest(
+        set=labelled_set.name,
+        score=labelled_set.score,
+        documents=quality.documents,
+        positives=quality.positives,
+        rounds=rounds,
+        standings=standings,
+    )
+
+
+def best_of(qualities: Mapping[float, Quality], score: str) -> float:
+    """Return the threshold with the highest score of those with few enough false duplicates.
+
+    Where none has, the one with the fewest.
+    """
+    allowed = {
+        at: quality
+        for at, quality in qualities.items()
+        if (quality.false_duplicates or 0.0) <= FALSE_DUPLICATES_MAX
+    }
+    if not allowed:
+        return min(qualities, key=lambda at: qualities[at].false_duplicates or 0.0)
+    return max(allowed, key=lambda at: getattr(allowed[at], score) or 0.0)
+
+
+def _ours(labelled_set: LabelledSet, profile: str, note: Note) -> Quality:
+    note(f"{labelled_set.name}: Firstseen {profile}")
+    files = ["--documents", str(labelled_set.documents), "--pairs", str(labelled_set.pairs)]
+    command = ["-m", "streams.cli.main", "evaluate", *files, "--profile", profile, "--json"]
+    return msgspec.json.decode(_output([sys.executable, *command]), type=Quality)
+
+
+def peer_qualities(
+    labelled: Labelled, name: str, thresholds: Sequence[float], note: Note
+) -> dict[float, Quality]:
+    """Let a peer decide the documents at each threshold; raises ``ContenderError``."""
+    note(f"{Path(labelled.file).parent.name}: {name} at {', '.join(map(str, thresholds))}")
+    command = ["-m", "benchmarks.quality.peer", name, labelled.file, *map(str, thresholds)]
+    runs = json.loads(_output([str(peers_python()), *command]))
+    named = {each for run in runs for each in named_by(run["originals"])}
+    jaccards = exact_jaccards(documents_again(labelled.file, Settings()), named)
+    return {
+        run["threshold"]: quality_of(
+            labelled.documents,
+            labelled.pairs,
+            Decided(
+                array("q", run["originals"]), {}, {}, "", run["cpu_seconds"], run["cpu_seconds"]
+            ),
+            of_pass(jaccards, run["originals"]),
+            name,
+        )
+        for run in runs
+    }
+
+
+def _output(command: Sequence[str]) -> bytes:
+    environment = {key: value for key, value in os.environ.items() if key[:10] != "FIRSTSEEN_"}
+    try:
+        ended = subprocess.run(
+            command,
+            cwd=ROOT,
+            env=environment | _ONE_THREAD,
+            capture_output=True,
+            timeout=_SECONDS_MAX,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise ContenderError(f"{command[2]} took more than {_SECONDS_MAX:g} s") from None
+    if ended.returncode:
+        raise ContenderError(f"{' '.join(command[1:4])}: {ended.stderr.decode()[-2000:]}")
+    return ended.stdout
+
+
+def _seconds_each(quality: Quality) -> float:
+    return quality.cpu_seconds / quality.documents
+
+
+def _rates(qualities: Iterable[Quality]) -> Spread:
+    return Spread.of(quality.documents / quality.cpu_seconds for quality in qualities)

@@ -1,0 +1,174 @@
+"""The figures as tables: on a terminal, and in Markdown for docs/quality.md, between two marks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from benchmarks.quality.contest import Contest, Standing
+from benchmarks.quality.experiments import Outcome
+from benchmarks.quality.sentences import SentenceFigures
+from benchmarks.quality.sets import FALSE_DUPLICATES_MAX
+from benchmarks.report import Machine
+
+BEGIN: Final = "<!-- figures: begin; written by make bench-quality -->"
+END: Final = "<!-- figures: end -->"
+
+
+class Figures(msgspec.Struct, frozen=True, kw_only=True):
+    """All that is measured here."""
+
+    machine: Machine
+    profiles: list[str]
+    indexes: list[str]
+    contests: list[Contest]
+    experiments: list[Outcome]
+    sentences: list[SentenceFigures]
+
+
+class QualityTable(NamedTuple):
+    """A table in words; ``notes`` stand below it."""
+
+    title: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    notes: Sequence[str] = ()
+
+
+def tables(figures: Figures) -> Iterator[QualityTable]:
+    """Yield all tables, in the order of the page."""
+    for contest in figures.contests:
+        yield _contest(contest)
+        yield _bands(contest)
+    if figures.experiments:
+        yield _experiments(figures.experiments)
+    if figures.sentences:
+        yield _sentences(figures.sentences)
+
+
+def markdown(figures: Figures) -> str:
+    """Return all tables, and what was measured on what."""
+    machine = figures.machine
+    where = f"Python {machine.python}, {machine.system} on {machine.architecture}"
+    lines = [
+        f"{where}, {machine.processors} processors, load {machine.load:g} before it began.",
+        "",
+        *(
+            f"- `{profile}`: `{index}`"
+            for profile, index in zip(figures.profiles, figures.indexes, strict=True)
+        ),
+    ]
+    for table in tables(figures):
+        lines += ["", f"### {table.title}", "", _row(table.head)]
+        lines.append(_row(["---"] + ["---:"] * (len(table.head) - 1)))
+        lines += [_row(row) for row in table.rows]
+        lines += [line for note in table.notes for line in ("", note)]
+    return "\n".join(lines)
+
+
+def with_figures(page: str, figures: Figures) -> str:
+    """Return a page with the figures anew; raises ``ValueError`` for one without the marks."""
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"the page lacks {END if begin else BEGIN}")
+    return f"{before}{begin}\n\n{markdown(figures)}\n\n{end}{after}"
+
+
+def _contest(contest: Contest) -> QualityTable:
+    rows = []
+    for each in contest.standings:
+        quality = each.quality
+        name = f"**{each.name}**" if each.is_best else each.name
+        faster = each.times_as_fast
+        rows.append(
+            [
+                f"{name} {each.threshold}".strip(),
+                *map(_share, (quality.recall, quality.precision, quality.f1, quality.caught)),
+                _share(quality.false_duplicates),
+                f"{each.documents_per_cpu_second.median:,.0f}",
+                "" if faster is None else f"{faster.median:.1f}",
+            ]
+        )
+    note = (
+        f"Bold: ours, and each other library at its best threshold by {contest.score} with at most "
+        f"{FALSE_DUPLICATES_MAX:.0%} false duplicates (or the fewest). Documents a second of the "
+        f"processor's time; {contest.rounds} round{'' if contest.rounds == 1 else 's'} in turn, median."
+    )
+    return QualityTable(
+        f"{contest.set}: {contest.documents:,} documents, {contest.positives:,} labelled positives",
+        ["", "recall", "precision", "F1", "caught", "false", "documents/s", "ours is × as fast"],
+        rows,
+        [note],
+    )
+
+
+def _bands(contest: Contest) -> QualityTable:
+    shown: list[Standing] = [each for each in contest.standings if each.is_best or each.is_ours]
+    bands = list(shown[0].quality.recall_by_jaccard)
+    counts = shown[0].quality.positives_by_jaccard
+    return QualityTable(
+        f"{contest.set}: recall by Jaccard of the pair",
+        ["", *(f"{band} ({counts[band]:,})" for band in bands)],
+        [
+            [
+                f"{each.name} {each.threshold}".strip(),
+                *(_share(each.quality.recall_by_jaccard[band]) for band in bands),
+            ]
+            for each in shown
+        ],
+    )
+
+
+def _experiments(outcomes: Sequence[Outcome]) -> QualityTable:
+    first = outcomes[0]
+    return QualityTable(
+        f"{first.topics} topics, {first.near_duplicates:,} edited copies among "
+        f"{first.unrelated:,} articles",
+        ["", "precision", "least", "recall", "least", "F1"],
+        [
+            [
+                each.method,
+                *map(
+                    _share,
+                    (
+                        each.precision,
+                        each.precision_least,
+                        each.recall,
+                        each.recall_least,
+                        each.f1,
+                    ),
+                ),
+            ]
+            for each in outcomes
+        ],
+        ["Means over the topics, and the least of them. The papers report .94/.92 and .953/.940."],
+    )
+
+
+def _sentences(figures: Sequence[SentenceFigures]) -> QualityTable:
+    return QualityTable(
+        f"sentences_zh: {figures[0].pairs:,} pairs of short sentences, in one stream",
+        ["", "undecidable", "exact repeats", "called near another", "of pairs", "pairs joined"],
+        [
+            [
+                f"Firstseen {each.profile}",
+                f"{each.undecidable:,}",
+                f"{each.exact:,}",
+                f"{each.near:,}",
+                f"{each.near_share:.3%}",
+                f"{each.near_pairs:,}",
+            ]
+            for each in figures
+        ],
+    )
+
+
+def _share(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"

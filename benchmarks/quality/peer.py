@@ -1,0 +1,173 @@
+"""A peer that deduplicates a file, one document after the other, as its users would write it.
+
+Run as a program in the environment of the peers::
+
+    python -m benchmarks.quality.peer NAME DOCUMENTS THRESHOLD…
+
+It writes one line of JSON: for each threshold, the original of each document (its own number where
+it is unique), and the processor's seconds for all of it: reading, sketching, looking up, inserting.
+Sketches are made once; their time counts for each threshold.
+
+- ``datasketch`` and ``rensa``: MinHash of character 5-grams without white space, 128 permutations,
+  LSH; of the candidates the one with the highest estimated Jaccard, if that reaches the threshold.
+- ``simhash`` (1e0ng): 64 bits of jieba's words, those with a letter or a digit, and their counts;
+  its index at that distance; of the near ones the nearest.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
+from typing import Any
+
+PERMUTATIONS = 128
+GRAM_CHARACTERS = 5
+
+Sketch = Callable[[str], Any]
+Index = Callable[[float], Callable[[int, Any], int]]
+"""Given a threshold: gives what takes a document's number and sketch, and says its original."""
+
+
+def texts_in(path: str) -> Iterator[str]:
+    """Yield the text of each line."""
+    opened = gzip.open(path, "rt", encoding="utf-8") if path.endswith(".gz") else open(path)  # noqa: SIM115, PTH123 - closed by the loop below
+    with opened as lines:
+        for line in lines:
+            if line.strip():
+                yield json.loads(line)["text"]
+
+
+def grams(text: str) -> set[str]:
+    """Return the character 5-grams of a text without its white space."""
+    text = "".join(text.split())
+    last = max(1, len(text) - GRAM_CHARACTERS + 1)
+    return {text[at : at + GRAM_CHARACTERS] for at in range(last)}
+
+
+def datasketch() -> tuple[Sketch, Index]:
+    """Return how datasketch sketches and looks up."""
+    library: Any = import_module("datasketch")
+
+    def sketch(text: str) -> Any:  # noqa: ANN401 - what the library makes
+        made = library.MinHash(num_perm=PERMUTATIONS)
+        made.update_batch([gram.encode("utf-8", "surrogatepass") for gram in grams(text)])
+        return made
+
+    def index(threshold: float) -> Callable[[int, Any], int]:
+        lsh = library.MinHashLSH(threshold=threshold, num_perm=PERMUTATIONS)
+        kept: dict[int, Any] = {}
+
+        def decide(number: int, made: Any) -> int:  # noqa: ANN401
+            original = _most_alike(made, {key: kept[key] for key in lsh.query(made)}, threshold)
+            if original is not None:
+                return original
+            lsh.insert(number, made)
+            kept[number] = made
+            return number
+
+        return decide
+
+    return sketch, index
+
+
+def rensa() -> tuple[Sketch, Index]:
+    """Return how rensa sketches and looks up."""
+    library: Any = import_module("rensa")
+
+    def sketch(text: str) -> Any:  # noqa: ANN401 - what the library makes
+        made = library.RMinHash(num_perm=PERMUTATIONS, seed=42)
+        made.update(list(grams(text)))
+        return made
+
+    def index(threshold: float) -> Callable[[int, Any], int]:
+        bands = _bands_for(threshold)
+        lsh = library.RMinHashLSH(threshold=threshold, num_perm=PERMUTATIONS, num_bands=bands)
+        kept: dict[int, Any] = {}
+
+        def decide(number: int, made: Any) -> int:  # noqa: ANN401
+            original = _most_alike(made, {key: kept[key] for key in lsh.query(made)}, threshold)
+            if original is not None:
+                return original
+            lsh.insert(number, made)
+            kept[number] = made
+            return number
+
+        return decide
+
+    return sketch, index
+
+
+def simhash() -> tuple[Sketch, Index]:
+    """Return how simhash fingerprints and looks up; its threshold is a distance."""
+    library: Any = import_module("simhash")
+    jieba: Any = import_module("jieba")
+    jieba.setLogLevel("WARNING")
+    jieba.initialize()
+
+    def sketch(text: str) -> Any:  # noqa: ANN401 - what the library makes
+        words = (word for word in jieba.lcut(text) if any(map(str.isalnum, word)))
+        # Greater weights overflow the bytes that it adds up.
+        return library.Simhash({word: min(n, 255) for word, n in Counter(words).items()})
+
+    def index(threshold: float) -> Callable[[int, Any], int]:
+        near = library.SimhashIndex([], k=int(threshold))
+        kept: dict[int, Any] = {}
+
+        def decide(number: int, made: Any) -> int:  # noqa: ANN401
+            found = [int(key) for key in near.get_near_dups(made)]
+            if found:
+                return min(found, key=lambda key: (made.distance(kept[key]), key))
+            near.add(str(number), made)
+            kept[number] = made
+            return number
+
+        return decide
+
+    return sketch, index
+
+
+PEERS: dict[str, Callable[[], tuple[Sketch, Index]]] = {
+    "datasketch": datasketch,
+    "rensa": rensa,
+    "simhash": simhash,
+}
+
+
+def _most_alike(made: Any, candidates: dict[int, Any], threshold: float) -> int | None:  # noqa: ANN401
+    """Return the candidate with the highest estimate, the earliest of equals."""
+    alike = [(-made.jaccard(other), key) for key, other in candidates.items()]
+    best = min(alike, default=(0.0, -1))
+    return best[1] if best[1] >= 0 and -best[0] >= threshold else None
+
+
+def _bands_for(threshold: float) -> int:
+    """Return the most even bands that catch what the threshold wants: (1/b)^(1/r) is below it."""
+    divisors = [bands for bands in range(1, PERMUTATIONS + 1) if PERMUTATIONS % bands == 0]
+    return min(
+        bands for bands in divisors if (1 / bands) ** (bands / PERMUTATIONS) <= threshold - 0.05
+    )
+
+
+def run(name: str, path: str, thresholds: Sequence[float]) -> list[dict[str, object]]:
+    """Deduplicate a file at each threshold."""
+    sketch, index = PEERS[name]()
+    begun = time.process_time()
+    sketches = [sketch(text) for text in texts_in(path)]
+    sketched = time.process_time() - begun
+    runs: list[dict[str, object]] = []
+    for threshold in thresholds:
+        begun = time.process_time()
+        decide = index(threshold)
+        originals = [decide(number, made) for number, made in enumerate(sketches)]
+        seconds = sketched + time.process_time() - begun
+        runs.append({"threshold": threshold, "originals": originals, "cpu_seconds": seconds})
+    return runs
+
+
+if __name__ == "__main__":
+    print(json.dumps(run(sys.argv[1], sys.argv[2], [float(each) for each in sys.argv[3:]])))

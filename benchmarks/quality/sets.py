@@ -1,0 +1,51 @@
+"""The sets of labelled text that quality is measured on, where somebody has them.
+
+A set is a directory ``NAME`` with ``documents.jsonl.gz`` and ``pairs.tsv``, as
+``firstseen evaluate`` takes them. None is part of this repository; the directory that has them is
+given by ``--data``, or by the variable ``QUALITY_DATA``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final, NamedTuple
+
+DIRECTORY_VARIABLE: Final = "QUALITY_DATA"
+
+SENTENCES: Final = Path("sentences_zh", "pairs.jsonl.gz")
+"""Pairs of short sentences, a JSON object a line: ``text``, ``text2``."""
+
+REAL_DOCUMENTS: Final = "revisions_zh"
+"""The set whose documents are edited for the experiments of the papers."""
+
+SCORES: Final = {"revisions_zh": "f1", "licences_en": "caught"}
+"""What decides which threshold of a peer is its best; of a set that is not here, ``f1``.
+
+In licences_en a group is the identity of a licence, not closeness, and most texts have dozens of
+near twins: recall and precision of pairs say little, so ``caught`` is what counts.
+"""
+
+FALSE_DUPLICATES_MAX: Final = 0.02
+"""The share of false duplicates that a threshold may have to be anybody's best."""
+
+
+class LabelledSet(NamedTuple):
+    """A set, by its files."""
+
+    name: str
+    documents: Path
+    pairs: Path
+
+    @property
+    def score(self) -> str:
+        """The figure that is to be high."""
+        return SCORES.get(self.name, "f1")
+
+
+def sets_in(directory: Path) -> list[LabelledSet]:
+    """Return the sets of a directory, by name."""
+    found = [
+        LabelledSet(path.parent.name, path, path.with_name("pairs.tsv"))
+        for path in sorted(directory.glob("*/documents.jsonl.gz"))
+    ]
+    return [each for each in found if each.pairs.exists()]
