@@ -95,7 +95,7 @@ def _contest(contest: Contest) -> QualityTable:
     note = (
         f"Bold: ours, and each other library at its best threshold by {contest.score} with at most "
         f"{FALSE_DUPLICATES_MAX:.0%} false duplicates (or the fewest). Documents a second of the "
-        f"processor's time; {contest.rounds} round{'' if contest.rounds == 1 else 's'} in turn, median."
+        f"processor's time, the median of turns (rounds: {contest.rounds})."
     )
     return QualityTable(
         f"{contest.set}: {contest.documents:,} documents, {contest.positives:,} labelled positives",
