@@ -10,15 +10,19 @@ import time
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from simhash_core.blocks import Bucket
 from simhash_core.entries import PutParked
 from streams.rocksdb_table import RocksBlockTable
+from streams.segment_list import SEGMENT_DIRECTORY
 from tests.architecture.source_tree import ROOT
 from tests.block_table.crashing_writer import (
     ENTRIES_PER_COMMIT,
     changes_of,
     entries_of,
     source_of,
+    with_small_segments,
 )
 from tests.block_table.samples import SCHEME, all_met, open_store
 
@@ -26,12 +30,12 @@ KILLS: Final = 6
 COMMITS_BEFORE_MAX: Final = 120
 
 
-def killed_after(path: Path, commits: int, delay_seconds: float) -> int:
+def killed_after(path: Path, what: str, commits: int, delay_seconds: float) -> int:
     """Let a process write until it has told of ``commits`` commits, and a little longer; kill it.
 
     Return the number of the last commit that it told of.
     """
-    command = [sys.executable, "-m", "tests.block_table.crashing_writer", str(path), "write"]
+    command = [sys.executable, "-m", "tests.block_table.crashing_writer", str(path), what]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
@@ -63,18 +67,24 @@ def check_holds_exactly(table: RocksBlockTable, commits: int) -> None:
     assert all_met(table) == expected
 
 
-def test_a_store_survives_kills(tmp_path: Path) -> None:
+@pytest.mark.parametrize("what", ["write", "load"])
+def test_a_store_survives_kills(tmp_path: Path, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Given a writer that is killed again and again, each time going on where it was, then after
     each kill the store holds every commit that returned, perhaps the one under way, and nothing
-    of any other.
+    of any other; and so it is while files of buckets come and go.
     """
     rng = random.Random(20_250_118)
     path = tmp_path / "store"
+    files_met = 0
+    if what == "load":
+        with_small_segments(monkeypatch.setattr)
     for _ in range(KILLS):
-        told = killed_after(path, rng.randrange(1, COMMITS_BEFORE_MAX), rng.random() * 0.02)
+        told = killed_after(path, what, rng.randrange(1, COMMITS_BEFORE_MAX), rng.random() * 0.02)
         table = open_store(path, must_exist=True)
         held = table.in_flight().progress.offset
         # The one under way may have been written, and the process killed before it told.
         assert held in (told + 1, told + 2)
         check_holds_exactly(table, held)
         table.close()
+        files_met += len(list((path / SEGMENT_DIRECTORY).glob("*.buckets")))
+    assert (files_met > 0) == (what == "load")
