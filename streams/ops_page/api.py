@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from http import HTTPStatus
 from typing import Final, NamedTuple
 
@@ -17,7 +18,7 @@ from streams.ops_page.work_budget import WorkBudget
 
 JSON: Final = "application/json"
 
-_NUMBER_DIGITS: Final = 18
+_NUMBER: Final = re.compile(r"[0-9]{1,18}")
 _LEAST_BYTES: Final = 16 * 1024
 """What the smallest check costs: its look-ups, which do not grow with the text."""
 _BYTES_A_SECOND: Final = 512 * 1024
@@ -68,7 +69,7 @@ class Api:
                 return _ok(self._report.status())
             case ["duplicates"]:
                 return _ok(self._views.latest())
-            case ["duplicates", number] if number.isdecimal() and len(number) <= _NUMBER_DIGITS:
+            case ["duplicates", number] if _NUMBER.fullmatch(number):
                 found = self._views.texts(int(number))
                 return refused(_GONE) if found is None else _ok(found)
         return None
