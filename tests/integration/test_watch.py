@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from pathlib import Path
+from random import Random
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -161,6 +162,13 @@ def test_a_stopped_broker(own_kafka_broker: Broker, tmp_path: Path) -> None:
         assert worker._get("/healthz") == (HTTPStatus.OK, "ok\n")
 
 
+def unlike(count: int) -> list[Raw]:
+    """Documents of which no two have much in common, so that each is kept."""
+    rng = Random(77)
+    texts = (" ".join(f"w{rng.randrange(10**6)}" for _ in range(20)) for _ in range(count))
+    return [Raw(None, f'{{"text": "{text}"}}'.encode()) for text in texts]
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="mounts a file system of its own: Linux")
 def test_a_full_disk(embedded_broker: Broker, tmp_path: Path) -> None:
     """Given a state directory on a disk with little room, when it is full, then until the worker
@@ -181,7 +189,7 @@ def test_a_full_disk(embedded_broker: Broker, tmp_path: Path) -> None:
             lambda: 0 < value(worker, "firstseen_state_disk_free_bytes") < 350_000,
             worker,
         )
-        stream.send(generated(seed=77, count=600))
+        stream.send(unlike(4_000))
         failed, counted = "", 0.0
         deadline = time.monotonic() + SECONDS
         while time.monotonic() < deadline:
