@@ -1,0 +1,63 @@
+"""Chromium, headless, driven by Playwright: the system's own, none is downloaded."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NoReturn
+
+import pytest
+from playwright.sync_api import Browser, Error, Page, sync_playwright
+
+WAIT_MS = 20_000
+_NAMES = ("chromium", "chromium-browser", "google-chrome")
+# Containers have neither the kernel's sandbox for users nor much shared memory.
+_ARGUMENTS = ("--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu")
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """Start a browser; where there is none, skip the test, or fail it if tools are required."""
+    path = next(filter(None, map(shutil.which, _NAMES)), None)
+    if path is None:
+        _give_up(f"no browser among {', '.join(_NAMES)} (Debian: apt-get install chromium)")
+    with sync_playwright() as playwright:
+        try:
+            browser = playwright.chromium.launch(
+                executable_path=path, args=list(_ARGUMENTS), timeout=WAIT_MS
+            )
+        except Error as error:
+            _give_up(f"{path} does not start: {error.message.splitlines()[0]}")
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+def _give_up(reason: str) -> NoReturn:
+    if os.environ.get("FIRSTSEEN_REQUIRE_TOOLS") == "1":
+        pytest.fail(f"FIRSTSEEN_REQUIRE_TOOLS=1, but {reason}", pytrace=False)
+    pytest.skip(reason)
+
+
+class Watched:
+    """A page whose console and requests are kept."""
+
+    def __init__(self, page: Page) -> None:
+        page.set_default_timeout(WAIT_MS)
+        self.page = page
+        self.complaints: list[str] = []
+        self.elsewhere: list[str] = []
+        page.on("console", lambda message: self._said(message.type, message.text))
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("request", lambda request: self._asked(request.url))
+
+    def _said(self, kind: str, text: str) -> None:
+        if kind in {"error", "warning"}:
+            self.complaints.append(f"{kind}: {text}")
+
+    def _asked(self, url: str) -> None:
+        if not url.startswith(("http://127.0.0.1:", "data:,")):
+            self.elsewhere.append(url)
