@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
-from collections.abc import Iterator
+import random
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import IO, Final
@@ -16,6 +17,8 @@ from streams.demo.corpus_shape import CorpusShape
 SEED: Final = 20_070_508
 CHARACTERS: Final = 500
 
+_SPOTS_MOST: Final = 4
+_SPOT_CHARACTERS: Final = 6
 _ARTICLES_MOST: Final = 10_000_000
 _ONLY_ORIGINALS: Final = CorpusShape(
     chinese=1.0,
@@ -68,6 +71,27 @@ def texts_of(options: argparse.Namespace) -> list[str]:
 def generated_documents(count: int, characters: int) -> list[str]:
     """Return so many generated documents; the same ones each time."""
     return list(islice(generated_texts(characters), count))
+
+
+def with_copies(texts: Sequence[str], share: float) -> list[str]:
+    """Return as many documents, of which a share copies an earlier one with a few spots edited."""
+    chance = random.Random(SEED)
+    fresh, found = iter(texts), list[str]()
+    for _ in texts:
+        if found and chance.random() < share:
+            found.append(_edited(chance, chance.choice(found), chance.choice(texts)))
+        else:
+            found.append(next(fresh))
+    return found
+
+
+def _edited(chance: random.Random, text: str, other: str) -> str:
+    for _ in range(chance.randint(0, _SPOTS_MOST)):
+        here = chance.randrange(max(1, len(text) - _SPOT_CHARACTERS))
+        there = chance.randrange(max(1, len(other) - _SPOT_CHARACTERS))
+        spot = other[there : there + _SPOT_CHARACTERS]
+        text = text[:here] + spot + text[here + _SPOT_CHARACTERS :]
+    return text
 
 
 def generated_texts(characters: int, seed: int = SEED) -> Iterator[str]:
