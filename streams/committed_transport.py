@@ -141,11 +141,13 @@ class CommittedConsumer(driver.Consumer):
     def _new_consumer_thread(self) -> driver.AIOKafkaConsumerThread:
         return _CommittedConsumerThread(self, loop=self.loop, beacon=self.beacon)
 
+    async def _add_gap(self, tp: TP, offset_from: int, offset_to: int) -> None:
+        """Keep no gaps: there is one behind each transaction, and nothing here asks for them."""
+
     def _new_offset(self, tp: TP) -> int | None:
         # What Faust keeps to find this offset by itself is of no use, and would grow without end.
         self._acked[tp].clear()
         self._acked_index[tp].clear()
-        self._gap.pop(tp, None)
         return self.transport.intake.committable((tp.topic, tp.partition))
 
 
