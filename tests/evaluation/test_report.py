@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from simhash_core.profiles import Profile
 from streams.cli.main import main
 from streams.evaluation.figures import BANDS
 from streams.evaluation.remembered_fingerprints import RememberedFingerprints
@@ -154,9 +155,12 @@ def test_fingerprints_are_made_once() -> None:
     they are made anew, and are those of a plain fingerprinter.
     """
     remembered = RememberedFingerprints()
-    near = Settings(profile="classic").index_profile()
-    far = Settings(profile="classic", index=IndexSettings(distance=9)).index_profile()
-    wide = Settings(profile="classic", index=IndexSettings(bits=128)).index_profile()
+
+    def profile(**changes: int) -> Profile:
+        index = IndexSettings(min_features=3, **changes)  # type: ignore[arg-type] # by name
+        return Settings(profile="classic", index=index).index_profile()
+
+    near, far, wide = profile(), profile(distance=9), profile(bits=128)
     texts = ["今天下雪了，地铁照常运行，公交停了，学校放假一天，市民注意出行安全。", "雪"]
 
     first = remembered.fingerprinter(near).fingerprint_batch(texts)
