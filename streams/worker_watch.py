@@ -28,6 +28,8 @@ logger = logging.getLogger(__name__)
 
 _EVERY_SECONDS: Final = 2.0
 _STOP_SECONDS: Final = 5.0
+_FAILURES: Final = 10
+"""Failures of the watch itself that are told apart; more would be one with a number in it."""
 
 
 class WorkerWatch:
@@ -58,6 +60,7 @@ class WorkerWatch:
         self._detector = StallDetector(stall_seconds)
         self._broker_up: bool | None = None
         self._stalls: Sequence[Stall] = ()
+        self._failures: set[str] = set()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
 
@@ -78,16 +81,20 @@ class WorkerWatch:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            try:
-                self._look()
-            except Exception:
-                # Whatever it is, it must not end the watch, and with it what is known of lag.
-                logger.exception("the watch of this worker failed, and goes on")
+            for look in (self.look_at_disk, self.look_at_lag):
+                try:
+                    look()
+                except Exception as error:  # noqa: BLE001 - nothing may end the watch
+                    self._note_failure(error)
             self._stop.wait(_EVERY_SECONDS)
 
-    def _look(self) -> None:
+    def look_at_disk(self) -> None:
+        """Measure the room on the disk of the state."""
         disk = shutil.disk_usage(self._state_path)
         self._metrics.state_disk(disk.free, disk.total)
+
+    def look_at_lag(self) -> None:
+        """Ask the broker for lag, and say what stands still."""
         try:
             with self._metrics.stage("watch"):
                 lags = self._lags()
@@ -110,6 +117,12 @@ class WorkerWatch:
         known = {**positions, **self._broker.committed(unknown)}
         watermarks = self._broker.of(known)
         return {place: lag_of(known[place], marks) for place, marks in watermarks.items()}
+
+    def _note_failure(self, error: Exception) -> None:
+        """Log what the watch itself fails of, once and not every two seconds."""
+        if repr(error) not in self._failures and len(self._failures) < _FAILURES:
+            self._failures.add(repr(error))
+            logger.error("the watch of this worker fails, and goes on", exc_info=error)
 
     def _note_broker(self, *, up: bool, why: str = "") -> None:
         self._metrics.broker_up(up=up)
