@@ -19,6 +19,10 @@ from simhash_core.profiles import Profile
 
 _DIGEST_BYTES: Final = 16
 
+_THRESHOLDS: Final = ("blocks=", "distance=")
+_VERIFIED_AT: Final = "@"
+"""In the identity of a confirmation, before its threshold."""
+
 _Made = dict[bytes, Fingerprinted]
 
 
@@ -29,19 +33,19 @@ class RememberedFingerprints:
     """
 
     def __init__(self) -> None:
-        self._made: dict[Profile, _Made] = {}
+        self._made: dict[str, _Made] = {}
 
     def fingerprinter(self, profile: Profile) -> Fingerprinter:
         """Return the fingerprinter of a profile; raises what ``Fingerprinter`` raises."""
-        return _Remembering(profile, self._made.setdefault(_maker(profile), {}))
+        return _Remembering(profile, self._made)
 
 
 class _Remembering(Fingerprinter):
     """A fingerprinter that makes what has not been made."""
 
-    def __init__(self, profile: Profile, made: _Made) -> None:
+    def __init__(self, profile: Profile, made: dict[str, _Made]) -> None:
         super().__init__(profile)
-        self._made = made
+        self._made = made.setdefault(_maker(self.identity), {})
 
     def fingerprint_batch(self, contents: Sequence[Content | str]) -> list[Fingerprinted]:
         """Return the fingerprints of a batch of documents as they came, in order."""
@@ -56,11 +60,10 @@ class _Remembering(Fingerprinter):
         return [self._made[digest] for digest in digests]
 
 
-def _maker(profile: Profile) -> Profile:
-    """Return a profile that stands for all that make the same fingerprints and sketches."""
-    return msgspec.structs.replace(
-        profile, blocks=1, block_bits=1, cuts=1, distance=0, verify_at=0.0
-    )
+def _maker(identity: str) -> str:
+    """Return the parts of an index identity that decide on fingerprints and sketches."""
+    kept = [part for part in identity.split() if not part.startswith(_THRESHOLDS)]
+    return " ".join(part.partition(_VERIFIED_AT)[0] for part in kept)
 
 
 def _digest(content: Content | str) -> bytes:

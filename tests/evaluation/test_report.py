@@ -9,7 +9,9 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from simhash_core.idf import IdfModel
 from simhash_core.profiles import Profile
 from streams.cli.main import main
 from streams.evaluation.figures import BANDS
@@ -160,7 +162,7 @@ def test_fingerprints_are_made_once() -> None:
         index = IndexSettings(min_features=3, **changes)  # type: ignore[arg-type] # by name
         return Settings(profile="classic", index=index).index_profile()
 
-    near, far, wide = profile(), profile(distance=9), profile(bits=128)
+    near, far, wide = profile(), profile(distance=9, blocks=2), profile(bits=128)
     texts = ["今天下雪了，地铁照常运行，公交停了，学校放假一天，市民注意出行安全。", "雪"]
 
     first = remembered.fingerprinter(near).fingerprint_batch(texts)
@@ -170,6 +172,22 @@ def test_fingerprints_are_made_once() -> None:
     assert again[1] is first[0]
     assert again[0] is first[1]
     assert len(other[0].fingerprint) != len(first[0].fingerprint)
+
+
+def test_fingerprints_of_other_idf_models_are_others() -> None:
+    """Given an idf model of one's own, then nothing is taken from those made with jieba's; given
+    another agreement, the sketches are the same objects.
+    """
+    remembered = RememberedFingerprints()
+    plain = Settings(index=IndexSettings(min_features=3)).index_profile()
+    texts = ["今天下雪了，地铁照常运行，公交停了，学校放假一天，市民注意出行安全。"]
+    jieba_idf = remembered.fingerprinter(plain).fingerprint_batch(texts)
+    trained = replace(plain, idf=IdfModel("mine", {"地铁": 9.0}, 1.0))
+    mine = remembered.fingerprinter(trained).fingerprint_batch(texts)
+    looser = remembered.fingerprinter(replace(plain, verify_at=0.3)).fingerprint_batch(texts)
+
+    assert mine[0].fingerprint != jieba_idf[0].fingerprint
+    assert looser[0] is jieba_idf[0]
 
 
 def test_charts_by_hand() -> None:
