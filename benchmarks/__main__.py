@@ -1,6 +1,6 @@
 """All benchmarks, one after the other: ``python -m benchmarks``. Each can be run alone as well.
 
-python -m benchmarks [--only fingerprints worker block_table] [--json FILE]
+python -m benchmarks [--only fingerprints worker block_table recovery] [--json FILE]
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 from rich.console import Console
 
-from benchmarks import block_table, fingerprints, worker
+from benchmarks import block_table, fingerprints, recovery, worker
 from benchmarks.contender_process import ContenderError
 from benchmarks.peers.environment import PeersUnavailableError
 from benchmarks.report import STANDARD_OUTPUT, add_json_option, show, write_json
@@ -23,6 +23,7 @@ from benchmarks.worker import IncompleteRunError
 from simhash_core.errors import FirstseenError
 
 _TABLE_ENTRIES: Final = (10_000, 100_000)
+_RECOVERED: Final = 100_000
 
 
 def _fingerprints(options: argparse.Namespace) -> object:
@@ -48,6 +49,7 @@ def _block_table(_options: argparse.Namespace) -> object:
         bits=256,
         blocks=16,
         block_bits=16,
+        cuts=2,
         sync=False,
         block_cache_bytes=256 * 1024 * 1024,
     )
@@ -58,10 +60,17 @@ def _block_table(_options: argparse.Namespace) -> object:
     return {"workload": msgspec.structs.asdict(workload), "tables": figures}
 
 
+def _recovery(_options: argparse.Namespace) -> object:
+    report = recovery.run([_RECOVERED], [1, 16], None, None, as_written=False)
+    show(recovery.tables(report))
+    return report
+
+
 BENCHMARKS: Final[Mapping[str, Callable[[argparse.Namespace], object]]] = {
     "fingerprints": _fingerprints,
     "worker": _worker,
     "block_table": _block_table,
+    "recovery": _recovery,
 }
 
 

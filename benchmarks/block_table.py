@@ -1,8 +1,8 @@
 """How fast the block table of one shard is, on disk and in memory.
 
 A table is filled with random fingerprints, the least skewed and least cacheable case. Then
-documents come in batches, as a worker handles them: each is looked up in all its buckets and
-staged, and the batch is committed. Reported are
+documents come in batches, as a worker handles them: the table is told of them, each is looked up in
+all its buckets and staged, and the batch is committed. Reported are
 
 - documents a second by the clock, which other programs on the machine slow down, and a second of
   processor time of this thread; RocksDB's own threads come on top;
@@ -45,6 +45,7 @@ from streams.state_codec import StoreIdentity
 
 SEED: Final = 20_070_508
 APPLICATION: Final = "benchmark"
+SKETCH_BYTES: Final = 256
 IDENTITY: Final = StoreIdentity("benchmark of the block table", APPLICATION, 0, 1)
 
 
@@ -56,12 +57,13 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     bits: int
     blocks: int
     block_bits: int
+    cuts: int
     sync: bool
     block_cache_bytes: int
 
     def placement(self) -> Placement:
         """Return the scheme on one partition, where every bucket is ours."""
-        scheme = BlockScheme(self.bits, self.blocks, self.bits // 5, self.block_bits)
+        scheme = BlockScheme(self.bits, self.blocks, self.bits // 5, self.block_bits, self.cuts)
         return Placement(scheme, 1)
 
 
@@ -82,10 +84,11 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 def changes_from(first: int, count: int, workload: Workload) -> list[PutEntry]:
     """Return ``count`` entries with orders from ``first`` on; equal for equal arguments."""
     width = workload.bits // 8
-    data = np.random.default_rng([SEED, first]).bytes(count * (width + 16))
+    size = width + 16 + SKETCH_BYTES
+    data = np.random.default_rng([SEED, first]).bytes(count * size)
     changes = []
     for index in range(count):
-        at = index * (width + 16)
+        at = index * size
         order = first + index
         entry = Entry(
             SourcePosition("raw-documents", order % 16, order),
@@ -93,6 +96,7 @@ def changes_from(first: int, count: int, workload: Workload) -> list[PutEntry]:
             1_700_000_000_000 + order,
             data[at : at + width],
             data[at + width : at + width + 16],
+            data[at + width + 16 : at + size],
         )
         changes.append(PutEntry(order, entry))
     return changes
@@ -119,8 +123,10 @@ def measure(
     for first in range(entries, entries + workload.documents, workload.batch):
         changes = changes_from(first, workload.batch, workload)
         # A shard knows the buckets before it comes to the table: finding them is not measured.
+        placement.prepare(each.entry.fingerprint for each in changes)
         routes = [owned_buckets(placement, 0, each.entry) for each in changes]
         begun_wall, begun = time.perf_counter(), time.thread_time()
+        table.prefetch(routes)
         for change, buckets in zip(changes, routes, strict=True):
             met += len(table.candidates(buckets).orders)
             table.stage(change)
@@ -171,7 +177,8 @@ def show(figures: Sequence[Figures], workload: Workload) -> None:
     table = Table(
         box=SIMPLE,
         padding=(0, 1),
-        title=f"block table: {workload.bits} bits, {workload.blocks} × {workload.block_bits}, "
+        title=f"block table: {workload.bits} bits, {workload.blocks} × {workload.block_bits}"
+        f"{' twice' if workload.cuts > 1 else ''}, "
         f"batches of {workload.batch}",
     )
     headers = ["table", "entries", "docs/s", "CPU/s", "fill/s", "look µs", "commit µs", "met", "MB"]
@@ -201,6 +208,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--bits", type=int, default=256)
     parser.add_argument("--blocks", type=int, default=16)
     parser.add_argument("--block-bits", type=int, default=16)
+    parser.add_argument("--cuts", type=int, default=2, help="2 for a square scheme, else 1")
     parser.add_argument("--sync", action="store_true", help="wait for the disk at each commit")
     parser.add_argument("--block-cache-bytes", type=int, default=256 * 1024 * 1024)
     parser.add_argument("--state-dir", type=Path, help="where to make the table (a temporary one)")

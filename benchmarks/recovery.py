@@ -252,7 +252,7 @@ def tables(report: Report) -> list[Table]:
         f"recovery of one shard, profile {PROFILE}",
         "from",
         "shards",
-        "documents",
+        "docs",
         "records",
         "a CPU s",
         "look µs",

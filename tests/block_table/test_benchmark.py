@@ -15,8 +15,8 @@ def test_figures_as_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> 
     candidates, as many as random fingerprints must; and nothing is left on the disk.
     """
     main(
-        f"--json --entries 300 --documents 100 --batch 50 --bits 64 --blocks 8 --block-bits 8 "
-        f"--state-dir {tmp_path}".split()
+        "--json --entries 300 --documents 100 --batch 50 --bits 64 --blocks 8 --block-bits 8 "
+        f"--cuts 1 --state-dir {tmp_path}".split()
     )
 
     memory, rocksdb = json.loads(capsys.readouterr().out)["tables"]
