@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 TERMS: Final = 64
 SKETCH_BYTES_MOST: Final = TERMS * 5
-USUAL_THRESHOLD: Final = 0.7
+USUAL_THRESHOLD: Final = 0.8
 IDENTITY: Final = f"cosine-1/{TERMS}x32x8"
 
 _TERM_BYTES: Final = 5

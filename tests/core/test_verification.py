@@ -22,7 +22,7 @@ OTHER = "一家初创公司展示了新型电池，充电只要六分钟，研�
 
 
 def _profile(verify: str, at: float = 0.0) -> Profile:
-    return Profile(64, 4, 16, 3, verify=verify, verify_at=at)
+    return Profile(64, 4, 16, 3, min_features=12, verify=verify, verify_at=at)
 
 
 # ---------------------------------------------------------------- metadata
