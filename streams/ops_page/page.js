@@ -233,7 +233,7 @@ function draw(status) {
   drawDistances(status.distances);
   drawShards(status);
   byId("footer").textContent =
-    `index ${status.index}; up for ${short.format(status.uptime_seconds / 60)} min; texts held here: ` +
+    `index ${status.index}; up for ${whole.format(Math.round(status.uptime_seconds / 60))} min; texts held here: ` +
     `${whole.format(status.recent.documents)}, ${bytes(status.recent.size_bytes)} of ${bytes(status.recent.limit_bytes)}`;
 }
 
