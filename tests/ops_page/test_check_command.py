@@ -97,13 +97,11 @@ def test_something_else_answers(capsys: pytest.CaptureFixture[str]) -> None:
     """Given an address where another server listens, then it ends with 1, and says so."""
     with HTTPServer(("127.0.0.1", 0), _SomethingElse) as server:
         Thread(target=server.serve_forever, daemon=True).start()
-        result = firstseen(
-            "check", "--text", "b", "--url", f"http://127.0.0.1:{server.server_port}"
-        )
+        code = main(["check", "--text", "b", "--url", f"http://127.0.0.1:{server.server_port}"])
         server.shutdown()
 
-    assert result.returncode == ExitCode.RUNTIME
-    assert "is no worker" in result.stderr
+    assert code == ExitCode.RUNTIME
+    assert "is no worker" in capsys.readouterr().err
 
 
 def test_a_worker_does_not_start_for_all_to_see() -> None:
