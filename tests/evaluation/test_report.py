@@ -16,8 +16,6 @@ from simhash_core.profiles import Profile
 from streams.cli.main import main
 from streams.evaluation.figures import BANDS
 from streams.evaluation.remembered_fingerprints import RememberedFingerprints
-from streams.evaluation.report_content import report_content
-from streams.evaluation.report_page import report_page
 from streams.evaluation.svg_charts import Chart, Series, bars, histogram, lines
 from streams.evaluation.threshold_sweep import (
     Threshold,
@@ -29,7 +27,6 @@ from streams.exit_codes import ExitCode
 from streams.settings import IndexSettings, Settings
 from tests.evaluation.labelled_sample import labelled_sample
 
-HOSTILE = "</div><script>alert(1)</script><img src=x onerror=alert(2)> &amp; \"'"
 _VOID = {"meta", "br", "img"}
 
 
@@ -65,20 +62,6 @@ class Outline(HTMLParser):
     def handle_data(self, data: str) -> None:
         """Note text."""
         self.text.append(data)
-
-
-@pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The report of a sample with hostile texts in it, at a threshold that errs both ways."""
-    sample = labelled_sample(tmp_path_factory.mktemp("report"), documents=60)
-    lines_ = [json.loads(line) for line in Path(sample.documents).read_bytes().splitlines()]
-    for number, fields in enumerate(lines_):
-        fields["text"] = HOSTILE + fields["text"]
-        fields["title"] = HOSTILE
-        fields["group"] = f"{HOSTILE}{number}"
-    Path(sample.documents).write_text("\n".join(map(json.dumps, lines_)), "utf-8")
-    settings = Settings(index=IndexSettings(distance=14))
-    return report_page(report_content((sample.documents, sample.pairs), settings))
 
 
 def test_the_page_is_whole_and_loads_nothing(page: str) -> None:
