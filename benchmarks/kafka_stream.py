@@ -92,12 +92,14 @@ class KafkaStream:
         arguments = [part for flag in flags.items() for part in flag]
         for assignment in assignments:
             arguments += ["--set", assignment]
-        self.workers = [
-            WorkerProcess(
-                [*arguments, "--set", f"state_dir={directory / f'state-{number}'}"],
-                directory / f"worker-{number}.log",
-            )
+        self.options = [
+            [*arguments, "--set", f"state_dir={directory / f'state-{number}'}"]
             for number in range(workers)
+        ]
+        """The options of each worker."""
+        self.workers = [
+            WorkerProcess(options, directory / f"worker-{number}.log")
+            for number, options in enumerate(self.options)
         ]
         self._producer = Producer(
             {
