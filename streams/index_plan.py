@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -72,9 +73,13 @@ def plan_index(documents: int, profile: Profile, partitions: int | None = None) 
         raise UsageError(f"partitions is {partitions}: it must be from 1 to {MOST_PARTITIONS}")
     scheme = profile.scheme()
     sketch = sketch_bytes(profile)
-    each = state_bytes_per_document(scheme, sketch)
-    suggested = partitions_for(documents * each)
+
+    def bytes_on(shards: int) -> int:
+        return documents * state_bytes_per_document(scheme, sketch, shards)
+
+    suggested = partitions_for(bytes_on)
     shards = partitions or suggested
+    state_bytes = bytes_on(shards)
     return IndexPlan(
         documents=documents,
         bits=scheme.bits,
@@ -96,18 +101,21 @@ def plan_index(documents: int, profile: Profile, partitions: int | None = None) 
             for found in recall_by_jaccard(scheme, JACCARDS)
         ],
         sketch_bytes=sketch,
-        state_bytes_per_document=each,
-        state_bytes=documents * each,
+        state_bytes_per_document=state_bytes_per_document(scheme, sketch, shards),
+        state_bytes=state_bytes,
         partitions=shards,
         partitions_suggested=suggested,
-        state_bytes_per_partition=-(-documents * each // shards),
+        state_bytes_per_partition=-(-state_bytes // shards),
     )
 
 
-def partitions_for(state_bytes: int) -> int:
-    """Return a power of two that keeps a shard's state to ``SHARD_BYTES_WANTED``, if any does."""
+def partitions_for(bytes_on: Callable[[int], int]) -> int:
+    """Return a power of two that keeps a shard's state to ``SHARD_BYTES_WANTED``, if any does.
+
+    ``bytes_on``: the bytes of all shards, of so many. More shards hold more copies of an entry.
+    """
     partitions = LEAST_PARTITIONS
-    while partitions < MOST_PARTITIONS and state_bytes > partitions * SHARD_BYTES_WANTED:
+    while partitions < MOST_PARTITIONS and bytes_on(partitions) > partitions * SHARD_BYTES_WANTED:
         partitions *= 2
     return partitions
 

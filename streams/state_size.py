@@ -65,7 +65,18 @@ def row_bytes_per_document(scheme: BlockScheme, sketch: int = 0) -> int:
     return len(entry_key(0)) + len(encode_entry(entry))
 
 
-def state_bytes_per_document(scheme: BlockScheme, sketch: int = 0) -> int:
-    """Return the bytes of files a document: of its row, and of its place in files of buckets."""
-    row = round(row_bytes_per_document(scheme, sketch) * ROCKSDB_OVERHEAD)
-    return row + ORDER_BYTES + scheme.bits // 8 + scheme.all_blocks * _BUCKET_BYTES
+def shards_of_a_document(scheme: BlockScheme, partitions: int) -> float:
+    """Return how many of ``partitions`` shards own a bucket of a document, in the mean.
+
+    Its buckets lie anywhere alike. Each of these shards has an entry of it.
+    """
+    return partitions * (1 - (1 - 1 / partitions) ** scheme.all_blocks)
+
+
+def state_bytes_per_document(scheme: BlockScheme, sketch: int = 0, partitions: int = 1) -> int:
+    """Return the bytes of files a document, in all shards: of its rows, and of its buckets."""
+    row = row_bytes_per_document(scheme, sketch) * ROCKSDB_OVERHEAD
+    entry = row + ORDER_BYTES + scheme.bits // 8
+    return round(
+        shards_of_a_document(scheme, partitions) * entry + scheme.all_blocks * _BUCKET_BYTES
+    )

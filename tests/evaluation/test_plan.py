@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from simhash_core.blocks import BlockScheme
 from simhash_core.entries import Progress, PutEntry
+from simhash_core.placement import Placement
 from simhash_core.plan import (
     Found,
     candidates_per_block,
@@ -25,7 +27,11 @@ from streams.exit_codes import ExitCode
 from streams.index_plan import LEAST_PARTITIONS, SHARD_BYTES_WANTED, partitions_for, plan_index
 from streams.rocksdb_options import block_cache
 from streams.shard_directory import open_block_table
-from streams.state_size import row_bytes_per_document, state_bytes_per_document
+from streams.state_size import (
+    row_bytes_per_document,
+    shards_of_a_document,
+    state_bytes_per_document,
+)
 from tests.evaluation.random_entries import placement_of, random_entries, store_of
 
 CLASSIC = BlockScheme(64, 4, 3)
@@ -128,13 +134,31 @@ def batches(profile: Profile, entries: int) -> Iterator[list[PutEntry]]:
         yield random_entries(profile.bits, first, 2000)
 
 
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=list(PROFILES))
+@pytest.mark.parametrize("partitions", [1, 4, 64])
+def test_each_shard_that_a_document_visits_has_its_entry(profile: Profile, partitions: int) -> None:
+    """Given random fingerprints, then they have entries in as many shards as the plan counts."""
+    placement = Placement(profile.scheme(), partitions)
+    rng = random.Random(7)
+    fingerprints = [rng.randbytes(profile.bits // 8) for _ in range(400)]
+    placement.prepare(fingerprints)
+    entries = sum(len(placement.by_partition(each, b"")) for each in fingerprints)
+
+    planned = shards_of_a_document(profile.scheme(), partitions)
+    assert entries / len(fingerprints) == pytest.approx(planned, rel=0.05)
+    assert partitions > 1 or planned == 1
+    more = state_bytes_per_document(profile.scheme(), 0, partitions)
+    assert more > (planned - 1) * row_bytes_per_document(profile.scheme())
+
+
 def test_partitions_keep_shards_small() -> None:
     """Given more state than a few shards should hold, then the suggestion is the next power of two;
     a number that was asked about is kept, and both are told.
     """
-    assert partitions_for(0) == LEAST_PARTITIONS
-    assert partitions_for(LEAST_PARTITIONS * SHARD_BYTES_WANTED) == LEAST_PARTITIONS
-    assert partitions_for(LEAST_PARTITIONS * SHARD_BYTES_WANTED + 1) == 2 * LEAST_PARTITIONS
+    held = LEAST_PARTITIONS * SHARD_BYTES_WANTED
+    assert partitions_for(lambda _: 0) == LEAST_PARTITIONS
+    assert partitions_for(lambda _: held) == LEAST_PARTITIONS
+    assert partitions_for(lambda _: held + 1) == 2 * LEAST_PARTITIONS
     plan = plan_index(2**34, PROFILES["classic"], partitions=7)
     assert plan.partitions == 7
     assert plan.partitions_suggested >= 64
