@@ -141,7 +141,12 @@ def best_of(qualities: Mapping[float, Quality], score: str) -> float:
     }
     if not allowed:
         return min(qualities, key=lambda at: qualities[at].false_duplicates or 0.0)
-    return max(allowed, key=lambda at: getattr(allowed[at], score) or 0.0)
+    return max(allowed, key=lambda at: score_of(allowed[at], score) or 0.0)
+
+
+def score_of(quality: Quality, score: str) -> float | None:
+    """Return the figure of that name: ``f1`` or ``caught``."""
+    return quality.caught if score == "caught" else quality.f1
 
 
 def _ours(labelled_set: LabelledSet, profile: str, note: Note) -> Quality:

@@ -12,10 +12,11 @@ import pytest
 
 from benchmarks.quality import __main__ as quality
 from benchmarks.quality import experiments
-from benchmarks.quality.contest import best_of
-from benchmarks.quality.page import BEGIN, END
+from benchmarks.quality.contest import Contest, Standing, best_of
+from benchmarks.quality.page import BEGIN, END, at_one_threshold
 from benchmarks.quality.peer import grams, texts_in
 from benchmarks.quality.sets import sets_in
+from benchmarks.report import Spread
 from streams.evaluation.quality import Quality
 from streams.settings import Settings
 from tests.evaluation.labelled_sample import labelled_sample
@@ -98,13 +99,51 @@ def test_the_best_threshold() -> None:
     """Given thresholds, then the best is the highest score with at most 2 % false duplicates; where
     all have more, the one with the fewest.
     """
+    tried = {0.4: made(0.99, 0.03), 0.5: made(0.97, 0.02), 0.6: made(0.9, 0.0)}
+    assert best_of(tried, "f1") == 0.5
+    assert best_of({0.4: made(0.99, 0.3), 0.5: made(0.97, 0.2)}, "f1") == 0.5
 
-    def of(f1: float, false: float) -> Quality:
-        numbers = dict.fromkeys(Quality.__struct_fields__, 0)
-        return Quality(**{**numbers, "f1": f1, "false_duplicates": false})  # type: ignore[arg-type] # by name
 
-    assert best_of({0.4: of(0.99, 0.03), 0.5: of(0.97, 0.02), 0.6: of(0.9, 0.0)}, "f1") == 0.5
-    assert best_of({0.4: of(0.99, 0.3), 0.5: of(0.97, 0.2)}, "f1") == 0.5
+def test_one_threshold_for_all_sets() -> None:
+    """Given a peer whose best on one set errs too much on the other, then the threshold shown for
+    both is another; ours stands beside it with the only one that it has.
+    """
+
+    def standing(name: str, threshold: str, quality: Quality) -> Standing:
+        return Standing(
+            name=name,
+            threshold=threshold,
+            is_ours=name == "ours",
+            is_best=False,
+            quality=quality,
+            documents_per_cpu_second=Spread.of([1.0]),
+        )
+
+    def on(set_: str, *peer: Quality) -> Contest:
+        standings = [standing("ours", "", made(0.95, 0.0))]
+        standings += [
+            standing("peer", at, quality)
+            for at, quality in zip(("≥ 0.4", "≥ 0.5", "≥ 0.6"), peer, strict=True)
+        ]
+        return Contest(
+            set=set_, score="f1", documents=1, positives=1, rounds=1, standings=standings
+        )
+
+    contests = [
+        on("a", made(0.99, 0.03), made(0.98, 0.01), made(0.90, 0.0)),
+        on("b", made(0.99, 0.01), made(0.90, 0.02), made(0.80, 0.0)),
+    ]
+    table = at_one_threshold(contests)
+    assert [list(row) for row in table.rows] == [
+        ["ours", "0.950", "0.000", "0.950", "0.000"],
+        ["peer ≥ 0.5", "0.980", "0.010", "0.900", "0.020"],
+    ]
+
+
+def made(f1: float, false: float) -> Quality:
+    """Figures of which only these two matter."""
+    numbers = dict.fromkeys(Quality.__struct_fields__, 0)
+    return Quality(**{**numbers, "f1": f1, "false_duplicates": false})  # type: ignore[arg-type] # by name
 
 
 def test_what_peers_are_given(data: Path) -> None:
