@@ -27,6 +27,16 @@ def one_line(text: str, cells: int | None = None) -> str:
     return text if cells is None else cut(text, cells)
 
 
+def escaped(text: str) -> str:
+    """Return ``text`` with escapes in place of what does not print; lines and blanks stay."""
+    return "".join(
+        sign
+        if sign.isprintable() or sign == "\n" or unicodedata.category(sign) == "Zs"
+        else sign.encode("unicode_escape", "backslashreplace").decode()
+        for sign in text
+    )
+
+
 def cut(text: str, cells: int) -> str:
     """Return ``text``, with an ellipsis at its end where it is wider than ``cells``."""
     if cells <= 0:

@@ -37,6 +37,14 @@ _PASSING: Final = frozenset(
         KafkaError._RESOLVE,  # noqa: SLF001 - a public code of librdkafka
     }
 )
+# The partition ends before the offset, or begins behind it.
+_NOTHING_THERE: Final = frozenset(
+    {
+        KafkaError._PARTITION_EOF,  # noqa: SLF001 - a public code of librdkafka
+        KafkaError._AUTO_OFFSET_RESET,  # noqa: SLF001 - a public code of librdkafka
+        KafkaError.OFFSET_OUT_OF_RANGE,
+    }
+)
 
 Place = tuple[str, int]
 """A topic and a partition of it."""
@@ -141,6 +149,32 @@ class TopicFollower:
         if error.code() in _PASSING and now - self._said >= _SAY_SECONDS:
             self._said = now
             self._announce(f"the Kafka broker cannot be reached, trying on: {error.str()}")
+
+
+def read_at(settings: Settings, position: SourcePosition) -> ReadRecord | None:
+    """Return the record at a position; None where there is none (any more).
+
+    Raises ``BrokerUnavailableError`` when the broker does not answer in time, and
+    ``BrokerRefusedError`` where the topic cannot be read.
+    """
+    consumer = Consumer(_config(settings, "error", lambda _: None))
+    try:
+        consumer.assign([TopicPartition(position.topic, position.partition, position.offset)])
+        deadline = time.monotonic() + _ANSWER_SECONDS
+        while time.monotonic() < deadline:
+            for message in consumer.consume(1, timeout=_ANSWER_SECONDS / 50):
+                error = message.error()
+                if error is None:
+                    return _as_read(message) if message.offset() == position.offset else None
+                if error.code() in _NOTHING_THERE:
+                    return None
+                if error.code() not in _PASSING:
+                    raise BrokerRefusedError(f"cannot read {position}: {error.str()}")
+    finally:
+        consumer.close()
+    raise BrokerUnavailableError(
+        f"no Kafka broker at {settings.brokers} has given {position} within {_ANSWER_SECONDS:g} s"
+    )
 
 
 def _as_read(message: Message) -> ReadRecord:

@@ -1,0 +1,281 @@
+"""``firstseen dlq``: list, show and replay dead letters."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from simhash_core.rejections import RejectionReason
+from streams.cli.options import with_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from streams.dead_letter_replay import Account, Selection
+    from streams.dead_letter_topic import DeadLetterTopics
+    from streams.settings import Settings
+    from streams.topic_follower import ReadRecord
+
+_REASONS = click.Choice([reason.value for reason in RejectionReason])
+
+
+@click.group()
+def command() -> None:
+    """List, show and replay dead letters: records that could not be read as documents."""
+
+
+def _dlq_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add what all commands have."""
+    for option in (
+        click.option("--json", "as_json", is_flag=True, help="Write one JSON object."),
+        click.option(
+            "--timeout",
+            "timeout_seconds",
+            type=click.FloatRange(0.1, 300),
+            default=15.0,
+            show_default=True,
+            metavar="SECONDS",
+            help="Longest wait for a broker.",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+_reason_option = click.option(
+    "--reason", "reasons", type=_REASONS, multiple=True, help="Only of this reason; repeatable."
+)
+_most_option = click.option(
+    "--max-redeliveries",
+    "most",
+    type=click.IntRange(1, 1000),
+    default=3,
+    show_default=True,
+    metavar="N",
+    help="Leave records that were sent again N times already.",
+)
+
+
+@command.command("list", short_help="Count dead letters, and show the newest.")
+@with_settings
+@_dlq_options
+@_reason_option
+@_most_option
+@click.option(
+    "--limit",
+    type=click.IntRange(0, 100_000),
+    default=20,
+    show_default=True,
+    metavar="N",
+    help="Show the N newest; 0 counts only.",
+)
+def list_(
+    settings: Settings,
+    *,
+    reasons: tuple[str, ...],
+    most: int,
+    limit: int,
+    timeout_seconds: float,
+    as_json: bool,
+) -> None:
+    """Count dead letters by reason and partition, then show the newest.
+
+    The whole topic is read; nothing is changed.
+
+    \b
+    Examples:
+      firstseen dlq list
+      firstseen dlq list --reason not_json --limit 100
+      firstseen dlq list --json | jq -r '.newest[] | select(.state == "at cap") | .position'
+    """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
+    from streams.cli.dlq_json import summary_json
+    from streams.cli.dlq_view import summary_text
+    from streams.dead_letter_summary import summarise
+    from streams.dead_letter_topic import read_all
+    from streams.redeliveries import ReplayMemory
+
+    topics = _topics(settings, timeout_seconds)
+    with closing(ReplayMemory(settings, topics)) as memory:
+        done = memory.read()
+    summary = summarise(
+        read_all(settings, topics, _announce),
+        raw_topic=topics.raw,
+        done=done,
+        most=most,
+        reasons=frozenset(reasons),
+        limit=limit,
+    )
+    if not as_json:
+        click.echo(summary_text(topics.dead_letters, summary))
+        return
+    click.echo(summary_json(topics.dead_letters, summary))
+
+
+@command.command(short_help="Show one dead letter whole.")
+@with_settings
+@_dlq_options
+@click.option(
+    "--bytes",
+    "most_bytes",
+    type=click.IntRange(0, 64 * 1024 * 1024),
+    default=4096,
+    show_default=True,
+    metavar="N",
+    help="Show N bytes of the value, the key and each header; --json shows all.",
+)
+@click.argument("position")
+def show(
+    settings: Settings,
+    *,
+    position: str,
+    most_bytes: int,
+    timeout_seconds: float,
+    as_json: bool,
+) -> None:
+    """Show the dead letter at POSITION, such as dlq.raw-documents/0@7, or 0@7 for short.
+
+    Text is shown as text, with escapes for what does not print; other bytes as hexadecimal digits.
+
+    \b
+    Examples:
+      firstseen dlq show 0@7
+      firstseen dlq show dlq.raw-documents/0@7 --json | jq -r .value
+    """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
+    from simhash_core.errors import UsageError
+    from streams.cli.dlq_json import letter_json
+    from streams.cli.dlq_view import letter_text
+    from streams.dead_letter_topic import position_on, read_positions
+    from streams.dead_letters import dead_letter_of
+
+    topics = _topics(settings, timeout_seconds)
+    (record,) = read_positions(settings, [position_on(topics, position)])
+    letter = dead_letter_of(record)
+    if letter is None:
+        raise UsageError(f"the record at {record.position} is no dead letter: 'firstseen consume'")
+    if not as_json:
+        click.echo(letter_text(letter, most_bytes))
+        return
+    click.echo(letter_json(letter))
+
+
+@command.command(short_help="Send dead letters back to the raw topic.")
+@with_settings
+@_dlq_options
+@click.option("--all", "everything", is_flag=True, help="All that can be sent.")
+@_reason_option
+@_most_option
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Send N at most.")
+@click.option("--again", is_flag=True, help="Also those that were replayed before.")
+@click.option("--dry-run", is_flag=True, help="Say what would be sent, and send nothing.")
+@click.argument("positions", nargs=-1)
+def replay(  # noqa: PLR0913 - one for each option
+    settings: Settings,
+    *,
+    positions: tuple[str, ...],
+    everything: bool,
+    reasons: tuple[str, ...],
+    most: int,
+    limit: int | None,
+    again: bool,
+    dry_run: bool,
+    timeout_seconds: float,
+    as_json: bool,
+) -> None:
+    """Send dead letters back to the raw topic: all, those of a reason, or those at POSITIONS.
+
+    Each goes with its own key, value, headers and timestamp to the partition that it came from;
+    the header firstseen-redeliveries counts. One that fails again comes back as a new dead letter,
+    and is left when it has been sent --max-redeliveries times. What was replayed is remembered, so
+    the command can be interrupted and run again. A record that was too large has no body here, and
+    cannot be sent.
+
+    Exit code 0 when all that can be sent has been, 1 when one at POSITIONS was not.
+
+    \b
+    Examples:
+      firstseen dlq replay --all --dry-run
+      firstseen dlq replay --reason missing_text --reason wrong_type
+      firstseen dlq replay 0@7 0@9
+    """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
+    from streams.dead_letter_replay import Account, Selection
+    from streams.dead_letter_topic import position_on, read_all, read_positions
+
+    if sum((everything, bool(reasons), bool(positions))) != 1:
+        raise click.UsageError("say which: --all, --reason REASON, or positions")
+    topics = _topics(settings, timeout_seconds, sends=not dry_run)
+    at = [position_on(topics, position) for position in positions]
+    records = read_positions(settings, at) if at else read_all(settings, topics, _announce)
+    account = Account()
+    is_complete = False
+    try:
+        selection = Selection(frozenset(reasons), limit, most, again)
+        _replay(settings, topics, selection, account, records, whole=not at, sends=not dry_run)
+        is_complete = True
+    finally:  # an error, or Ctrl-C: what was sent until then is told all the same
+        _tell(account, topics, as_json=as_json, dry_run=dry_run, is_complete=is_complete)
+    if at and account.sent < len(set(at)):
+        click.get_current_context().exit(1)
+
+
+def _topics(settings: Settings, timeout_seconds: float, *, sends: bool = False) -> DeadLetterTopics:
+    """Wait for a broker, and look the topics up; ``sends``: it must have what sending takes."""
+    from streams.broker_connection import connect_admin
+    from streams.dead_letter_topic import dead_letter_topics
+    from streams.settings import Delivery
+    from streams.topics import TopicsError, can_administer
+
+    admin = connect_admin(settings, timeout_seconds, _announce)
+    if sends and settings.delivery is Delivery.EXACTLY_ONCE and not can_administer(admin):
+        raise TopicsError(
+            "delivery is exactly_once, but this broker has no transactions (librdkafka's "
+            "in-process broker has none): set delivery=at_least_once, as for its workers"
+        )
+    return dead_letter_topics(admin, settings)
+
+
+def _replay(
+    settings: Settings,
+    topics: DeadLetterTopics,
+    selection: Selection,
+    account: Account,
+    records: Iterable[ReadRecord],
+    *,
+    whole: bool,
+    sends: bool,
+) -> None:
+    from streams.dead_letter_replay import Replay
+    from streams.redeliveries import ReplayMemory, redeliveries_of
+
+    if sends:
+        redeliveries = redeliveries_of(settings, topics)
+        with closing(redeliveries):
+            done = redeliveries.begin()
+            Replay(topics, selection, done, redeliveries, account).run(records, whole=whole)
+    else:
+        with closing(ReplayMemory(settings, topics)) as memory:
+            done = memory.read()
+        Replay(topics, selection, done, None, account).run(records, whole=whole)
+
+
+def _tell(
+    account: Account,
+    topics: DeadLetterTopics,
+    *,
+    as_json: bool,
+    dry_run: bool,
+    is_complete: bool,
+) -> None:
+    """Say what became of each record."""
+    from streams.cli.dlq_json import account_json
+    from streams.cli.dlq_view import account_text
+
+    if not as_json:
+        click.echo(account_text(account, topics.raw, dry_run=dry_run, is_complete=is_complete))
+        return
+    click.echo(account_json(account, topics.raw, dry_run=dry_run, is_complete=is_complete))
+
+
+def _announce(text: str) -> None:
+    click.echo(f"firstseen: {text}", err=True)

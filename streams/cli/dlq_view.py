@@ -1,0 +1,163 @@
+"""Dead letters for people: nothing that a record holds can draw on the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from simhash_core.errors import UsageError
+from streams.cli.columns import table
+from streams.dead_letter_replay import Account
+from streams.dead_letter_summary import Listed, Summary
+from streams.dead_letters import DeadLetter, Outcome
+from streams.terminal_text import escaped, one_line
+from streams.timestamps import format_rfc3339
+
+_KEY_CELLS: Final = 28
+_DETAIL_CELLS: Final = 72
+_HEX_BYTES: Final = 16
+_PRINTED: Final = range(0x20, 0x7F)
+
+SAID: Final = {
+    Outcome.SENT: "sent again",
+    Outcome.REPLAYED_BEFORE: "replayed before",
+    Outcome.AT_CAP: "at the cap of redeliveries (--max-redeliveries)",
+    Outcome.WITHOUT_BODY: "without a body: it was too large to be kept; its source has to send it",
+    Outcome.OF_ANOTHER_TOPIC: "from another raw topic than these settings'",
+}
+_STATES: Final = {
+    Outcome.REPLAYED_BEFORE: "replayed",
+    Outcome.AT_CAP: "at cap",
+    Outcome.WITHOUT_BODY: "no body",
+    Outcome.OF_ANOTHER_TOPIC: "other topic",
+}
+
+
+def summary_text(topic: str, summary: Summary) -> str:
+    """Return counts, then the newest records."""
+    records, to_replay = summary.total
+    lines = [f"{topic}: {_many(records, 'dead letter')}, {to_replay:,} to replay"]
+    if summary.no_dead_letter:
+        lines.append(f"  and {_many(summary.no_dead_letter, 'record')} in another form")
+    if records:
+        rows = [(reason, *count) for reason, count in sorted(summary.by_reason.items())]
+        places = [(f"partition {p}", *count) for p, count in sorted(summary.by_partition.items())]
+        head = ("", "dead letters", "to replay")
+        counted = [(name, f"{n:,}", f"{m:,}") for name, n, m in (*rows, *places)]
+        lines += ["", *table([head, *counted], "<>>", "  ")]
+    if summary.newest:
+        head_of = ("position", "time", "reason", "sent again", "state", "source", "key", "what")
+        lines += ["", *table([head_of, *map(_row, summary.newest)], "<<<><<<<", "  ")]
+        if len(summary.newest) < records:
+            lines.append(f"  the newest {len(summary.newest):,} of {records:,}: --limit shows more")
+    return "\n".join(lines)
+
+
+def state_name(state: Outcome | None) -> str:
+    """Return what stands for a state in a list."""
+    return "to replay" if state is None else _STATES[state]
+
+
+def time_text(time_ms: int) -> str:
+    """Return the time of a record, which may be why it is a dead letter."""
+    try:
+        return format_rfc3339(time_ms)
+    except UsageError:
+        return f"{time_ms} ms"
+
+
+def letter_text(letter: DeadLetter, most_bytes: int) -> str:
+    """Return a dead letter whole, of key, header and value up to ``most_bytes`` each."""
+    record = letter.record
+    lines = [
+        f"position      {record.position}",
+        f"time          {time_text(record.timestamp_ms)}",
+        f"source        {one_line(str(letter.source))}",
+        f"reason        {one_line(letter.reason)}",
+        f"what          {one_line(letter.detail)}",
+        f"redeliveries  {letter.redeliveries}",
+        "headers",
+        *(
+            line
+            for name, value in record.headers
+            for line in _block(f"  {escaped(name)}", value, most_bytes)
+        ),
+        *_block("key", record.key, most_bytes),
+        *_block("value", record.value, most_bytes),
+    ]
+    return "\n".join(lines)
+
+
+def account_text(account: Account, raw_topic: str, *, dry_run: bool, is_complete: bool) -> str:
+    """Return what became of each record, exactly."""
+    sent = "would be sent again" if dry_run else "sent again"
+    lines = [f"{account.sent:,} {sent} to {raw_topic}"]
+    if not is_complete:
+        lines.insert(0, "ended before all was replayed; run it again to go on. Until then:")
+    if account.under_way:
+        lines.append(
+            f"{account.under_way:,} in doubt: they were being sent. What was sent is remembered"
+        )
+    lines += [
+        f"{account.outcomes[outcome]:,} {SAID[outcome]}"
+        for outcome in Outcome
+        if outcome is not Outcome.SENT and account.outcomes[outcome]
+    ]
+    if account.not_selected:
+        lines.append(f"{account.not_selected:,} not of the reasons asked for")
+    if account.no_dead_letter:
+        lines.append(f"{account.no_dead_letter:,} no dead letters, but records in another form")
+    for letter, why in account.left:
+        source = one_line(str(letter.source))
+        lines.append(f"  {letter.record.position} (of {source}): {_STATES[why]}")
+    return "\n".join(lines)
+
+
+def _row(listed: Listed) -> tuple[str, ...]:
+    letter = listed.letter
+    position = letter.record.position
+    return (
+        f"{position.partition}@{position.offset}",
+        time_text(letter.record.timestamp_ms),
+        letter.reason,
+        str(letter.redeliveries),
+        state_name(listed.state),
+        str(letter.source),
+        one_line((letter.record.key or b"").decode(errors="replace"), _KEY_CELLS),
+        one_line(letter.detail, _DETAIL_CELLS),
+    )
+
+
+def _block(name: str, content: bytes | None, most_bytes: int) -> Iterator[str]:
+    """Yield text as text where it is UTF-8, other bytes as hexadecimal digits beside signs."""
+    if content is None:
+        yield f"{name}: null"
+        return
+    more = len(content) - most_bytes
+    shown = content[:most_bytes]
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        yield f"{name}: {len(content):,} bytes, not UTF-8"
+        yield from _hex_lines(shown)
+    else:
+        # Cut between characters: what is left of the last one is dropped.
+        text = escaped(shown.decode(errors="ignore"))
+        if len(content) <= _HEX_BYTES * 5 and "\n" not in text:
+            yield f"{name}: {text}"
+            return
+        yield f"{name}: {len(content):,} bytes"
+        yield from (f"    {line}" for line in text.split("\n"))
+    if more > 0:
+        yield f"    … {more:,} bytes more (--bytes N shows them)"
+
+
+def _hex_lines(content: bytes) -> Iterator[str]:
+    for start in range(0, len(content), _HEX_BYTES):
+        row = content[start : start + _HEX_BYTES]
+        signs = "".join(chr(each) if each in _PRINTED else "." for each in row)
+        yield f"    {start:08x}  {row.hex(' '):<{3 * _HEX_BYTES - 1}}  {signs}"
+
+
+def _many(count: int, name: str) -> str:
+    return f"{count:,} {name}{'' if count == 1 else 's'}"

@@ -1,0 +1,1 @@
+"""Dead letters read back, listed and sent again."""
