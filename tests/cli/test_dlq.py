@@ -139,7 +139,7 @@ def test_list_and_show(letters: Letters) -> None:
     assert (content["records"], content["to_replay"]) == (4, 2)
     assert content["reasons"]["not_json"] == {"records": 2, "to_replay": 1}
     assert content["partitions"] == {"0": {"records": 4, "to_replay": 2}}
-    assert [each["position"][-3:] for each in content["newest"]] == ["0@1", "0@3"]
+    assert [each["position"][-3:] for each in content["newest"]] == ["0@2", "0@3"]
     assert f"source        {letters.raw}/1@0" in shown.stdout
     assert r"value: \x1b[2J\x9b31m\u202e雪" in shown.stdout
     assert r"  trace: \x1b[31m7f" in shown.stdout
