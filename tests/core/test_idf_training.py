@@ -22,7 +22,7 @@ from simhash_core.normalization import NORMALIZATION
 from simhash_core.profiles import Profile
 from tests.architecture.source_tree import ROOT
 
-BITS_64 = Profile(64, 4, 16, 3)
+BITS_64 = Profile(64, 4, 16, 3, min_features=12)
 TEXT = "市交通局发布公告称，跨江大桥的加固工程将于下月初开始，施工期间大桥封闭，货车绕行北环高速。"
 
 

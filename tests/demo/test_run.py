@@ -24,7 +24,10 @@ from tests.architecture.source_tree import ROOT
 from tests.cli.running import clean_environment, firstseen
 
 SECONDS_MAX = 60.0
-SNOW = "北京今天下雪了，地铁照常运行，早高峰时各条线路都有人扫雪，公交车慢一些，出租车也少一些。"
+SNOW = (
+    "北京今天下雪了，地铁照常运行，早高峰时各条线路都有人扫雪，公交车慢一些，出租车也少一些，"
+    "学校推迟上课，机场取消航班，市民最好提前出门。"
+)
 FIELDS = {
     "input": str | None,
     "seed": int | None,
