@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from http import HTTPStatus
 from typing import Any
 
@@ -290,3 +292,24 @@ def test_a_strangers_name_gets_no_texts(live: Live) -> None:
 
     assert reply.status == HTTPStatus.MISDIRECTED_REQUEST
     assert b"ferry" not in reply.body
+
+
+def test_connections_are_bounded(live: Live) -> None:
+    """Given more open connections than are served, then the rest are turned away at once; when the
+    others end, the next one is answered.
+    """
+    address = ("127.0.0.1", live.worker.port)
+    with ExitStack() as open_ones:
+        held = [
+            open_ones.enter_context(socket.create_connection(address, SECONDS)) for _ in range(80)
+        ]
+        last = held[-1]
+        assert last.recv(1) == b"", "it was not turned away"
+
+    deadline = time.monotonic() + SECONDS
+    while time.monotonic() < deadline:
+        with suppress(OSError):
+            assert live.ask("GET", "/healthz").body == b"ok\n"
+            return
+        time.sleep(0.1)
+    raise AssertionError("nobody is answered any more")
