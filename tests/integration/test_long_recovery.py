@@ -16,6 +16,7 @@ from streams.changelog_codec import encode_change
 from streams.demo.worker_process import WorkerProcessError
 from tests.brokers.broker import Broker
 from tests.integration.stream_harness import Stream, Worker
+from tests.ops_page.live_worker import ask
 
 RECOVERED_ENTRIES = 150_000
 STOP_SECONDS = 5.0
@@ -24,13 +25,17 @@ STOP_SECONDS = 5.0
 def test_a_long_recovery_is_left_at_once(kafka_broker: Broker, tmp_path: Path) -> None:
     """Given a shard with hundreds of thousands of changelog records to read, when the worker gets
     SIGTERM in the middle of that, then it ends in good order within seconds; the next one goes on
-    where it was.
+    where it was. Until then its ops page says how far it is.
     """
     with Stream(kafka_broker, tmp_path, raw_partitions=1, shards=1) as stream:
         fill_changelog(stream, RECOVERED_ENTRIES)
         worker = stream.worker()
         worker.start()
         left = await_recovering(worker)
+        (shard,) = ask(worker, "GET", "/api/status").json["shards"]
+        assert (shard["state"], shard["entries"]) == ("recovering", 0)
+        assert shard["remaining"] <= left
+        assert 0 <= shard["recovered"] < 1
         started = time.monotonic()
         worker.stop_gently()
         assert time.monotonic() - started < STOP_SECONDS
