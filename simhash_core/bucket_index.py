@@ -141,26 +141,32 @@ class BucketIndex:
         """Sort what has come together; documents may move, but look-ups meet the same."""
         self._expected, self._place, self._fetched = {}, {}, {}
         if len(self._tail_orders) >= TAIL_DOCUMENTS:
-            orders = np.array(self._tail_orders, dtype=np.uint64)
-            joined = np.frombuffer(b"".join(self._tail_fingerprints), dtype=np.uint64)
-            self._seal(orders, joined.reshape(len(orders), self._words))
-            self._tail_orders, self._tail_fingerprints = [], []
-            self._tail, self._tail_others = {}, {}
+            self._seal_all()
 
     def _take_loaded(self) -> None:
         if not self._loaded:
             return
-        loaded, self._loaded = self._loaded, []
-        orders = np.concatenate([each for each, _ in loaded])
-        fingerprints = np.concatenate([each for _, each in loaded])
-        if len(orders) + len(self._tail_orders) >= TAIL_DOCUMENTS:
-            self._fetched.clear()
-            self._seal(orders, fingerprints)
+        if sum(len(each) for each, _ in self._loaded) + len(self._tail_orders) >= TAIL_DOCUMENTS:
+            self._seal_all()
             return
-        of_each = [each.tobytes() for each in fingerprints]
-        self._placement.prepare(of_each)
-        for order, fingerprint in zip(orders.tolist(), of_each, strict=True):
-            self.add(order, fingerprint)
+        loaded, self._loaded = self._loaded, []
+        for orders, words in loaded:
+            fingerprints = [each.tobytes() for each in words]
+            self._placement.prepare(fingerprints)
+            for order, fingerprint in zip(orders.tolist(), fingerprints, strict=True):
+                self.add(order, fingerprint)
+
+    def _seal_all(self) -> None:
+        """Make a segment of the tail and of what was loaded, which came later."""
+        joined = np.frombuffer(b"".join(self._tail_fingerprints), dtype=np.uint64)
+        orders = [np.array(self._tail_orders, dtype=np.uint64)]
+        fingerprints = [joined.reshape(len(self._tail_orders), self._words)]
+        orders += [each for each, _ in self._loaded]
+        fingerprints += [each for _, each in self._loaded]
+        self._fetched.clear()
+        self._loaded, self._tail, self._tail_others = [], {}, {}
+        self._tail_orders, self._tail_fingerprints = [], []
+        self._seal(np.concatenate(orders), np.concatenate(fingerprints))
 
     def _seal(self, orders: NDArray[np.uint64], fingerprints: NDArray[np.uint64]) -> None:
         self._segments.append(self._built(orders, fingerprints))

@@ -208,3 +208,23 @@ def test_no_room_for_a_file(path: Path, caplog: pytest.LogCaptureFixture) -> Non
     (blocked / SEGMENT_DIRECTORY).unlink()
     with closing(open_store(blocked)) as table:
         assert all_met(table) == met
+
+
+def test_a_bulk_behind_documents_that_came_one_by_one(tmp_path: Path) -> None:
+    """Given a few entries that were staged, when many are loaded behind them, then all are in one
+    file, since none that is listed may lie behind one that is not.
+    """
+    path = tmp_path / "shard-0"
+    with closing(open_store(path)) as table:
+        staged = entries(0, 10)
+        for change in staged:
+            table.stage(change)
+        table.commit(staged)
+        changes = entries(10, LARGE)
+        keys = [entry_key(each.order) for each in changes]
+        table.load(keys, [encode_entry(each.entry) for each in changes], Progress(1))
+        before = all_met(table)
+        table.commit([])
+        assert len(bucket_files(path)) == 1
+    with closing(open_store(path)) as table:
+        assert all_met(table) == before
