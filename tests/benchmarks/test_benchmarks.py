@@ -15,7 +15,7 @@ from benchmarks import contender_process, fingerprints, worker
 from benchmarks.contender_process import ContenderError, ContenderProcess
 from benchmarks.peers import environment
 from benchmarks.report import Spread, ratios
-from benchmarks.texts import generated_documents
+from benchmarks.texts import generated_documents, with_copies
 
 TINY = ["--count", "6", "--rounds", "2", "--characters", "300"]
 
@@ -158,3 +158,17 @@ def test_a_contender_that_dies_or_hangs_is_named(monkeypatch: pytest.MonkeyPatch
 def test_ratios_are_of_turns_of_one_round() -> None:
     """Given a round in which the machine was busy, then the ratio of that round is as the rest."""
     assert ratios([2.0, 20.0, 2.2], [1.0, 10.0, 1.0]) == Spread(2.0, 2.0, 2.2)
+
+
+def test_a_share_of_documents_copies_others() -> None:
+    """Given a share of copies, then so many documents are near an earlier one and not equal to it,
+    all texts keep their length, and they are always the same.
+    """
+    texts = generated_documents(200, 300)
+    mixed = with_copies(texts, 0.75)
+    fresh = set(texts)
+
+    assert mixed == with_copies(texts, 0.75)
+    assert {len(text) for text in mixed} == {300}
+    assert 0.1 < sum(text in fresh for text in mixed) / len(mixed) < 0.55
+    assert with_copies(texts, 0.0) == texts
