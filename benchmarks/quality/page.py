@@ -210,7 +210,16 @@ def _experiments(outcomes: Sequence[Outcome]) -> QualityTable:
 def _sentences(figures: Sequence[SentenceFigures]) -> QualityTable:
     return QualityTable(
         f"sentences_zh: {figures[0].pairs:,} pairs of short sentences, in one stream",
-        ["", "undecidable", "exact repeats", "called near another", "of pairs", "pairs joined"],
+        [
+            "",
+            "undecidable",
+            "exact repeats",
+            "near another",
+            "of pairs",
+            "different pairs joined",
+            "of pairs",
+            "no paraphrases",
+        ],
         [
             [
                 f"Firstseen {each.profile}",
@@ -219,6 +228,8 @@ def _sentences(figures: Sequence[SentenceFigures]) -> QualityTable:
                 f"{each.near:,}",
                 f"{each.near_share:.3%}",
                 f"{each.near_pairs:,}",
+                f"{each.near_pairs_share:.3%}",
+                f"{each.near_pairs_apart:,}",
             ]
             for each in figures
         ],

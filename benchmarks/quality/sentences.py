@@ -20,7 +20,8 @@ class SentenceFigures(msgspec.Struct, frozen=True, kw_only=True):
     """Of a profile on pairs of sentences, the two of a pair next to each other in one stream.
 
     ``near``: sentences called a near duplicate of any other, not an exact one; ``near_share``: of
-    them in the number of pairs. ``near_pairs``: pairs whose two sentences differ and are joined.
+    them in the number of pairs. ``near_pairs``: pairs whose two sentences differ and are joined;
+    ``near_pairs_apart``: those of them that are labelled 0, no paraphrases.
     """
 
     profile: str
@@ -31,12 +32,15 @@ class SentenceFigures(msgspec.Struct, frozen=True, kw_only=True):
     near: int
     near_share: float
     near_pairs: int
+    near_pairs_share: float
+    near_pairs_apart: int
 
 
 def sentence_figures(file: Path, profiles: Sequence[str]) -> list[SentenceFigures]:
     """Stream all sentences of a file through each profile."""
     with gzip.open(file, "rt", encoding="utf-8") as lines:
-        pairs = [(each["text"], each["text2"]) for each in map(json.loads, lines)]
+        read = [json.loads(line) for line in lines]
+    pairs = [(each["text"], each["text2"]) for each in read]
     different = [normalize(a) != normalize(b) for a, b in pairs]
     with tempfile.TemporaryDirectory(prefix="firstseen-") as directory:
         path = Path(directory, "sentences.jsonl")
@@ -51,7 +55,10 @@ def sentence_figures(file: Path, profiles: Sequence[str]) -> list[SentenceFigure
             decided = decide(str(path), Settings(profile=profile), documents)
             originals, counts = decided.originals, decided.counts
             near = counts.get("near_duplicate", 0)
-            joined = (originals[2 * n] == originals[2 * n + 1] for n in range(len(pairs)))
+            joined = [
+                differ and originals[2 * n] == originals[2 * n + 1]
+                for n, differ in enumerate(different)
+            ]
             figures.append(
                 SentenceFigures(
                     profile=profile,
@@ -61,7 +68,12 @@ def sentence_figures(file: Path, profiles: Sequence[str]) -> list[SentenceFigure
                     exact=counts.get("exact_duplicate", 0),
                     near=near,
                     near_share=round(near / len(pairs), 6),
-                    near_pairs=sum(a and b for a, b in zip(different, joined, strict=True)),
+                    near_pairs=sum(joined),
+                    near_pairs_share=round(sum(joined) / len(pairs), 6),
+                    near_pairs_apart=sum(
+                        together and each["label"] == 0
+                        for together, each in zip(joined, read, strict=True)
+                    ),
                 )
             )
     return figures
