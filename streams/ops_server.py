@@ -9,6 +9,7 @@ import logging
 import socket
 import sys
 import threading
+import time
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -29,6 +30,9 @@ logger = logging.getLogger(__name__)
 _TEXT: Final = "text/plain; charset=utf-8"
 _REQUEST_SECONDS: Final = 5.0
 _MOST_CONNECTIONS: Final = 64
+_LINGER_SECONDS: Final = 1.0
+_LINGER_BYTES: Final = 16 * 1024 * 1024
+_LINGER_BLOCK_BYTES: Final = 256 * 1024
 _MONITORING: Final = frozenset({"/metrics", "/healthz", "/readyz"})
 _CHECK: Final = "/api/check"
 
@@ -91,6 +95,7 @@ class OpsServer:
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
+    request_queue_size = _MOST_CONNECTIONS
 
     def __init__(
         self,
@@ -167,8 +172,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self._is_refused(path):
             return
         if path != _CHECK:
-            self.close_connection = True
-            self._answer_json(refused(_NOT_HERE))
+            self._refuse(_NOT_HERE)
             return
         body = self._body(self.server.page.api.body_bytes)
         if body is not None:
@@ -186,11 +190,29 @@ class _Handler(BaseHTTPRequestHandler):
         )
         if refusal is None:
             return False
-        self.close_connection = True  # there may be a body that nobody will read
         needs_token = refusal.status is HTTPStatus.UNAUTHORIZED
-        more = [("WWW-Authenticate", "Bearer")] if needs_token else []
-        self._answer_json(refused(refusal), *more)
+        self._refuse(refusal, *([("WWW-Authenticate", "Bearer")] if needs_token else []))
         return True
+
+    def _refuse(self, refusal: Refusal, *headers: tuple[str, str]) -> None:
+        """Answer a request whose body, if it has one, is not looked at, and end the connection.
+
+        To close it with bytes unread would reset it, and the client might lose the answer: so the
+        rest is read and thrown away, as far as it comes within a second.
+        """
+        self.close_connection = True
+        self._answer_json(refused(refusal), *headers)
+        has_body = self.headers.get("Content-Length", "0") != "0"
+        if not has_body and "Transfer-Encoding" not in self.headers:
+            return
+        self.connection.shutdown(socket.SHUT_WR)
+        end, left = time.monotonic() + _LINGER_SECONDS, _LINGER_BYTES
+        while left > 0 and (seconds := end - time.monotonic()) > 0:
+            self.connection.settimeout(seconds)
+            received = self.connection.recv(_LINGER_BLOCK_BYTES)
+            if not received:
+                return
+            left -= len(received)
 
     def _body(self, longest: int) -> bytes | None:
         """Read the body of a request; None where it was refused."""
@@ -208,8 +230,7 @@ class _Handler(BaseHTTPRequestHandler):
                 f"the body has {length} bytes, {longest} are read (max_record_bytes)",
             )
         if refusal is not None:
-            self.close_connection = True
-            self._answer_json(refused(refusal))
+            self._refuse(refusal)
             return None
         return self.rfile.read(int(length))
 

@@ -94,11 +94,13 @@ def test_it_shows_what_the_worker_does(page: Watched, live: Live) -> None:
     assert page.page.locator("#distances").get_attribute("aria-label") != "no data yet"
 
 
-def test_a_duplicate_stands_beside_its_original(page: Watched) -> None:
+def test_a_duplicate_stands_beside_its_original(page: Watched, live: Live) -> None:
     """Given a duplicate whose id and text are markup, when it is opened, then both texts are side
     by side, what differs is marked, and the markup is text: nothing of it has run.
     """
-    row = page.page.locator("details", has_text=HOSTILE_ID)
+    live.send(EDITED, ids=[HOSTILE_ID])
+    page.page.reload()
+    row = page.page.locator("details", has_text=HOSTILE_ID).first
 
     row.locator("summary").click()
 
