@@ -13,16 +13,26 @@ from playwright.sync_api import Browser, Error, Page, sync_playwright
 
 WAIT_MS = 20_000
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
+_NONE = f"no browser among {', '.join(_NAMES)} (Debian: apt-get install chromium)"
 # Containers have neither the kernel's sandbox for users nor much shared memory.
 _ARGUMENTS = ("--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu")
+
+
+def skip_module_without_browser() -> None:
+    """Skip the module that calls this, in one line, where there is no browser and none is required.
+
+    Before any worker is started for it.
+    """
+    if _path() is None and os.environ.get("FIRSTSEEN_REQUIRE_TOOLS") != "1":
+        pytest.skip(_NONE, allow_module_level=True)
 
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
     """Start a browser; where there is none, skip the test, or fail it if tools are required."""
-    path = next(filter(None, map(shutil.which, _NAMES)), None)
+    path = _path()
     if path is None:
-        _give_up(f"no browser among {', '.join(_NAMES)} (Debian: apt-get install chromium)")
+        _give_up(_NONE)
     with sync_playwright() as playwright:
         try:
             browser = playwright.chromium.launch(
@@ -34,6 +44,10 @@ def chromium() -> Iterator[Browser]:
             yield browser
         finally:
             browser.close()
+
+
+def _path() -> str | None:
+    return next(filter(None, map(shutil.which, _NAMES)), None)
 
 
 def _give_up(reason: str) -> NoReturn:

@@ -12,10 +12,11 @@ from playwright.sync_api import Browser, expect
 
 from tests.brokers.broker import Broker
 from tests.integration.stream_harness import Stream
-from tests.ops_page.browser import Watched, chromium
+from tests.ops_page.browser import Watched, chromium, skip_module_without_browser
 from tests.ops_page.live_worker import EDITED, HOSTILE_ID, STRANGER, Live
 
 pytestmark = pytest.mark.browser
+skip_module_without_browser()
 
 WIDE, PHONE = (1280, 900), (390, 844)
 COLOURS: tuple[Literal["light", "dark"], ...] = ("light", "dark")
