@@ -78,7 +78,8 @@ def _run(settings: Settings, partitions: int) -> int:
     page = OpsPage(settings, parts, loop)
     with OpsServer(settings, pipeline, health, page) as server, watch:
         if server.url is not None:
-            logger.info("pages of this worker: %s", server.url)
+            served = "pages" if settings.web.serves_data else "health and metrics, no page,"
+            logger.info("%s of this worker: %s", served, server.url)
         code = _Worker(app, pipeline, loop=loop).run()
         pipeline.interrupt()  # a recovery that still runs in its thread would be waited for
     if pipeline.failure is not None:
