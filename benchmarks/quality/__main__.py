@@ -110,9 +110,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _measured(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Figures:
     if options.data is None or not options.data.is_dir():
+        where = "" if options.data is None else f" at {options.data}"
         parser.error(
-            f"there are no labelled sets at {options.data}: name their directory with --data or "
-            f"{DIRECTORY_VARIABLE} (docs/quality.md says what must be in it)"
+            f"there are no labelled sets{where}: name their directory with --data or "
+            f"{DIRECTORY_VARIABLE} (make bench-quality DATA=…; docs/quality.md says what it has)"
         )
     if not sets_in(options.data):
         parser.error(f"{options.data} has no NAME/documents.jsonl.gz with a pairs.tsv beside it")
