@@ -31,10 +31,12 @@ from tests.cli.running import clean_environment
 from tests.invariants import Nearness, check_conservation, check_grounding, check_separation
 
 TEXT: Final = (
-    "北京今天下雪了，地铁照常运行，早高峰时各条线路都有人扫雪，公交车慢一些，出租车少一些。"
+    "北京今天下雪了，地铁照常运行，早高峰时各条线路都有人扫雪，公交车慢一些，出租车少一些，"
+    "学校推迟上课，机场取消航班，市民最好提前出门。"
 )
 OTHER: Final = (
-    "The council has voted to keep the library open on Sundays, from noon until six o'clock."
+    "The council has voted to keep the library open on Sundays, from noon until six o'clock, for "
+    "as long as readers climb its old stairs and ask for something new to take home."
 )
 
 

@@ -19,7 +19,8 @@ from streams.cli.main import main
 from streams.exit_codes import ExitCode
 
 TEXT: Final = (
-    "北京今天下雪了，地铁照常运行，早高峰时各条线路都有人扫雪，公交车慢一些，出租车少一些。"
+    "北京今天下雪了，地铁照常运行，早高峰时各条线路都有人扫雪，公交车慢一些，出租车少一些，"
+    "学校推迟上课，机场取消航班，市民最好提前出门。"
 )
 SHORT: Final = "北京今天下雪了。"
 
