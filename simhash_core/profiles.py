@@ -40,7 +40,7 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     segmenter: str = "words"
     weighting: str = "tfidf-sublinear"
     feature_hash: str = "xxh3"
-    min_features: int = 24
+    min_features: int = 27
     cuts: int = 1
     verify: str = NO_VERIFICATION
     verify_at: float = 0.0

@@ -190,7 +190,8 @@ def test_your_own_documents(tmp_path: Path) -> None:
         {
             "id": "other",
             "body": "The council has voted to keep the library open on Sundays, from noon "
-            "until six o'clock, for as long as readers climb its old stairs.",
+            "until six o'clock, for as long as readers climb its old stairs and ask for something "
+            "new to take home.",
         },
         {"id": "no text"},
         "not an object",
