@@ -31,7 +31,7 @@ from simhash_core.distance import distance_bits
 from simhash_core.fingerprinter import Fingerprinted, Fingerprinter
 from simhash_core.profiles import PROFILES, Profile
 
-LEAST: Final = (1, 4, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 32)
+LEAST: Final = (1, 4, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 27, 28, 32)
 
 
 class LabelledPair(NamedTuple):

@@ -16,7 +16,7 @@ from itertools import product
 from tests.integration.stream_outputs import Raw
 
 WORDS = tuple(map("".join, product("bdfgklmnprstvz", "aeiou", "lmnrst", "aeiou")))
-WORDS_A_TEXT = (26, 48)
+WORDS_A_TEXT = (28, 50)
 COPY, SHORT, BROKEN = 0.40, 0.06, 0.02
 LAST_FEW = 30
 START_MS = 1_709_251_200_000
