@@ -133,7 +133,11 @@ class Pipeline:
                 self._stage.identify(topic, await self._topic_ids.of(topic))
         # The records were fetched before: if the topic still has the id that they are sent under,
         # they are of that topic. To ask costs no time, as it is done beside the fingerprinting.
-        asked = {topic: asyncio.create_task(self._topic_ids.of(topic)) for topic in topics}
+        asked = {
+            topic: asyncio.create_task(self._topic_ids.of(topic))
+            for topic in topics
+            if self._stage.topic_id(topic)  # "": this broker has none
+        }
         await asyncio.sleep(0)
         records = [
             packet_record(packet, partition, self._rules)

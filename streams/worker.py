@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from functools import partial
 from typing import Final, cast
 
 import faust
@@ -46,7 +45,7 @@ from streams.topics import (
     can_administer,
     check,
     partitions_of,
-    topic_id,
+    topic_id_asker,
 )
 from streams.transactions import ShardTransactions
 from streams.worker_watch import WorkerWatch
@@ -170,7 +169,8 @@ def _build_pipeline(settings: Settings, partitions: int) -> Monitored:
         settings.batch.packet_bytes,
         metrics,
     )
-    ask = partial(topic_id, AdminClient(librdkafka_config(settings)))
+    transactions = settings.delivery is DeliveryMode.EXACTLY_ONCE
+    ask = topic_id_asker(AdminClient(librdkafka_config(settings)), has_ids=transactions)
     pipeline = Pipeline(
         stage=stage,
         topic_ids=TopicIds(ask, settings.send_timeout_seconds),

@@ -10,9 +10,10 @@ from confluent_kafka.admin import AdminClient
 
 from streams.errors import BrokerUnavailableError
 from streams.topic_ids import TopicIds
-from streams.topics import topic_id
+from streams.topics import TopicsError, topic_id, topic_id_asker
 from tests.brokers.broker import Broker
 from tests.brokers.kafka_broker import KafkaBroker
+from tests.brokers.loopback_ports import free_port
 
 AWAY_SECONDS = 2.0
 WAIT_SECONDS = 60.0
@@ -54,3 +55,20 @@ def test_the_wait_has_an_end() -> None:
 
     with pytest.raises(BrokerUnavailableError):
         asyncio.run(asyncio.wait_for(TopicIds(ask, wait_seconds=0.2).of("raw"), timeout=10.0))
+
+
+def test_a_broker_that_once_had_ids_is_not_taken_for_one_without(broker: Broker) -> None:
+    """Given a topic, when its id is asked for, then Kafka tells the same one each time, and the
+    embedded broker none; a broker that is known to have ids and is away tells none either.
+    """
+    topic = broker.unique("raw")
+    broker.create_topics({topic: 1})
+    ask = topic_id_asker(
+        AdminClient({"bootstrap.servers": broker.bootstrap_servers}), has_ids=False
+    )
+    assert ask(topic) == ask(topic)
+    assert bool(ask(topic)) == broker.supports_transactions
+
+    nobody = AdminClient({"bootstrap.servers": f"127.0.0.1:{free_port()}", "log_level": 0})
+    with pytest.raises((BrokerUnavailableError, TopicsError)):
+        topic_id_asker(nobody, has_ids=True)(topic)
