@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Route, expect
 
 from tests.brokers.broker import Broker
 from tests.integration.stream_harness import Stream
@@ -182,6 +182,38 @@ def test_parts_of_the_page_have_names(page: Watched) -> None:
     assert page.page.evaluate(NAMELESS) == []
     assert page.page.locator("#state").get_attribute("role") == "status"
     assert page.page.locator("#answer").get_attribute("aria-live") == "polite"
+
+
+@pytest.mark.parametrize(
+    ("changes", "state", "kind"),
+    [
+        ({"why_dead": "stalled: raw/0 at 7"}, "stalled: raw/0 at 7", "bad"),
+        ({"broker_up": False}, "the broker does not answer", "bad"),
+        ({"why_not_ready": "1 of 2 shards are catching up: 0"}, "1 of 2 shards", "wait"),
+    ],
+)
+def test_troubles_are_told(
+    page: Watched, changes: dict[str, object], state: str, kind: str
+) -> None:
+    """Given a status with a trouble in it, and a shard that recovers, then the page says so at its
+    head, and how far the shard is; the status is the worker's, changed on its way.
+    """
+
+    def changed(route: Route) -> None:
+        reply = route.fetch()
+        status = reply.json()
+        shard = {"state": "recovering", "recovered": 0.425, "remaining": 12_345, "entries": 0}
+        status["shards"][0] |= shard
+        route.fulfill(response=reply, json=status | changes)
+
+    page.page.route("**/api/status", changed)
+
+    expect(page.page.locator("#state")).to_contain_text(state)
+    expect(page.page.locator("#state")).to_have_attribute("data-state", kind)
+    row = page.page.locator("#shard-rows tr").first
+    expect(row).to_contain_text("recovering 42.5%, 12,345 records left")
+    expect(row.get_by_role("progressbar", name="shard 0, read")).to_have_attribute("value", "0.425")
+    page.page.unroute_all(behavior="wait")
 
 
 def test_a_worker_that_goes_away_is_told(
