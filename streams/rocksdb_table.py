@@ -65,6 +65,7 @@ class RocksBlockTable:
         self._bits = placement.scheme.bits
         self._staged: dict[int, Entry] = {}
         self._staged_contents: dict[Bucket, list[int]] = {}
+        self._in_flight_keys: set[bytes] | None = None
         self._index = BucketIndex(placement, partition)
         self._segments = SegmentList(store, sync=sync)
         count = store.get(codec.COUNT_KEY)
@@ -148,6 +149,7 @@ class RocksBlockTable:
         values = [codec.encode_entry(entry) for entry in added.values()]
         new = [at for at, order in enumerate(added) if order not in self._staged]
         undecidable = [each for each in added.items() if not each[1].fingerprint]
+        self._in_flight_keys = None
         self._write(batch, keys, values, undecidable)
         self._index_rows([keys[at] for at in new], [values[at] for at in new])
         self._settle()
@@ -177,15 +179,20 @@ class RocksBlockTable:
                 entry_keys.append(key)
                 entry_values.append(value)
         last.pop(codec.PROGRESS_KEY, None)
+        in_flight = self._keys_in_flight()
         for key, value in last.items():
             _check_in_flight(key, value)
-            if value is None:
-                batch.delete(key)
-            else:
+            if value is not None:
                 batch.put(key, value)
+                in_flight.add(key)
+            elif key in in_flight:  # most come and go within a lot, and are not there
+                batch.delete(key)
+                in_flight.remove(key)
         batch.put(codec.PROGRESS_KEY, codec.encode_progress(progress))
         rows = read_entry_rows(entry_keys, entry_values, self._bits)
+        self._in_flight_keys = None
         self._write(batch, entry_keys, entry_values, rows.undecidable)
+        self._in_flight_keys = in_flight
         self._index.load(rows.orders, rows.fingerprints)
         self._settle()
 
@@ -266,6 +273,16 @@ class RocksBlockTable:
         self._staged.clear()
         self._staged_contents.clear()
 
+    def _keys_in_flight(self) -> set[bytes]:
+        """Return the keys of rows of pending entries and visits that wait, to be kept up to date.
+
+        Remembered from one ``load`` to the next: there are few at any time, but many come and go.
+        """
+        if self._in_flight_keys is None:
+            tags = codec.PENDING_TAG, codec.PARKED_TAG
+            self._in_flight_keys = {key for tag in tags for key, _ in self._tagged(tag)}
+        return self._in_flight_keys
+
     def _open_index(self) -> None:
         """Take up the segments that are listed, and index the entries behind them."""
         for segment in self._segments.open():
@@ -308,13 +325,13 @@ class RocksBlockTable:
 def _check_in_flight(key: bytes, value: bytes | None) -> None:
     """Raise ``StateDecodeError`` for a record that is neither of a pending nor a parked one."""
     match key[:1]:
-        case codec.PENDING_TAG:
+        case codec.PENDING_TAG | codec.PARKED_TAG if value is None:
+            pass  # a key that nobody has written deletes nothing
+        case codec.PENDING_TAG if value is not None:
             codec.pending_source(key)
-            if value is not None:
-                codec.decode_entry(value)
-        case codec.PARKED_TAG:
+            codec.decode_entry(value)
+        case codec.PARKED_TAG if value is not None:
             codec.parked_ticket(key)
-            if value is not None:
-                codec.decode_parked(value)
+            codec.decode_parked(value)
         case _:
             raise codec.StateDecodeError(f"{key.hex()} is the key of no record")
