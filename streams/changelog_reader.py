@@ -62,6 +62,7 @@ class LoggedBatch(NamedTuple):
 class Changelog:
     """The changelog of one shard, for reading from an offset to its end.
 
+    ``config`` has a ``group.id``, which nothing is committed to: offsets are kept in the table.
     ``silence_seconds`` bounds each wait for the broker. ``interrupted`` ends a reading early.
     """
 
@@ -86,7 +87,6 @@ class Changelog:
                 "fetch.message.max.bytes": 8 * 1024 * 1024,
                 "queued.max.messages.kbytes": 64 * 1024,
                 **self.config,
-                "group.id": "unused: offsets are kept in the table",
                 "enable.auto.commit": False,
                 "enable.auto.offset.store": False,
                 "auto.offset.reset": "error",

@@ -41,6 +41,14 @@ def librdkafka_config(settings: Settings, **extra: Any) -> dict[str, Any]:  # no
     }
 
 
+def changelog_group(settings: Settings) -> str:
+    """Return the group that readers of internal topics have, for the client insists on one.
+
+    Nothing is committed to it; that it begins with the application id lets one ACL cover all.
+    """
+    return f"{settings.application_id}.changelog-reader"
+
+
 def _property(name: str) -> str:
     is_callback = name in _NOT_PROPERTIES or name.endswith("_cb")
     return name if is_callback else name.replace("_", ".")

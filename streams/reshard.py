@@ -28,7 +28,7 @@ from streams.acked_producer import AckedProducer, Outgoing
 from streams.changelog_codec import encode_change
 from streams.changelog_reader import Changelog
 from streams.group_offsets import committed_offset
-from streams.kafka_config import librdkafka_config
+from streams.kafka_config import changelog_group, librdkafka_config
 from streams.settings import Settings
 from streams.topic_plans import topic_plans
 from streams.topics import create, partitions_of, topic_id
@@ -209,7 +209,7 @@ def _has_unread(old: Settings, partition: int, offset: int) -> bool:
     consumer = Consumer(
         librdkafka_config(
             old,
-            group_id="unused: nothing is committed",
+            group_id=changelog_group(old),
             enable_auto_commit=False,
             auto_offset_reset="earliest",
             isolation_level="read_committed",
@@ -250,7 +250,7 @@ def _log_of(settings: Settings, partition: int) -> Changelog:
     return Changelog(
         settings.topics.changelog,
         partition,
-        librdkafka_config(settings),
+        librdkafka_config(settings, group_id=changelog_group(settings)),
         settings.send_timeout_seconds,
         threading.Event(),
     )

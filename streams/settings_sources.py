@@ -18,6 +18,7 @@ import msgspec
 from streams.errors import Problem, SettingsError
 from streams.java_properties import parse_properties
 from streams.kafka_properties import MASK, is_secret, property_name, translate
+from streams.secret_files import SECRET_FILES, secret_of_file
 from streams.setting_fields import ENVIRONMENT_PREFIX, KAFKA, setting_fields, shown
 from streams.web_settings import SECRETS
 
@@ -192,6 +193,7 @@ def _known(values: Mapping[str, Given], problems: list[Problem]) -> Layer:
     for name, given in values.items():
         if name not in kept and name.removeprefix(prefix) not in properties:
             problems.append(Problem(name, "", given.origin, _unknown(name, setting_fields())))
+    properties = _with_secrets_of_files(properties, problems)
     translation = translate({name: str(given.value) for name, given in properties.items()})
     for name, value in translation.properties.items():
         kept[prefix + name] = Given(value, properties[translation.given[name]].origin)
@@ -200,6 +202,28 @@ def _known(values: Mapping[str, Given], problems: list[Problem]) -> Layer:
         value = shown_value(prefix + name, given.value)
         problems.append(Problem(prefix + name, value, given.origin, message))
     return Layer(kept, tuple(problems))
+
+
+def _with_secrets_of_files(
+    properties: Mapping[str, Given], problems: list[Problem]
+) -> dict[str, Given]:
+    """Put what secret files hold in the place of their names."""
+    found = dict(properties)
+    for name, secret in SECRET_FILES.items():
+        if name not in found:
+            continue
+        named = found.pop(name)
+        setting = f"{KAFKA}.{name}"
+        if secret in found:
+            problems.append(
+                Problem(setting, "", named.origin, f"{secret} is given too: choose one")
+            )
+            continue
+        try:
+            found[secret] = Given(secret_of_file(str(named.value)), f"{named.origin}: {setting}")
+        except ValueError as error:
+            problems.append(Problem(setting, "", named.origin, str(error)))
+    return found
 
 
 def _unknown(name: str, known: Iterable[str]) -> str:

@@ -13,7 +13,7 @@ from typing import Final
 from simhash_core.placement import Placement
 from streams.changelog_reader import Changelog, catch_up
 from streams.group_offsets import refuse_without_state
-from streams.kafka_config import librdkafka_config
+from streams.kafka_config import changelog_group, librdkafka_config
 from streams.metrics import Metrics
 from streams.ops_page.fullest_buckets import FullestBuckets
 from streams.recovery_progress import Recovery
@@ -147,7 +147,7 @@ class ShardTables:
         log = Changelog(
             settings.topics.changelog,
             partition,
-            librdkafka_config(settings),
+            librdkafka_config(settings, group_id=changelog_group(settings)),
             settings.send_timeout_seconds,
             interrupted,
         )

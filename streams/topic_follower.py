@@ -46,6 +46,11 @@ _NOTHING_THERE: Final = frozenset(
     }
 )
 
+_LED_ELSEWHERE: Final = frozenset(
+    {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
+)
+_RETRY_SECONDS: Final = 0.2
+
 Place = tuple[str, int]
 """A topic and a partition of it."""
 
@@ -128,17 +133,23 @@ class TopicFollower:
 
         Raises ``BrokerUnavailableError`` when the broker does not answer in time.
         """
-        try:
-            return {
-                place: self._consumer.get_watermark_offsets(
-                    TopicPartition(*place), timeout=_ANSWER_SECONDS, cached=False
-                )[1]
-                for place in self._places
-            }
-        except KafkaException as error:
-            raise BrokerUnavailableError(
-                f"the Kafka broker does not say where topics end: {error.args[0].str()}"
-            ) from error
+        deadline = time.monotonic() + _ANSWER_SECONDS
+        while True:
+            try:
+                return {place: self._end(place) for place in self._places}
+            except KafkaException as error:
+                # Leaders change; what is known of them is asked for again meanwhile.
+                if error.args[0].code() not in _LED_ELSEWHERE or time.monotonic() > deadline:
+                    raise BrokerUnavailableError(
+                        f"the Kafka broker does not say where topics end: {error.args[0].str()}"
+                    ) from error
+            time.sleep(_RETRY_SECONDS)
+
+    def _end(self, place: Place) -> int:
+        _, end = self._consumer.get_watermark_offsets(
+            TopicPartition(*place), timeout=_ANSWER_SECONDS, cached=False
+        )
+        return end
 
     def has_passed(self, ends: Mapping[Place, int]) -> bool:
         """Whether everything before ``ends`` has been read."""

@@ -65,6 +65,7 @@ class KafkaBroker:
         client_settings: What a client needs beside the address (SASL, TLS), in librdkafka's names.
         client_port: The listener's port, if it must be known before; random otherwise.
         controller_port: Likewise, for the controller.
+        format_options: More arguments of ``StorageTool format``, such as users for SCRAM.
 
     Raises:
         KafkaBrokerError: Java or the jars are missing.
@@ -79,6 +80,7 @@ class KafkaBroker:
         client_settings: Mapping[str, Any] | None = None,
         client_port: int | None = None,
         controller_port: int | None = None,
+        format_options: Sequence[str] = (),
     ) -> None:
         reason = why_kafka_cannot_run()
         if reason is not None:
@@ -89,6 +91,7 @@ class KafkaBroker:
         self._properties = dict(properties or {})
         self._java = ["java", *jvm_options, "-cp", f"{kafka_libs()}{os.sep}*"]
         self._client_settings = dict(client_settings or {})
+        self._format_options = tuple(format_options)
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -197,6 +200,7 @@ class KafkaBroker:
             command = [*self._java, "kafka.tools.StorageTool", "format", "--standalone"]
             # One argument: an id may begin with a dash.
             command += [f"--cluster-id={cluster_id}", "--config", str(configuration)]
+            command += self._format_options
             try:
                 formatted = subprocess.run(
                     command,

@@ -1,0 +1,39 @@
+"""Secrets in files of their own, as orchestrators hand them out: one secret, nothing else in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+SECRET_FILES: Final[Mapping[str, str]] = MappingProxyType(
+    {"sasl.password.file": "sasl.password", "ssl.key.password.file": "ssl.key.password"}
+)
+"""Kafka properties of ours that name a file, and the property whose value is in it."""
+
+_BYTES_MAX: Final = 64 * 1024
+
+
+def secret_of_file(path: str) -> str:
+    """Return what a file holds, less one end of line.
+
+    Raises ``ValueError`` without the path in its message: it may be the secret itself, given by
+    the wrong name.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            content = file.read(_BYTES_MAX + 1)
+    except (OSError, ValueError) as error:
+        reason = (isinstance(error, OSError) and error.strerror) or "it is no path"
+        raise ValueError(f"the file that it names cannot be read: {reason}") from None
+    if len(content) > _BYTES_MAX:
+        raise ValueError(f"the file that it names has more than {_BYTES_MAX} bytes")
+    try:
+        secret = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ValueError("the file that it names is not UTF-8") from None
+    secret = secret.removesuffix("\n").removesuffix("\r")
+    if not secret or "\0" in secret:
+        raise ValueError("the file that it names is empty, or no text")
+    return secret
