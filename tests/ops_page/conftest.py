@@ -12,7 +12,7 @@ from tests.integration.test_stream import generated
 from tests.ops_page.live_worker import EDITED, HOSTILE_ID, ORIGINAL, Live, now_ms
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def live(embedded_broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     """A worker with two shards that has decided generated documents, and two hostile ones last."""
     directory = tmp_path_factory.mktemp("ops-page")
