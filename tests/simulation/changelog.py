@@ -96,6 +96,16 @@ class Changelog:
         """Return the records from ``offset`` on."""
         return self._records[bisect_left(self._records, offset, key=lambda record: record.offset) :]
 
+    def tail_and_journal(self, offset: int) -> Sequence[LoggedChange]:
+        """Return the records from ``offset`` on, and before them the last journal if it is older.
+
+        What it holds may be under way again at ``offset``, after a crash that cut that short.
+        """
+        tail, journal = self.tail(offset), self.last_journal()
+        if journal is None or any(isinstance(record.change, Journal) for record in tail):
+            return tail
+        return [LoggedChange(offset, journal), *tail]
+
     def last_journal(self) -> Journal | None:
         """Return the last batch that was written as one record, if any was."""
         changes = (record.change for record in reversed(self._records))

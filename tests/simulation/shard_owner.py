@@ -144,7 +144,7 @@ class ShardOwner:
             self._reached[Reached.TOO_OLD] += self._disk.offset > 0
             self._disk.clear()
         recovered_from = self._disk.offset
-        tail = replay(log.tail(recovered_from), self._protocol.changelog_writing)
+        tail = replay(log.tail_and_journal(recovered_from), self._protocol.changelog_writing)
         self._disk.write(log.end, tail)
         self.table = self._table_of(self._disk)
         self.shard = self._protocol.shard(self.partition, self._placement, self.table, CONFIRMATION)
