@@ -70,7 +70,7 @@ CASES = {
     "a list for an id": Case("wrong_type", fields(id=["a"])),
     "half a surrogate pair for an id": Case("wrong_type", rb'{"text": "", "id": "\ud83d"}'),
     "an id of 5,000 bytes": Case("id_too_long", fields(id="x" * 5_000)),
-    "an integer for an id": Case("unique", fields(id=1017, text=text_of(200))),
+    "an integer for an id": Case("unique", fields(id=1017, text=text_of(250))),
     "null without a key": Case("null_value", None, key=None),
     "null with an empty key": Case("null_value", None, key=b""),
     "null with a key that is not UTF-8": Case("null_value", None, key=b"\xff\xfe"),
