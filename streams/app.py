@@ -74,6 +74,7 @@ def create_app(settings: Settings, pipeline: Pipeline, health: Health) -> faust.
         topic_allow_declare=False,
         topic_disable_leader=True,
         web_enabled=False,
+        web_tables_enabled=False,
     )
     transport = CommittedTransport(app.conf.broker_consumer, app, loop=app.loop)
     transport.fetch_wait_ms = faust_fetch_wait_ms(settings)
@@ -118,13 +119,18 @@ def create_app(settings: Settings, pipeline: Pipeline, health: Health) -> faust.
         tps: set[TP] = signalled[0]
         mine = {tp.partition for tp in tps if tp.topic == settings.topics.probes}
         pipeline.metrics.rebalance()
+        logger.info(
+            "assigned by the group, generation %s: %s", app.consumer_generation_id, _named(tps)
+        )
         intake.forget()
         intake.assigned({(tp.topic, tp.partition) for tp in tps})
         await _guarded(pipeline, pipeline.assign(mine))
 
-    async def revoked(_app: object, /, *_signalled: Any, **_: Any) -> None:  # noqa: ANN401 - the same
+    async def revoked(_app: object, /, *signalled: Any, **_: Any) -> None:  # noqa: ANN401 - the same
+        if signalled[0]:  # there is nothing to revoke when the group is joined
+            logger.info("revoked, the group shares out anew: %s", _named(signalled[0]))
         intake.forget()
-        await _guarded(pipeline, pipeline.release())
+        await _guarded(pipeline, pipeline.release("the group shares its partitions out anew"))
 
     app.timer(_TAILS_SECONDS)(intake.read_tails)
     app.timer(_BEAT_SECONDS)(_beat(pipeline, health))
@@ -207,6 +213,15 @@ def _lost_to(settings: Settings, pipeline: Pipeline) -> Lost:
             pipeline.metrics.skipped(*place, behind - first)
 
     return lost
+
+
+def _named(tps: Iterable[TP]) -> str:
+    """Return partitions for the log: ``raw-documents 0 2, firstseen.probes 1``."""
+    by_topic: dict[str, list[int]] = {}
+    for tp in sorted(tps):
+        by_topic.setdefault(tp.topic, []).append(tp.partition)
+    named = (f"{topic} {' '.join(map(str, each))}" for topic, each in by_topic.items())
+    return ", ".join(named) or "no partitions"
 
 
 def _queue(settings: Settings) -> int:

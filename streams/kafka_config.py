@@ -7,7 +7,7 @@ properties of security and ``fetch.wait.max.ms``.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from streams.errors import Problem, SettingsError
 from streams.kafka_security import security_of
@@ -16,7 +16,10 @@ from streams.settings import Settings
 if TYPE_CHECKING:
     from faust.types.auth import CredentialsT
 
-logger = logging.getLogger("firstseen.librdkafka")
+LIBRDKAFKA: Final = "firstseen.librdkafka"
+"""The logger of the library's own lines."""
+
+logger = logging.getLogger(LIBRDKAFKA)
 # A command that sets up no logging reports errors itself; Python would print them a second time.
 logger.addHandler(logging.NullHandler())
 

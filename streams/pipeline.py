@@ -63,6 +63,7 @@ class Pipeline:
         self._shards: dict[int, ShardWorker] = {}
         self._opening: dict[int, asyncio.Task[None]] = {}
         self._assigned = False
+        self._assigned_at = 0.0
         self._moved = asyncio.Event()
 
     @property
@@ -94,7 +95,8 @@ class Pipeline:
         Returns at once: recovery can take long, and the group must not wait for it. ``lookup``
         waits instead.
         """
-        await self.release()
+        await self.release("its partition was assigned anew")
+        self._assigned_at = time.monotonic()
         for partition in sorted(set(partitions)):
             shard = self._shards[partition] = self._new_shard(partition)
             self._opening[partition] = asyncio.create_task(self._open(shard))
@@ -102,13 +104,15 @@ class Pipeline:
         self.metrics.opening_shards(len(self._opening))
         self._moved = asyncio.Event()
         self._assigned = True
+        if not self._shards:
+            logger.info("ready: no shards are assigned to this worker")
 
     def interrupt(self) -> None:
         """Let recoveries that are under way end soon; none begins any more."""
         for shard in self._shards.values():
             shard.interrupt()
 
-    async def release(self) -> None:
+    async def release(self, why: str) -> None:
         """Close all shards, each after the batch that is under way."""
         self._assigned = False
         self._moved.set()
@@ -117,7 +121,7 @@ class Pipeline:
             await asyncio.wait(list(self._opening.values()))
         for partition, shard in self._shards.items():
             await shard.close()
-            logger.info("shard %d closed", partition)
+            logger.info("shard %d closed: %s", partition, why)
         self._shards.clear()
         self.metrics.assigned_shards(0)
 
@@ -229,7 +233,7 @@ class Pipeline:
             except InterruptedError:
                 return False
             except FencedError as error:
-                logger.warning("shard %d closed: %s", shard.partition, error)
+                logger.warning("shard %d fenced, and closed: %s", shard.partition, error)
                 self.metrics.transaction(TransactionOutcome.FENCED)
                 await shard.close()
                 moved = self._moved
@@ -249,6 +253,7 @@ class Pipeline:
             return True
 
         started = time.monotonic()
+        logger.info("shard %d opening: it was assigned to this worker", shard.partition)
         try:
             if await self._while_ours(shard, opened):
                 self.metrics.recovered(time.monotonic() - started)
@@ -268,3 +273,6 @@ class Pipeline:
         finally:
             del self._opening[shard.partition]
             self.metrics.opening_shards(len(self._opening))
+            if self.ready and self.failure is None:
+                seconds = time.monotonic() - self._assigned_at
+                logger.info("ready: %d shards are open after %.1f s", len(self._shards), seconds)

@@ -133,7 +133,7 @@ class ShardWorker:
                 except AbortedError as error:
                     aborted += 1
                     self._metrics.transaction(TransactionOutcome.ABORTED)
-                    logger.warning("shard %d, try %d: %s", self.partition, aborted, error)
+                    logger.warning("shard %d aborted, try %d: %s", self.partition, aborted, error)
                     if aborted == _TRIES:
                         raise
                     await self._reopen()

@@ -83,7 +83,7 @@ def _run(settings: Settings, partitions: int) -> int:
         pipeline.interrupt()  # a recovery that still runs in its thread would be waited for
     if pipeline.failure is not None:
         raise pipeline.failure
-    logger.info("stopped")
+    logger.info("stopped: exit code %d", code)
     return code
 
 
@@ -238,11 +238,13 @@ class _Worker(faust.Worker):
 
     def _on_sigint(self) -> None:
         self._stopped_by = ExitCode.INTERRUPTED
+        logger.info("stopping: SIGINT; the batch under way is ended first")
         self._pipeline.interrupt()
         super()._on_sigint()
 
     def _on_sigterm(self) -> None:
         self._stopped_by = ExitCode.TERMINATED
+        logger.info("stopping: SIGTERM; the batch under way is ended first")
         self._pipeline.interrupt()
         super()._on_sigterm()
 

@@ -26,8 +26,17 @@ def command(settings: Settings) -> int:
       FIRSTSEEN_LOG__FORMAT=json firstseen worker --config firstseen.toml
       firstseen worker --profile classic --set web.port=6070
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
+    from simhash_core.errors import FirstseenError
+    from streams.exit_codes import exit_code_of
+    from streams.settings import LogFormat
     from streams.worker import run_worker
-    from streams.worker_log import set_up_logging
+    from streams.worker_log import log_end, set_up_logging
 
     set_up_logging(settings.log)
-    return run_worker(settings)
+    try:
+        return run_worker(settings)
+    except FirstseenError as error:
+        if settings.log.format is not LogFormat.JSON:
+            raise
+        log_end(error)  # what reads the log reads no other lines
+        return exit_code_of(error)
