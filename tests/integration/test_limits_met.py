@@ -97,8 +97,8 @@ def test_a_transaction_that_takes_too_long_is_done_again(
     kafka_required: None,  # noqa: ARG001 - skips
     tmp_path: Path,
 ) -> None:
-    """Given a broker that ends transactions after four seconds, when a batch takes seven, then what it
-    sent is never seen, the worker says why, and does the batch again: nothing is lost or repeated.
+    """Given a broker that ends transactions after four seconds, when a batch takes seven, then what
+    it sent is never seen, the worker says why, and does it again: nothing is lost or repeated.
     """
     soon = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}
     with KafkaBroker(tmp_path / "kafka", properties=soon) as server:
