@@ -32,6 +32,7 @@ from streams.ordered_intake import OrderedIntake
 from streams.outbox import OutboxRules
 from streams.output_records import OutputKind
 from streams.packet_codec import PacketCodec
+from streams.permissions import refuse_missing_permissions
 from streams.pipeline import Pipeline
 from streams.raw_documents import DocumentReader
 from streams.settings import Delivery as DeliveryMode
@@ -106,7 +107,8 @@ def _await_topics(settings: Settings) -> int:
     """Wait for a broker, check the topics, return the number of shards.
 
     Raises ``BrokerUnavailableError`` when the wait has a limit and it is over, ``TopicsError`` for
-    topics that are not there or not as they must be.
+    topics that are not there or not as they must be, ``SettingsError`` for a user who may not do
+    what a worker does.
     """
     admin = connect_admin(settings, settings.broker_wait_seconds, logger.warning)
     if settings.delivery is DeliveryMode.EXACTLY_ONCE and not can_administer(admin):
@@ -117,6 +119,8 @@ def _await_topics(settings: Settings) -> int:
     differences = check(admin, topic_plans(settings))
     if differences:
         raise TopicsError("the topics do not fit:\n  " + "\n  ".join(map(str, differences)))
+    if can_administer(admin):
+        refuse_missing_permissions(admin, settings)
     return partitions_of(admin, [settings.topics.probes])[settings.topics.probes]
 
 

@@ -21,7 +21,7 @@ from streams.cli.main import main
 from streams.demo.worker_process import WorkerProcess
 from streams.exit_codes import ExitCode
 from tests.brokers.secured_kafka import PASSWORD, Grant, SecuredKafka
-from tests.cli.running import clean_environment
+from tests.cli.running import clean_environment, firstseen
 from tests.settings.certificates import KEY_PASSWORD, make_certificates
 
 pytestmark = [pytest.mark.kafka, pytest.mark.usefixtures("kafka_required")]
@@ -162,6 +162,36 @@ def consumed(client: Client, count: int) -> list[str]:
         topics = [json.loads(line)["topic"].removeprefix(f"{client.name}-") for line in lines]
         if len(topics) >= count or time.monotonic() > deadline:
             return topics
+
+
+def test_without_rights(secured: SecuredKafka, tmp_path: Path) -> None:
+    """Given a user who may make the topics, and neither join the group nor write some of them; when
+    a worker starts, then it ends with each thing that is missing: it would wait without a word.
+    """
+    properties = {**secured.scram_properties(), "sasl.password": PASSWORD}
+    path = write(tmp_path / "client.properties", secured.sasl_ssl, properties)
+    options = ["--kafka-config", str(path), "--application-id", "elsewhere"]
+    for setting in TOPICS:
+        options += ["--set", f"topics.{setting}=elsewhere.{setting}"]
+    secured.grant(
+        [
+            Grant("Topic", "elsewhere.*", ("Create", "Describe", "DescribeConfigs", "Read")),
+            Grant("Topic", "elsewhere.unique", ("Write",)),
+        ]
+    )
+    assert run("topics", "create", "--partitions", "1", *options)[0] == 0
+
+    worker = firstseen("worker", *options, "--set", f"state_dir={tmp_path}")
+
+    assert worker.returncode == ExitCode.CONFIGURATION, worker.stderr
+    missing = re.findall(r"may not (.+?): grant it", worker.stderr)
+    assert missing == [
+        "Write topic elsewhere.duplicates",
+        "Write topic elsewhere.dead_letters",
+        "Write topic elsewhere.probes",
+        "Write topic elsewhere.changelog",
+        "Read group elsewhere",
+    ]
 
 
 class Wrong(NamedTuple):
