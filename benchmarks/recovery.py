@@ -177,7 +177,7 @@ def measure(
         if servers is None:
             records, making = from_records(table, placement, documents, as_written=as_written)
         else:
-            config = {"bootstrap.servers": servers}
+            config = {"bootstrap.servers": servers, "group.id": "benchmark"}
             log = Changelog(topic, 0, config, _SECONDS, threading.Event())
             records = catch_up(table, log, "", lambda _left: None)
         table.candidates(placement.by_partition(probes[0].fingerprint, b"")[0])
