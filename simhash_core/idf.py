@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from simhash_core.errors import UsageError
 from simhash_core.function_words import FUNCTION_WORD_IDF, VERSION
-from simhash_core.normalization import normalize
+from simhash_core.normal_forms import normalize_batch
 
 
 class IdfModel(NamedTuple):
@@ -56,7 +56,8 @@ def parse_idf(name: str, data: bytes) -> IdfModel:
     The identity is ``name`` and a digest of the bytes. Raises ``UsageError`` naming the first
     line that cannot be read.
     """
-    table: dict[str, float] = {}
+    terms: list[str] = []
+    values: list[float] = []
     for number, line in enumerate(data.decode("utf-8").splitlines(), start=1):
         term, _, value = line.strip().rpartition(" ")
         try:
@@ -65,7 +66,10 @@ def parse_idf(name: str, data: bytes) -> IdfModel:
             idf = -1.0
         if not term or not 0.0 <= idf < float("inf"):
             raise UsageError(f"idf model {name}, line {number}: expected 'term idf', got {line!r}")
-        table[normalize(term)] = idf
+        terms.append(term)
+        values.append(idf)
+    # Of terms with one normal form the last counts.
+    table = dict(zip(normalize_batch(terms), values, strict=True))
     if not table:
         raise UsageError(f"idf model {name} has no terms")
     digest = hashlib.blake2b(data, digest_size=6).hexdigest()

@@ -21,6 +21,8 @@ _UTF16: Final = "utf-16-le"
 _UNITS: Final = 0x10000
 _NO_FORM: Final = 0
 _BLANK: Final = ord(" ")
+# A letter that is its own form, and no other character's.
+_SEPARATOR: Final = "龘"
 _SURROGATES: Final = range(0xD800, 0xE000)
 # Here are the characters of combining class 0 that may become one with what stands before them:
 # vowel signs of Indian scripts, Hangul jamo. The whole stretch is left to the general way.
@@ -52,14 +54,20 @@ def normalize_batch(texts: Sequence[str], *, fold_case: bool = True) -> list[str
 @cache
 def _table(fold_case: bool) -> NDArray[np.uint16]:  # noqa: FBT001 - a cached key
     """Return the normal form of each UTF-16 unit that has one of its own, else ``_NO_FORM``."""
-    return np.array([_form(unit, fold_case=fold_case) for unit in range(_UNITS)], dtype="<u2")
-
-
-def _form(unit: int, *, fold_case: bool) -> int:
-    if unit in _SURROGATES or not _stands_alone(unit):
-        return _NO_FORM
-    form = normalize(f"x{chr(unit)}x", fold_case=fold_case)[1:-1]
-    return ord(form) if len(form) == 1 and _stands_alone(ord(form)) else _NO_FORM
+    alone = [
+        unit
+        for unit in range(_UNITS)
+        if unit not in _SURROGATES and chr(unit) != _SEPARATOR and _stands_alone(unit)
+    ]
+    # All at once, as one text: each stands between separators, and so do their forms.
+    text = _SEPARATOR.join(["", *map(chr, alone), ""])
+    forms = normalize(text, fold_case=fold_case).split(_SEPARATOR)[1:-1]
+    table = np.full(_UNITS, _NO_FORM, dtype="<u2")
+    for unit, form in zip(alone, forms, strict=True):
+        if len(form) == 1 and _stands_alone(ord(form)):
+            table[unit] = ord(form)
+    table[ord(_SEPARATOR)] = ord(_SEPARATOR)
+    return table
 
 
 def _stands_alone(code: int) -> bool:
