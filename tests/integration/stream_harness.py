@@ -27,7 +27,7 @@ from tests.integration.stream_outputs import Judge, Outputs, Raw
 
 SEND_SECONDS = 20.0
 SETTLE_SECONDS = 40.0
-END_SECONDS = 30.0
+END_SECONDS = 120.0
 LARGEST_BYTES = 8 * 1024 * 1024
 LOG_TAIL_CHARACTERS = 3_000
 FUTURE_MS = 2**63 - 1
@@ -59,12 +59,12 @@ class Worker(WorkerProcess):
         trouble = self.stop()
         assert not trouble, trouble
 
-    def await_end(self, seconds: float = END_SECONDS) -> int:
+    def await_end(self) -> int:
         """Wait until it ends by itself; return its exit code."""
         process = self._process
         assert process is not None, "it does not run"
         try:
-            code = process.wait(seconds)
+            code = process.wait(END_SECONDS)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"the worker still runs; {self.log_text()}") from None
         self.kill()
