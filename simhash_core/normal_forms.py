@@ -21,6 +21,7 @@ _UTF16: Final = "utf-16-le"
 _UNITS: Final = 0x10000
 _NO_FORM: Final = 0
 _BLANK: Final = ord(" ")
+_LINE: Final = "\n"
 # A letter that is its own form, and no other character's.
 _SEPARATOR: Final = "龘"
 _SURROGATES: Final = range(0xD800, 0xE000)
@@ -51,6 +52,21 @@ def normalize_batch(texts: Sequence[str], *, fold_case: bool = True) -> list[str
     ]
 
 
+def normalize_terms(terms: Sequence[str]) -> list[str]:
+    """Return the normalised form of each term; quick where nearly all are normalised already."""
+    units = np.frombuffer(_LINE.join([*terms, ""]).encode(_UTF16, "surrogatepass"), dtype="<u2")
+    between = units == ord(_LINE)
+    ends = np.flatnonzero(between)
+    if ends.size != len(terms):
+        return normalize_batch(terms)
+    own_form = (_table(True).take(units) == units) & (units != _BLANK) & (units != _NO_FORM)
+    normal = list(terms)
+    others = np.unique(np.searchsorted(ends, np.flatnonzero(~own_form & ~between))).tolist()
+    for place, form in zip(others, normalize_batch([terms[i] for i in others]), strict=True):
+        normal[place] = form
+    return normal
+
+
 @cache
 def _table(fold_case: bool) -> NDArray[np.uint16]:  # noqa: FBT001 - a cached key
     """Return the normal form of each UTF-16 unit that has one of its own, else ``_NO_FORM``."""
@@ -64,7 +80,7 @@ def _table(fold_case: bool) -> NDArray[np.uint16]:  # noqa: FBT001 - a cached ke
     forms = normalize(text, fold_case=fold_case).split(_SEPARATOR)[1:-1]
     table = np.full(_UNITS, _NO_FORM, dtype="<u2")
     for unit, form in zip(alone, forms, strict=True):
-        if len(form) == 1 and _stands_alone(ord(form)):
+        if len(form) == 1 and (ord(form) == unit or _stands_alone(ord(form))):
             table[unit] = ord(form)
     table[ord(_SEPARATOR)] = ord(_SEPARATOR)
     return table

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from importlib import resources
 from importlib.metadata import version
 from typing import Final, NamedTuple
 
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhash_core.cue_terms import CUE_TERMS, VERSION
+from simhash_core.jieba_files import read_jieba_file
 from simhash_core.normalization import normalize
 
 TAG_MARK: Final = "\x1f"
@@ -81,7 +81,7 @@ def _is_main(word: str, mark: str, tag: str) -> bool:
 @cache
 def _main_words() -> frozenset[str]:
     """Return the words that jieba's dictionary has as nouns or verbs: lines of word, count, tag."""
-    lines = resources.files("jieba").joinpath("dict.txt").read_text("utf-8").splitlines()
+    lines = read_jieba_file("dict.txt").decode("utf-8").splitlines()
     parts = (line.split(" ") for line in lines)
     return frozenset(
         normalize(word) for word, _count, tag in parts if tag.startswith(_NOUNS_AND_VERBS)

@@ -7,7 +7,7 @@ import unicodedata
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from simhash_core.normal_forms import normalize_batch
+from simhash_core.normal_forms import normalize_batch, normalize_terms
 from simhash_core.normalization import normalize
 
 anything = st.text(st.characters(codec=None, exclude_categories=()), max_size=40)
@@ -22,6 +22,15 @@ everyday = st.text(st.sampled_from("的桥，。！Ａ１ aBé\u3000\n\t'…\u03
 def test_a_batch_gives_what_each_text_gives_alone(texts: list[str]) -> None:
     """Given any texts, then the batch is normalised as they are one by one."""
     assert normalize_batch(texts) == [normalize(text) for text in texts]
+
+
+@given(st.lists(st.one_of(anything, everyday), max_size=8))
+@example(["a", "\0", "b c", " d", "", "Ａ"])
+@example(["a\nb", "\n"])
+@example([])
+def test_terms_have_the_forms_of_texts(terms: list[str]) -> None:
+    """Given any terms, then they are normalised as texts are one by one."""
+    assert normalize_terms(terms) == [normalize(term) for term in terms]
 
 
 def test_every_character_between_letters_and_blanks() -> None:
