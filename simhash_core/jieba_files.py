@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
-from pathlib import Path
+from importlib.metadata import files
 
 from simhash_core.errors import UsageError
 
@@ -11,9 +10,9 @@ from simhash_core.errors import UsageError
 def read_jieba_file(name: str) -> bytes:
     """Return the bytes of a file in jieba's package, ``name`` relative to it.
 
-    Raises ``UsageError`` where jieba is not installed.
+    Raises ``UsageError`` where its installation does not list it.
     """
-    spec = find_spec("jieba")
-    if spec is None or not spec.submodule_search_locations:
-        raise UsageError("jieba, whose tables are the default, is not installed: pip install jieba")
-    return Path(spec.submodule_search_locations[0]).joinpath(name).read_bytes()
+    for each in files("jieba") or ():
+        if each.as_posix() == f"jieba/{name}":
+            return each.read_binary()
+    raise UsageError(f"jieba is installed without its file {name}: install it anew (pip)")
