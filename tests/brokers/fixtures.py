@@ -21,6 +21,7 @@ import pytest
 from streams.embedded_broker import EmbeddedBroker
 from tests.brokers.broker import Broker
 from tests.brokers.kafka_broker import KafkaBroker, why_kafka_cannot_run
+from tests.brokers.kafka_configuration import SHORT_SESSION
 
 _KAFKA_FIXTURES = {"kafka_broker", "own_kafka_broker", "kafka_required"}
 _THIS_FILE = Path(__file__)
@@ -102,7 +103,7 @@ def own_kafka_broker(
     tmp_path: Path,
 ) -> Iterator[Broker]:
     """A real Kafka for one test, which may kill, stop and restart ``server``."""
-    server = KafkaBroker(tmp_path / "kafka")
+    server = KafkaBroker(tmp_path / "kafka", properties=SHORT_SESSION)
     server.start()
     try:
         yield Broker("kafka", server)

@@ -19,6 +19,7 @@ from streams.settings_loader import load_settings
 from streams.topic_plans import topic_plans
 from streams.topics import create
 from tests.brokers.kafka_broker import KafkaBroker
+from tests.brokers.kafka_configuration import SHORT_SESSION
 from tests.torture.aftermath import Aftermath, aftermath, read_all
 from tests.torture.diagnosis import lag
 from tests.torture.faults import SHARDS, Tormentor, schedule
@@ -96,7 +97,7 @@ class Report:
 
 def torture(order: Order, directory: Path, narrate: Callable[[str], None]) -> Report:
     """Run a cluster in ``directory``, and judge what it put out."""
-    with KafkaBroker(directory / "kafka") as broker:
+    with KafkaBroker(directory / "kafka", properties=SHORT_SESSION) as broker:
         flags = {"--broker": broker.bootstrap_servers, "--application-id": APPLICATION}
         settings = load_settings(flags=flags, assignments=OPTIONS, environ={}).settings
         plans = topic_plans(settings, SHARDS, RAW_PARTITIONS)
