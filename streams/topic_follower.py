@@ -46,8 +46,15 @@ _NOTHING_THERE: Final = frozenset(
     }
 )
 
+# Leaders change, also under a client that has just heard of a partition.
 _LED_ELSEWHERE: Final = frozenset(
-    {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
+    {
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001 - a public code of librdkafka
+    }
 )
 _RETRY_SECONDS: Final = 0.2
 
@@ -138,8 +145,8 @@ class TopicFollower:
             try:
                 return {place: self._end(place) for place in self._places}
             except KafkaException as error:
-                # Leaders change; what is known of them is asked for again meanwhile.
-                if error.args[0].code() not in _LED_ELSEWHERE or time.monotonic() > deadline:
+                passing = error.args[0].code() in _LED_ELSEWHERE | _PASSING
+                if not passing or time.monotonic() > deadline:
                     raise BrokerUnavailableError(
                         f"the Kafka broker does not say where topics end: {error.args[0].str()}"
                     ) from error

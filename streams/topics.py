@@ -18,6 +18,7 @@ BROKER_CHOOSES: Final = -1
 """The replication factor that is left to the broker (its ``default.replication.factor``)."""
 
 _ANSWER_SECONDS: Final = 10.0
+_AGAIN_SECONDS: Final = 0.2
 _TIME_TYPE: Final = "message.timestamp.type"
 _BY_BROKER: Final = "LogAppendTime"
 
@@ -272,9 +273,20 @@ def _configs(admin: AdminClient, names: Sequence[str]) -> dict[str, dict[str, st
 
 
 def _metadata(admin: AdminClient) -> Any:  # noqa: ANN401 - ClusterMetadata is typed in no release
-    try:
-        return admin.list_topics(timeout=_ANSWER_SECONDS)
-    except KafkaException as error:
-        raise BrokerUnavailableError(
-            f"the Kafka broker does not answer: {error.args[0].str()}"
-        ) from error
+    """Return what the cluster says of itself, once it lists a broker.
+
+    One that stood still for some seconds may be fenced, for a moment, by its own controller.
+    """
+    deadline = time.monotonic() + _ANSWER_SECONDS
+    while True:
+        try:
+            metadata = admin.list_topics(timeout=_ANSWER_SECONDS)
+        except KafkaException as error:
+            raise BrokerUnavailableError(
+                f"the Kafka broker does not answer: {error.args[0].str()}"
+            ) from error
+        if metadata.brokers:
+            return metadata
+        if time.monotonic() > deadline:
+            raise BrokerUnavailableError("the Kafka cluster lists no broker that is in service")
+        time.sleep(_AGAIN_SECONDS)
