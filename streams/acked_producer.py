@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -12,6 +14,8 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from simhash_core.documents import SourcePosition
 from simhash_core.errors import FirstseenError
+
+logger = logging.getLogger(__name__)
 
 _POLL_SECONDS: Final = 0.05
 _ANY_PARTITION: Final = -1
@@ -37,6 +41,10 @@ class Outgoing(NamedTuple):
 
 class DeliveryError(FirstseenError):
     """A record could not be delivered; the message names its topic, the reason and the fix."""
+
+
+class NotTakenError(DeliveryError):
+    """The broker took too long; what was sent may be there, and may not."""
 
 
 class RecordTooLargeError(DeliveryError):
@@ -103,8 +111,8 @@ def hand_over(
 ) -> None:
     """Give one record to librdkafka, waiting up to ``deadline`` (monotonic) for room in its queue.
 
-    Raises ``DeliveryError`` when there is no room by then, ``RecordTooLargeError`` when the record
-    is larger than allowed.
+    Raises ``NotTakenError`` when there is no room by then, ``RecordTooLargeError`` when the record
+    is larger than allowed, ``DeliveryError`` otherwise.
     """
     while True:
         try:
@@ -119,7 +127,7 @@ def hand_over(
             )
         except BufferError:
             if time.monotonic() > deadline:
-                raise DeliveryError(
+                raise NotTakenError(
                     f"no room to send to {record.topic}: the broker has taken nothing for too "
                     "long. Is it reachable? (send_timeout_seconds bounds the wait)"
                 ) from None
@@ -150,23 +158,28 @@ class AckedProducer:
 
     ``config`` are librdkafka properties. The order within a partition has no gaps: a record that
     the broker refuses is the last one delivered (``enable.gapless.guarantee``), and none is given
-    up for its age, which that guarantee does not cover. A wait that is too long ends here instead,
-    with an error: the worker has to start again from what is committed.
+    up for its age, which that guarantee does not cover. A wait that is too long ends here instead.
+
+    With ``tries`` over 1 a new client then sends the whole batch again, as a worker would that is
+    started again: for readers who know by themselves what they have had.
     """
 
-    def __init__(self, config: Mapping[str, object], send_timeout_seconds: float) -> None:
+    def __init__(
+        self, config: Mapping[str, object], send_timeout_seconds: float, *, tries: int = 1
+    ) -> None:
         """Connect in the background; nothing is sent yet."""
         self._timeout_seconds = send_timeout_seconds
-        self._producer = Producer(
-            {
-                "linger.ms": 2,
-                "compression.type": "lz4",
-                **config,
-                "enable.idempotence": True,
-                "enable.gapless.guarantee": True,
-                "message.timeout.ms": 0,  # none
-            }
-        )
+        self._config = {
+            "linger.ms": 2,
+            "compression.type": "lz4",
+            **config,
+            "enable.idempotence": True,
+            "enable.gapless.guarantee": True,
+            "message.timeout.ms": 0,  # none
+        }
+        self._producer = Producer(self._config)
+        self._renewal = threading.Lock()
+        self._tries = tries
 
     async def send(self, records: Iterable[Outgoing]) -> None:
         """Send all records and wait for their acknowledgement, in a thread of the default pool.
@@ -178,22 +191,45 @@ class AckedProducer:
             await asyncio.get_running_loop().run_in_executor(None, self.send_blocking, batch)
 
     def send_blocking(self, records: Iterable[Outgoing]) -> None:
-        """Send all records and wait for their acknowledgement."""
+        """Send all records and wait for their acknowledgement; several threads may at once.
+
+        Raises ``DeliveryError`` for the first that failed, ``NotTakenError`` after the last
+        try.
+        """
         batch = list(records)
+        for number in range(1, self._tries + 1):
+            producer = self._producer
+            try:
+                self._send(producer, batch)
+            except NotTakenError as error:
+                if number == self._tries:
+                    raise
+                logger.warning("sent again by a new client, after try %d: %s", number, error)
+                self._renew(producer)
+            else:
+                return
+
+    def _renew(self, old: Producer) -> None:
+        """Let go of a client and what it has not sent, unless another thread has done so."""
+        with self._renewal:
+            if self._producer is old:
+                self._producer = Producer(self._config)
+
+    def _send(self, producer: Producer, batch: Sequence[Outgoing]) -> None:
         deliveries = Deliveries()
         deadline = time.monotonic() + self._timeout_seconds
         try:
             for record in batch:
                 report = deliveries.report_of(record)
-                hand_over(self._producer, record, deadline=deadline, report=report)
-            left = self._producer.flush(max(0.0, deadline - time.monotonic()) + 1.0)
+                hand_over(producer, record, deadline=deadline, report=report)
+            left = producer.flush(max(0.0, deadline - time.monotonic()) + 1.0)
         except (KafkaException, SystemError) as error:
             raise _fatal(error, batch) from error
         deliveries.raise_too_large()
         if deliveries.failures:
             raise DeliveryError(f"a record was not delivered to {deliveries.failures[0]}")
         if left:
-            raise DeliveryError(
-                f"{left} records were not acknowledged within {self._timeout_seconds} s: is the "
+            raise NotTakenError(
+                f"{left} records were not acknowledged within {self._timeout_seconds:g} s: is the "
                 "broker reachable? (send_timeout_seconds bounds the wait)"
             )

@@ -19,11 +19,13 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from simhash_core.entries import Change, Progress
 from simhash_core.errors import FirstseenError, IndexMismatchError
 from streams.changelog_codec import decode_change
+from streams.passing_errors import PASSING_ERRORS
 from streams.rocksdb_table import RocksBlockTable
 from streams.state_codec import PROGRESS_KEY, StateDecodeError, decode_progress
 
 _BATCH: Final = 10_000
 _POLL_SECONDS: Final = 0.05
+_AGAIN_SECONDS: Final = 0.2
 _EMPTY_FETCH_MS: Final = 10
 """How long the broker may hold a fetch that finds nothing, which is how the end is known."""
 
@@ -114,13 +116,25 @@ class Changelog:
 
     def _ends(self, consumer: Consumer) -> tuple[int, int]:
         place = TopicPartition(self.topic, self.partition)
-        ends = consumer.get_watermark_offsets(place, self.silence_seconds)
-        if ends is None:
-            raise RecoveryError(
-                f"the broker does not tell the ends of the changelog {self} within "
-                f"{self.silence_seconds} s: is it reachable, and does the topic exist?"
-            )
-        return ends
+        deadline = time.monotonic() + self.silence_seconds
+        reason = "no answer"
+        while (left := deadline - time.monotonic()) > 0:
+            if self.interrupted.is_set():
+                raise InterruptedError(f"reading {self} was interrupted before it began")
+            try:
+                ends = consumer.get_watermark_offsets(place, left)
+            except KafkaException as error:
+                if error.args[0].code() not in PASSING_ERRORS:
+                    raise
+                reason = error.args[0].str()
+                time.sleep(_AGAIN_SECONDS)
+            else:
+                if ends is not None:
+                    return ends
+        raise RecoveryError(
+            f"the broker does not tell the ends of the changelog {self} within "
+            f"{self.silence_seconds} s ({reason}): is it reachable, and does the topic exist?"
+        )
 
     def _to_end(self, consumer: Consumer, high: int, report: Report) -> Iterator[LoggedBatch]:
         read = 0
@@ -129,14 +143,15 @@ class Changelog:
             if self.interrupted.is_set():
                 raise InterruptedError(f"reading {self} was interrupted after {read} records")
             messages = consumer.consume(_BATCH, _POLL_SECONDS)
-            records = [message for message in messages if not self._is_end(message)]
+            records = [message for message in messages if message.error() is None]
+            events = [message for message in messages if message.error() is not None]
             if records:
                 heard = time.monotonic()
                 read += len(records)
                 batch = self._batch(records)
                 yield batch
                 report(max(0, high - batch.next_offset))
-            if len(records) < len(messages):
+            if any(self._is_end(event, high) for event in events):
                 report(0)
                 return
             if time.monotonic() - heard > self.silence_seconds:
@@ -145,12 +160,16 @@ class Changelog:
                     f"{read} records and before its end at offset {high}: is the broker reachable?"
                 )
 
-    def _is_end(self, message: Message) -> bool:
-        error = message.error()
-        if error is None:
+    def _is_end(self, event: Message, high: int) -> bool:
+        """Whether the log has been read whole; raises ``RecoveryError`` for what does not pass.
+
+        A broker that has just become the leader may give less for a moment than is committed.
+        """
+        error = event.error()
+        if error is None or error.code() in PASSING_ERRORS:
             return False
         if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - the public name of the code
-            return True
+            return (event.offset() or 0) >= high
         raise RecoveryError(f"cannot read the changelog {self}: {error.str()}")
 
     def _batch(self, messages: Sequence[Message]) -> LoggedBatch:

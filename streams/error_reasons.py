@@ -15,7 +15,7 @@ from streams.metric_labels import ErrorReason
 from streams.packet_codec import PacketFormatError
 from streams.state_codec import StateDecodeError
 from streams.store_errors import StoreCorruptError, StoreError
-from streams.transactions import AbortedError, FencedError, TransactionError
+from streams.transactions import AbortedError, FencedError, TransactionError, UnansweredError
 
 _REASONS: Final[tuple[tuple[ErrorReason, tuple[type[Exception], ...]], ...]] = (
     (ErrorReason.FENCED, (FencedError,)),
@@ -44,7 +44,7 @@ _REASONS: Final[tuple[tuple[ErrorReason, tuple[type[Exception], ...]], ...]] = (
             TransactionError,
         ),
     ),
-    (ErrorReason.TIMEOUT, (TimeoutError,)),
+    (ErrorReason.TIMEOUT, (TimeoutError, UnansweredError)),
     (ErrorReason.STORAGE, (OSError,)),
 )
 """The first that fits counts, so the more particular stand first."""

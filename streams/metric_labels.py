@@ -65,3 +65,4 @@ class TransactionOutcome(StrEnum):
     COMMITTED = "committed"
     ABORTED = "aborted"
     FENCED = "fenced"
+    UNANSWERED = "unanswered"

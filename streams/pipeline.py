@@ -24,15 +24,15 @@ from streams.metrics import Metrics
 from streams.outbox import OutboxRules, packet_record
 from streams.shard_worker import ShardState, ShardWorker
 from streams.topic_ids import TopicIds
-from streams.transactions import FencedError
+from streams.transactions import FencedError, UnansweredError
 
 logger = logging.getLogger(__name__)
 
 NewShard = Callable[[int], ShardWorker]
 """Makes the worker of a shard, not yet opened."""
 
-_FENCES: Final = 5
-"""Times that a shard may be taken from us while it is ours."""
+_TAKEN_OVER: Final = 5
+"""Times that a shard is taken over again for one batch, while it is ours."""
 
 
 class Pipeline:
@@ -222,30 +222,42 @@ class Pipeline:
     async def _while_ours(
         self, shard: ShardWorker, work: Callable[[], Coroutine[None, None, bool]]
     ) -> bool:
-        """Do ``work`` on a shard, again after a fence; False when the shard has moved away.
+        """Do ``work`` on a shard, again after a fence or no answer; False when it has moved away.
 
         Mostly a fence says that the shard has moved, and the group is about to say so too. But an
         old owner that slept just before it fenced us fences the right one when it wakes.
         """
-        for _ in range(_FENCES):
+        trouble: FencedError | UnansweredError | None = None
+        for _ in range(_TAKEN_OVER):
             try:
                 return await work()
             except InterruptedError:
                 return False
-            except FencedError as error:
-                logger.warning("shard %d fenced, and closed: %s", shard.partition, error)
-                self.metrics.transaction(TransactionOutcome.FENCED)
-                await shard.close()
-                moved = self._moved
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(moved.wait(), self._session_timeout_seconds)
-                if moved.is_set():
+            except (FencedError, UnansweredError) as error:
+                trouble = error
+                if not await self._still_ours(shard, error):
                     return False
                 logger.warning("shard %d is still assigned here: opened again", shard.partition)
+        assert trouble is not None
+        if isinstance(trouble, UnansweredError):
+            raise trouble
         raise FencedError(
-            f"shard {shard.partition} was taken over {_FENCES} times while it was assigned to this "
-            "worker: does another group use this application id?"
+            f"shard {shard.partition} was taken over {_TAKEN_OVER} times while it was assigned to "
+            "this worker: does another group use this application id?"
         )
+
+    async def _still_ours(self, shard: ShardWorker, error: FencedError | UnansweredError) -> bool:
+        """Close a shard after trouble; after a fence, wait for the group to say who has it."""
+        moved = self._moved
+        fenced = isinstance(error, FencedError)
+        logger.warning("shard %d closed: %s", shard.partition, error)
+        outcome = TransactionOutcome.FENCED if fenced else TransactionOutcome.UNANSWERED
+        self.metrics.transaction(outcome)
+        await shard.close()
+        if fenced:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(moved.wait(), self._session_timeout_seconds)
+        return not moved.is_set() and self._shards.get(shard.partition) is shard
 
     async def _open(self, shard: ShardWorker) -> None:
         async def opened() -> bool:

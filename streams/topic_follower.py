@@ -24,36 +24,18 @@ from simhash_core.documents import SourcePosition
 from streams.errors import BrokerRefusedError, BrokerUnavailableError
 from streams.kafka_config import librdkafka_config
 from streams.output_records import Headers
+from streams.passing_errors import PASSING_ERRORS
 from streams.settings import Settings
 
 _BATCH: Final = 500
 _SAY_SECONDS: Final = 10.0
 _ANSWER_SECONDS: Final = 10.0
-# Errors of one connection, which the client gets over by itself.
-_PASSING: Final = frozenset(
-    {
-        KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001 - a public code of librdkafka
-        KafkaError._TRANSPORT,  # noqa: SLF001 - a public code of librdkafka
-        KafkaError._RESOLVE,  # noqa: SLF001 - a public code of librdkafka
-    }
-)
 # The partition ends before the offset, or begins behind it.
 _NOTHING_THERE: Final = frozenset(
     {
         KafkaError._PARTITION_EOF,  # noqa: SLF001 - a public code of librdkafka
         KafkaError._AUTO_OFFSET_RESET,  # noqa: SLF001 - a public code of librdkafka
         KafkaError.OFFSET_OUT_OF_RANGE,
-    }
-)
-
-# Leaders change, also under a client that has just heard of a partition.
-_LED_ELSEWHERE: Final = frozenset(
-    {
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.OFFSET_NOT_AVAILABLE,
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001 - a public code of librdkafka
     }
 )
 _RETRY_SECONDS: Final = 0.2
@@ -131,7 +113,7 @@ class TopicFollower:
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - a public code of librdkafka
                 # The end may be past the last record, which says that a transaction has ended.
                 self._next[place] = max(offset, self._next.get(place, 0))
-            elif error.code() not in _PASSING:
+            elif error.code() not in PASSING_ERRORS:
                 raise BrokerRefusedError(f"cannot read topic {place[0]}: {error.str()}")
         return records
 
@@ -145,7 +127,7 @@ class TopicFollower:
             try:
                 return {place: self._end(place) for place in self._places}
             except KafkaException as error:
-                passing = error.args[0].code() in _LED_ELSEWHERE | _PASSING
+                passing = error.args[0].code() in PASSING_ERRORS
                 if not passing or time.monotonic() > deadline:
                     raise BrokerUnavailableError(
                         f"the Kafka broker does not say where topics end: {error.args[0].str()}"
@@ -164,7 +146,7 @@ class TopicFollower:
 
     def _connection_trouble(self, error: KafkaError) -> None:
         now = time.monotonic()
-        if error.code() in _PASSING and now - self._said >= _SAY_SECONDS:
+        if error.code() in PASSING_ERRORS and now - self._said >= _SAY_SECONDS:
             self._said = now
             self._announce(f"the Kafka broker cannot be reached, trying on: {error.str()}")
 
@@ -186,7 +168,7 @@ def read_at(settings: Settings, position: SourcePosition) -> ReadRecord | None:
                     return _as_read(message) if message.offset() == position.offset else None
                 if error.code() in _NOTHING_THERE:
                     return None
-                if error.code() not in _PASSING:
+                if error.code() not in PASSING_ERRORS:
                     raise BrokerRefusedError(f"cannot read {position}: {error.str()}")
     finally:
         consumer.close()

@@ -35,6 +35,13 @@ class AbortedError(FirstseenError):
     """The transaction was aborted, and may be tried again from the committed state."""
 
 
+class UnansweredError(FirstseenError):
+    """The broker did not answer in time, so nobody here knows whether the batch is committed.
+
+    Whoever takes the shard over finds out: that ends the transaction, one way or the other.
+    """
+
+
 class TransactionError(FirstseenError):
     """The transaction failed for good, in a way that trying again cannot mend."""
 
@@ -65,7 +72,8 @@ class ShardTransactions:
     async def take_over(self) -> None:
         """Fence the owner before, and abort what it left unfinished.
 
-        Raises ``TransactionError`` where the broker knows no transactions or does not answer.
+        Raises ``TransactionError`` where the broker knows no transactions, ``UnansweredError``
+        where it does not answer.
         """
         await self._in_thread(self._take_over)
 
@@ -73,8 +81,8 @@ class ShardTransactions:
         """Commit all records and ``last`` in one transaction; return the offset behind ``last``.
 
         Raises ``AbortedError`` when it may be tried again, ``FencedError`` when the shard has been
-        taken over, ``RecordTooLargeError`` when a topic does not take one, ``TransactionError``
-        otherwise.
+        taken over, ``RecordTooLargeError`` when a topic does not take one, ``UnansweredError`` when
+        nothing is known, ``TransactionError`` otherwise.
         """
         return await self._in_thread(lambda: self._commit(records, last))
 
@@ -119,15 +127,25 @@ class ShardTransactions:
         return self._producer
 
     def _until_done(self, step: str, call: Callable[[float], None]) -> None:
-        """Call until it succeeds, at most as long as a transaction may take."""
+        """Call until it succeeds, at most as long as a transaction may take.
+
+        librdkafka can wait for ever where a broker was gone from the cluster for a moment: it lets
+        go of that broker, and not of its being the coordinator (2.16, its issue 5511). A new client
+        does not know of the old one's coordinator.
+        """
         deadline = time.monotonic() + self._timeout_seconds
         while True:
             try:
                 call(max(1.0, deadline - time.monotonic()))
             except KafkaException as error:
                 reason: KafkaError = error.args[0]
-                if not reason.retriable() or time.monotonic() > deadline:
+                if not reason.retriable():
                     self._judge(step, reason)
+                if time.monotonic() > deadline:
+                    raise UnansweredError(
+                        f"{self._id}: no answer within {self._timeout_seconds:g} s "
+                        f"(send_timeout_seconds) to {step}: {reason.str()}"
+                    ) from error
                 time.sleep(_RETRY_SECONDS)
             else:
                 return
@@ -148,7 +166,7 @@ class ShardTransactions:
             self._abort(f"{step}: {reason.str()}")
         raise TransactionError(
             f"{self._id}: cannot {step} the transaction: {reason.str()}. Does the broker support "
-            "transactions, and is it reachable? (delivery=at_least_once needs none)"
+            "transactions? (delivery=at_least_once needs none)"
         )
 
     def _abort(self, why: str) -> None:

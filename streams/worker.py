@@ -53,6 +53,7 @@ from streams.worker_watch import WorkerWatch
 
 logger = logging.getLogger(__name__)
 
+_SEND_TRIES: Final = 5
 _WATCH_SECONDS: Final = 5.0
 """The longest wait for an answer to the question for lag."""
 
@@ -137,7 +138,10 @@ def _build_pipeline(settings: Settings, partitions: int) -> Monitored:
     )
     metrics = Metrics(index=index_info)
     recent = RecentDocuments(settings.web.recent_bytes if settings.web.serves_data else 0)
-    producer = AckedProducer(librdkafka_config(settings), settings.send_timeout_seconds)
+    # Shards know the messages that they have had, so what is sent twice counts once.
+    producer = AckedProducer(
+        librdkafka_config(settings), settings.send_timeout_seconds, tries=_SEND_TRIES
+    )
     tables = ShardTables(settings, identity, placement, metrics)
     topics = settings.topics
     rules = OutboxRules(

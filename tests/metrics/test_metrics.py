@@ -73,7 +73,7 @@ LABELS = {
         "stage": {"fingerprint", "lookup", "send", "store", "recover", "watch"}
     },
     "firstseen_internal_messages": {"kind": {"visit", "confirm", "withdraw", "refuse"}},
-    "firstseen_transactions": {"outcome": {"committed", "aborted", "fenced"}},
+    "firstseen_transactions": {"outcome": {"committed", "aborted", "fenced", "unanswered"}},
     "firstseen_index_info": {
         "identity": {"i 1"},
         "application_id": {"app"},

@@ -1,0 +1,26 @@
+"""Errors of librdkafka that pass: a connection is lost, or a partition is led by another broker.
+
+The client gets over them by itself, or does when it is asked again; who waits for it sets the
+limit. Each rolling restart of a cluster brings some.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from confluent_kafka import KafkaError
+
+PASSING_ERRORS: Final = frozenset(
+    {
+        KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001 - a public code of librdkafka
+        KafkaError._RESOLVE,  # noqa: SLF001 - a public code of librdkafka
+        KafkaError._TIMED_OUT,  # noqa: SLF001 - a public code of librdkafka
+        KafkaError._TRANSPORT,  # noqa: SLF001 - a public code of librdkafka
+        # A partition that is led by none is not known to librdkafka for that time.
+        KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001 - a public code of librdkafka
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError.REQUEST_TIMED_OUT,
+    }
+)

@@ -1,0 +1,97 @@
+"""A broker that answers nothing for a while, as in a long pause of its JVM or a rolling restart.
+
+Then it is thrown out of its cluster for a moment as well, and its partitions have no leader.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from tests.brokers.broker import Broker
+from tests.brokers.kafka_broker import KafkaBroker
+from tests.integration.short_documents import short_documents
+from tests.integration.stream_harness import Stream
+from tests.integration.stream_outputs import Raw
+
+STILL_SECONDS = 5.0
+OUT_OF_SERVICE_SECONDS = 2.5
+TIMEOUT_SECONDS = 2
+
+
+@contextmanager
+def standing_still(broker: Broker, seconds: float) -> Iterator[None]:
+    """Let the broker stand still for so long, beginning now; waits for its end."""
+    server = broker.server
+    assert isinstance(server, KafkaBroker)
+    server._signal(signal.SIGSTOP)
+    timer = threading.Timer(seconds, server._signal, [signal.SIGCONT])
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.join()
+
+
+def documents(seed: int, count: int) -> list[Raw]:
+    """So many records, with keys that no other seed has."""
+    made = islice(short_documents(random.Random(seed), count), count)
+    return [raw._replace(key=b"%d-%s" % (seed, raw.key)) for raw in made]
+
+
+def judged(stream: Stream) -> None:
+    """Fail unless each record has one output, and no uniques are near."""
+    outputs = stream.settle()
+    outputs.read_to_ends()
+    stream.judge.conserved(stream.sent, outputs)
+    stream.judge.separated(stream.sent, outputs)
+    stream.judge.grounded(stream.sent, outputs)
+
+
+@pytest.mark.slow
+def test_sends_and_commits_are_done_again(own_kafka_broker: Broker, tmp_path: Path) -> None:
+    """Given a worker at work, when its broker stands still for longer than a send may take, then
+    the worker lives, takes its shards over again, and goes on: nothing is lost or repeated.
+    """
+    options = [f"send_timeout_seconds={TIMEOUT_SECONDS}"]
+    with Stream(own_kafka_broker, tmp_path, raw_partitions=2, shards=2, options=options) as stream:
+        worker = stream.started()
+        stream.send(documents(1, 2_000))
+        time.sleep(1.0)
+        with standing_still(own_kafka_broker, STILL_SECONDS):
+            pass
+        stream.send(documents(2, 100))
+        judged(stream)
+
+        worker.check()
+        said = worker.log_text()
+        assert f"no answer within {TIMEOUT_SECONDS} s (send_timeout_seconds)" in said
+        assert "is still assigned here: opened again" in said
+        assert 'firstseen_transactions_total{outcome="unanswered"} 0.0' not in worker.metrics()
+        worker.stop_gently()
+
+
+@pytest.mark.slow
+def test_a_worker_that_starts_waits(own_kafka_broker: Broker, tmp_path: Path) -> None:
+    """Given a worker that begins to open its shards, when its broker stands still and then has no
+    leaders for a moment, then the shards are opened all the same.
+    """
+    with Stream(own_kafka_broker, tmp_path, raw_partitions=2, shards=4) as stream:
+        stream.send(documents(3, 100))
+        worker = stream.worker()
+        worker.start()
+        worker.await_log("shard 0 opening")
+        with standing_still(own_kafka_broker, OUT_OF_SERVICE_SECONDS):
+            pass
+        worker.await_ready()
+        stream.send(documents(4, 100))
+        judged(stream)
+        worker.stop_gently()
