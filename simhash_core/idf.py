@@ -11,10 +11,8 @@ import hashlib
 import statistics
 from collections.abc import Mapping, Sequence
 from functools import cache
-from math import inf
+from math import inf, nan
 from typing import NamedTuple, NoReturn
-
-import numpy as np
 
 from simhash_core.errors import UsageError
 from simhash_core.function_words import FUNCTION_WORD_IDF, VERSION
@@ -61,12 +59,16 @@ def parse_idf(name: str, data: bytes) -> IdfModel:
     """
     text = data.decode("utf-8")
     fields = text.split()  # all lines at once, as a table has some 100,000
-    terms, values = fields[::2], np.array([_idf_of(value) for value in fields[1::2]])
-    regular = "\n".join(map(" ".join, zip(terms, fields[1::2], strict=False)))
-    if regular != text.rstrip("\n") or not ((values >= 0.0) & (values < inf)).all():
+    terms, numbers = fields[::2], fields[1::2]
+    regular = "\n".join(map(" ".join, zip(terms, numbers, strict=False)))
+    try:
+        values = list(map(float, numbers))
+    except ValueError:
+        values = [nan]
+    if regular != text.rstrip("\n") or not all(0.0 <= value < inf for value in values):
         _name_first_fault(name, text.splitlines())
     # Of terms with one normal form the last counts.
-    table = dict(zip(normalize_terms(terms), values.tolist(), strict=True))
+    table = dict(zip(normalize_terms(terms), values, strict=True))
     if not table:
         raise UsageError(f"idf model {name} has no terms")
     digest = hashlib.blake2b(data, digest_size=6).hexdigest()
@@ -75,15 +77,11 @@ def parse_idf(name: str, data: bytes) -> IdfModel:
 
 def _name_first_fault(name: str, lines: Sequence[str]) -> NoReturn:
     for number, line in enumerate(lines, start=1):
-        fields = line.split(" ")
-        if len(fields) != 2 or not fields[0] or not 0.0 <= _idf_of(fields[1]) < inf:  # noqa: PLR2004
+        term, _, value = line.partition(" ")
+        try:
+            faulty = not term or not 0.0 <= float(value) < inf or value != value.strip()
+        except ValueError:
+            faulty = True
+        if faulty:
             raise UsageError(f"idf model {name}, line {number}: expected 'term idf', got {line!r}")
     raise UsageError(f"idf model {name}: lines are not separated by line feeds alone")
-
-
-def _idf_of(value: str) -> float:
-    """Return the number, -1 where it is none."""
-    try:
-        return float(value)
-    except ValueError:
-        return -1.0

@@ -25,6 +25,8 @@ _LINE: Final = "\n"
 # A letter that is its own form, and no other character's.
 _SEPARATOR: Final = "龘"
 _SURROGATES: Final = range(0xD800, 0xE000)
+# Ideographs and Hangul syllables: their own forms, and more than half of all characters.
+_OWN_FORMS: Final = (np.arange(0x3400, 0xA000), np.arange(0xAC00, 0xD7A4))
 # Here are the characters of combining class 0 that may become one with what stands before them:
 # vowel signs of Indian scripts, Hangul jamo. The whole stretch is left to the general way.
 _MAY_JOIN: Final = range(0x0900, 0x1E00)
@@ -70,19 +72,20 @@ def normalize_terms(terms: Sequence[str]) -> list[str]:
 @cache
 def _table(fold_case: bool) -> NDArray[np.uint16]:  # noqa: FBT001 - a cached key
     """Return the normal form of each UTF-16 unit that has one of its own, else ``_NO_FORM``."""
+    table = np.full(_UNITS, _NO_FORM, dtype="<u2")
+    for own in _OWN_FORMS:
+        table[own] = own
     alone = [
         unit
         for unit in range(_UNITS)
-        if unit not in _SURROGATES and chr(unit) != _SEPARATOR and _stands_alone(unit)
+        if not table[unit] and unit not in _SURROGATES and _stands_alone(unit)
     ]
     # All at once, as one text: each stands between separators, and so do their forms.
     text = _SEPARATOR.join(["", *map(chr, alone), ""])
     forms = normalize(text, fold_case=fold_case).split(_SEPARATOR)[1:-1]
-    table = np.full(_UNITS, _NO_FORM, dtype="<u2")
     for unit, form in zip(alone, forms, strict=True):
         if len(form) == 1 and (ord(form) == unit or _stands_alone(ord(form))):
             table[unit] = ord(form)
-    table[ord(_SEPARATOR)] = ord(_SEPARATOR)
     return table
 
 
