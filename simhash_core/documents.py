@@ -1,4 +1,8 @@
-"""What comes in: a raw record, its place in the log, and the document read from it."""
+"""What comes in: a raw record, its place in the log, and the document read from it.
+
+Structs of which many are alive have ``gc=False``, here and where they go: none can refer to itself,
+and Python's collector need not walk through all documents under way again and again.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ import msgspec
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
-class SourcePosition(msgspec.Struct, frozen=True, array_like=True, order=True):
+class SourcePosition(msgspec.Struct, frozen=True, gc=False, array_like=True, order=True):
     """Topic, partition and offset of a raw record: the identity of one *arrival*.
 
     Two arrivals of the same document id are two positions, and a record that is processed
@@ -26,7 +30,7 @@ class SourcePosition(msgspec.Struct, frozen=True, array_like=True, order=True):
         return f"{self.topic}/{self.partition}@{self.offset}"
 
 
-class RawRecord(msgspec.Struct, frozen=True, array_like=True):
+class RawRecord(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """A record as it was read: carried along to be put out unchanged, never looked into.
 
     ``timestamp_ms`` is the record's own time in milliseconds since 1970, UTC; ``headers`` are
@@ -39,7 +43,7 @@ class RawRecord(msgspec.Struct, frozen=True, array_like=True):
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
-class Content(msgspec.Struct, frozen=True):
+class Content(msgspec.Struct, frozen=True, gc=False):
     """What of a document is fingerprinted and sketched."""
 
     text: str
@@ -49,7 +53,7 @@ class Content(msgspec.Struct, frozen=True):
     references: tuple[str, ...] = ()
 
 
-class Document(msgspec.Struct, frozen=True):
+class Document(msgspec.Struct, frozen=True, gc=False):
     """A document as its fields say; ``id`` is the source position where the record has none.
 
     ``event_time_ms`` is the document's own time (else its record's), milliseconds since 1970.

@@ -12,7 +12,7 @@ from simhash_core.documents import SourcePosition
 from simhash_core.probes import Visit
 
 
-class Entry(msgspec.Struct, frozen=True, array_like=True):
+class Entry(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """A document in the block table: what a duplicate of it must name, and what it is judged by.
 
     ``fingerprint`` is empty for an undecidable document, which is met by its content alone.
@@ -27,21 +27,21 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     sketch: bytes = b""
 
 
-class PutEntry(msgspec.Struct, frozen=True, array_like=True, tag="entry"):
+class PutEntry(msgspec.Struct, frozen=True, gc=False, array_like=True, tag="entry"):
     """A confirmed entry; ``order`` is its number in this shard, rising in order of confirmation."""
 
     order: int
     entry: Entry
 
 
-class PutPending(msgspec.Struct, frozen=True, array_like=True, tag="pending"):
+class PutPending(msgspec.Struct, frozen=True, gc=False, array_like=True, tag="pending"):
     """A pending entry: its document is still on its way. With ``entry`` None it is gone."""
 
     source: SourcePosition
     entry: Entry | None
 
 
-class PutParked(msgspec.Struct, frozen=True, array_like=True, tag="parked"):
+class PutParked(msgspec.Struct, frozen=True, gc=False, array_like=True, tag="parked"):
     """A visit that waits, whole, behind the pending entry of ``behind``; None: no longer.
 
     ``ticket`` numbers the parked visits of a shard in the order in which they began to wait.

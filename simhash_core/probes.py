@@ -17,7 +17,7 @@ from simhash_core.rejections import Rejection
 from simhash_core.verdicts import UndecidableReason
 
 
-class Probe(msgspec.Struct, frozen=True, array_like=True):
+class Probe(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """One document on its way through the shards.
 
     ``fingerprint`` is empty exactly where ``undecidable`` says why. ``content_digest``: 16 bytes.
@@ -34,7 +34,7 @@ class Probe(msgspec.Struct, frozen=True, array_like=True):
     sketch: bytes = b""
 
 
-class Visit(msgspec.Struct, frozen=True, array_like=True, tag="visit"):
+class Visit(msgspec.Struct, frozen=True, gc=False, array_like=True, tag="visit"):
     """A document comes to a shard that owns some of its buckets.
 
     ``passed``: the partitions, ascending, where it has left a pending entry so far.
@@ -44,19 +44,19 @@ class Visit(msgspec.Struct, frozen=True, array_like=True, tag="visit"):
     passed: tuple[int, ...] = ()
 
 
-class Confirm(msgspec.Struct, frozen=True, array_like=True, tag="confirm"):
+class Confirm(msgspec.Struct, frozen=True, gc=False, array_like=True, tag="confirm"):
     """The document of this arrival is unique: its pending entry becomes a confirmed one."""
 
     source: SourcePosition
 
 
-class Withdraw(msgspec.Struct, frozen=True, array_like=True, tag="withdraw"):
+class Withdraw(msgspec.Struct, frozen=True, gc=False, array_like=True, tag="withdraw"):
     """The document of this arrival is a duplicate: its pending entry goes."""
 
     source: SourcePosition
 
 
-class Refuse(msgspec.Struct, frozen=True, array_like=True, tag="refuse"):
+class Refuse(msgspec.Struct, frozen=True, gc=False, array_like=True, tag="refuse"):
     """A raw record that cannot be read, to become a dead letter.
 
     It takes the way of a first visit, because the number check there is what keeps a record that
@@ -69,7 +69,7 @@ class Refuse(msgspec.Struct, frozen=True, array_like=True, tag="refuse"):
 Message = Visit | Confirm | Withdraw | Refuse
 
 
-class Packet(msgspec.Struct, frozen=True, array_like=True):
+class Packet(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """Messages of one sender to one shard, in order, each with its number.
 
     ``after`` is the number of the message that this sender sent to this shard before, −1 where the

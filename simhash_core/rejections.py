@@ -34,7 +34,7 @@ class RejectionReason(StrEnum):
     """Marked as a CloudEvent, but an attribute that must be there is missing or wrong."""
 
 
-class Rejection(msgspec.Struct, frozen=True, array_like=True):
+class Rejection(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """A raw record that cannot be read. ``detail`` names the field and the fix, never the body."""
 
     source: SourcePosition

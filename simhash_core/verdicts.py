@@ -40,7 +40,7 @@ class Undecidable(msgspec.Struct, frozen=True):
     reason: UndecidableReason
 
 
-class DuplicateOf(msgspec.Struct, frozen=True):
+class DuplicateOf(msgspec.Struct, frozen=True, gc=False):
     """A near copy of ``original``, which is unique.
 
     ``distance`` in bits; ``block`` is the index of the first equal block, None for a match by

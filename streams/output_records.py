@@ -47,7 +47,7 @@ class OutputKind(StrEnum):
     DEAD_LETTER = "dead_letter"
 
 
-class OutputRecord(msgspec.Struct, frozen=True):
+class OutputRecord(msgspec.Struct, frozen=True, gc=False):
     """A record to be produced; ``timestamp_ms`` is the raw record's."""
 
     kind: OutputKind

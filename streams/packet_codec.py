@@ -21,7 +21,7 @@ class PacketFormatError(FirstseenError):
     """A value on the probes topic that this version cannot read."""
 
 
-class _Framed(msgspec.Struct, frozen=True, array_like=True):
+class _Framed(msgspec.Struct, frozen=True, gc=False, array_like=True):
     identity: str
     partitions: int
     packet: Packet
