@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import time
+from typing import Final
+
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from simhash_core.errors import FirstseenError
 from streams.kafka_config import librdkafka_config
+from streams.passing_errors import PASSING_ERRORS
 from streams.settings import Settings
+
+_AGAIN_SECONDS: Final = 0.2
 
 
 class StateElsewhereError(FirstseenError):
@@ -34,15 +40,21 @@ def committed_offset(settings: Settings, topic: str, partition: int) -> int:
     consumer = Consumer(
         librdkafka_config(settings, group_id=settings.application_id, enable_auto_commit=False)
     )
+    place = TopicPartition(topic, partition)
+    deadline = time.monotonic() + settings.send_timeout_seconds
     try:
-        found = consumer.committed(
-            [TopicPartition(topic, partition)], timeout=settings.send_timeout_seconds
-        )
-    except KafkaException as error:
-        raise StateElsewhereError(
-            f"shard {partition}: the broker does not tell how far the group "
-            f"{settings.application_id} is: {error.args[0].str()}"
-        ) from error
+        while True:
+            try:
+                found = consumer.committed([place], max(1.0, deadline - time.monotonic()))
+            except KafkaException as error:
+                reason = error.args[0]
+                if reason.code() not in PASSING_ERRORS or time.monotonic() > deadline:
+                    raise StateElsewhereError(
+                        f"shard {partition}: the broker does not tell how far the group "
+                        f"{settings.application_id} is: {reason.str()}"
+                    ) from error
+                time.sleep(_AGAIN_SECONDS)
+            else:
+                return max(0, found[0].offset)
     finally:
         consumer.close()
-    return max(0, found[0].offset)

@@ -1,4 +1,4 @@
-"""Errors of librdkafka that pass: a connection is lost, or a partition is led by another broker.
+"""Errors of librdkafka that pass: a connection is lost, or another broker leads or coordinates.
 
 The client gets over them by itself, or does when it is asked again; who waits for it sets the
 limit. Each rolling restart of a cluster brings some.
@@ -18,7 +18,10 @@ PASSING_ERRORS: Final = frozenset(
         KafkaError._TRANSPORT,  # noqa: SLF001 - a public code of librdkafka
         # A partition that is led by none is not known to librdkafka for that time.
         KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001 - a public code of librdkafka
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
         KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
         KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.OFFSET_NOT_AVAILABLE,
         KafkaError.REQUEST_TIMED_OUT,
