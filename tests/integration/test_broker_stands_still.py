@@ -22,9 +22,9 @@ from tests.integration.short_documents import short_documents
 from tests.integration.stream_harness import Stream
 from tests.integration.stream_outputs import Raw
 
-STILL_SECONDS = 5.0
+STILL_SECONDS = 9.0
 OUT_OF_SERVICE_SECONDS = 2.5
-TIMEOUT_SECONDS = 2
+TIMEOUT_SECONDS = 4
 
 
 @contextmanager
