@@ -180,6 +180,7 @@ class AckedProducer:
         self._producer = Producer(self._config)
         self._renewal = threading.Lock()
         self._tries = tries
+        self._given_up = threading.Event()
 
     async def send(self, records: Iterable[Outgoing]) -> None:
         """Send all records and wait for their acknowledgement, in a thread of the default pool.
@@ -202,12 +203,16 @@ class AckedProducer:
             try:
                 self._send(producer, batch)
             except NotTakenError as error:
-                if number == self._tries:
+                if number == self._tries or self._given_up.is_set():
                     raise
                 logger.warning("sent again by a new client, after try %d: %s", number, error)
                 self._renew(producer)
             else:
                 return
+
+    def give_up(self) -> None:
+        """Try nothing again from now on; from any thread."""
+        self._given_up.set()
 
     def _renew(self, old: Producer) -> None:
         """Let go of a client and what it has not sent, unless another thread has done so."""

@@ -108,7 +108,11 @@ class Pipeline:
             logger.info("ready: no shards are assigned to this worker")
 
     def interrupt(self) -> None:
-        """Let recoveries that are under way end soon; none begins any more."""
+        """Let recoveries and sends that are under way end soon; none begins any more."""
+        self._producer.give_up()
+        self._interrupt_shards()
+
+    def _interrupt_shards(self) -> None:
         for shard in self._shards.values():
             shard.interrupt()
 
@@ -116,7 +120,7 @@ class Pipeline:
         """Close all shards, each after the batch that is under way."""
         self._assigned = False
         self._moved.set()
-        self.interrupt()
+        self._interrupt_shards()
         if self._opening:
             await asyncio.wait(list(self._opening.values()))
         for partition, shard in self._shards.items():

@@ -19,7 +19,8 @@ from streams.broker_watermarks import BrokerWatermarks
 from streams.committed_transport import CommittedTransport
 from streams.delivery import AtLeastOnce, Delivery, ExactlyOnce
 from streams.errors import BrokerUnavailableError
-from streams.exit_codes import ExitCode
+from streams.exit_codes import ExitCode, report
+from streams.exit_deadline import ExitDeadline
 from streams.fingerprint_stage import FingerprintStage
 from streams.health import Health
 from streams.kafka_config import librdkafka_config
@@ -54,6 +55,7 @@ from streams.worker_watch import WorkerWatch
 logger = logging.getLogger(__name__)
 
 _SEND_TRIES: Final = 5
+_LEAVE_SECONDS: Final = 5.0
 _WATCH_SECONDS: Final = 5.0
 """The longest wait for an answer to the question for lag."""
 
@@ -81,7 +83,7 @@ def _run(settings: Settings, partitions: int) -> int:
         if server.url is not None:
             served = "pages" if settings.web.serves_data else "health and metrics, no page,"
             logger.info("%s of this worker: %s", served, server.url)
-        code = _Worker(app, pipeline, loop=loop).run()
+        code = _Worker(app, pipeline, settings.send_timeout_seconds, loop=loop).run()
         pipeline.interrupt()  # a recovery that still runs in its thread would be waited for
     if pipeline.failure is not None:
         raise pipeline.failure
@@ -216,12 +218,19 @@ class _Worker(faust.Worker):
     """Faust's worker without its logging, its terminal spinner and its own exit."""
 
     def __init__(
-        self, app: faust.App, pipeline: Pipeline, *, loop: asyncio.AbstractEventLoop
+        self,
+        app: faust.App,
+        pipeline: Pipeline,
+        send_timeout_seconds: float,
+        *,
+        loop: asyncio.AbstractEventLoop,
     ) -> None:
         super().__init__(app, quiet=True, redirect_stdouts=False, override_logging=False, loop=loop)
         self.spinner = None
         self._pipeline = pipeline
         self._stopped_by: ExitCode | None = None
+        # A batch under way may wait for all of the first, and is waited for.
+        self._deadline = ExitDeadline(send_timeout_seconds + _LEAVE_SECONDS, self._last_words)
 
     def run(self) -> int:
         """Run until stopped; return the exit code, that of the signal where one stopped it."""
@@ -232,6 +241,8 @@ class _Worker(faust.Worker):
         except asyncio.CancelledError:
             # An agent was cut short: because of a signal, or of a failure that the pipeline keeps.
             code = ExitCode.RUNTIME
+        finally:
+            self._deadline.lift()
         return self._stopped_by or (code if isinstance(code, int) else ExitCode.RUNTIME)
 
     async def start(self) -> None:
@@ -243,6 +254,16 @@ class _Worker(faust.Worker):
                 f"the Kafka broker went away while the worker started: {error}"
             )
             raise
+
+    def on_worker_shutdown(self) -> None:
+        """Begin to end: told to stop, or after a failure."""
+        super().on_worker_shutdown()
+        self._deadline.begin()
+
+    def _last_words(self) -> int:
+        if self._stopped_by is None and self._pipeline.failure is not None:
+            return report(self._pipeline.failure)
+        return self._stopped_by or ExitCode.RUNTIME
 
     def _on_sigint(self) -> None:
         self._stopped_by = ExitCode.INTERRUPTED

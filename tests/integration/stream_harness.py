@@ -59,12 +59,12 @@ class Worker(WorkerProcess):
         trouble = self.stop()
         assert not trouble, trouble
 
-    def await_end(self) -> int:
+    def await_end(self, seconds: float = END_SECONDS) -> int:
         """Wait until it ends by itself; return its exit code."""
         process = self._process
         assert process is not None, "it does not run"
         try:
-            code = process.wait(END_SECONDS)
+            code = process.wait(seconds)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"the worker still runs; {self.log_text()}") from None
         self.kill()

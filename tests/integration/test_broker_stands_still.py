@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import random
 import signal
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from streams.exit_codes import ExitCode
 from tests.brokers.broker import Broker
 from tests.brokers.kafka_broker import KafkaBroker
 from tests.integration.short_documents import short_documents
@@ -23,22 +23,21 @@ from tests.integration.stream_harness import Stream
 from tests.integration.stream_outputs import Raw
 
 STILL_SECONDS = 9.0
+STOP_SECONDS = 30.0
 OUT_OF_SERVICE_SECONDS = 2.5
 TIMEOUT_SECONDS = 4
 
 
 @contextmanager
-def standing_still(broker: Broker, seconds: float) -> Iterator[None]:
-    """Let the broker stand still for so long, beginning now; waits for its end."""
+def standing_still(broker: Broker) -> Iterator[None]:
+    """Let the broker stand still."""
     server = broker.server
     assert isinstance(server, KafkaBroker)
     server._signal(signal.SIGSTOP)
-    timer = threading.Timer(seconds, server._signal, [signal.SIGCONT])
-    timer.start()
     try:
         yield
     finally:
-        timer.join()
+        server._signal(signal.SIGCONT)
 
 
 def documents(seed: int, count: int) -> list[Raw]:
@@ -66,8 +65,8 @@ def test_sends_and_commits_are_done_again(own_kafka_broker: Broker, tmp_path: Pa
         worker = stream.started()
         stream.send(documents(1, 2_000))
         time.sleep(1.0)
-        with standing_still(own_kafka_broker, STILL_SECONDS):
-            pass
+        with standing_still(own_kafka_broker):
+            time.sleep(STILL_SECONDS)
         stream.send(documents(2, 100))
         judged(stream)
 
@@ -89,9 +88,32 @@ def test_a_worker_that_starts_waits(own_kafka_broker: Broker, tmp_path: Path) ->
         worker = stream.worker()
         worker.start()
         worker.await_log("shard 0 opening")
-        with standing_still(own_kafka_broker, OUT_OF_SERVICE_SECONDS):
-            pass
+        with standing_still(own_kafka_broker):
+            time.sleep(OUT_OF_SERVICE_SECONDS)
         worker.await_ready()
         stream.send(documents(4, 100))
         judged(stream)
         worker.stop_gently()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("at_work", [True, False])
+def test_a_worker_can_be_stopped(
+    own_kafka_broker: Broker, tmp_path: Path, *, at_work: bool
+) -> None:
+    """Given a worker, at work or at rest, whose broker stands still, when it gets SIGTERM, then it
+    ends within the time of one send and a little more, though its group does not let it go.
+    """
+    options = [f"send_timeout_seconds={TIMEOUT_SECONDS}"]
+    with Stream(own_kafka_broker, tmp_path, raw_partitions=2, shards=2, options=options) as stream:
+        worker = stream.started()
+        stream.send(documents(5, 2_000 if at_work else 10))
+        time.sleep(1.0)
+        with standing_still(own_kafka_broker):
+            assert worker._process is not None
+            worker._process.terminate()
+            assert worker.await_end(STOP_SECONDS) == ExitCode.TERMINATED
+        assert "it ends all the same" in worker.log_text()
+        again = stream.started()
+        judged(stream)
+        again.stop_gently()
