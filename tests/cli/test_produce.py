@@ -8,10 +8,11 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from streams.cli.main import main
 from streams.embedded_broker import EmbeddedBroker
@@ -237,6 +238,24 @@ def test_no_broker(tmp_path: Path) -> None:
     assert "no Kafka broker at 127.0.0.1:1 answered within 0.5 s" in run.stderr
 
 
+def await_first(broker: EmbeddedBroker) -> None:
+    """Wait until a record is there."""
+    settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "looks"}
+    consumer = Consumer({**settings, "log_level": 0})
+    deadline = time.monotonic() + 30.0
+    try:
+        while time.monotonic() < deadline:
+            with suppress(KafkaException, KeyError):
+                topic = consumer.list_topics(timeout=5.0).topics["raw-documents"]
+                places = [TopicPartition("raw-documents", number) for number in topic.partitions]
+                if any(consumer.get_watermark_offsets(place, 5.0)[1] for place in places):
+                    return
+            time.sleep(0.1)
+    finally:
+        consumer.close()
+    raise AssertionError("no record has come within 30 s")
+
+
 def test_a_broker_that_goes_away(tmp_path: Path) -> None:
     """Given a broker that dies while documents are sent to it; then the command ends with the code
     for that, and says how many were acknowledged.
@@ -253,7 +272,7 @@ def test_a_broker_that_goes_away(tmp_path: Path) -> None:
             stderr=subprocess.PIPE,
             text=True,
         )
-        time.sleep(2.5)
+        await_first(broker)
     _, errors = sending.communicate(timeout=40)
 
     assert sending.returncode == ExitCode.BROKER_UNAVAILABLE

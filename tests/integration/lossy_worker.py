@@ -1,16 +1,18 @@
 """A worker whose Faust loses records on their way from the consumer to the agents.
 
-It loses one in forty, and acknowledges every second one of those, as Faust 0.15.3 does now and then
-while partitions move. ``python -m tests.integration.lossy_worker [OPTION…]`` takes the options of
-``firstseen worker``; it ends when its standard input does.
+Of each topic it loses the third record and every fortieth after it, and acknowledges every second
+one of those, as Faust 0.15.3 does now and then while partitions move.
+
+``python -m tests.integration.lossy_worker [OPTION…]`` takes the options of ``firstseen worker``; it
+ends when its standard input does.
 """
 
 from __future__ import annotations
 
 import logging
-import random
 import sys
 import threading
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -22,8 +24,8 @@ from streams.demo.worker_launcher import _end_when_orphaned
 
 logger = logging.getLogger(__name__)
 
-LOSS = 1 / 40
-SEED = 20_260
+FIRST = 3
+EVERY = 40
 
 
 class LossyConsumer(CommittedConsumer):
@@ -32,15 +34,17 @@ class LossyConsumer(CommittedConsumer):
     def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - handed on
         super().__init__(*args, **kwargs)
         self._hand_over: Callable[[Message], Awaitable[None]] = self.callback
-        self._rng = random.Random(SEED)
+        self._came: Counter[str] = Counter()
         self.callback = self._hand_over_or_lose
 
     async def _hand_over_or_lose(self, message: Message) -> None:
-        if self._rng.random() > LOSS:
+        self._came[message.topic] += 1
+        lost, left = divmod(self._came[message.topic] - FIRST, EVERY)
+        if left:
             await self._hand_over(message)
             return
         logger.warning("lost on the way: %s@%d", message.topic, message.offset)
-        if self._rng.random() < 1 / 2:
+        if lost % 2:
             self.ack(message)
 
 

@@ -27,7 +27,7 @@ def start_lossy(worker: Worker) -> None:
 
 @pytest.mark.slow
 def test_records_lost_on_the_way_come_again(kafka_broker: Broker, tmp_path: Path) -> None:
-    """Given a worker that loses one record in forty, raw ones and probes, and acknowledges some of
+    """Given a worker that loses some records, raw ones and probes, and acknowledges a few of
     them, when documents come, then each has its one output; none is lost, none is put out twice.
     """
     with Stream(kafka_broker, tmp_path) as stream:
