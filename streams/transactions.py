@@ -129,9 +129,9 @@ class ShardTransactions:
     def _until_done(self, step: str, call: Callable[[float], None]) -> None:
         """Call until it succeeds, at most as long as a transaction may take.
 
-        librdkafka can wait for ever where a broker was gone from the cluster for a moment: it lets
-        go of that broker, and not of its being the coordinator (2.16, its issue 5511). A new client
-        does not know of the old one's coordinator.
+        Where a broker was gone from the cluster for a moment, librdkafka (2.16) has been seen to wait
+        on while the broker was back; its issue 5511 tells of a coordinator that it lets go of as a
+        broker and goes on waiting for. A new client does not know the old one's coordinator.
         """
         deadline = time.monotonic() + self._timeout_seconds
         while True:
