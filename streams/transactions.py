@@ -129,8 +129,8 @@ class ShardTransactions:
     def _until_done(self, step: str, call: Callable[[float], None]) -> None:
         """Call until it succeeds, at most as long as a transaction may take.
 
-        Where a broker was gone from the cluster for a moment, librdkafka (2.16) has been seen to wait
-        on while the broker was back; its issue 5511 tells of a coordinator that it lets go of as a
+        Where a broker was gone from the cluster for a moment, librdkafka (2.16) has been seen to
+        wait on when it was back; its issue 5511 tells of a coordinator that it lets go of as a
         broker and goes on waiting for. A new client does not know the old one's coordinator.
         """
         deadline = time.monotonic() + self._timeout_seconds
