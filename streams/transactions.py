@@ -24,6 +24,8 @@ from streams.acked_producer import (
 )
 
 _RETRY_SECONDS: Final = 0.2
+_TAKE_OVER: Final = "take over"
+_ABORT: Final = "abort"
 _Result = TypeVar("_Result")
 
 
@@ -36,7 +38,7 @@ class AbortedError(FirstseenError):
 
 
 class UnansweredError(FirstseenError):
-    """The broker did not answer in time, so nobody here knows whether the batch is committed.
+    """The broker did not answer in time, or not as it must: nobody here knows what is committed.
 
     Whoever takes the shard over finds out: that ends the transaction, one way or the other.
     """
@@ -92,7 +94,7 @@ class ShardTransactions:
     def _take_over(self) -> None:
         # A producer that was fenced, or failed, is of no more use: each taking over has a new one.
         producer = self._producer = Producer(self._config)
-        self._until_done("take over", producer.init_transactions)
+        self._until_done(_TAKE_OVER, producer.init_transactions)
 
     def _commit(self, records: Sequence[Outgoing], last: Outgoing) -> int:
         producer = self._taken_over()
@@ -103,7 +105,7 @@ class ShardTransactions:
             for record in (*records, last):
                 hand_over(producer, record, deadline=deadline, report=deliveries.report_of(record))
         except RecordTooLargeError:
-            self._until_done("abort", producer.abort_transaction)
+            self._until_done(_ABORT, producer.abort_transaction)
             raise
         except DeliveryError as error:
             self._abort(str(error))
@@ -162,14 +164,16 @@ class ShardTransactions:
                 f"transaction that took longer than {self._timeout_seconds:g} s "
                 "(send_timeout_seconds)"
             )
-        if reason.txn_requires_abort():
+        if reason.txn_requires_abort() and step != _ABORT:
             self._abort(f"{step}: {reason.str()}")
+        if step != _TAKE_OVER:
+            raise UnansweredError(f"{self._id}: cannot {step} the transaction: {reason.str()}")
         raise TransactionError(
-            f"{self._id}: cannot {step} the transaction: {reason.str()}. Does the broker support "
+            f"{self._id}: cannot {step} the shard: {reason.str()}. Does the broker support "
             "transactions? (delivery=at_least_once needs none)"
         )
 
     def _abort(self, why: str) -> None:
         """Abort and raise ``AbortedError``, or what hinders the abort."""
-        self._until_done("abort", self._taken_over().abort_transaction)
+        self._until_done(_ABORT, self._taken_over().abort_transaction)
         raise AbortedError(f"{self._id}: the transaction was aborted: {why}")

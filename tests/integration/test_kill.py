@@ -11,7 +11,7 @@ import pytest
 from tests.brokers.broker import Broker
 from tests.integration.kill_rounds import run_rounds
 
-ROUNDS = 5
+ROUNDS = 4
 DOCUMENTS = 3_000
 
 
