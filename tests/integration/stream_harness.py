@@ -40,6 +40,17 @@ class Worker(WorkerProcess):
         super().__enter__()
         return self
 
+    def start_as(self, command: Sequence[str]) -> None:
+        """Start it by another command, which its options follow."""
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [*command, *self._options],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
     @property
     def runs(self) -> bool:
         """Whether it was started, and neither stopped nor killed since."""
@@ -113,7 +124,7 @@ class Stream:
         self._assignments = [
             f"topics.raw={name}.raw",
             *(f"topics.{setting}={name}.{topic}" for setting, topic in outputs.items()),
-            *delivery_of(broker),
+            *(each for each in delivery_of(broker) if _name(each) not in map(_name, options)),
             *options,
         ]
         self.settings = load_settings(
@@ -257,6 +268,10 @@ class Stream:
     def _logs(self) -> str:
         tails = (worker.log_text()[-LOG_TAIL_CHARACTERS:] for worker in self.workers)
         return "\n-- worker --\n".join(["logs of the workers:", *tails])
+
+
+def _name(assignment: str) -> str:
+    return assignment.partition("=")[0]
 
 
 def delivery_of(broker: Broker) -> list[str]:

@@ -1,12 +1,10 @@
-"""A broker that answers nothing for a while, as in a long pause of its JVM or a rolling restart.
-
-Then it is thrown out of its cluster for a moment as well, and its partitions have no leader.
-"""
+"""A broker that answers nothing for a while, as in a long pause of its JVM or a rolling restart."""
 
 from __future__ import annotations
 
 import random
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +16,6 @@ import pytest
 from streams.exit_codes import ExitCode
 from tests.brokers.broker import Broker
 from tests.brokers.kafka_broker import KafkaBroker
-from tests.brokers.kafka_configuration import SHORT_SESSION
 from tests.integration.short_documents import short_documents
 from tests.integration.stream_harness import Stream
 from tests.integration.stream_outputs import Raw
@@ -27,17 +24,6 @@ STILL_SECONDS = 9.0
 STOP_SECONDS = 30.0
 OUT_OF_SERVICE_SECONDS = 2.5
 TIMEOUT_SECONDS = 4
-
-
-@pytest.fixture(scope="module")
-def unsteady_broker(
-    kafka_required: None,  # noqa: ARG001 - skips
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Broker]:
-    """A broker that its controller soon takes for gone."""
-    directory = tmp_path_factory.mktemp("kafka")
-    with KafkaBroker(directory, properties=SHORT_SESSION) as server:
-        yield Broker("kafka", server)
 
 
 @contextmanager
@@ -68,16 +54,19 @@ def judged(stream: Stream) -> None:
 
 
 @pytest.mark.slow
-def test_sends_and_commits_are_done_again(unsteady_broker: Broker, tmp_path: Path) -> None:
-    """Given a worker at work, when its broker stands still for longer than a send may take, then
-    the worker lives, takes its shards over again, and goes on: nothing is lost or repeated.
+def test_sends_and_commits_are_done_again(kafka_broker: Broker, tmp_path: Path) -> None:
+    """Given a worker in a transaction, when its broker stands still for longer than a send may
+    take, then it lives, takes its shards over again, and goes on: nothing is lost or repeated.
     """
-    options = [f"send_timeout_seconds={TIMEOUT_SECONDS}"]
-    with Stream(unsteady_broker, tmp_path, raw_partitions=2, shards=2, options=options) as stream:
-        worker = stream.started()
-        stream.send(documents(1, 2_000))
-        time.sleep(1.0)
-        with standing_still(unsteady_broker):
+    # The group does not miss it so soon: this is about sends alone.
+    options = [f"send_timeout_seconds={TIMEOUT_SECONDS}", "session_timeout_seconds=30"]
+    with Stream(kafka_broker, tmp_path, raw_partitions=2, shards=2, options=options) as stream:
+        worker = stream.worker()
+        worker.start_as([sys.executable, "-m", "tests.integration.slow_worker", "1"])
+        worker.await_ready()
+        stream.send(documents(1, 500))
+        worker.await_log("sleeping in a transaction")
+        with standing_still(kafka_broker):
             time.sleep(STILL_SECONDS)
         stream.send(documents(2, 100))
         judged(stream)
@@ -91,16 +80,17 @@ def test_sends_and_commits_are_done_again(unsteady_broker: Broker, tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_a_worker_that_starts_waits(unsteady_broker: Broker, tmp_path: Path) -> None:
+def test_a_worker_that_starts_waits(own_kafka_broker: Broker, tmp_path: Path) -> None:
     """Given a worker that begins to open its shards, when its broker stands still and then has no
     leaders for a moment, then the shards are opened all the same.
     """
-    with Stream(unsteady_broker, tmp_path, raw_partitions=2, shards=4) as stream:
+    options = ["session_timeout_seconds=30"]
+    with Stream(own_kafka_broker, tmp_path, raw_partitions=2, shards=4, options=options) as stream:
         stream.send(documents(3, 100))
         worker = stream.worker()
         worker.start()
         worker.await_log("shard 0 opening")
-        with standing_still(unsteady_broker):
+        with standing_still(own_kafka_broker):
             time.sleep(OUT_OF_SERVICE_SECONDS)
         worker.await_ready()
         stream.send(documents(4, 100))
@@ -109,16 +99,16 @@ def test_a_worker_that_starts_waits(unsteady_broker: Broker, tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-def test_a_worker_can_be_stopped(unsteady_broker: Broker, tmp_path: Path) -> None:
+def test_a_worker_can_be_stopped(kafka_broker: Broker, tmp_path: Path) -> None:
     """Given a worker at work whose broker stands still, when it gets SIGTERM, then it ends within
     the time of one send and a little more, though its group does not let it go.
     """
     options = [f"send_timeout_seconds={TIMEOUT_SECONDS}"]
-    with Stream(unsteady_broker, tmp_path, raw_partitions=2, shards=2, options=options) as stream:
+    with Stream(kafka_broker, tmp_path, raw_partitions=2, shards=2, options=options) as stream:
         worker = stream.started()
         stream.send(documents(5, 2_000))
         time.sleep(1.0)
-        with standing_still(unsteady_broker):
+        with standing_still(kafka_broker):
             assert worker._process is not None
             worker._process.terminate()
             assert worker.await_end(STOP_SECONDS) == ExitCode.TERMINATED

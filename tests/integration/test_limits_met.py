@@ -106,15 +106,8 @@ def test_a_transaction_that_takes_too_long_is_done_again(
         broker = Broker("kafka", server)
         with Stream(broker, tmp_path, raw_partitions=1, shards=2, options=options) as stream:
             worker = stream.worker()
-            command = ["-m", "tests.integration.slow_worker", str(SLOW_SECONDS), *worker._options]
-            with worker.log.open("ab") as log:
-                worker._process = subprocess.Popen(
-                    [sys.executable, *command],
-                    stdin=subprocess.PIPE,
-                    stdout=log,
-                    stderr=log,
-                    start_new_session=True,
-                )
+            slow = ["-m", "tests.integration.slow_worker", str(SLOW_SECONDS)]
+            worker.start_as([sys.executable, *slow])
             worker.await_ready()
             stream.send(documents(2, 60))
             judged(stream)

@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests.brokers.broker import Broker
-from tests.integration.stream_harness import Stream, Worker
+from tests.integration.stream_harness import Stream
 from tests.integration.stream_outputs import Raw
 
 RECORDS = 400
 A_SEND = 50
-
-
-def start_lossy(worker: Worker) -> None:
-    """Start it as ``lossy_worker``, which loses records."""
-    command = [sys.executable, "-m", "tests.integration.lossy_worker", *worker._options]
-    with worker.log.open("ab") as log:
-        worker._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True
-        )
 
 
 @pytest.mark.slow
@@ -32,7 +22,7 @@ def test_records_lost_on_the_way_come_again(kafka_broker: Broker, tmp_path: Path
     """
     with Stream(kafka_broker, tmp_path) as stream:
         worker = stream.worker()
-        start_lossy(worker)
+        worker.start_as([sys.executable, "-m", "tests.integration.lossy_worker"])
         worker.await_ready()
         for start in range(0, RECORDS, A_SEND):
             numbers = range(start, start + A_SEND)

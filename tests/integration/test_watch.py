@@ -7,7 +7,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from http import HTTPStatus
 from pathlib import Path
 from random import Random
@@ -28,18 +28,6 @@ SECONDS = 60.0
 LAG = "firstseen_consumer_lag_messages"
 
 Labels = frozenset[tuple[str, str]]
-
-
-def start_as(worker: Worker, command: Sequence[str]) -> None:
-    """Start a worker by another command, which its options follow."""
-    with worker.log.open("ab") as log:
-        worker._process = subprocess.Popen(
-            [*command, *worker._options],
-            stdin=subprocess.PIPE,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
 
 
 def samples(worker: Worker) -> dict[tuple[str, Labels], float]:
@@ -102,7 +90,7 @@ def test_a_stalled_consumer(embedded_broker: Broker, tmp_path: Path, fault: byte
     """
     with Stream(embedded_broker, tmp_path, raw_partitions=1, shards=1) as stream:
         worker = stream.worker("stall_seconds=3")
-        start_as(worker, [sys.executable, "-m", "tests.integration.stalling_worker"])
+        worker.start_as([sys.executable, "-m", "tests.integration.stalling_worker"])
         worker.await_ready()
         stream.send(generated(seed=72, count=10))
         stream.settle()
@@ -182,7 +170,7 @@ def test_a_full_disk(embedded_broker: Broker, tmp_path: Path) -> None:
         worker = stream.worker()
         mount = f"mount -t tmpfs -o size=1m tmpfs {disk} && head -c 700000 /dev/zero > {disk}/used"
         launch = f"{mount} && exec {sys.executable} -m streams.demo.worker_launcher "
-        start_as(worker, ["unshare", "-rm", "bash", "-c", launch + '"$@"', "launch"])
+        worker.start_as(["unshare", "-rm", "bash", "-c", launch + '"$@"', "launch"])
         worker.await_ready()
         await_that(
             "little room",
