@@ -14,7 +14,6 @@ from tests.brokers.broker import Broker
 from tests.cli.running import firstseen
 from tests.integration.stream_harness import Stream, Worker
 from tests.integration.stream_outputs import Raw
-from tests.integration.test_watch import start_as
 from tests.ops_page.live_worker import EDITED, ORIGINAL, SECONDS, STRANGER, ask, now_ms
 
 TOKEN = "a-token-for-both-of-them"  # noqa: S105 - a test's
@@ -96,7 +95,7 @@ def test_what_is_not_committed_is_not_seen(kafka_broker: Broker, tmp_path: Path)
     with Stream(kafka_broker, tmp_path, raw_partitions=1, shards=1) as stream:
         worker = stream.worker(f"web.token={TOKEN}", "web.open_monitoring=true")
         module = "tests.integration.slow_worker"
-        start_as(worker, [sys.executable, "-m", module, str(SLOW_SECONDS)])
+        worker.start_as([sys.executable, "-m", module, str(SLOW_SECONDS)])
         worker.await_ready()
         send(stream, STRANGER)
         worker.await_log("sleeping in a transaction")
