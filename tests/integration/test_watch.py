@@ -169,7 +169,7 @@ def test_a_full_disk(embedded_broker: Broker, tmp_path: Path) -> None:
     with Stream(embedded_broker, tmp_path, raw_partitions=1, shards=1) as stream:
         worker = stream.worker()
         mount = f"mount -t tmpfs -o size=1m tmpfs {disk} && head -c 700000 /dev/zero > {disk}/used"
-        launch = f"{mount} && exec {sys.executable} -m streams.demo.worker_launcher "
+        launch = f"{mount} && exec {sys.executable} -m tests.integration.lingering_worker "
         worker.start_as(["unshare", "-rm", "bash", "-c", launch + '"$@"', "launch"])
         worker.await_ready()
         await_that(
@@ -192,6 +192,7 @@ def test_a_full_disk(embedded_broker: Broker, tmp_path: Path) -> None:
                 # It may be no more than late with an answer.
                 if worker._process is None or worker._process.poll() is not None:
                     break
+            time.sleep(0.05)
 
         assert "Make room on the disk" in failed
         assert counted == 1
