@@ -288,5 +288,7 @@ def _metadata(admin: AdminClient) -> Any:  # noqa: ANN401 - ClusterMetadata is t
         if metadata.brokers:
             return metadata
         if time.monotonic() > deadline:
-            raise BrokerUnavailableError("the Kafka cluster lists no broker that is in service")
+            raise BrokerUnavailableError(
+                "the Kafka cluster lists no broker that is in service: look at its brokers' logs"
+            )
         time.sleep(_AGAIN_SECONDS)

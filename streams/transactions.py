@@ -146,7 +146,8 @@ class ShardTransactions:
                 if time.monotonic() > deadline:
                     raise UnansweredError(
                         f"{self._id}: no answer within {self._timeout_seconds:g} s "
-                        f"(send_timeout_seconds) to {step}: {reason.str()}"
+                        f"(send_timeout_seconds) to {step}: {reason.str()}. Is the broker "
+                        "reachable?"
                     ) from error
                 time.sleep(_RETRY_SECONDS)
             else:
@@ -167,7 +168,10 @@ class ShardTransactions:
         if reason.txn_requires_abort() and step != _ABORT:
             self._abort(f"{step}: {reason.str()}")
         if step != _TAKE_OVER:
-            raise UnansweredError(f"{self._id}: cannot {step} the transaction: {reason.str()}")
+            raise UnansweredError(
+                f"{self._id}: cannot {step} the transaction: {reason.str()}. Where it comes again, "
+                "look at the brokers' logs; nothing is lost"
+            )
         raise TransactionError(
             f"{self._id}: cannot {step} the shard: {reason.str()}. Does the broker support "
             "transactions? (delivery=at_least_once needs none)"

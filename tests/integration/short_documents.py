@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator
-from itertools import product
+from itertools import islice, product
 
 from tests.integration.stream_outputs import Raw
 
@@ -55,3 +55,9 @@ def _edited(rng: random.Random, texts: list[list[str]]) -> list[str]:
 
 def _json(key: str, words: list[str]) -> bytes:
     return json.dumps({"id": key, "text": " ".join(words)}).encode()
+
+
+def keyed_documents(seed: int, count: int) -> list[Raw]:
+    """So many records, with keys that no other seed has."""
+    made = islice(short_documents(random.Random(seed), count), count)
+    return [raw._replace(key=b"%d-%s" % (seed, raw.key)) for raw in made]

@@ -236,6 +236,16 @@ class Stream:
         """How many records that were sent have no output among those that were read."""
         return len(self.outputs.awaited)
 
+    def judge_all(self) -> None:
+        """Wait until all is settled; fail unless each record has one output, and no uniques are
+        near, and every duplicate names one.
+        """
+        outputs = self.settle()
+        outputs.read_to_ends()
+        self.judge.conserved(self.sent, outputs)
+        self.judge.separated(self.sent, outputs)
+        self.judge.grounded(self.sent, outputs)
+
     def settle(self, silence_seconds: float = SETTLE_SECONDS) -> Outputs:
         """Wait until every record that was sent has an output; return all outputs.
 

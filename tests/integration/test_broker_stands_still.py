@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import random
 import signal
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -16,9 +14,8 @@ import pytest
 from streams.exit_codes import ExitCode
 from tests.brokers.broker import Broker
 from tests.brokers.kafka_broker import KafkaBroker
-from tests.integration.short_documents import short_documents
+from tests.integration.short_documents import keyed_documents
 from tests.integration.stream_harness import Stream
-from tests.integration.stream_outputs import Raw
 
 STILL_SECONDS = 9.0
 STOP_SECONDS = 30.0
@@ -38,21 +35,6 @@ def standing_still(broker: Broker) -> Iterator[None]:
         server._signal(signal.SIGCONT)
 
 
-def documents(seed: int, count: int) -> list[Raw]:
-    """So many records, with keys that no other seed has."""
-    made = islice(short_documents(random.Random(seed), count), count)
-    return [raw._replace(key=b"%d-%s" % (seed, raw.key)) for raw in made]
-
-
-def judged(stream: Stream) -> None:
-    """Fail unless each record has one output, and no uniques are near."""
-    outputs = stream.settle()
-    outputs.read_to_ends()
-    stream.judge.conserved(stream.sent, outputs)
-    stream.judge.separated(stream.sent, outputs)
-    stream.judge.grounded(stream.sent, outputs)
-
-
 @pytest.mark.slow
 def test_sends_and_commits_are_done_again(kafka_broker: Broker, tmp_path: Path) -> None:
     """Given a worker in a transaction, when its broker stands still for longer than a send may
@@ -64,12 +46,12 @@ def test_sends_and_commits_are_done_again(kafka_broker: Broker, tmp_path: Path) 
         worker = stream.worker()
         worker.start_as([sys.executable, "-m", "tests.integration.slow_worker", "1"])
         worker.await_ready()
-        stream.send(documents(1, 500))
+        stream.send(keyed_documents(1, 500))
         worker.await_log("sleeping in a transaction")
         with standing_still(kafka_broker):
             time.sleep(STILL_SECONDS)
-        stream.send(documents(2, 100))
-        judged(stream)
+        stream.send(keyed_documents(2, 100))
+        stream.judge_all()
 
         worker.check()
         said = worker.log_text()
@@ -86,15 +68,15 @@ def test_a_worker_that_starts_waits(own_kafka_broker: Broker, tmp_path: Path) ->
     """
     options = ["session_timeout_seconds=30"]
     with Stream(own_kafka_broker, tmp_path, raw_partitions=2, shards=4, options=options) as stream:
-        stream.send(documents(3, 100))
+        stream.send(keyed_documents(3, 100))
         worker = stream.worker()
         worker.start()
         worker.await_log("shard 0 opening")
         with standing_still(own_kafka_broker):
             time.sleep(OUT_OF_SERVICE_SECONDS)
         worker.await_ready()
-        stream.send(documents(4, 100))
-        judged(stream)
+        stream.send(keyed_documents(4, 100))
+        stream.judge_all()
         worker.stop_gently()
 
 
@@ -106,7 +88,7 @@ def test_a_worker_can_be_stopped(kafka_broker: Broker, tmp_path: Path) -> None:
     options = [f"send_timeout_seconds={TIMEOUT_SECONDS}"]
     with Stream(kafka_broker, tmp_path, raw_partitions=2, shards=2, options=options) as stream:
         worker = stream.started()
-        stream.send(documents(5, 2_000))
+        stream.send(keyed_documents(5, 2_000))
         time.sleep(1.0)
         with standing_still(kafka_broker):
             assert worker._process is not None
@@ -114,5 +96,5 @@ def test_a_worker_can_be_stopped(kafka_broker: Broker, tmp_path: Path) -> None:
             assert worker.await_end(STOP_SECONDS) == ExitCode.TERMINATED
         assert "it ends all the same" in worker.log_text()
         again = stream.started()
-        judged(stream)
+        stream.judge_all()
         again.stop_gently()

@@ -11,7 +11,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -25,7 +24,7 @@ from streams.exit_codes import ExitCode
 from streams.packet_codec import PACKET_VERSION, PacketCodec
 from tests.brokers.broker import Broker
 from tests.brokers.kafka_broker import KafkaBroker
-from tests.integration.short_documents import short_documents
+from tests.integration.short_documents import keyed_documents
 from tests.integration.stream_harness import Stream, Worker
 from tests.integration.stream_outputs import Raw
 
@@ -36,26 +35,11 @@ KIB = 1024
 LARGE_CHARACTERS = 200_000
 
 
-def documents(seed: int, count: int) -> list[Raw]:
-    """So many records, with keys that no other seed has."""
-    made = islice(short_documents(random.Random(seed), count), count)
-    return [raw._replace(key=b"%d-%s" % (seed, raw.key)) for raw in made]
-
-
 def large_documents(seed: int, count: int) -> list[Raw]:
     """Documents of 200 KB that do not compress well, none near to another."""
     rng = random.Random(seed)
     texts = (" ".join(f"w{rng.randrange(10**8)}" for _ in range(20_500)) for _ in range(count))
     return [Raw(None, b'{"text": "%s"}' % text[:LARGE_CHARACTERS].encode()) for text in texts]
-
-
-def judged(stream: Stream) -> None:
-    """Fail unless each record has one output, and no uniques are near."""
-    outputs = stream.settle()
-    outputs.read_to_ends()
-    stream.judge.conserved(stream.sent, outputs)
-    stream.judge.separated(stream.sent, outputs)
-    stream.judge.grounded(stream.sent, outputs)
 
 
 def set_largest(stream: Stream, topic: str, size_bytes: int) -> None:
@@ -74,7 +58,7 @@ def test_probes_of_another_version_end_a_running_worker(broker: Broker, tmp_path
     """
     with Stream(broker, tmp_path, raw_partitions=1, shards=1) as stream:
         worker = stream.started()
-        stream.send(documents(1, 40))
+        stream.send(keyed_documents(1, 40))
         identity = Fingerprinter(stream.settings.index_profile()).identity
         value = PacketCodec(identity, 1).encode(Packet("shard/0", -1, ()))
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
@@ -109,8 +93,8 @@ def test_a_transaction_that_takes_too_long_is_done_again(
             slow = ["-m", "tests.integration.slow_worker", str(SLOW_SECONDS)]
             worker.start_as([sys.executable, *slow])
             worker.await_ready()
-            stream.send(documents(2, 60))
-            judged(stream)
+            stream.send(keyed_documents(2, 60))
+            stream.judge_all()
 
             said = worker.log_text()
             assert said.count("sleeping in a transaction") == 2
@@ -129,7 +113,7 @@ def test_a_batch_larger_than_a_request_is_sent_in_several(
     with Stream(kafka_broker, tmp_path, raw_partitions=1, shards=1, options=options) as stream:
         stream.send(large_documents(3, 12))
         worker = stream.started()
-        judged(stream)
+        stream.judge_all()
         worker.stop_gently()
 
 
@@ -144,11 +128,11 @@ def test_a_document_larger_than_a_topic_takes_is_named(
     with Stream(kafka_broker, tmp_path, raw_partitions=1, shards=1) as stream:
         name = getattr(stream.settings.topics, topic)
         stream.started()
-        stream.send(documents(4, 20))
+        stream.send(keyed_documents(4, 20))
         stream.settle()
         set_largest(stream, name, 20 * KIB)
         (large,) = stream.send(large_documents(5, 1))
-        stream.send(documents(6, 20))
+        stream.send(keyed_documents(6, 20))
 
         assert stream.workers[-1].await_end() == ExitCode.RUNTIME
         said = stream.workers[-1].log_text().splitlines()[-1]
@@ -157,7 +141,7 @@ def test_a_document_larger_than_a_topic_takes_is_named(
         assert "max.message.bytes" in said
         set_largest(stream, name, 4 * KIB * KIB)
         worker = stream.started()
-        judged(stream)
+        stream.judge_all()
         worker.stop_gently()
 
 
@@ -203,15 +187,15 @@ def test_a_disk_that_gets_full(kafka_broker: Broker, tmp_path: Path) -> None:
         Stream(kafka_broker, tmp_path, raw_partitions=1, shards=2) as stream,
     ):
         worker = stream.started(state="disk")
-        stream.send(documents(7, 200))
+        stream.send(keyed_documents(7, 200))
         stream.settle()
         filling = tmp_path / "disk" / "filling"
         fill(filling)
-        stream.send(documents(8, 400))
+        stream.send(keyed_documents(8, 400))
         check_ended_for_want_of_room(stream, worker, "disk")
         filling.unlink()
         worker = stream.started(state="disk")
-        judged(stream)
+        stream.judge_all()
         worker.stop_gently()
 
 
@@ -224,8 +208,8 @@ def test_a_limit_on_the_size_of_files(kafka_broker: Broker, tmp_path: Path) -> N
         worker = stream.started()
         assert worker._process is not None
         resource.prlimit(worker._process.pid, resource.RLIMIT_FSIZE, (64 * KIB, 64 * KIB))
-        stream.send(documents(9, 1_200))
+        stream.send(keyed_documents(9, 1_200))
         check_ended_for_want_of_room(stream, worker, "state")
         worker = stream.started()
-        judged(stream)
+        stream.judge_all()
         worker.stop_gently()
