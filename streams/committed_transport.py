@@ -51,6 +51,10 @@ class _CommittedConsumerThread(driver.AIOKafkaConsumerThread):
         with contextlib.suppress(asyncio.CancelledError):
             await super().on_thread_stop()
 
+    def _stopped_set(self) -> None:
+        with contextlib.suppress(RuntimeError):  # it failed, and has closed its loop by itself
+            super()._stopped_set()
+
     async def _fetch_records(self, *args: Any, **kwargs: Any) -> RecordMap:  # noqa: ANN401 - handed on
         # Nothing else runs in this thread between the fetcher's giving them and this noting.
         records = await super()._fetch_records(*args, **kwargs)

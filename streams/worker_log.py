@@ -19,7 +19,8 @@ from streams.settings import LogFormat, LogSettings
 
 logger = logging.getLogger(__name__)
 
-_CHATTY: Final = ("faust", "mode", "aiokafka", "asyncio", "kafka", "streams.committed_transport")
+_FAUST: Final = ("faust", "mode", "streams.committed_transport")
+_CHATTY: Final = (*_FAUST, "aiokafka", "asyncio", "kafka")
 
 _QUIET_SECONDS: Final = 10.0
 _DIGITS: Final = re.compile(r"\d+")
@@ -92,7 +93,7 @@ class _NotToldAgain(logging.Filter):
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if not record.name.startswith(("faust", "mode")):
+        if not record.name.startswith(_FAUST):
             return True
         if _REPEATED in record.getMessage():
             return False

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import cast
 
-import faust
 import pytest
-from faust.transport.drivers import aiokafka as driver
 
-from streams.committed_transport import CommittedTransport
 from streams.kafka_config import faust_fetch_wait_ms
 from streams.settings import Settings
+from tests.intake.consumer_threads import new_consumer_thread
 from tests.settings.sources import load
 
 
@@ -34,23 +31,8 @@ def test_the_consumer_gets_it() -> None:
 
 
 async def _consumer_of(settings: Settings) -> tuple[int, str]:
-    async def nothing(_: object) -> None: ...
-
     loop = asyncio.get_running_loop()
-    app = faust.App("x", broker="kafka://127.0.0.1:1", loop=loop, web_enabled=False)
-    transport = CommittedTransport(app.conf.broker_consumer, app, loop=loop)
-    transport.fetch_wait_ms = faust_fetch_wait_ms(settings)
-    consumer = cast(
-        driver.Consumer,
-        transport.Consumer(
-            transport,
-            callback=nothing,
-            on_partitions_revoked=nothing,
-            on_partitions_assigned=nothing,
-            loop=loop,
-        ),
-    )
-    thread = consumer._thread
+    thread = new_consumer_thread(loop, faust_fetch_wait_ms(settings))
     made = thread._create_consumer(loop)
     try:
         return made._fetch_max_wait_ms, made._isolation_level
