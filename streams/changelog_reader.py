@@ -19,6 +19,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from simhash_core.entries import Change, Progress
 from simhash_core.errors import FirstseenError, IndexMismatchError
 from streams.changelog_codec import decode_change
+from streams.errors import UnansweredError
 from streams.passing_errors import PASSING_ERRORS
 from streams.rocksdb_table import RocksBlockTable
 from streams.state_codec import PROGRESS_KEY, StateDecodeError, decode_progress
@@ -81,8 +82,9 @@ class Changelog:
     def read(self, start: int, report: Report) -> Iterator[LoggedBatch]:
         """Yield what is committed from ``start`` to the end, as it is when it is reached.
 
-        Raises ``RecoveryError`` where the log ends before ``start``, cannot be read, or the broker
-        says nothing for too long; ``InterruptedError`` soon after ``interrupted`` is set.
+        Raises ``RecoveryError`` where the log ends before ``start`` or cannot be read,
+        ``UnansweredError`` where the broker says nothing for too long, ``InterruptedError`` soon
+        after ``interrupted`` is set.
         """
         consumer = Consumer(
             {
@@ -131,9 +133,9 @@ class Changelog:
             else:
                 if ends is not None:
                     return ends
-        raise RecoveryError(
+        raise UnansweredError(
             f"the broker does not tell the ends of the changelog {self} within "
-            f"{self.silence_seconds} s ({reason}): is it reachable, and does the topic exist?"
+            f"{self.silence_seconds:g} s ({reason}): is it reachable, and does the topic exist?"
         )
 
     def _to_end(self, consumer: Consumer, high: int, report: Report) -> Iterator[LoggedBatch]:
@@ -155,8 +157,8 @@ class Changelog:
                 report(0)
                 return
             if time.monotonic() - heard > self.silence_seconds:
-                raise RecoveryError(
-                    f"nothing came from the changelog {self} for {self.silence_seconds} s, after "
+                raise UnansweredError(
+                    f"nothing came from the changelog {self} for {self.silence_seconds:g} s, after "
                     f"{read} records and before its end at offset {high}: is the broker reachable?"
                 )
 

@@ -10,12 +10,17 @@ from simhash_core.errors import IndexMismatchError, ProtocolError
 from streams.acked_producer import DeliveryError
 from streams.changelog_codec import ChangelogFormatError
 from streams.changelog_reader import RecoveryError
-from streams.errors import BrokerRefusedError, BrokerUnavailableError, StateMismatchError
+from streams.errors import (
+    BrokerRefusedError,
+    BrokerUnavailableError,
+    StateMismatchError,
+    UnansweredError,
+)
 from streams.metric_labels import ErrorReason
 from streams.packet_codec import PacketFormatError
 from streams.state_codec import StateDecodeError
 from streams.store_errors import StoreCorruptError, StoreError
-from streams.transactions import AbortedError, FencedError, TransactionError, UnansweredError
+from streams.transactions import AbortedError, FencedError, TransactionError
 
 _REASONS: Final[tuple[tuple[ErrorReason, tuple[type[Exception], ...]], ...]] = (
     (ErrorReason.FENCED, (FencedError,)),
@@ -32,6 +37,7 @@ _REASONS: Final[tuple[tuple[ErrorReason, tuple[type[Exception], ...]], ...]] = (
         ),
     ),
     (ErrorReason.STORAGE, (StoreError,)),
+    (ErrorReason.TIMEOUT, (TimeoutError, UnansweredError)),
     (
         ErrorReason.BROKER,
         (
@@ -44,7 +50,6 @@ _REASONS: Final[tuple[tuple[ErrorReason, tuple[type[Exception], ...]], ...]] = (
             TransactionError,
         ),
     ),
-    (ErrorReason.TIMEOUT, (TimeoutError, UnansweredError)),
     (ErrorReason.STORAGE, (OSError,)),
 )
 """The first that fits counts, so the more particular stand first."""

@@ -6,6 +6,7 @@
     ├── SettingsError            exit 78: settings that cannot be, all of them at once
     ├── StateMismatchError       exit 78: stored state that is not what the settings ask for
     ├── BrokerUnavailableError   exit 69: no broker answered in time
+    │   └── UnansweredError      …  what a shard asked; it is opened again first
     ├── WorkerUnavailableError   exit 69: no worker answered, or it cannot answer now
     └── BrokerRefusedError       exit 1: a broker answered, and would not or could not
 
@@ -58,6 +59,14 @@ class StateMismatchError(FirstseenError):
 
 class BrokerUnavailableError(FirstseenError):
     """No broker answered in time; the message names the addresses, the wait and the last reason."""
+
+
+class UnansweredError(BrokerUnavailableError):
+    """What a shard asked of the broker had no answer, or not one that settles it.
+
+    Nobody here knows what is committed. Whoever opens the shard anew finds out: to take it over
+    ends its transaction, one way or the other.
+    """
 
 
 class WorkerUnavailableError(FirstseenError):

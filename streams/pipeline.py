@@ -18,13 +18,14 @@ from simhash_core.errors import FirstseenError
 from simhash_core.neighbours import Look
 from simhash_core.probes import Packet, Probe
 from streams.acked_producer import AckedProducer
+from streams.errors import UnansweredError
 from streams.fingerprint_stage import FingerprintStage, RawInput
 from streams.metric_labels import TransactionOutcome
 from streams.metrics import Metrics
 from streams.outbox import OutboxRules, packet_record
 from streams.shard_worker import ShardState, ShardWorker
 from streams.topic_ids import TopicIds
-from streams.transactions import FencedError, UnansweredError
+from streams.transactions import FencedError
 
 logger = logging.getLogger(__name__)
 

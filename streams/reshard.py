@@ -68,7 +68,8 @@ def reshard(old: Settings, new: Settings, partitions: int, report: Report) -> Re
     """Copy the index of ``old`` to ``partitions`` shards under the application id of ``new``.
 
     All workers of the old index must have stopped in order, with nothing left to do. Raises
-    ``ReshardError`` otherwise, and ``TopicsError`` or ``RecoveryError`` for what Kafka refuses.
+    ``ReshardError`` otherwise, ``TopicsError`` or ``RecoveryError`` for what Kafka refuses, and
+    ``UnansweredError`` where it is silent for too long.
     """
     admin = AdminClient(librdkafka_config(old))
     fingerprinter = Fingerprinter(old.index_profile())

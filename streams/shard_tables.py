@@ -65,8 +65,8 @@ class ShardTables:
     def open(self, partition: int, interrupted: threading.Event) -> RocksBlockTable:
         """Open the table of a shard; with a changelog, also catch up with it. Blocking.
 
-        Raises ``StoreError``, ``IndexMismatchError``, ``RecoveryError``; and ``InterruptedError``
-        soon after ``interrupted`` is set.
+        Raises ``StoreError``, ``IndexMismatchError``, ``RecoveryError``, ``UnansweredError``; and
+        ``InterruptedError`` soon after ``interrupted`` is set.
         """
         with self._metrics.stage("recover"):
             table = self._opened(partition, interrupted)

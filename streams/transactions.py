@@ -22,6 +22,7 @@ from streams.acked_producer import (
     RecordTooLargeError,
     hand_over,
 )
+from streams.errors import UnansweredError
 
 _RETRY_SECONDS: Final = 0.2
 _TAKE_OVER: Final = "take over"
@@ -35,13 +36,6 @@ class FencedError(FirstseenError):
 
 class AbortedError(FirstseenError):
     """The transaction was aborted, and may be tried again from the committed state."""
-
-
-class UnansweredError(FirstseenError):
-    """The broker did not answer in time, or not as it must: nobody here knows what is committed.
-
-    Whoever takes the shard over finds out: that ends the transaction, one way or the other.
-    """
 
 
 class TransactionError(FirstseenError):

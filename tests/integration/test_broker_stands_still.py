@@ -81,6 +81,27 @@ def test_a_worker_that_starts_waits(own_kafka_broker: Broker, tmp_path: Path) ->
 
 
 @pytest.mark.slow
+def test_a_changelog_that_is_silent_is_read_again(kafka_broker: Broker, tmp_path: Path) -> None:
+    """Given a worker that has taken over its shards and is about to read their changelogs, when its
+    broker stands still for longer than an answer may take, then they are opened once more.
+    """
+    options = [f"send_timeout_seconds={TIMEOUT_SECONDS}", "session_timeout_seconds=30"]
+    with Stream(kafka_broker, tmp_path, raw_partitions=2, shards=1, options=options) as stream:
+        stream.send(keyed_documents(7, 100))
+        worker = stream.worker()
+        worker.start_as([sys.executable, "-m", "tests.integration.slow_recovery_worker", "1"])
+        worker.await_log("sleeping before it is read")
+        with standing_still(kafka_broker):
+            time.sleep(STILL_SECONDS)
+        stream.judge_all()
+
+        said = worker.log_text()
+        assert "does not tell the ends of the changelog" in said
+        assert "is still assigned here: opened again" in said
+        worker.stop_gently()
+
+
+@pytest.mark.slow
 def test_a_worker_can_be_stopped(kafka_broker: Broker, tmp_path: Path) -> None:
     """Given a worker at work whose broker stands still, when it gets SIGTERM, then it ends within
     the time of one send and a little more, though its group does not let it go.
