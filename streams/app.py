@@ -79,6 +79,7 @@ def create_app(settings: Settings, pipeline: Pipeline, health: Health) -> faust.
     transport = CommittedTransport(app.conf.broker_consumer, app, loop=app.loop)
     transport.fetch_wait_ms = faust_fetch_wait_ms(settings)
     transport.order = ReadOrder()
+    transport.fail = pipeline.fail
     intake = transport.intake = OrderedIntake(
         transport.order,
         lambda: cast(CommittedConsumer, app.consumer),

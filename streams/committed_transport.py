@@ -13,6 +13,9 @@ its end, whatever arrives.
 **It commits what the intake says** (``streams.ordered_intake``), not what was acknowledged, and
 notes for it which record follows which.
 
+**It does not wait in silence.** After a rebalance Faust waits a while for the group's offsets, and
+then leaves its recovery for good: the worker would stay ready and read nothing. Here it fails.
+
 **It stops while a broker is away.** aiokafka then raises the cancellation of a fetch of its own,
 and mode would wait a minute for the end of a thread that has ended.
 """
@@ -21,8 +24,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
-from typing import Any, ClassVar, cast
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Final, cast
 
 import aiokafka
 from aiokafka.errors import IllegalStateError
@@ -31,8 +34,13 @@ from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 from faust.types.transports import ConsumerT
 
+from simhash_core.errors import FirstseenError
+from streams.errors import BrokerUnavailableError
 from streams.ordered_intake import OrderedIntake
 from streams.read_order import Place, ReadOrder, Standing
+
+_BEFORE_FAUST: Final = 0.8
+"""The part of Faust's own wait for the group's offsets."""
 
 
 class _CommittedConsumerThread(driver.AIOKafkaConsumerThread):
@@ -124,6 +132,19 @@ class CommittedConsumer(driver.Consumer):
     _thread: _CommittedConsumerThread
     transport: CommittedTransport
 
+    async def perform_seek(self) -> None:
+        """Go to the group's offsets after a rebalance; a broker that does not tell them fails."""
+        wait_seconds = self.app.conf.broker_request_timeout * _BEFORE_FAUST
+        try:
+            await asyncio.wait_for(super().perform_seek(), wait_seconds)
+        except TimeoutError:
+            error = BrokerUnavailableError(
+                f"the broker did not tell the offsets of the group within {wait_seconds:g} s after "
+                "its partitions were shared out: is it reachable?"
+            )
+            self.transport.fail(error)
+            raise error from None
+
     async def standing(self, place: Place) -> Standing:
         """Return what the group has committed, and the ends of the log."""
         return await self._thread.standing(place)
@@ -158,11 +179,13 @@ class CommittedConsumer(driver.Consumer):
 class CommittedTransport(driver.Transport):
     """The transport for ``app.transport``; ``fetch_wait_ms`` is for consumers not yet started.
 
-    ``order`` is what the consumer notes, ``intake`` what says where partitions stand.
+    ``order`` is what the consumer notes, ``intake`` what says where partitions stand. ``fail`` is
+    told what ends the worker.
     """
 
     fetch_wait_ms: int = 100
     order: ReadOrder
     intake: OrderedIntake
+    fail: Callable[[FirstseenError], None]
 
     Consumer: ClassVar[type[ConsumerT]] = CommittedConsumer

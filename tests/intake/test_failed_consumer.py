@@ -1,4 +1,4 @@
-"""A consumer whose thread has failed is stopped without a word."""
+"""A consumer that fails ends its worker, and says why once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import logging
 
 import pytest
 
+from simhash_core.errors import FirstseenError
 from streams.committed_transport import CommittedConsumer
+from streams.errors import BrokerUnavailableError
 from tests.intake.consumer_threads import new_consumer_thread
 
 
@@ -31,3 +33,32 @@ async def _stop_with_a_closed_loop() -> None:
     assert isinstance(consumer, CommittedConsumer)
     consumer.add_dependency(thread)
     await consumer._stop_children()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_broker_that_does_not_tell_the_offsets_fails_the_worker(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Given partitions that were just shared out, and a broker that is silent; then the worker ends
+    before Faust gives up and leaves it without work.
+    """
+    failures = asyncio.run(_seek_in_vain(monkeypatch))
+
+    assert [type(each) for each in failures] == [BrokerUnavailableError]
+    assert "within 0.08 s" in str(failures[0])
+
+
+async def _seek_in_vain(monkeypatch: pytest.MonkeyPatch) -> list[FirstseenError]:
+    failures: list[FirstseenError] = []
+    thread = new_consumer_thread(asyncio.get_running_loop())
+    consumer = thread.consumer
+    assert isinstance(consumer, CommittedConsumer)
+    consumer.transport.fail = failures.append
+    consumer.app.conf.broker_request_timeout = 0.1
+    monkeypatch.setattr(consumer, "seek_to_committed", asyncio.Event().wait)
+    try:
+        with pytest.raises(BrokerUnavailableError):
+            await consumer.perform_seek()
+    finally:
+        thread.thread_loop.close()
+    return failures
