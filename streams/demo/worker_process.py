@@ -18,10 +18,10 @@ from streams.exit_codes import ExitCode
 
 HOST: Final = "127.0.0.1"
 
-_START_SECONDS: Final = 60.0
-_STOP_SECONDS: Final = 15.0
+_START_SECONDS: Final = 120.0
+_STOP_SECONDS: Final = 45.0
 _KILL_SECONDS: Final = 5.0
-_ASK_SECONDS: Final = 5.0
+_ASK_SECONDS: Final = 15.0
 _BETWEEN_SECONDS: Final = 0.1
 _TAIL_LINES: Final = 12
 _TAIL_BYTES: Final = 16 * 1024

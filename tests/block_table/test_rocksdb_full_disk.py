@@ -13,7 +13,7 @@ from tests.architecture.source_tree import ROOT
 from tests.block_table.crashing_writer import SETTINGS, changes_of, entries_of
 from tests.block_table.samples import all_met, open_store
 
-SECONDS_MAX: Final = 60
+SECONDS_MAX: Final = 120
 WRITE_UNTIL_FULL: Final = "tests.block_table.writer_until_full"
 
 

@@ -40,7 +40,7 @@ from streams.store_errors import (
 from tests.architecture.source_tree import ROOT
 from tests.block_table.samples import IDENTITY, PLACEMENT, SCHEME, open_store, put
 
-SECONDS_MAX = 30
+SECONDS_MAX = 120
 
 
 @pytest.fixture

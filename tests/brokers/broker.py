@@ -15,8 +15,8 @@ from confluent_kafka.cimpl import NewTopic
 from streams.embedded_broker import EmbeddedBroker
 from tests.brokers.kafka_broker import KafkaBroker
 
-_CREATE_SECONDS_MAX = 20.0
-_READ_SECONDS_MAX = 20.0
+_CREATE_SECONDS_MAX = 60.0
+_READ_SECONDS_MAX = 60.0
 _POLL_SECONDS = 0.1
 
 

@@ -27,9 +27,9 @@ from tests.brokers.kafka_configuration import JVM_OPTIONS, server_properties
 from tests.brokers.loopback_ports import free_port
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
-_FORMAT_SECONDS_MAX = 60.0
-_START_SECONDS_MAX = 60.0
-_STOP_SECONDS_MAX = 20.0
+_FORMAT_SECONDS_MAX = 120.0
+_START_SECONDS_MAX = 120.0
+_STOP_SECONDS_MAX = 60.0
 _LOG_TAIL_LINES = 40
 
 

@@ -23,7 +23,7 @@ USER: Final = "firstseen"
 PASSWORD: Final = "scram-pass=word 7#"  # noqa: S105 - of a broker that lives as long as a test
 PRINCIPALS: Final = (f"User:{USER}", "User:CN=client")
 
-_SECONDS_MAX: Final = 20.0
+_SECONDS_MAX: Final = 60.0
 _HOST: Final = "127.0.0.1"
 
 

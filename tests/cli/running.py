@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 
-_SECONDS_MAX = 60.0
+_SECONDS_MAX = 120.0
 
 
 def firstseen(

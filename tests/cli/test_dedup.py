@@ -218,7 +218,7 @@ def test_a_reader_that_has_enough() -> None:
             env=clean_environment() | {"PYTHONPATH": str(ROOT)},
             stdout=write_end,
             stderr=subprocess.PIPE,
-            timeout=60,
+            timeout=120,
             check=False,
         )
     finally:

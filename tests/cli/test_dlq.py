@@ -231,7 +231,7 @@ def test_killed_in_the_middle(kafka_letters: Letters) -> None:
     kafka_letters.put(*((reason, RawRecord(b"%d" % n, value, TIME_MS, ())) for n in range(count)))
     command = [sys.executable, "-m", "streams.cli.main", "dlq", "replay", *kafka_letters.options]
     replay = subprocess.Popen([*command, "--all"], env=clean_environment())
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 90
     while not kafka_letters.broker.read_partition(kafka_letters.raw, 1, partition=1):
         assert time.monotonic() < deadline
     replay.kill()

@@ -64,7 +64,7 @@ def test_help_lists_all_commands_and_imports_none() -> None:
         "print('slow:', sorted(slow & set(sys.modules)), code)"
     )
     output = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=True
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True
     ).stdout
 
     assert output.endswith("slow: [] 0\n")
@@ -166,7 +166,7 @@ def test_a_reader_that_goes_away() -> None:
             stdout=write_end,
             stderr=subprocess.PIPE,
             text=True,
-            timeout=30,
+            timeout=120,
             check=False,
         )
     finally:
@@ -196,7 +196,7 @@ def test_signals(sent: signal.Signals, code: ExitCode) -> None:
         assert process.stdout.readline() == "waiting\n"
         time.sleep(0.2)  # into the wait
         process.send_signal(sent)
-        _, message = process.communicate(timeout=20)
+        _, message = process.communicate(timeout=120)
     finally:
         process.kill()
         process.wait()

@@ -44,7 +44,7 @@ def produce(
         env=clean_environment(),
         input=stdin,
         capture_output=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )
 
@@ -52,7 +52,7 @@ def produce(
 def on(broker: Broker, topic: str, records: int) -> list[tuple[bytes | None, bytes | None]]:
     """Keys and values of the topic, of which there must be exactly so many."""
     with Consumer(broker.consumer_settings("counting")) as consumer:
-        _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10)
+        _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=60)
     assert end == records
     return [(each.key(), each.value()) for each in broker.read_partition(topic, records)]
 
@@ -242,7 +242,7 @@ def await_first(broker: EmbeddedBroker) -> None:
     """Wait until a record is there."""
     settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "looks"}
     consumer = Consumer({**settings, "log_level": 0})
-    deadline = time.monotonic() + 30.0
+    deadline = time.monotonic() + 90.0
     try:
         while time.monotonic() < deadline:
             with suppress(KafkaException, KeyError):

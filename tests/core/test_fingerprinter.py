@@ -105,7 +105,7 @@ def test_the_fingerprint_is_the_same_in_another_process() -> None:
         f"print(Fingerprinter(PROFILES['wide']).fingerprint({ARTICLE!r}).fingerprint.hex())"
     )
     run = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120
     )
     here = Fingerprinter(PROFILES["wide"]).fingerprint(ARTICLE).fingerprint
     assert run.stdout.strip() == here.hex()

@@ -68,7 +68,7 @@ def test_the_stream_does_not_depend_on_the_hash_seed_of_the_process() -> None:
             env={**os.environ, "PYTHONHASHSEED": hash_seed},
             capture_output=True,
             check=True,
-            timeout=60,
+            timeout=120,
             text=True,
         ).stdout
         for hash_seed in ("1", "2")

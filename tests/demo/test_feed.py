@@ -41,7 +41,7 @@ class Feeding:
         """Turn until all is acknowledged and no more is sent for a while; tell whether that is the
         end.
         """
-        before, since, deadline = -1, time.monotonic(), time.monotonic() + 30
+        before, since, deadline = -1, time.monotonic(), time.monotonic() + 90
         while self.feed.given > self.ledger.sent or time.monotonic() - since < 0.3:
             self.feed.turn()
             if (now := self.feed.given + self.ledger.sent) != before:

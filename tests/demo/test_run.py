@@ -23,7 +23,7 @@ from streams.exit_codes import ExitCode
 from tests.architecture.source_tree import ROOT
 from tests.cli.running import clean_environment, firstseen
 
-SECONDS_MAX = 60.0
+SECONDS_MAX = 120.0
 SNOW = (
     "北京今天下雪了，地铁照常运行，早高峰时各条线路都有人扫雪，公交车慢一些，出租车也少一些，"
     "学校推迟上课，机场取消航班，市民最好提前出门。"

@@ -24,7 +24,7 @@ from tests.deploy.compose_kafka import ComposeKafka
 from tests.deploy.shipped_files import image_environment, services
 from tests.deploy.test_compose import arguments, environment
 
-READY_SECONDS = 90.0
+READY_SECONDS = 180.0
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def is_healthy(port: int) -> bool:
     assert check[:2] == ["CMD", "python"]
     code = check[-1].replace("127.0.0.1:6066", f"127.0.0.1:{port}")
     run = subprocess.run(
-        [sys.executable, *check[2:-1], code], capture_output=True, timeout=20, check=False
+        [sys.executable, *check[2:-1], code], capture_output=True, timeout=90, check=False
     )
     return run.returncode == 0
 

@@ -178,7 +178,7 @@ def test_a_bar_on_a_terminal(sample: LabelledSample) -> None:
         pass
     finally:
         os.close(ours)
-        assert process.wait(timeout=60) == ExitCode.OK
+        assert process.wait(timeout=120) == ExitCode.OK
     assert b"deduplicating" in shown
     assert b"comparing" in shown
 

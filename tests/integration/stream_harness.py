@@ -25,8 +25,8 @@ from streams.topic_plans import topic_plans
 from tests.brokers.broker import Broker
 from tests.integration.stream_outputs import Judge, Outputs, Raw
 
-SEND_SECONDS = 20.0
-SETTLE_SECONDS = 40.0
+SEND_SECONDS = 60.0
+SETTLE_SECONDS = 90.0
 END_SECONDS = 120.0
 LARGEST_BYTES = 8 * 1024 * 1024
 LOG_TAIL_CHARACTERS = 3_000

@@ -16,7 +16,7 @@ from tests.brokers.loopback_ports import free_port
 from tests.integration.stream_harness import Stream
 
 NOTICED_SECONDS = 1.0
-STOP_SECONDS = 12.0
+STOP_SECONDS = 30.0
 
 
 @pytest.mark.slow

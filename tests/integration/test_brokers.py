@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from tests.brokers.broker import Broker
 from tests.brokers.kafka_broker import KafkaBroker
 
-SECONDS_MAX = 20.0
+SECONDS_MAX = 60.0
 
 
 def send(broker: Broker, topic: str, value: bytes | None, **record: object) -> None:

@@ -23,7 +23,7 @@ from streams.embedded_broker import (
 )
 from tests.brokers.broker import Broker
 
-SECONDS_MAX = 20.0
+SECONDS_MAX = 90.0
 
 
 def partitions(broker: Broker, topic: str) -> int:

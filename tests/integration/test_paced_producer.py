@@ -13,7 +13,7 @@ from streams.committed_offsets import CommittedOffsets
 from streams.paced_producer import ConsumerTooSlowError, PacedProducer
 from tests.brokers.broker import Broker
 
-SECONDS_MAX = 60.0
+SECONDS_MAX = 120.0
 RECORD_BYTES = 10_000
 
 

@@ -16,7 +16,7 @@ from tests.integration.stream_harness import Stream
 from tests.integration.stream_outputs import Outputs, Raw
 
 COUNT = 12
-SECONDS = 30.0
+SECONDS = 90.0
 
 
 def replay(stream: Stream, *arguments: str) -> dict[str, int]:

@@ -156,7 +156,7 @@ def test_end_to_end(client: Client) -> None:
 
 def consumed(client: Client, count: int) -> list[str]:
     """The topics of the outputs, once there are so many."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 90
     while True:
         lines = client.run("consume", "--until-end", "--json").splitlines()
         topics = [json.loads(line)["topic"].removeprefix(f"{client.name}-") for line in lines]
@@ -279,7 +279,7 @@ def test_refused(wrong: Wrong, secured: SecuredKafka, tmp_path: Path) -> None:
         text=True,
     )
     code, said = run("topics", "check", *options)
-    _, log = worker.communicate(timeout=60)
+    _, log = worker.communicate(timeout=120)
 
     assert time.monotonic() - started < 60
     assert (worker.returncode, code) == (wrong.code, wrong.code), log + said

@@ -16,7 +16,7 @@ from tests.brokers.kafka_broker import KafkaBroker
 from tests.brokers.loopback_ports import free_port
 
 AWAY_SECONDS = 2.0
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = 120.0
 
 
 @pytest.mark.slow

@@ -24,7 +24,7 @@ from tests.integration.stream_harness import Stream, Worker
 from tests.integration.stream_outputs import Raw
 from tests.integration.test_stream import generated
 
-SECONDS = 60.0
+SECONDS = 120.0
 LAG = "firstseen_consumer_lag_messages"
 
 Labels = frozenset[tuple[str, str]]

@@ -68,7 +68,7 @@ def test_changes_of_state(kafka_broker: Broker, tmp_path: Path) -> None:
         stream.settle()
         assert [address[:8] for address in listening_sockets(first)] == ["0100007F"]
         for page in FAUST_PAGES:
-            connection = http.client.HTTPConnection("127.0.0.1", first.port, timeout=10)
+            connection = http.client.HTTPConnection("127.0.0.1", first.port, timeout=60)
             connection.request("GET", page)
             assert connection.getresponse().status == http.client.NOT_FOUND, page
             connection.close()

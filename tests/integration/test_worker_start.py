@@ -79,7 +79,7 @@ def test_missing_topics(broker: Broker, tmp_path: Path) -> None:
             assert f"{topic} is missing: run 'firstseen topics create'" in said
         assert "Traceback" not in said
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-        assert topics.raw not in admin.list_topics(timeout=10).topics
+        assert topics.raw not in admin.list_topics(timeout=60).topics
 
 
 def test_a_port_in_use(embedded_broker: Broker, tmp_path: Path) -> None:

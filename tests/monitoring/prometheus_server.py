@@ -21,9 +21,9 @@ from tests.brokers.loopback_ports import free_port
 from tests.monitoring.shipped_rules import RULE_FILES
 
 HOST = "127.0.0.1"
-START_SECONDS = 30.0
-STOP_SECONDS = 10.0
-ASK_SECONDS = 10.0
+START_SECONDS = 90.0
+STOP_SECONDS = 30.0
+ASK_SECONDS = 30.0
 
 Series = dict[str, str]
 

@@ -12,7 +12,7 @@ from simhash_core.documents import SourcePosition
 from tests.integration.stream_harness import Stream, Worker
 from tests.integration.stream_outputs import Raw
 
-SECONDS = 30.0
+SECONDS = 90.0
 HOSTILE_ID = '"><img src=x onerror=document.title="owned">'
 ORIGINAL = (
     "The harbour board met on Tuesday <script>document.title='owned'</script> to talk about the "

@@ -46,7 +46,7 @@ def test_a_verdict_for_programs(live: Live) -> None:
         env=clean_environment(),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )
 

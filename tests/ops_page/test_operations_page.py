@@ -40,7 +40,7 @@ def test_commands_run_as_they_stand(live: Live, command: str) -> None:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )
 

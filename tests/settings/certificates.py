@@ -29,7 +29,7 @@ def make_certificates(directory: Path) -> Certificates:
 
     def openssl(*arguments: str) -> None:
         subprocess.run(
-            ["openssl", *arguments], cwd=directory, check=True, capture_output=True, timeout=30
+            ["openssl", *arguments], cwd=directory, check=True, capture_output=True, timeout=120
         )
 
     def key_and_request(name: str) -> tuple[str, ...]:

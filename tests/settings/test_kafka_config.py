@@ -243,7 +243,7 @@ def test_both_clients_reach_a_secured_broker(certificates: Certificates, tmp_pat
         settings = load(kafka_config=path).settings
 
         admin = connect_admin(settings, 10.0)
-        assert len(admin.list_topics(timeout=10.0).brokers) == 1
+        assert len(admin.list_topics(timeout=60.0).brokers) == 1
         assert asyncio.run(aiokafka_connects(settings))
 
         wrong = load("kafka.sasl.password=wrong", kafka_config=path).settings

@@ -20,7 +20,7 @@ from tests.brokers.broker import Broker
 from tests.brokers.loopback_ports import free_port
 
 RECORDS = 5
-SECONDS = 20.0
+SECONDS = 90.0
 
 
 class Watching:
