@@ -53,7 +53,8 @@ class BrokerWatermarks:
 
     def of(self, places: Collection[Place]) -> dict[Place, Watermarks]:
         """Return the watermarks of those partitions of which the broker tells any."""
-        admin = self._admin or AdminClient(self._config)
+        # Not ``or``: a client is false while nothing waits in it.
+        admin = AdminClient(self._config) if self._admin is None else self._admin
         self._admin = None
         found = self._ask(admin, places)
         if found.keys() == set(places):

@@ -14,7 +14,8 @@ from streams.errors import BrokerUnavailableError
 from streams.received_outputs import source_position
 from streams.settings import Settings
 from streams.topic_follower import ReadRecord, TopicFollower, read_at
-from streams.topics import TopicsError, partitions_of, topic_id
+from streams.topic_ids import topic_id
+from streams.topics import TopicsError, partitions_of
 
 _POLL_SECONDS: Final = 0.2
 _SILENCE_SECONDS_MAX: Final = 30.0

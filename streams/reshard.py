@@ -30,8 +30,9 @@ from streams.changelog_reader import Changelog
 from streams.group_offsets import committed_offset
 from streams.kafka_config import changelog_group, librdkafka_config
 from streams.settings import Settings
+from streams.topic_ids import topic_id
 from streams.topic_plans import topic_plans
-from streams.topics import create, partitions_of, topic_id
+from streams.topics import create, partitions_of
 
 _LOT: Final = 5_000
 _ANSWER_SECONDS: Final = 30.0

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.cimpl import NewTopic
@@ -64,41 +64,6 @@ def partitions_of(admin: AdminClient, topics: Iterable[str]) -> dict[str, int]:
         for name in topics
         if name in known and known[name].error is None
     }
-
-
-def topic_id(admin: AdminClient, topic: str) -> str:
-    """Return the id that tells a topic from an earlier one of the same name.
-
-    "" where the broker takes no admin requests. Raises ``TopicsError`` where it does not tell,
-    ``BrokerUnavailableError`` where none answers.
-    """
-    return topic_id_asker(admin, has_ids=False)(topic)
-
-
-def topic_id_asker(admin: AdminClient, *, has_ids: bool) -> Callable[[str], str]:
-    """Return what asks for the ids of topics, as ``topic_id`` does.
-
-    ``has_ids``: the broker is known to take admin requests. Else that is asked until it says so,
-    and never again: one that is just starting can look like one that takes none.
-    """
-    known = has_ids
-
-    def ask(topic: str) -> str:
-        nonlocal known
-        known = known or can_administer(admin)
-        return _described_id(admin, topic) if known else ""
-
-    return ask
-
-
-def _described_id(admin: AdminClient, topic: str) -> str:
-    described = admin.describe_topics(TopicCollection([topic]), request_timeout=_ANSWER_SECONDS)
-    try:
-        return str(described[topic].result(_ANSWER_SECONDS + 1.0).topic_id)
-    except KafkaException as error:
-        raise TopicsError(f"the id of {topic} cannot be read: {error.args[0].str()}") from error
-    except TimeoutError as error:
-        raise BrokerUnavailableError(f"no broker tells the id of {topic}") from error
 
 
 def create(

@@ -40,14 +40,13 @@ from streams.settings import Delivery as DeliveryMode
 from streams.settings import Settings
 from streams.shard_tables import ShardTables
 from streams.shard_worker import ShardWorker
-from streams.topic_ids import TopicIds
+from streams.topic_ids import TopicIdAsker, TopicIds
 from streams.topic_plans import topic_plans
 from streams.topics import (
     TopicsError,
     can_administer,
     check,
     partitions_of,
-    topic_id_asker,
 )
 from streams.transactions import ShardTransactions
 from streams.worker_watch import WorkerWatch
@@ -180,10 +179,10 @@ def _build_pipeline(settings: Settings, partitions: int) -> Monitored:
         metrics,
     )
     transactions = settings.delivery is DeliveryMode.EXACTLY_ONCE
-    ask = topic_id_asker(AdminClient(librdkafka_config(settings)), has_ids=transactions)
+    ask = TopicIdAsker(lambda: AdminClient(librdkafka_config(settings)), has_ids=transactions)
     pipeline = Pipeline(
         stage=stage,
-        topic_ids=TopicIds(ask, settings.send_timeout_seconds),
+        topic_ids=TopicIds(ask, _SEND_TRIES * settings.send_timeout_seconds),
         producer=producer,
         rules=rules,
         new_shard=new_shard,

@@ -9,8 +9,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from streams.errors import BrokerUnavailableError
-from streams.topic_ids import TopicIds
-from streams.topics import TopicsError, topic_id, topic_id_asker
+from streams.topic_ids import TopicIdAsker, TopicIds, topic_id
 from tests.brokers.broker import Broker
 from tests.brokers.kafka_broker import KafkaBroker
 from tests.brokers.loopback_ports import free_port
@@ -63,12 +62,31 @@ def test_a_broker_that_once_had_ids_is_not_taken_for_one_without(broker: Broker)
     """
     topic = broker.unique("raw")
     broker.create_topics({topic: 1})
-    ask = topic_id_asker(
-        AdminClient({"bootstrap.servers": broker.bootstrap_servers}), has_ids=False
-    )
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    ask = TopicIdAsker(lambda: admin, has_ids=False)
     assert ask(topic) == ask(topic)
     assert bool(ask(topic)) == broker.supports_transactions
 
-    nobody = AdminClient({"bootstrap.servers": f"127.0.0.1:{free_port()}", "log_level": 0})
-    with pytest.raises((BrokerUnavailableError, TopicsError)):
-        topic_id_asker(nobody, has_ids=True)(topic)
+    with pytest.raises(BrokerUnavailableError):
+        TopicIdAsker(nobody, has_ids=True)(topic)
+
+
+def test_a_client_that_gets_no_answer_is_not_asked_again(kafka_broker: Broker) -> None:
+    """Given a client that reaches nobody, as one that waits for a controller that was there once;
+    when an id is asked for, then it comes from a second client, which serves from then on.
+    """
+    topic = kafka_broker.unique("raw")
+    kafka_broker.create_topics({topic: 1})
+    admin = AdminClient({"bootstrap.servers": kafka_broker.bootstrap_servers})
+    clients = [nobody(), admin]
+    ask = TopicIdAsker(lambda: clients.pop(0), has_ids=True)
+
+    told = [asyncio.run(TopicIds(ask, WAIT_SECONDS).of(topic)) for _ in range(2)]
+
+    assert told == [topic_id(admin, topic)] * 2
+    assert not clients
+
+
+def nobody() -> AdminClient:
+    """A client of a broker that is not there."""
+    return AdminClient({"bootstrap.servers": f"127.0.0.1:{free_port()}", "log_level": 0})
