@@ -91,6 +91,10 @@ class Deliveries:
         """Return what is to be called when a record has been acknowledged or refused."""
         return partial(self._note, record)
 
+    def report_of_last(self, record: Outgoing) -> DeliveryReport | None:
+        """Return the same for ``last``, and None for all others: nothing is to be called."""
+        return self.report_of(record) if record is self._last else None
+
     def raise_too_large(self) -> None:
         """Raise ``RecordTooLargeError`` where it applies."""
         if self.too_large:
@@ -107,7 +111,7 @@ class Deliveries:
 
 
 def hand_over(
-    producer: Producer, record: Outgoing, *, deadline: float, report: DeliveryReport
+    producer: Producer, record: Outgoing, *, deadline: float, report: DeliveryReport | None
 ) -> None:
     """Give one record to librdkafka, waiting up to ``deadline`` (monotonic) for room in its queue.
 

@@ -64,6 +64,7 @@ class ShardTransactions:
             "message.timeout.ms": int(timeout_seconds * 1000),
         }
         self._producer: Producer | None = None
+        self._asks_of_each = False
 
     async def take_over(self) -> None:
         """Fence the owner before, and abort what it left unfinished.
@@ -93,11 +94,15 @@ class ShardTransactions:
     def _commit(self, records: Sequence[Outgoing], last: Outgoing) -> int:
         producer = self._taken_over()
         deliveries = Deliveries(last)
+        # A report takes the interpreter from the event loop, each for itself, and a transaction
+        # that is committed has all its records: only after an abort is it asked which were refused.
+        report_of = deliveries.report_of if self._asks_of_each else deliveries.report_of_last
+        self._asks_of_each = True
         try:
             producer.begin_transaction()
             deadline = time.monotonic() + self._timeout_seconds
             for record in (*records, last):
-                hand_over(producer, record, deadline=deadline, report=deliveries.report_of(record))
+                hand_over(producer, record, deadline=deadline, report=report_of(record))
         except RecordTooLargeError:
             self._until_done(_ABORT, producer.abort_transaction)
             raise
@@ -115,6 +120,7 @@ class ShardTransactions:
                 f"{self._id}: committed without an acknowledgement of every record: "
                 f"{next(iter(deliveries.failures), 'no offset of the last one')}"
             )
+        self._asks_of_each = False
         return deliveries.last_offset + 1
 
     def _taken_over(self) -> Producer:
