@@ -125,7 +125,6 @@ class WorkerWatch:
             logger.error("the watch of this worker fails, and goes on", exc_info=error)
 
     def _note_broker(self, *, up: bool, why: str = "") -> None:
-        self._metrics.broker_up(up=up)
         if up and self._broker_up is False:
             logger.warning("the broker answers again")
         elif not up and self._broker_up is not False:
@@ -135,6 +134,7 @@ class WorkerWatch:
                 why,
             )
         self._broker_up = up
+        self._metrics.broker_up(up=up)
 
     def _note_stalls(self, stalls: Sequence[Stall]) -> None:
         if stalls and not self._stalls:
