@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping
 from typing import Any, Final, Protocol, TypeVar, cast
 
 import faust
@@ -134,7 +134,7 @@ def create_app(settings: Settings, pipeline: Pipeline, health: Health) -> faust.
         await _guarded(pipeline, pipeline.release("the group shares its partitions out anew"))
 
     app.timer(_TAILS_SECONDS)(intake.read_tails)
-    app.timer(_BEAT_SECONDS)(_beat(pipeline, health))
+    app.loop.call_soon(_beat, app.loop, pipeline, health)
 
     def crash(error: BaseException) -> None:
         app.add_future(app.crash(error))
@@ -165,14 +165,15 @@ async def _fingerprint(
         intake.passed(place, message.offset + 1, assignment)
 
 
-def _beat(pipeline: Pipeline, health: Health) -> Callable[[], Awaitable[None]]:
-    """Return what runs every second, as the event loop does."""
+def _beat(loop: asyncio.AbstractEventLoop, pipeline: Pipeline, health: Health) -> None:
+    """Run every second from now on, as the event loop does.
 
-    async def beat() -> None:
-        health.beat()
-        pipeline.measure()
-
-    return beat
+    Not as a timer of Faust's: those begin later, and a loop that stands still by then has no beat
+    that is missed.
+    """
+    loop.call_later(_BEAT_SECONDS, _beat, loop, pipeline, health)
+    health.beat()
+    pipeline.measure()
 
 
 async def _lookup(

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
 from simhash_core.errors import FirstseenError
+from streams.app import create_app
 from streams.health import Health
+from streams.pipeline import Pipeline
+from streams.settings import Settings
 from streams.stall_detector import Stall
 
 
@@ -41,6 +50,25 @@ def test_an_event_loop_that_stands_still() -> None:
     assert health.why_dead() == "the event loop has not run for 120 s"
     health.beat()
     assert health.why_dead() is None
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_the_first_beat_is_that_of_the_first_turn() -> None:
+    """Given an app whose event loop ran for one turn, before Faust has started anything, when it
+    stands still from then on, then that is noticed.
+    """
+    clock = Clock()
+    health = Health(120, lambda: None, clock)
+    pipeline = SimpleNamespace(fail=None, measure=lambda: None)
+
+    async def one_turn() -> None:
+        create_app(Settings(), cast(Pipeline, pipeline), health)
+        await asyncio.sleep(0)
+
+    asyncio.run(one_turn())
+    clock.now += 120
+
+    assert health.why_dead() == "the event loop has not run for 120 s"
 
 
 def test_stalls() -> None:
