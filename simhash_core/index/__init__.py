@@ -1,0 +1,6 @@
+"""The index: documents by the buckets that they are in, and the look-up of whole packets.
+
+- ``segment``: sorted buckets of many documents
+- ``document_index``: segments and a small table of new documents
+- ``look_up``: from a packet to the nearest match of each of its documents
+"""

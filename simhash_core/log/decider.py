@@ -1,0 +1,272 @@
+"""The leader: it decides packets in the order of the log, once every shard has reported.
+
+A document's match is the nearest of those that shards reported, of the recent unique documents
+(which a shard may not have known when it looked the packet up), and of the unique documents before
+it in its own packet. So the verdict is the one that a single worker would give that reads the log
+in order, whoever looked up what, and when.
+
+A leader decides nothing before its first control record is read back in its place in the chain, and
+counts only reports that were made with all before it applied. So it needs no state but the log, and
+a leader that was succeeded, wakes and goes on, appends records that nobody heeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+import numpy as np
+
+from simhash_core.errors import ProtocolError
+from simhash_core.index.document_index import DocumentIndex, near_rows
+from simhash_core.index.look_up import Nearness, Similarity, joined_answer, neighbour
+from simhash_core.log.packets import DocumentColumns, Heads, Packet
+from simhash_core.log.recent_uniques import RecentUniques, entry_of
+from simhash_core.log.records import (
+    Answer,
+    Control,
+    Decision,
+    Match,
+    PacketReport,
+    Query,
+    Report,
+)
+from simhash_core.log.replica import Heeded, Replica
+from simhash_core.log.sequence import index_of, log_offset_of, sequence_number
+
+_COMPARED_WHOLE: Final = 1024
+"""Packets up to so many documents are compared each with each."""
+
+
+class Decider:
+    """One reign of one leader."""
+
+    def __init__(self, reign: str, nearness: Nearness) -> None:
+        """``reign`` names this worker and this attempt to lead; no other record bears it."""
+        self.reign = reign
+        self._nearness = nearness
+        self._recent = RecentUniques(nearness.scheme)
+        self._heads = Heads()
+        self._next = 0
+        self._began: int | None = None
+        self._last_control = 0
+        self._in_flight = False
+        self._asked = False
+        self._early: list[Report] = []
+        self._reports: dict[int, dict[int, PacketReport]] = {}
+        self.succeeded = False
+
+    @property
+    def leads(self) -> bool:
+        """Whether the record that begins this reign was read back, and no other after it."""
+        return self._began is not None and not self.succeeded
+
+    def first_record(self, replica: Replica) -> Control | None:
+        """Return the control record that begins the reign, once; None afterwards.
+
+        To be asked for when the log has been read to its end.
+        """
+        if self._asked:
+            return None
+        self._asked = self._in_flight = True
+        latest = replica.latest
+        return Control(
+            previous=replica.control,
+            leader=self.reign,
+            leads=True,
+            decisions=[],
+            heads=[] if latest is None else latest.heads,
+            next=replica.start if latest is None else latest.next,
+        )
+
+    def heeded(self, heeded: Heeded) -> None:
+        """Take in a control record that everybody heeds, this leader's own or another's."""
+        control = heeded.control
+        if control.leader != self.reign:
+            if self._asked:
+                self.succeeded = True  # by it, or it came in before our own
+            return
+        if control.leads:
+            self._began = self._last_control = heeded.offset
+            self._heads = Heads(control.heads)
+            self._next = control.next
+            early, self._early = self._early, []
+            for report in early:
+                self.report(report)
+
+    def report(self, report: Report) -> None:
+        """Take in what the shards of a worker found."""
+        if self._began is None:
+            self._early.append(report)
+            return
+        for found in report.packets:
+            if found.control >= self._began and found.offset >= self._next:
+                by_shard = self._reports.setdefault(found.offset, {})
+                for shard in report.shards:
+                    by_shard.setdefault(shard, found)
+
+    def waits_for(self, replica: Replica) -> set[int]:
+        """Return the shards whose report on the next packet is missing."""
+        offset = next(self._undecided(replica), None)
+        if offset is None or not self.leads:
+            return set()
+        return self._heads.partitions() - self._reports.get(offset, {}).keys()
+
+    def decide(self, replica: Replica, limit: int) -> Control | None:
+        """Return the next control record to append: of at most ``limit`` packets.
+
+        None where there is nothing to decide yet, or a record of this leader is on its way.
+        """
+        if not self.leads or self._in_flight:
+            return None
+        decisions: list[Decision] = []
+        for offset in self._undecided(replica):
+            found = self._reports.get(offset, {})
+            if len(decisions) >= limit or self._heads.partitions() - found.keys():
+                break
+            self._recent.forget_through(replica.control_before(offset))
+            decisions.append(self._decision(offset, replica.undecided[offset], found))
+            self._reports.pop(offset, None)
+            self._next = offset + 1
+        if not decisions:
+            return None
+        self._in_flight = True
+        return Control(
+            previous=self._last_control,
+            leader=self.reign,
+            leads=False,
+            decisions=decisions,
+            heads=self._heads.items(),
+            next=self._next,
+        )
+
+    def appended(self, offset: int) -> None:
+        """Learn where the record that was returned last stands in the log."""
+        if not self._in_flight:
+            raise ProtocolError(f"{self.reign}: no control record was on its way")
+        self._in_flight = False
+        if self._began is not None:
+            self._last_control = offset
+            self._recent.appended(offset)
+
+    def _undecided(self, replica: Replica) -> Iterator[int]:
+        return (offset for offset in replica.undecided if offset >= self._next)
+
+    def _decision(
+        self, offset: int, item: Packet | Query, found: dict[int, PacketReport]
+    ) -> Decision:
+        reports = list({id(each): each for each in found.values()}.values())
+        if isinstance(item, Query):
+            answer = self._answer(item, reports)
+            return Decision(offset, [] if answer.match is None else [answer.match], answer)
+        if not self._heads.counts(item):
+            return Decision(offset, None)
+        best = _nearest(reports)
+        pairs = [*self._recent_pairs(item.columns), *_own_pairs(self._nearness, offset, item)]
+        self._match(offset, item.columns, item, sorted(pairs), best)
+        self._heads.advance(item)
+        unique = np.ones(len(item), dtype=np.bool_)
+        unique[list(best)] = False
+        self._recent.add(offset, item, np.flatnonzero(unique))
+        return Decision(offset, [best[row] for row in sorted(best)])
+
+    def _recent_pairs(self, columns: DocumentColumns) -> Iterator[tuple[int, int, int]]:
+        """Yield row, distance and sequence number of candidates among recent unique documents."""
+        decidable = np.flatnonzero(columns.undecidable == 0)
+        for at, distance, sequence in self._recent.near(columns.fingerprints[decidable]):
+            yield int(decidable[at]), distance, sequence
+        for row in np.flatnonzero(columns.undecidable).tolist():
+            first = self._recent.of_content(columns.digest(row))
+            if first is not None:
+                yield row, 0, first
+
+    def _match(
+        self,
+        offset: int,
+        columns: DocumentColumns,
+        packet: Packet | None,
+        pairs: Iterable[tuple[int, int, int]],
+        best: dict[int, Match],
+    ) -> None:
+        """Put into ``best`` the nearest match of each row, the rows in order.
+
+        ``pairs``: row, distance and sequence number of candidates, sorted. Those of ``packet``
+        itself, which is at ``offset``, count only if they turned out to be unique.
+        """
+        settled = -1
+        for row, distance, sequence in pairs:
+            if row == settled:
+                continue
+            reported = best.get(row)
+            if reported and (distance, sequence) >= (reported.distance, reported.sequence):
+                settled = row
+                continue
+            if packet is not None and log_offset_of(sequence) == offset:
+                if index_of(sequence) in best:
+                    continue
+                entry = entry_of(packet, index_of(sequence))
+            else:
+                entry = self._recent.entry(sequence)
+            similarity: Similarity | None = Similarity(exact=True, value=None)
+            if not columns.undecidable[row]:
+                similarity = self._nearness.similarity(
+                    distance, columns, row, entry.content_digest, entry.sketch
+                )
+            if similarity is not None:
+                best[row] = self._nearness.match(
+                    columns, row, distance, sequence, entry, similarity
+                )
+                settled = row
+
+    def _answer(self, query: Query, reports: Sequence[PacketReport]) -> Answer:
+        """Return what the whole index says of a document that is asked about."""
+        best = _nearest(reports)
+        pairs = sorted(self._recent_pairs(query.columns))
+        self._match(-1, query.columns, None, pairs, best)
+        answers = [each.answer for each in reports if each.answer is not None]
+        recent = [
+            neighbour(
+                self._nearness, query.columns, distance, sequence, self._recent.entry(sequence)
+            )
+            for _, distance, sequence in pairs
+        ]
+        answers.append(Answer(best.get(0), recent, 0, 0))
+        return joined_answer(answers, query.limit)
+
+
+def _nearest(reports: Iterable[PacketReport]) -> dict[int, Match]:
+    """Return the nearest reported match of each row."""
+    best: dict[int, Match] = {}
+    for report in reports:
+        for match in report.matches:
+            if match.is_nearer(best.get(match.row)):
+                best[match.row] = match
+    return best
+
+
+def _own_pairs(nearness: Nearness, offset: int, packet: Packet) -> Iterator[tuple[int, int, int]]:
+    """Yield row, distance and sequence number of earlier documents of the same packet."""
+    columns = packet.columns
+    decidable = np.flatnonzero(columns.undecidable == 0)
+    fingerprints = columns.fingerprints[decidable]
+    if len(decidable) <= _COMPARED_WHOLE:
+        rows, others, distances = near_rows(nearness.scheme, fingerprints, fingerprints)
+    else:
+        index = DocumentIndex(nearness.scheme)
+        slot = index.open_slot()
+        index.add(slot, np.arange(len(decidable), dtype=np.uint64), fingerprints)
+        pairs = index.pairs(fingerprints)
+        rows, others, distances = pairs.rows, pairs.sequences.astype(np.intp), pairs.distances
+    earlier = others < rows
+    for row, other, distance in zip(
+        decidable[rows[earlier]].tolist(),
+        decidable[others[earlier]].tolist(),
+        distances[earlier].tolist(),
+        strict=True,
+    ):
+        yield row, distance, sequence_number(offset, other)
+    first: dict[bytes, int] = {}
+    for row in np.flatnonzero(columns.undecidable).tolist():
+        other = first.setdefault(columns.digest(row), row)
+        if other != row:
+            yield row, 0, sequence_number(offset, other)

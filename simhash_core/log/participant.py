@@ -1,0 +1,348 @@
+"""One worker's part in the protocol: the log that it reads, its shards, its reports, its decisions.
+
+Drives no I/O: the caller hands in what was read, and appends, commits or sends what is returned.
+A *session* is the time with one set of shards. When shards come or go, the next session reads the
+log again from what is committed; raw records that wait, and the index, stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simhash_core.entries import Entry
+from simhash_core.errors import ProtocolError
+from simhash_core.index.document_index import DocumentIndex
+from simhash_core.index.look_up import LookUp, Nearness
+from simhash_core.log.decider import Decider
+from simhash_core.log.packets import NO_OFFSET, Heads, Packet
+from simhash_core.log.recent_uniques import entry_of
+from simhash_core.log.records import (
+    NO_CONTROL,
+    Answer,
+    Control,
+    LogRecord,
+    PacketReport,
+    Progress,
+    Query,
+    Report,
+)
+from simhash_core.log.replica import Decided, Heeded, Replica
+from simhash_core.log.sequence import index_of, log_offset_of, sequence_number, sequence_numbers
+from simhash_core.log.shard_stream import Ready, ShardStream
+
+Record = TypeVar("Record")
+
+LEADING_SHARD: Final = 0
+"""The owner of this raw partition leads."""
+
+
+class EntryStore(Protocol):
+    """The committed entries of one shard."""
+
+    def entries(self, sequences: Sequence[int]) -> list[Entry]:
+        """Return entries by sequence number; raises ``KeyError`` for one that is not there."""
+        ...
+
+    def by_content(self, digest: bytes) -> int | None:
+        """Return the sequence number of the undecidable document with this content digest."""
+        ...
+
+
+class ShardReady(NamedTuple, Generic[Record]):
+    """What a shard can put out, and its progress once it has."""
+
+    partition: int
+    ready: Ready[Record]
+    progress: Progress
+
+
+class Shard(Generic[Record]):
+    """A shard that this worker owns: its stream, and its entries in the worker's index."""
+
+    def __init__(
+        self, progress: Progress, worker: str, slot: int, store: EntryStore, end: int
+    ) -> None:
+        """``slot``: of its committed entries in the index. ``end``: of its log as applied: -1."""
+        self.stream: ShardStream[Record] = ShardStream(progress, worker)
+        self.slot = slot
+        self.store = store
+        self._applied = end
+        self._uncommitted: dict[int, Packet] = {}
+        self._contents: dict[bytes, int] = {}
+
+    @property
+    def partition(self) -> int:
+        """The raw partition."""
+        return self.stream.chain.partition
+
+    def apply(self, decided: Decided, index: DocumentIndex) -> None:
+        """Add the unique documents of a packet to the index, unless they are there."""
+        packet, matches = decided.item, decided.decision.matches
+        assert isinstance(packet, Packet)
+        if matches is None or decided.offset <= self._applied:
+            return
+        self._applied = decided.offset
+        columns = packet.columns
+        unique = columns.offsets >= self.stream.next  # what is before was committed, and is there
+        unique[[match.row for match in matches]] = False
+        if not unique.any():
+            return
+        self._uncommitted[decided.offset] = packet
+        rows = np.flatnonzero(unique & (columns.undecidable == 0))
+        sequences = sequence_numbers(decided.offset, len(packet))[rows]
+        index.add(self.slot, sequences, columns.fingerprints[rows])
+        for row in np.flatnonzero(unique & (columns.undecidable != 0)).tolist():
+            self._contents[columns.digest(row)] = sequence_number(decided.offset, row)
+
+    def committed(self, progress: Progress) -> None:
+        """Learn that everything before ``progress`` is in the store."""
+        self.stream.advance(progress)
+        for offset in list(self._uncommitted):
+            packet = self._uncommitted[offset]
+            if packet.last >= progress.next:
+                break
+            del self._uncommitted[offset]
+            for row in np.flatnonzero(packet.columns.undecidable).tolist():
+                digest = packet.columns.digest(row)
+                if self._contents.get(digest) == sequence_number(offset, row):
+                    del self._contents[digest]
+
+    def entry(self, sequence: int) -> Entry:
+        """Return an entry of this shard, committed or not."""
+        packet = self._uncommitted.get(log_offset_of(sequence))
+        if packet is not None:
+            return entry_of(packet, index_of(sequence))
+        return self.store.entries([sequence])[0]
+
+    def by_content(self, digest: bytes) -> int | None:
+        """Return the sequence number of the undecidable document of a content, None for none."""
+        sequence = self._contents.get(digest)
+        return self.store.by_content(digest) if sequence is None else sequence
+
+
+class Participant(Generic[Record]):
+    """One worker's part. One thread at a time."""
+
+    def __init__(self, worker: str, nearness: Nearness) -> None:
+        """``worker`` names this life of the worker: no other has the name."""
+        self.worker = worker
+        self.nearness = nearness
+        self.index = DocumentIndex(nearness.scheme)
+        self.shards: dict[int, Shard[Record]] = {}
+        self.replica = Replica(0, NO_CONTROL)
+        self.decider: Decider | None = None
+        self.answers: dict[str, Answer] = {}
+        self.packets_skipped = 0
+        self.controls_refused = 0
+        self._look_up = LookUp(self.index, nearness, _Entries(self.shards))
+        self._reigns = 0
+        self._end = 0
+        self._looked_up: set[int] = set()
+
+    # ---- shards and sessions
+
+    def add_shard(
+        self,
+        progress: Progress,
+        store: EntryStore,
+        committed: Iterable[tuple[NDArray[np.uint64], NDArray[np.uint64]]] = (),
+    ) -> Shard[Record]:
+        """Take a shard in, with its committed entries; ``begin`` then starts the session.
+
+        ``committed``: sequence numbers uint64 (n,) and fingerprints uint64 (n, words), a part at a
+        time, of decidable documents.
+        """
+        slot = self.index.open_slot()
+        shard: Shard[Record] = Shard(progress, self.worker, slot, store, NO_OFFSET)
+        for sequences, fingerprints in committed:
+            self.index.add(slot, sequences, fingerprints)
+        self.shards[progress.chain.partition] = shard
+        return shard
+
+    def drop_shard(self, partition: int) -> None:
+        """Let a shard go; ``begin`` then starts the session without it."""
+        shard = self.shards.pop(partition, None)
+        if shard is not None:
+            self.index.drop_slot(shard.slot)
+
+    def begin(self, end: int) -> int:
+        """Begin a session; return the offset of the log to read from.
+
+        ``end``: of the log now. Nothing is sent before the log was read that far.
+        """
+        committed = [shard.stream.committed for shard in self.shards.values()]
+        first = min(committed, key=lambda each: each.position, default=None)
+        if first is None:
+            self.replica = Replica(end, NO_CONTROL)
+        else:
+            self.replica = Replica(first.position, first.control)
+        self._end = end
+        self._looked_up.clear()
+        self.decider = self._new_decider() if LEADING_SHARD in self.shards else None
+        for shard in self.shards.values():
+            shard.stream.restart()
+        return self.replica.start
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether the log was read as far as it was when the session began."""
+        return self.replica.position >= self._end
+
+    @property
+    def leads(self) -> bool:
+        """Whether this worker is the leader."""
+        return self.decider is not None and self.decider.leads
+
+    # ---- the log
+
+    def read(self, offset: int, record: LogRecord) -> Heeded | None:
+        """Take in the next record of the log."""
+        heeded = self.replica.read(offset, record)
+        if heeded is None:
+            self.controls_refused += isinstance(record, Control)
+            return None
+        heads = Heads(heeded.control.heads)
+        for decided in heeded.decided:
+            self._decided(decided)
+        for shard in self.shards.values():
+            shard.stream.heads_known(heads.last(shard.stream.chain))
+        if heeded.control.leads:
+            self._looked_up.clear()  # the new leader knows of no report
+        if self.decider is not None:
+            self.decider.heeded(heeded)
+            if self.decider.succeeded:
+                self.decider = self._new_decider()
+        needed = (shard.stream.committed.needed for shard in self.shards.values())
+        self.replica.forget_before(min(needed, default=self.replica.position))
+        return heeded
+
+    def _decided(self, decided: Decided) -> None:
+        self._looked_up.discard(decided.offset)
+        item = decided.item
+        if isinstance(item, Query):
+            if decided.decision.answer is not None:
+                self.answers[item.identifier] = decided.decision.answer
+            return
+        self.packets_skipped += decided.decision.matches is None
+        shard = self.shards.get(item.chain.partition)
+        if shard is not None and shard.stream.chain == item.chain:
+            shard.apply(decided, self.index)
+            shard.stream.decided(decided)
+
+    def packets(self) -> Iterator[Packet]:
+        """Yield the packets to append now, those of one shard in order."""
+        if not self.caught_up:
+            return
+        for shard in list(self.shards.values()):
+            while (packet := shard.stream.next_packet()) is not None:
+                yield packet
+
+    # ---- reports and decisions
+
+    def report(self, limit: int) -> Report | None:
+        """Look up at most ``limit`` packets that were not yet; None where there are none."""
+        found: list[PacketReport] = []
+        for offset, item in self.replica.undecided.items():
+            if offset in self._looked_up:
+                continue
+            if len(found) == limit:
+                break
+            self._looked_up.add(offset)
+            control = self.replica.control
+            if isinstance(item, Query):
+                answer = self._look_up.answer(item.columns, item.limit)
+                matches = [] if answer.match is None else [answer.match]
+                found.append(PacketReport(offset, control, matches, answer))
+            else:
+                found.append(PacketReport(offset, control, self._look_up.matches(item.columns)))
+        return self._report(found) if found else None
+
+    def positions(self) -> Report:
+        """Return a report of nothing but how far the shards need the log."""
+        return self._report([])
+
+    def _report(self, packets: list[PacketReport]) -> Report:
+        return Report(
+            self.worker,
+            sorted(self.shards),
+            packets,
+            {p: shard.stream.committed.needed for p, shard in self.shards.items()},
+        )
+
+    def take_report(self, report: Report) -> None:
+        """Take in a report, as the leader does."""
+        if self.decider is not None:
+            self.decider.report(report)
+
+    def control(self, limit: int) -> Control | None:
+        """Return the next control record to append, of at most ``limit`` packets.
+
+        The next is returned after ``control_appended`` or ``control_failed``.
+        """
+        if self.decider is None or not self.caught_up:
+            return None
+        return self.decider.first_record(self.replica) or self.decider.decide(self.replica, limit)
+
+    def control_appended(self, offset: int, reign: str) -> None:
+        """Learn where a control record of a reign stands in the log."""
+        if self.decider is not None and self.decider.reign == reign:
+            self.decider.appended(offset)
+
+    def control_failed(self, reign: str) -> None:
+        """Learn that it is not known whether a control record stands in the log: lead from anew."""
+        if self.decider is not None and self.decider.reign == reign:
+            self.decider = self._new_decider()
+
+    def _new_decider(self) -> Decider:
+        self._reigns += 1
+        return Decider(f"{self.worker}.{self._reigns}", self.nearness)
+
+    # ---- out
+
+    def ready(self, limit: int) -> list[ShardReady[Record]]:
+        """Return what can be put out next; the caller commits it and says so.
+
+        A shard that has nothing to put out is in it when its position has moved.
+        """
+        found: list[ShardReady[Record]] = []
+        for partition, shard in self.shards.items():
+            ready = shard.stream.ready(limit)
+            progress = shard.stream.progress(ready.next, self.replica)
+            if ready.next > shard.stream.next or progress != shard.stream.committed:
+                found.append(ShardReady(partition, ready, progress))
+        return found
+
+    def committed(self, ready: ShardReady[Record]) -> None:
+        """Learn that what was ready is committed, entries and progress included."""
+        shard = self.shards.get(ready.partition)
+        if shard is None or shard.stream.chain != ready.progress.chain:
+            raise ProtocolError(f"shard {ready.partition} was let go while it was committed")
+        shard.committed(ready.progress)
+
+
+class _Entries:
+    """The entries of all shards of a worker, by their slots."""
+
+    def __init__(self, shards: dict[int, Shard[Record]]) -> None:
+        self._shards = shards
+
+    def entries(self, slot: int, sequences: Sequence[int]) -> list[Entry]:
+        """Return entries of the shard with this slot."""
+        shard = next(each for each in self._shards.values() if each.slot == slot)
+        return [shard.entry(sequence) for sequence in sequences]
+
+    def by_content(self, digest: bytes) -> tuple[int, Entry] | None:
+        """Return the earliest undecidable document of a content."""
+        found = [
+            (sequence, shard)
+            for shard in self._shards.values()
+            if (sequence := shard.by_content(digest)) is not None
+        ]
+        if not found:
+            return None
+        sequence, shard = min(found, key=lambda each: each[0])
+        return sequence, shard.entry(sequence)

@@ -1,0 +1,272 @@
+"""The documents of one raw partition on their way: read, sent, decided, put out in raw order.
+
+Raw records wait here, in the worker that read them, until their verdicts come back in the log. What
+is sent and what has come back are matched by raw offset alone, so it does not matter who sent a
+packet, this worker or one that owned the partition before.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Generic, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simhash_core.log.packets import (
+    NO_OFFSET,
+    DocumentColumns,
+    Packet,
+    Sender,
+)
+from simhash_core.log.records import Match, Progress
+from simhash_core.log.replica import Decided, Replica
+from simhash_core.log.sequence import PACKET_DOCUMENTS_LIMIT, sequence_numbers
+
+Record = TypeVar("Record")
+
+
+class RawBatch(NamedTuple, Generic[Record]):
+    """Raw records of one partition in order.
+
+    ``offsets``: of the records, rising. ``columns``: the documents among them. ``last``: all raw
+    offsets up to this one are covered. ``size``: bytes that the batch holds in memory.
+    """
+
+    records: Sequence[Record]
+    offsets: Sequence[int]
+    columns: DocumentColumns
+    last: int
+    size: int = 0
+
+
+class NoVerdict(Enum):
+    """Why a raw record is put out without a verdict."""
+
+    NO_DOCUMENT = auto()
+    """It is not a document: it could not be read, or is a tombstone."""
+    READ_OTHERWISE = auto()
+    """It is a document as it is read now, but whoever sent its packet read none."""
+
+
+class Output(NamedTuple, Generic[Record]):
+    """A raw record to put out. ``verdict``: its row in a packet and the match, None for unique."""
+
+    record: Record
+    verdict: Verdict | NoVerdict
+
+
+class Verdict(NamedTuple):
+    """What the log says of a document: unique, unless there is a match."""
+
+    packet: Packet
+    row: int
+    match: Match | None
+
+
+class NewEntries(NamedTuple):
+    """Unique documents of one packet: entries of the index. ``rows`` are those in the packet."""
+
+    log_offset: int
+    packet: Packet
+    rows: NDArray[np.intp]
+
+    @property
+    def sequences(self) -> NDArray[np.uint64]:
+        """Their sequence numbers, uint64."""
+        return sequence_numbers(self.log_offset, len(self.packet))[self.rows]
+
+
+class Ready(NamedTuple, Generic[Record]):
+    """What a shard can put out next, and what it is to remember with it.
+
+    ``next``: the raw offset after it.
+    """
+
+    outputs: list[Output[Record]]
+    entries: list[NewEntries]
+    next: int
+
+
+@dataclass(slots=True, eq=False)
+class DecidedPacket:
+    """A packet that counts, with its duplicates by row."""
+
+    log_offset: int
+    packet: Packet
+    matches: dict[int, Match]
+
+    def unique_rows(self, first: int, end: int) -> NDArray[np.intp]:
+        """Return the rows of unique documents with raw offsets from ``first`` to before ``end``."""
+        offsets = self.packet.columns.offsets
+        low, high = np.searchsorted(offsets, (first, end))
+        rows = np.arange(low, high)
+        if self.matches:
+            rows = rows[~np.isin(rows, list(self.matches))]
+        return rows
+
+
+class ShardStream(Generic[Record]):
+    """One raw partition, owned by this worker."""
+
+    def __init__(self, progress: Progress, worker: str) -> None:
+        """Resume where ``progress`` was committed; ``worker`` is the sender's name."""
+        self.chain = progress.chain
+        self.next = progress.next
+        self.committed = progress
+        self.head = NO_OFFSET
+        self.waiting = 0
+        self.waiting_bytes = 0
+        self._worker = worker
+        self._batches: deque[RawBatch[Record]] = deque()
+        self._decided: deque[DecidedPacket] = deque()
+        self._sent: int | None = None
+        self._number = 0
+        self._first_number = 0
+
+    @property
+    def read_to(self) -> int:
+        """The last raw offset that has been read."""
+        return self._batches[-1].last if self._batches else self.next - 1
+
+    def restart(self) -> None:
+        """Forget what was read from the log, which is read again; raw records stay."""
+        self.head = NO_OFFSET
+        self._decided.clear()
+        self.send_again()
+
+    def add(self, batch: RawBatch[Record]) -> None:
+        """Take in raw records that follow those before."""
+        self._batches.append(batch)
+        self.waiting += len(batch.records)
+        self.waiting_bytes += batch.size
+
+    # ---- to the log
+
+    def send_again(self) -> None:
+        """Send again what is not in the log: an append failed, or a packet did not count."""
+        self._sent = None
+        self._first_number = self._number
+
+    def next_packet(self) -> Packet | None:
+        """Return the next packet to append, None where everything was sent.
+
+        Call it only when the log has been read as far as it was when reading began. A wrong guess
+        of what is in the log costs an append.
+        """
+        if self._sent is None:
+            self._sent = self.head
+        for batch in self._batches:
+            if batch.last <= self._sent:
+                continue
+            columns = batch.columns
+            if self._sent >= batch.offsets[0]:
+                columns = columns.take(np.flatnonzero(columns.offsets > self._sent))
+            if len(columns):
+                return self._packet(columns, batch.last)
+        return None
+
+    def _packet(self, columns: DocumentColumns, last: int) -> Packet:
+        assert self._sent is not None
+        if len(columns) > PACKET_DOCUMENTS_LIMIT:
+            columns = columns.take(np.arange(PACKET_DOCUMENTS_LIMIT))
+            last = int(columns.offsets[-1])
+        packet = Packet(self.chain, Sender(self._worker, self._number), self._sent, last, columns)
+        self._number += 1
+        self._sent = last
+        return packet
+
+    # ---- from the log
+
+    def decided(self, decided: Decided) -> None:
+        """Take in what the log says of a packet of this chain, in the order of the log."""
+        packet = decided.item
+        assert isinstance(packet, Packet)
+        matches = decided.decision.matches
+        if matches is None:
+            # Only the first skipped packet since the last sending counts: those after it were sent
+            # before it was known, and what was sent again since is not lost with them.
+            if packet.sender.worker == self._worker and packet.sender.number >= self._first_number:
+                self.send_again()
+            return
+        self.head = packet.last
+        if packet.last >= self.next:
+            by_row = {match.row: match for match in matches}
+            self._decided.append(DecidedPacket(decided.offset, packet, by_row))
+
+    def heads_known(self, head: int) -> None:
+        """Learn from a control record how far the chain has come."""
+        self.head = max(self.head, head)
+
+    # ---- out
+
+    def ready(self, limit: int) -> Ready[Record]:
+        """Return what can be put out next, at most about ``limit`` records; changes nothing."""
+        outputs: list[Output[Record]] = []
+        decided = iter(self._decided)
+        current = next(decided, None)
+        end = self.next
+        for batch in self._batches:
+            documents = set(batch.columns.offsets.tolist())
+            for offset, record in zip(batch.offsets, batch.records, strict=True):
+                if offset < self.next:
+                    continue
+                if len(outputs) >= limit:
+                    return self._ready(outputs, end)
+                while current is not None and current.packet.last < offset:
+                    current = next(decided, None)
+                verdict = self._verdict(offset, current, is_document=offset in documents)
+                if verdict is None:
+                    return self._ready(outputs, end)
+                outputs.append(Output(record, verdict))
+                end = offset + 1
+            end = max(end, batch.last + 1)
+        return self._ready(outputs, end)
+
+    def _verdict(
+        self, offset: int, packet: DecidedPacket | None, *, is_document: bool
+    ) -> Verdict | NoVerdict | None:
+        """Return what is said of a raw record; None: nothing yet."""
+        if packet is not None:
+            offsets = packet.packet.columns.offsets
+            row = int(np.searchsorted(offsets, offset))
+            if row < len(offsets) and offsets[row] == offset:
+                return Verdict(packet.packet, row, packet.matches.get(row))
+        if not is_document:
+            return NoVerdict.NO_DOCUMENT
+        return NoVerdict.READ_OTHERWISE if offset <= self.head else None
+
+    def _ready(self, outputs: list[Output[Record]], end: int) -> Ready[Record]:
+        entries = []
+        for each in self._decided:
+            rows = each.unique_rows(self.next, end)
+            if len(rows):
+                entries.append(NewEntries(each.log_offset, each.packet, rows))
+        return Ready(outputs, entries, end)
+
+    def advance(self, progress: Progress) -> None:
+        """Forget everything before ``progress``, which was committed."""
+        self.committed = progress
+        self.next = progress.next
+        while self._decided and self._decided[0].packet.last < self.next:
+            self._decided.popleft()
+        while self._batches and self._batches[0].last < self.next:
+            batch = self._batches.popleft()
+            self.waiting -= len(batch.records)
+            self.waiting_bytes -= batch.size
+
+    def progress(self, next_offset: int, replica: Replica) -> Progress:
+        """Return the progress to commit when everything before ``next_offset`` is put out."""
+        needed = [each.log_offset for each in self._decided if each.packet.last >= next_offset]
+        undecided = [
+            offset
+            for offset, item in replica.undecided.items()
+            if isinstance(item, Packet) and item.chain == self.chain
+        ]
+        position = min([*needed[:1], *undecided[:1], replica.decided_before])
+        # Reading begins at a control record before the position, which may not know of as much.
+        position = max(position, self.committed.position)
+        return Progress(self.chain, next_offset, position, replica.control_before(position))
