@@ -70,6 +70,7 @@ class DocumentIndex:
         self._segments: list[Segment] = []
         self._memtable = _Memtable(self._words)
         self._live = np.zeros(SLOTS_LIMIT, dtype=np.bool_)
+        self._visible = np.zeros(SLOTS_LIMIT, dtype=np.bool_)
         self._counts: dict[int, int] = {}
         self.candidates_met = 0
 
@@ -86,20 +87,28 @@ class DocumentIndex:
         """The segments, the earliest first."""
         return self._segments
 
-    def open_slot(self) -> int:
-        """Return a slot that no row has. Raises ``UsageError`` where all are taken."""
+    def open_slot(self, *, visible: bool = True) -> int:
+        """Return a slot that no row has. Raises ``UsageError`` where all are taken.
+
+        Look-ups do not see the documents of a slot that is not visible, until ``show_slot``.
+        """
         self._forget_dropped()
         taken = set(np.unique(np.concatenate([each.slots for each in self._all_parts()])).tolist())
         slot = next((s for s in range(SLOTS_LIMIT) if s not in taken and s not in self._counts), -1)
         if slot < 0:
             raise UsageError(f"an index holds at most {SLOTS_LIMIT} shards at one time")
         self._live[slot] = True
+        self._visible[slot] = visible
         self._counts[slot] = 0
         return slot
 
+    def show_slot(self, slot: int) -> None:
+        """Let look-ups see the documents of a slot: all that it had are loaded."""
+        self._visible[slot] = True
+
     def drop_slot(self, slot: int) -> None:
         """Forget all documents of a slot; without effect where it is not open."""
-        self._live[slot] = False
+        self._live[slot] = self._visible[slot] = False
         self._counts.pop(slot, None)
 
     def add(
@@ -172,11 +181,11 @@ class DocumentIndex:
         part = self._memtable.part()
         if len(part):
             rows, blocks = np.nonzero(bucket_numbers(self._scheme, part.fingerprints) == keys)
-            live = self._live[part.slots[rows]]
+            live = self._visible[part.slots[rows]]
             yield part, blocks[live], rows[live]
         for segment in self._segments:
             asked, met = segment.candidates(keys, *segment.ranges(keys))
-            live = self._live[segment.slots[met]]
+            live = self._visible[segment.slots[met]]
             yield segment, asked[live], met[live].astype(np.intp)
 
     def _all_parts(self) -> list[_Part]:
@@ -230,7 +239,7 @@ class DocumentIndex:
         for first in range(0, len(fingerprints), _COMPARED_ROWS):
             chunk = fingerprints[first : first + _COMPARED_ROWS]
             rows, others, distances = near_rows(self._scheme, chunk, part.fingerprints)
-            live = self._live[part.slots[others]]
+            live = self._visible[part.slots[others]]
             rows, others, distances = rows[live], others[live], distances[live]
             yield Pairs(rows + first, distances, part.sequences[others], part.slots[others])
 
@@ -269,7 +278,7 @@ class DocumentIndex:
             kept = np.flatnonzero(distances <= limit)
             if len(kept) < len(rows):
                 rows, met, distances = rows[kept], met[kept], distances[kept]
-        live = self._live[segment.slots[met]]
+        live = self._visible[segment.slots[met]]
         rows, met, distances = rows[live], met[live], distances[live]
         return Pairs(rows, distances, segment.sequences[met], segment.slots[met])
 

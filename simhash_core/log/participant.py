@@ -156,18 +156,25 @@ class Participant(Generic[Record]):
         ``committed``: sequence numbers uint64 (n,) and fingerprints uint64 (n, words), a part at a
         time, of decidable documents.
         """
-        slot = self.index.open_slot()
-        shard: Shard[Record] = Shard(progress, self.worker, slot, store, NO_OFFSET)
+        slot = self.index.open_slot(visible=False)
         for sequences, fingerprints in committed:
             self.index.add(slot, sequences, fingerprints)
+        return self.show_shard(progress, store, slot)
+
+    def show_shard(self, progress: Progress, store: EntryStore, slot: int) -> Shard[Record]:
+        """Take a shard in whose committed entries were added to ``slot`` of the index."""
+        self.index.show_slot(slot)
+        shard: Shard[Record] = Shard(progress, self.worker, slot, store, NO_OFFSET)
         self.shards[progress.chain.partition] = shard
         return shard
 
     def drop_shard(self, partition: int) -> None:
-        """Let a shard go; ``begin`` then starts the session without it."""
+        """Let a shard go; the session goes on without it."""
         shard = self.shards.pop(partition, None)
         if shard is not None:
             self.index.drop_slot(shard.slot)
+        if partition == LEADING_SHARD:
+            self.decider = None
 
     def begin(self, end: int) -> int:
         """Begin a session; return the offset of the log to read from.
@@ -303,16 +310,17 @@ class Participant(Generic[Record]):
 
     # ---- out
 
-    def ready(self, limit: int) -> list[ShardReady[Record]]:
+    def ready(self, limit: int, *, positions: bool = False) -> list[ShardReady[Record]]:
         """Return what can be put out next; the caller commits it and says so.
 
-        A shard that has nothing to put out is in it when its position has moved.
+        With ``positions`` a shard that has nothing to put out is in it if its position has moved:
+        so that the log can be trimmed.
         """
         found: list[ShardReady[Record]] = []
         for partition, shard in self.shards.items():
             ready = shard.stream.ready(limit)
             progress = shard.stream.progress(ready.next, self.replica)
-            if ready.next > shard.stream.next or progress != shard.stream.committed:
+            if ready.next > shard.stream.next or (positions and progress != shard.stream.committed):
                 found.append(ShardReady(partition, ready, progress))
         return found
 

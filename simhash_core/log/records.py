@@ -95,8 +95,8 @@ class Control(msgspec.Struct, frozen=True, array_like=True):
 
     ``previous``: the offset of the control record before it. ``leader``: who appended it.
     ``leads``: it begins the reign of this leader and decides nothing; only reports made after it
-    count. ``heads``: of all chains, after these decisions. ``next``: everything before this offset of the
-    log is decided.
+    count. ``heads``: of all chains, after these decisions. ``next``: everything before this offset
+    of the log is decided.
     """
 
     previous: int
