@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from simhash_core.documents import SourcePosition
 from simhash_core.rejections import RejectionReason
 from streams.acked_producer import Outgoing
-from streams.output_records import (
+from streams.output.output_records import (
     ERROR_HEADER_PREFIX,
     FILTER_HEADER_PREFIX,
     REDELIVERIES_HEADER,

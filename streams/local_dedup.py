@@ -36,8 +36,8 @@ from streams.dedup_progress import (
     with_run,
 )
 from streams.input_lines import InputLines, Line
+from streams.output.output_records import Arrival, duplicate_record
 from streams.output_files import OutputFile
-from streams.output_records import duplicate_record
 from streams.raw_documents import DocumentReader
 from streams.record_views import bytes_view
 from streams.settings import Settings
@@ -160,7 +160,13 @@ class LocalDedup:
         match effect:
             case Emit(probe, DuplicateOf() as verdict):
                 record = duplicate_record(
-                    probe,
+                    Arrival(
+                        probe.record,
+                        probe.source,
+                        probe.document_id,
+                        probe.event_time_ms,
+                        probe.fingerprint,
+                    ),
                     verdict,
                     self._fingerprinter.identity,
                     self._fingerprinter.scheme.bits,

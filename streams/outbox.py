@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from simhash_core.documents import SourcePosition
 from simhash_core.effects import Effect, Emit, EmitDeadLetter, Remember, Send
 from simhash_core.entries import Change
-from simhash_core.probes import Message, Packet, shard_sender
+from simhash_core.probes import Message, Packet, Probe, shard_sender
 from simhash_core.verdicts import DuplicateOf, Undecidable, Unique
 from streams.acked_producer import Outgoing
-from streams.output_records import (
+from streams.output.output_records import (
+    Arrival,
     OutputKind,
     OutputRecord,
     dead_letter_record,
@@ -56,7 +57,7 @@ class Outbox:
                 case Emit(probe, DuplicateOf() as verdict):
                     self._output(
                         duplicate_record(
-                            probe,
+                            _arrival(probe),
                             verdict,
                             rules.identity,
                             rules.bits,
@@ -65,7 +66,9 @@ class Outbox:
                         probe.source,
                     )
                 case Emit(probe, (Unique() | Undecidable()) as verdict):
-                    self._output(unique_record(probe, verdict, rules.identity), probe.source)
+                    self._output(
+                        unique_record(_arrival(probe), verdict, rules.identity), probe.source
+                    )
                 case EmitDeadLetter(rejection):
                     self._output(dead_letter_record(rejection), rejection.source)
                 case Send(partition, number, message):
@@ -87,6 +90,12 @@ class Outbox:
         topic = self._rules.output_topics[record.kind]
         key, value, time_ms, headers = record.key, record.value, record.timestamp_ms, record.headers
         self._outputs.append(Outgoing(topic, key, value, None, time_ms, headers, (source,)))
+
+
+def _arrival(probe: Probe) -> Arrival:
+    return Arrival(
+        probe.record, probe.source, probe.document_id, probe.event_time_ms, probe.fingerprint
+    )
 
 
 def packet_record(packet: Packet, partition: int, rules: OutboxRules) -> Outgoing:

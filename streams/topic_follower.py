@@ -23,7 +23,7 @@ from confluent_kafka import (
 from simhash_core.documents import SourcePosition
 from streams.errors import BrokerRefusedError, BrokerUnavailableError
 from streams.kafka_config import librdkafka_config
-from streams.output_records import Headers
+from streams.output.output_records import Headers
 from streams.passing_errors import PASSING_ERRORS
 from streams.settings import Settings
 

@@ -31,7 +31,7 @@ from streams.ops_page.status import Monitored
 from streams.ops_server import OpsServer
 from streams.ordered_intake import OrderedIntake
 from streams.outbox import OutboxRules
-from streams.output_records import OutputKind
+from streams.output.output_records import OutputKind
 from streams.packet_codec import PacketCodec
 from streams.permissions import refuse_missing_permissions
 from streams.pipeline import Pipeline

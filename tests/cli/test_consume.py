@@ -18,7 +18,7 @@ from simhash_core.documents import SourcePosition
 from simhash_core.rejections import Rejection, RejectionReason
 from simhash_core.verdicts import Undecidable, UndecidableReason, Unique
 from streams.exit_codes import ExitCode
-from streams.output_records import (
+from streams.output.output_records import (
     OutputRecord,
     dead_letter_record,
     duplicate_record,
@@ -26,7 +26,7 @@ from streams.output_records import (
 )
 from tests.brokers.broker import Broker
 from tests.cli.running import clean_environment, firstseen
-from tests.records.samples import HERE, IDENTITY, NEAR, as_json, probe_of, raw
+from tests.records.samples import HERE, IDENTITY, NEAR, arrival_of, as_json, raw
 
 SNOW = "北京今天下雪了，地铁照常运行。"
 
@@ -56,13 +56,13 @@ def put(broker: Broker, topic: str, records: Iterable[OutputRecord]) -> None:
 def outputs() -> list[OutputRecord]:
     """One of each that the filter puts out, in Chinese; the dead letter is not UTF-8."""
     document = raw(as_json({"id": "初雪", "title": "初雪", "text": SNOW}), "初雪".encode())
-    probe = probe_of(document, "初雪")
-    short = probe_of(raw(as_json({"id": "s", "text": "好\x1b[31m\n的"}), b"s"), "s")
+    arrival = arrival_of(document, "初雪")
+    short = arrival_of(raw(as_json({"id": "s", "text": "好\x1b[31m\n的"}), b"s"), "s")
     source = SourcePosition("raw-documents", 0, 9)
     return [
-        unique_record(probe, Unique(), IDENTITY),
+        unique_record(arrival, Unique(), IDENTITY),
         unique_record(short, Undecidable(UndecidableReason.TOO_FEW_FEATURES), IDENTITY),
-        duplicate_record(probe, NEAR, IDENTITY, 64, include_body=False),
+        duplicate_record(arrival, NEAR, IDENTITY, 64, include_body=False),
         dead_letter_record(
             Rejection(
                 source, raw(b"\xff", None), RejectionReason.NOT_UTF8, "not UTF-8 at byte 0: fix it"

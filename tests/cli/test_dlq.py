@@ -21,7 +21,7 @@ from streams.cli.main import main
 from streams.dead_letter_topic import DeadLetterTopics
 from streams.exit_codes import ExitCode
 from streams.offset_ranges import OffsetRanges
-from streams.output_records import dead_letter_record
+from streams.output.output_records import dead_letter_record
 from streams.redeliveries import redeliveries_of
 from streams.settings_loader import load_settings
 from streams.transactions import FencedError

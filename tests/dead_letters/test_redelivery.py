@@ -7,7 +7,7 @@ import pytest
 from simhash_core.documents import RawRecord, SourcePosition
 from simhash_core.rejections import Rejection, RejectionReason
 from streams.dead_letters import DeadLetter, Outcome, dead_letter_of, redelivery, why_not_sent
-from streams.output_records import Headers, dead_letter_record
+from streams.output.output_records import Headers, dead_letter_record
 from streams.topic_follower import ReadRecord
 
 SOURCE = SourcePosition("raw-documents", 3, 42)

@@ -15,7 +15,7 @@ from simhash_core.documents import Document, RawRecord, SourcePosition
 from simhash_core.fingerprinter import Fingerprinter
 from simhash_core.profiles import Profile
 from streams import schemas
-from streams.output_records import Headers, index_digest
+from streams.output.output_records import Headers, index_digest
 from streams.raw_documents import DocumentReader
 from streams.received_outputs import (
     DeadLetterOutput,

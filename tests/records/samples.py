@@ -1,4 +1,4 @@
-"""Records, probes and readers for the tests of the message contract, and strategies for any."""
+"""Records, arrivals and readers for the tests of the message contract, and strategies for any."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from typing import Any
 from hypothesis import strategies as st
 
 from simhash_core.documents import Document, RawRecord, SourcePosition
-from simhash_core.probes import Probe
 from simhash_core.rejections import Rejection
 from simhash_core.verdicts import DuplicateOf, Method, UndecidableReason
 from streams.fields import FieldSettings
-from streams.output_records import Headers
+from streams.output.output_records import Arrival, Headers
 from streams.raw_documents import DocumentReader, Tombstone
 
 HERE = SourcePosition("raw-documents", 3, 42)
@@ -74,16 +73,16 @@ def read_fields(**content: object) -> Document:
     return read_document(raw(as_json({"text": "雪", **content})))
 
 
-def probe_of(
+def arrival_of(
     record: RawRecord,
     document_id: str = "weather",
     source: SourcePosition = HERE,
     event_time_ms: int = NOW_MS,
     undecidable: UndecidableReason | None = None,
-) -> Probe:
-    """A probe that carries a record."""
+) -> Arrival:
+    """A record, with what is said of the document in it."""
     fingerprint = b"" if undecidable else FINGERPRINT
-    return Probe(source, document_id, event_time_ms, fingerprint, b"d" * 16, undecidable, record)
+    return Arrival(record, source, document_id, event_time_ms, fingerprint)
 
 
 NEAR = DuplicateOf("weather", HERE, NOW_MS, distance=2, block=1, method=Method.NEAR)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from simhash_core.documents import RawRecord
 from simhash_core.rejections import Rejection, RejectionReason
-from streams.output_records import OutputKind, dead_letter_record
+from streams.output.output_records import OutputKind, dead_letter_record
 from streams.raw_documents import record_bytes
 from tests.records.samples import HERE, any_records, raw, read
 

@@ -15,9 +15,9 @@ from simhash_core.documents import RawRecord, SourcePosition
 from simhash_core.errors import UsageError
 from simhash_core.verdicts import DuplicateOf, Method
 from streams.fields import ID_BYTES_MAX
-from streams.output_records import OutputKind, OutputRecord, duplicate_record
+from streams.output.output_records import OutputKind, OutputRecord, duplicate_record
 from streams.raw_documents import record_bytes
-from tests.records.samples import EXACT, HERE, IDENTITY, NEAR, NOW_MS, any_records, probe_of, raw
+from tests.records.samples import EXACT, HERE, IDENTITY, NEAR, NOW_MS, any_records, arrival_of, raw
 
 THERE = SourcePosition("raw-documents", 0, 7)
 
@@ -26,8 +26,8 @@ def duplicate(
     record: RawRecord, verdict: DuplicateOf = NEAR, *, include_body: bool = False
 ) -> OutputRecord:
     """The record of a duplicate in an index of 64 bits."""
-    probe = probe_of(record, "weather-2", THERE, NOW_MS + 300_000)
-    return duplicate_record(probe, verdict, IDENTITY, 64, include_body=include_body)
+    arrival = arrival_of(record, "weather-2", THERE, NOW_MS + 300_000)
+    return duplicate_record(arrival, verdict, IDENTITY, 64, include_body=include_body)
 
 
 def value_of(output: OutputRecord) -> dict[str, Any]:
@@ -82,7 +82,7 @@ def test_similarity_of_near_duplicates(distance: int, bits: int, similarity: flo
     """Given a distance, then the similarity is the share of equal bits, to six digits."""
     verdict = msgspec.structs.replace(NEAR, distance=distance)
 
-    output = duplicate_record(probe_of(raw(b"")), verdict, IDENTITY, bits, include_body=False)
+    output = duplicate_record(arrival_of(raw(b"")), verdict, IDENTITY, bits, include_body=False)
 
     assert value_of(output)["similarity"] == similarity
 
@@ -138,11 +138,11 @@ def test_size_stays_in_its_bound(filler: bytes) -> None:
     record = raw(filler * 100_000, b"k" * 1_000, (("content-type", b""),) * 100)
     long_id = "\x01" * ID_BYTES_MAX
     verdict = msgspec.structs.replace(NEAR, original_id=long_id)
-    probe = probe_of(record, long_id)
+    arrival = arrival_of(record, long_id)
     beside_value = record_bytes(record) - 100_000
 
     for include_body, bound in ((True, 200_000), (False, 0)):
-        output = duplicate_record(probe, verdict, IDENTITY, 64, include_body=include_body)
+        output = duplicate_record(arrival, verdict, IDENTITY, 64, include_body=include_body)
         size = record_bytes(RawRecord(output.key, output.value, 0, output.headers))
         assert size <= beside_value + bound + 65_536
 

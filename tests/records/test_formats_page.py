@@ -13,7 +13,7 @@ from simhash_core.rejections import Rejection, RejectionReason
 from simhash_core.verdicts import Undecidable, UndecidableReason, Unique
 from streams.fields import ID_BYTES_MAX, FieldSettings
 from streams.json_values import NESTING_MAX
-from streams.output_records import (
+from streams.output.output_records import (
     OutputRecord,
     dead_letter_record,
     duplicate_record,
@@ -27,7 +27,7 @@ from tests.records.samples import (
     NEAR,
     NOW_MS,
     STRUCTURED,
-    probe_of,
+    arrival_of,
     raw,
     read,
     read_document,
@@ -55,8 +55,10 @@ def view(output: OutputRecord) -> dict[str, object]:
 
 def duplicate() -> OutputRecord:
     """The duplicate that the page shows."""
-    probe = probe_of(SHOWN, "weather-2", SourcePosition("raw-documents", 0, 7), NOW_MS + 300_000)
-    return duplicate_record(probe, NEAR, IDENTITY, 64, include_body=False)
+    arrival = arrival_of(
+        SHOWN, "weather-2", SourcePosition("raw-documents", 0, 7), NOW_MS + 300_000
+    )
+    return duplicate_record(arrival, NEAR, IDENTITY, 64, include_body=False)
 
 
 def dead_letter() -> OutputRecord:
@@ -88,7 +90,7 @@ def test_examples_of_records_out() -> None:
     duplicate_value = duplicate().value
     assert duplicate_value is not None
 
-    assert view(unique_record(probe_of(SHOWN), Unique(), IDENTITY)) == json.loads(
+    assert view(unique_record(arrival_of(SHOWN), Unique(), IDENTITY)) == json.loads(
         EXAMPLES["unique"]
     )
     assert json.loads(duplicate_value) == json.loads(EXAMPLES["duplicate"])
@@ -115,7 +117,7 @@ def test_no_example_is_left_unchecked() -> None:
             [
                 name
                 for verdict in (Unique(), Undecidable(UndecidableReason.EMPTY))
-                for name, _ in unique_record(probe_of(raw(b"")), verdict, IDENTITY).headers
+                for name, _ in unique_record(arrival_of(raw(b"")), verdict, IDENTITY).headers
             ]
             + [str(reason) for reason in UndecidableReason],
         ),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from simhash_core.documents import RawRecord, SourcePosition
 from simhash_core.rejections import Rejection, RejectionReason
 from simhash_core.verdicts import Undecidable, UndecidableReason, Unique
-from streams.output_records import (
+from streams.output.output_records import (
     OutputRecord,
     dead_letter_record,
     duplicate_record,
@@ -23,7 +23,7 @@ from streams.received_outputs import (
     received_output,
     source_position,
 )
-from tests.records.samples import HERE, IDENTITY, NEAR, any_records, header_lists, probe_of, raw
+from tests.records.samples import HERE, IDENTITY, NEAR, any_records, arrival_of, header_lists, raw
 
 ELSEWHERE = SourcePosition("raw-documents", 7, 9)
 
@@ -38,18 +38,18 @@ def test_whatever_the_raw_record_was(record: RawRecord) -> None:
     """Given any raw record, with any headers; then each of its outputs reads back as it was meant,
     even where the record brings headers that look like ours.
     """
-    probe = probe_of(record, "id/雪@1", ELSEWHERE)
+    arrival = arrival_of(record, "id/雪@1", ELSEWHERE)
     rejection = Rejection(ELSEWHERE, record, RejectionReason.NOT_JSON, "detail: 雪")
     reason = UndecidableReason.EMPTY
 
-    assert read_back(unique_record(probe, Unique(), IDENTITY)) == UniqueOutput(
+    assert read_back(unique_record(arrival, Unique(), IDENTITY)) == UniqueOutput(
         ELSEWHERE, "id/雪@1", ""
     )
-    assert read_back(unique_record(probe, Undecidable(reason), IDENTITY)) == UniqueOutput(
+    assert read_back(unique_record(arrival, Undecidable(reason), IDENTITY)) == UniqueOutput(
         ELSEWHERE, "id/雪@1", "empty"
     )
     assert read_back(
-        duplicate_record(probe, NEAR, IDENTITY, 64, include_body=True)
+        duplicate_record(arrival, NEAR, IDENTITY, 64, include_body=True)
     ) == DuplicateOutput(ELSEWHERE, "id/雪@1", HERE, "weather", 2, 64, 0.96875, "near")
     assert read_back(dead_letter_record(rejection)) == DeadLetterOutput(
         ELSEWHERE, "not_json", "detail: 雪"
@@ -68,7 +68,7 @@ def test_other_records_are_no_outputs(
 
 def test_another_schema_is_not_guessed_at() -> None:
     """Given a duplicate-of record of a later version; then it is not taken for one of this one."""
-    record = duplicate_record(probe_of(raw(b"{}")), NEAR, IDENTITY, 64, include_body=False)
+    record = duplicate_record(arrival_of(raw(b"{}")), NEAR, IDENTITY, 64, include_body=False)
     assert record.value is not None
 
     later = record.value.replace(b"firstseen.duplicate-of/1", b"firstseen.duplicate-of/2")

@@ -17,7 +17,7 @@ from simhash_core.errors import UnknownNameError
 from simhash_core.rejections import Rejection, RejectionReason
 from simhash_core.verdicts import DuplicateOf, Undecidable, UndecidableReason, Unique
 from streams import schemas
-from streams.output_records import (
+from streams.output.output_records import (
     OutputRecord,
     dead_letter_record,
     duplicate_record,
@@ -30,9 +30,9 @@ from tests.records.samples import (
     IDENTITY,
     NEAR,
     any_records,
+    arrival_of,
     as_json,
     json_objects,
-    probe_of,
     raw,
     read,
 )
@@ -52,15 +52,15 @@ def view(output: OutputRecord) -> dict[str, Any]:
 
 def duplicate_value(**changes: object) -> dict[str, Any]:
     """The value of a near duplicate, changed."""
-    output = duplicate_record(probe_of(raw(b"")), NEAR, IDENTITY, 64, include_body=False)
+    output = duplicate_record(arrival_of(raw(b"")), NEAR, IDENTITY, 64, include_body=False)
     assert output.value is not None
     return {**json.loads(output.value), **changes}
 
 
-UNIQUE = view(unique_record(probe_of(raw(b"value")), Unique(), IDENTITY))
+UNIQUE = view(unique_record(arrival_of(raw(b"value")), Unique(), IDENTITY))
 UNDECIDABLE = view(
     unique_record(
-        probe_of(raw(b"value"), undecidable=UndecidableReason.EMPTY),
+        arrival_of(raw(b"value"), undecidable=UndecidableReason.EMPTY),
         Undecidable(UndecidableReason.EMPTY),
         IDENTITY,
     )
@@ -99,8 +99,8 @@ def test_a_schema_that_is_not_ours_is_named() -> None:
 @given(any_records, st.sampled_from(UndecidableReason))
 def test_unique_records_satisfy_their_schema(record: RawRecord, why: UndecidableReason) -> None:
     """Given any record that is put out, with a fingerprint or without, then it has its form."""
-    unique = unique_record(probe_of(record), Unique(), IDENTITY)
-    undecidable = unique_record(probe_of(record, undecidable=why), Undecidable(why), IDENTITY)
+    unique = unique_record(arrival_of(record), Unique(), IDENTITY)
+    undecidable = unique_record(arrival_of(record, undecidable=why), Undecidable(why), IDENTITY)
 
     assert errors_of("unique-record.v1", view(unique)) == []
     assert errors_of("unique-record.v1", view(undecidable)) == []
@@ -109,7 +109,7 @@ def test_unique_records_satisfy_their_schema(record: RawRecord, why: Undecidable
 @given(any_records, st.sampled_from([NEAR, EXACT, msgspec.structs.replace(EXACT, block=None)]))
 def test_duplicates_satisfy_their_schema(record: RawRecord, verdict: DuplicateOf) -> None:
     """Given any record that repeats another, then what is said of it has its form."""
-    output = duplicate_record(probe_of(record), verdict, IDENTITY, 64, include_body=True)
+    output = duplicate_record(arrival_of(record), verdict, IDENTITY, 64, include_body=True)
 
     assert output.value is not None
     assert errors_of("duplicate-of.v1", json.loads(output.value)) == []

@@ -9,8 +9,8 @@ from hypothesis import given
 
 from simhash_core.documents import RawRecord
 from simhash_core.verdicts import Undecidable, UndecidableReason, Unique
-from streams.output_records import OutputKind, index_digest, unique_record
-from tests.records.samples import IDENTITY, any_records, probe_of, raw
+from streams.output.output_records import OutputKind, index_digest, unique_record
+from tests.records.samples import IDENTITY, any_records, arrival_of, raw
 
 
 @given(any_records)
@@ -21,7 +21,7 @@ def test_the_raw_record_is_unchanged(record: RawRecord) -> None:
     """
     own = tuple(pair for pair in record.headers if not pair[0].startswith("firstseen-"))
 
-    unique = unique_record(probe_of(record), Unique(), IDENTITY)
+    unique = unique_record(arrival_of(record), Unique(), IDENTITY)
 
     assert unique.kind is OutputKind.UNIQUE
     assert (unique.key, unique.value) == (record.key, record.value)
@@ -34,7 +34,7 @@ def test_headers_of_a_unique_document() -> None:
     """Given a unique document, then these headers say so, each once, in this order."""
     record = raw(b"value", headers=(("trace", b"7f"), ("trace", None)))
 
-    assert unique_record(probe_of(record, "雪"), Unique(), IDENTITY).headers == (
+    assert unique_record(arrival_of(record, "雪"), Unique(), IDENTITY).headers == (
         ("trace", b"7f"),
         ("trace", None),
         ("firstseen-verdict", b"unique"),
@@ -48,9 +48,9 @@ def test_headers_of_a_unique_document() -> None:
 @pytest.mark.parametrize("reason", UndecidableReason)
 def test_headers_of_an_undecidable_document(reason: UndecidableReason) -> None:
     """Given a document without a fingerprint, then a reason stands where that would."""
-    probe = probe_of(raw(b"value"), undecidable=reason)
+    arrival = arrival_of(raw(b"value"), undecidable=reason)
 
-    assert unique_record(probe, Undecidable(reason), IDENTITY).headers == (
+    assert unique_record(arrival, Undecidable(reason), IDENTITY).headers == (
         ("firstseen-verdict", b"undecidable"),
         ("firstseen-reason", reason.encode()),
         ("firstseen-id", b"weather"),
@@ -62,14 +62,14 @@ def test_headers_of_an_undecidable_document(reason: UndecidableReason) -> None:
 def test_a_second_filter_replaces_the_headers_of_the_first() -> None:
     """Given a record that was unique in another filter, then it has one verdict: ours."""
     first = unique_record(
-        probe_of(raw(b"value"), undecidable=UndecidableReason.EMPTY),
+        arrival_of(raw(b"value"), undecidable=UndecidableReason.EMPTY),
         Undecidable(UndecidableReason.EMPTY),
         "firstseen-index/1 another",
     )
 
-    second = unique_record(probe_of(raw(b"value", headers=first.headers)), Unique(), IDENTITY)
+    second = unique_record(arrival_of(raw(b"value", headers=first.headers)), Unique(), IDENTITY)
 
-    assert second == unique_record(probe_of(raw(b"value")), Unique(), IDENTITY)
+    assert second == unique_record(arrival_of(raw(b"value")), Unique(), IDENTITY)
 
 
 def test_the_index_is_named_by_a_digest() -> None:

@@ -8,9 +8,8 @@ import pytest
 
 from simhash_core.distance import distance_bits
 from simhash_core.documents import RawRecord, SourcePosition
-from simhash_core.probes import Probe
 from simhash_core.verdicts import DuplicateOf, Method, Unique
-from streams.output_records import OutputRecord, duplicate_record, unique_record
+from streams.output.output_records import Arrival, OutputRecord, duplicate_record, unique_record
 from streams.settings import Settings
 from streams.topic_follower import ReadRecord
 from tests.torture.judge import Findings, judge, known_documents
@@ -41,23 +40,23 @@ SENT = {
 }
 
 
-def probe(source: SourcePosition) -> Probe:
-    """The document as it went through the shards."""
+def arrival(source: SourcePosition) -> Arrival:
+    """A record, with what is said of the document in it."""
     made = known_documents(SETTINGS, SENT, [source])[str(source)]
     record = RawRecord(None, SENT[source].value, 0, ())
-    return Probe(source, "d", 0, made.fingerprint or b"", made.content_digest, None, record)
+    return Arrival(record, source, "d", 0, made.fingerprint or b"")
 
 
 def unique(source: SourcePosition) -> OutputRecord:
     """The document put out as unique."""
-    return unique_record(probe(source), Unique(), "an index")
+    return unique_record(arrival(source), Unique(), "an index")
 
 
 def duplicate(source: SourcePosition, original: SourcePosition) -> OutputRecord:
     """The document put out as a repeat of another, at the distance that there is."""
-    distance = distance_bits(probe(source).fingerprint, probe(original).fingerprint)
+    distance = distance_bits(arrival(source).fingerprint, arrival(original).fingerprint)
     verdict = DuplicateOf("d", original, 0, distance, 0, Method.NEAR)
-    return duplicate_record(probe(source), verdict, "an index", BITS, include_body=False)
+    return duplicate_record(arrival(source), verdict, "an index", BITS, include_body=False)
 
 
 def judged(outputs: Iterable[OutputRecord]) -> Findings:

@@ -1,0 +1,1 @@
+"""Verdicts to the records that go out, and the transactions that make them last."""
