@@ -15,6 +15,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from streams.committed_offsets import CommittedOffsets
 from streams.errors import BrokerRefusedError, BrokerUnavailableError
+from streams.flow_settings import MIB
 from streams.kafka_config import librdkafka_config
 from streams.paced_producer import (
     LIMIT_BYTES,
@@ -22,7 +23,7 @@ from streams.paced_producer import (
     DeliveryReport,
     PacedProducer,
 )
-from streams.settings import MESSAGE_OVERHEAD_BYTES, MIB, Settings
+from streams.settings import MESSAGE_OVERHEAD_BYTES, Settings
 
 _POLL_SECONDS: Final = 0.1
 _LINGER_MS: Final = 20

@@ -20,16 +20,21 @@ from msgspec.structs import force_setattr, replace
 from simhash_core.profiles import DEFAULT_PROFILE, Profile, profile_named
 from simhash_core.verification import usual_threshold
 from streams.fields import FieldSettings
+from streams.flow_settings import GIB, KIB, MIB, BatchSettings, InFlightSettings
 from streams.index_files import read_index_files
+from streams.index_settings import IndexSettings
 from streams.topic_settings import TopicSettings
 from streams.web_settings import WebSettings
 
-KIB: Final = 1024
-MIB: Final = 1024 * KIB
-GIB: Final = 1024 * MIB
-
 MESSAGE_OVERHEAD_BYTES: Final = 256 * KIB
 """What a message may weigh beside the raw record in it: key, headers, fingerprint, framing."""
+
+MATCH_BYTES: Final = 5 * KIB
+"""What one document can take in an internal record: its id (``ID_BYTES_MAX``), the raw topic's
+name, fingerprint, sketch and framing."""
+
+INTERNAL_OVERHEAD_BYTES: Final = 2 * MIB
+"""What an internal record can have beside documents: the heads of all chains, above all."""
 
 
 class Delivery(StrEnum):
@@ -55,113 +60,6 @@ class LogFormat(StrEnum):
 
     TEXT = "text"
     JSON = "json"
-
-
-class IndexSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Changes to the profile: the fields of ``Profile``, None where the profile's value stands.
-
-    All of them are part of the index identity: a change begins a new index.
-    """
-
-    bits: Annotated[
-        Annotated[int, Meta(ge=64, le=512)] | None, Meta(description="Width of a fingerprint.")
-    ] = None
-    blocks: Annotated[
-        Annotated[int, Meta(ge=1, le=128)] | None,
-        Meta(description="Slices of a fingerprint that are looked up."),
-    ] = None
-    block_bits: Annotated[
-        Annotated[int, Meta(ge=0, le=32)] | None,
-        Meta(description="Width of a block; 0 divides the fingerprint evenly."),
-    ] = None
-    distance: Annotated[
-        Annotated[int, Meta(ge=0, le=511)] | None,
-        Meta(description="Most bits in which two near documents differ."),
-    ] = None
-    segmenter: Annotated[
-        str | None,
-        Meta(
-            description="What cuts a text into terms: words, rjieba, jieba, jieba-posseg or ngrams."
-        ),
-    ] = None
-    weighting: Annotated[
-        str | None,
-        Meta(
-            description="What a term counts: tfidf-sublinear, tfidf, tfidf-length, tfidf-roles "
-            "or tf."
-        ),
-    ] = None
-    feature_hash: Annotated[
-        str | None, Meta(description="What makes bits of a term: xxh3 or java.")
-    ] = None
-    min_features: Annotated[
-        Annotated[int, Meta(ge=1, le=1000)] | None,
-        Meta(description="Distinct features below which a text is matched by exact content only."),
-    ] = None
-    cuts: Annotated[
-        Annotated[int, Meta(ge=1, le=2)] | None,
-        Meta(
-            description="Ways of cutting: 2 cuts a square fingerprint into blocks across as well."
-        ),
-    ] = None
-    verify: Annotated[
-        str | None,
-        Meta(
-            description="What confirms that a candidate is near: shingles, cosine, metadata "
-            "or none."
-        ),
-    ] = None
-    verify_at: Annotated[
-        Annotated[float, Meta(ge=0, le=1)] | None,
-        Meta(
-            description="How far two documents must agree to be near; else what is usual for "
-            "index.verify."
-        ),
-    ] = None
-    idf: Annotated[
-        str | None,
-        Meta(
-            extra={"expected": "a path", "default": "jieba's table"},
-            description="How rare terms are: a file that 'firstseen idf train' made.",
-        ),
-    ] = None
-    user_dictionary: Annotated[
-        str | None,
-        Meta(
-            extra={"expected": "a path", "default": "none"},
-            description="Words to add to the segmenter's dictionary: a file of lines of a word, "
-            "and if you like its frequency and part of speech.",
-        ),
-    ] = None
-    stop_words: Annotated[
-        str | None,
-        Meta(
-            extra={"expected": "a path", "default": "none"},
-            description="Terms that do not count: a file with one a line.",
-        ),
-    ] = None
-
-
-class BatchSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How much is done at once: larger is faster, smaller answers sooner."""
-
-    documents: Annotated[
-        int, Meta(ge=1, le=10_000, description="Most raw records fingerprinted at once.")
-    ] = 500
-    packets: Annotated[
-        int, Meta(ge=1, le=10_000, description="Most internal records looked up at once.")
-    ] = 100
-    within_seconds: Annotated[
-        float, Meta(ge=0.001, le=10, description="Longest wait for a batch to fill.")
-    ] = 0.05
-    packet_bytes: Annotated[
-        int,
-        Meta(
-            ge=KIB,
-            le=16 * MIB,
-            description="Most bytes of documents packed into one internal record.",
-        ),
-    ] = 256 * KIB
 
 
 class LogSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -226,9 +124,21 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         Meta(
             ge=1,
             le=300,
-            description="Silence after which the group gives a worker's partitions to others.",
+            description="Silence after which the group gives a worker's partitions to others: the "
+            "stall after a crash. Brokers allow no less than group.min.session.timeout.ms (6 s).",
         ),
-    ] = 10.0
+    ] = 6.0
+    group_instance_id: Annotated[
+        Annotated[str, Meta(pattern="^[a-zA-Z0-9._-]{1,249}$")] | None,
+        Meta(
+            extra={
+                "expected": "1 to 249 of a-z A-Z 0-9 . _ -, or left out",
+                "default": "none: partitions move as soon as a worker leaves",
+            },
+            description="Static membership: a worker that restarts within session_timeout_seconds "
+            "keeps its partitions. A different id for each worker.",
+        ),
+    ] = None
     send_timeout_seconds: Annotated[
         float,
         Meta(ge=1, le=600, description="Longest wait for a send to be acknowledged."),
@@ -249,17 +159,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                 "expected": "a path",
                 "default": "$XDG_DATA_HOME/firstseen or ~/.local/share/firstseen",
             },
-            description="Where block tables are kept, in a directory for each application id.",
+            description="Where the state is kept, in a directory for each application id.",
         ),
     ] = field(default_factory=default_state_dir)
     block_cache_bytes: Annotated[
         int,
-        Meta(ge=MIB, le=1024 * GIB, description="Memory for the block tables of one worker."),
+        Meta(ge=MIB, le=1024 * GIB, description="Memory for RocksDB's block cache of one worker."),
     ] = 256 * MIB
     topics: TopicSettings = field(default_factory=TopicSettings)
     index: IndexSettings = field(default_factory=IndexSettings)
     fields: FieldSettings = field(default_factory=FieldSettings)
     batch: BatchSettings = field(default_factory=BatchSettings)
+    in_flight: InFlightSettings = field(default_factory=InFlightSettings)
     web: WebSettings = field(default_factory=WebSettings)
     log: LogSettings = field(default_factory=LogSettings)
     kafka: Annotated[
@@ -273,7 +184,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         force_setattr(self, "brokers", ",".join(filter(None, brokers)))
         topics = replace(
             self.topics,
-            probes=self.topics.probes or f"{self.application_id}.probes",
+            log=self.topics.log or f"{self.application_id}.log",
+            reports=self.topics.reports or f"{self.application_id}.reports",
             changelog=self.topics.changelog or f"{self.application_id}.changelog",
         )
         force_setattr(self, "topics", topics)
@@ -303,11 +215,23 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return self.state_dir / self.application_id
 
     @property
-    def largest_message_bytes(self) -> int:
-        """The most bytes of key, value and headers that any record put out can have.
+    def largest_output_bytes(self) -> int:
+        """The most bytes of key, value and headers that a record on an output topic can have.
 
-        A packet is bounded by what its messages weigh. A body in a duplicate's JSON has at most
-        twice its bytes.
+        A body in a duplicate's JSON has at most twice its bytes.
         """
-        output_bytes = self.max_record_bytes * (2 if self.include_body else 1)
-        return max(output_bytes, 2 * self.batch.packet_bytes) + MESSAGE_OVERHEAD_BYTES
+        return self.max_record_bytes * (2 if self.include_body else 1) + MESSAGE_OVERHEAD_BYTES
+
+    @property
+    def largest_internal_bytes(self) -> int:
+        """The most bytes that a record on an internal topic can have.
+
+        Largest are a control record and a report, where every document of ``batch.packets`` packets
+        is a duplicate, and ids are as long as they may be.
+        """
+        return self.batch.documents * self.batch.packets * MATCH_BYTES + INTERNAL_OVERHEAD_BYTES
+
+    @property
+    def largest_message_bytes(self) -> int:
+        """The most bytes of key, value and headers that any record sent can have."""
+        return max(self.largest_output_bytes, self.largest_internal_bytes)

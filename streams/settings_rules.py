@@ -17,10 +17,13 @@ from simhash_core.profiles import profile_named
 from simhash_core.segmentation import SEGMENTERS
 from simhash_core.verification import verification_named
 from simhash_core.weighting import weighting_named
+from streams.flow_settings import MIB
 from streams.kafka_properties import Refusal, not_accepted, translate
 from streams.kafka_security import security_of, security_problems
-from streams.settings import Settings
+from streams.settings import INTERNAL_OVERHEAD_BYTES, MATCH_BYTES, Settings
 
+INTERNAL_BYTES_MAX: Final = 64 * MIB
+"""Of a record on an internal topic: what brokers take without settings of their own."""
 TOPIC_LENGTH_MAX: Final = 249
 PORT_MAX: Final = 65_535
 
@@ -141,6 +144,27 @@ def pages_are_not_open_to_all(settings: Settings) -> Iterator[Finding]:
         yield Finding(f"web.{name}", message)
 
 
+def internal_records_fit(settings: Settings) -> Iterator[Finding]:
+    """What is decided at once fits in one record."""
+    if settings.largest_internal_bytes > INTERNAL_BYTES_MAX:
+        documents = (INTERNAL_BYTES_MAX - INTERNAL_OVERHEAD_BYTES) // MATCH_BYTES
+        yield Finding(
+            "batch.packets",
+            f"batch.documents × batch.packets is {settings.batch.documents} × "
+            f"{settings.batch.packets}: it must be {documents} or less, or one record could not "
+            "hold what is decided at once",
+        )
+
+
+def a_batch_may_be_in_flight(settings: Settings) -> Iterator[Finding]:
+    """A worker may have a whole batch in flight."""
+    if settings.in_flight.documents < settings.batch.documents:
+        yield Finding(
+            "in_flight.documents",
+            f"it must be at least batch.documents, which is {settings.batch.documents}",
+        )
+
+
 RULES: Final[tuple[Callable[[Settings], Iterator[Finding]], ...]] = (
     brokers_are_addresses,
     topics_differ,
@@ -148,6 +172,8 @@ RULES: Final[tuple[Callable[[Settings], Iterator[Finding]], ...]] = (
     state_dir_is_a_directory,
     kafka_properties_can_be,
     pages_are_not_open_to_all,
+    internal_records_fit,
+    a_batch_may_be_in_flight,
 )
 
 

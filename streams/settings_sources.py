@@ -19,7 +19,13 @@ from streams.errors import Problem, SettingsError
 from streams.java_properties import parse_properties
 from streams.kafka_properties import MASK, is_secret, property_name, translate
 from streams.secret_files import SECRET_FILES, secret_of_file
-from streams.setting_fields import ENVIRONMENT_PREFIX, KAFKA, setting_fields, shown
+from streams.setting_fields import (
+    ENVIRONMENT_PREFIX,
+    KAFKA,
+    environment_name,
+    setting_fields,
+    shown,
+)
 from streams.web_settings import SECRETS
 
 FILE_BYTES_MAX: Final = 1024 * 1024
@@ -41,6 +47,15 @@ OTHER_VARIABLES: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 """Variables with the prefix that are no settings."""
+
+REMOVED: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "topics.probes": "one topic, topics.log, orders all documents",
+        "batch.within_seconds": "nothing waits for a batch to fill",
+        "batch.packet_bytes": "batch.documents bounds a packet",
+    }
+)
+"""Settings of earlier versions, and why they are gone."""
 
 
 class Given(NamedTuple):
@@ -100,8 +115,7 @@ def environment_layer(environ: Mapping[str, str]) -> Layer:
             name = property_name(variable.removeprefix(kafka_prefix))
             values[f"{KAFKA}.{name}"] = Given(value, origin)
         else:
-            known = [*by_variable, *OTHER_VARIABLES]
-            problems.append(Problem(variable, "", "the environment", _unknown(variable, known)))
+            problems.append(Problem(variable, "", "the environment", _unknown_variable(variable)))
     return _known(values, problems)
 
 
@@ -226,7 +240,17 @@ def _with_secrets_of_files(
     return found
 
 
+def _unknown_variable(variable: str) -> str:
+    fields = {field.environment for field in setting_fields().values()}
+    removed = {environment_name(name): name for name in REMOVED}
+    if variable in removed:
+        return _unknown(removed[variable], fields)
+    return _unknown(variable, [*fields, *OTHER_VARIABLES])
+
+
 def _unknown(name: str, known: Iterable[str]) -> str:
+    if name in REMOVED:
+        return f"this setting was removed, leave it out: {REMOVED[name]}"
     near = get_close_matches(name, list(known), n=1)
     hint = f"did you mean {near[0]}?" if near else "'firstseen config show' lists all"
     return f"there is no such setting; {hint}"

@@ -24,7 +24,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from streams.settings import KIB, Settings
+from streams.flow_settings import KIB
+from streams.settings import Settings
 
 STANDSTILL_MS: Final = 7 * 24 * 60 * 60 * 1000
 """How long all workers may stand still, or one be away from its state, without loss."""

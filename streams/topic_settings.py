@@ -15,7 +15,7 @@ class TopicSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Names of the topics. An empty name of an internal one is filled in by ``Settings``."""
 
     raw: Annotated[
-        str, Meta(pattern=_TOPIC, extra=_TOPIC_EXPECTED, description="Documents to look at.")
+        str, Meta(pattern=_TOPIC, extra=_TOPIC_EXPECTED, description="Input: the documents.")
     ] = "raw-documents"
     unique: Annotated[
         str,
@@ -28,12 +28,20 @@ class TopicSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     dead_letters: Annotated[
         str, Meta(pattern=_TOPIC, extra=_TOPIC_EXPECTED, description="Records that cannot be read.")
     ] = "dlq.raw-documents"
-    probes: Annotated[
+    log: Annotated[
         str,
         Meta(
             pattern=_TOPIC,
-            extra={**_TOPIC_EXPECTED, "default": "<application_id>.probes"},
-            description="Internal: documents on their way through the shards.",
+            extra={**_TOPIC_EXPECTED, "default": "<application_id>.log"},
+            description="Internal: the order of all documents, and their verdicts.",
+        ),
+    ] = ""
+    reports: Annotated[
+        str,
+        Meta(
+            pattern=_TOPIC,
+            extra={**_TOPIC_EXPECTED, "default": "<application_id>.reports"},
+            description="Internal: what the shards found, for the leader.",
         ),
     ] = ""
     changelog: Annotated[
@@ -41,6 +49,6 @@ class TopicSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         Meta(
             pattern=_TOPIC,
             extra={**_TOPIC_EXPECTED, "default": "<application_id>.changelog"},
-            description="Internal: what the shards must remember.",
+            description="Internal: the entries and the progress of each shard.",
         ),
     ] = ""

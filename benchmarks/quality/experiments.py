@@ -29,7 +29,8 @@ from streams.evaluation.injected_edits import edited_copies
 from streams.evaluation.labelled_files import documents_again, read_documents
 from streams.evaluation.quality import Quality
 from streams.evaluation.remembered_fingerprints import RememberedFingerprints
-from streams.settings import IndexSettings, Settings
+from streams.index_settings import IndexSettings
+from streams.settings import Settings
 
 COPIES_A_TOPIC: Final = 500
 SEED: Final = 1

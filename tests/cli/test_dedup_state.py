@@ -22,7 +22,8 @@ from streams.cli.main import main
 from streams.dedup_launch import DedupRequest, launched
 from streams.dedup_progress import KINDS, Kind
 from streams.exit_codes import ExitCode
-from streams.settings import BatchSettings, Settings
+from streams.flow_settings import BatchSettings
+from streams.settings import Settings
 from tests.architecture.source_tree import ROOT
 from tests.cli.dedup_corpus import (
     DedupOutput,

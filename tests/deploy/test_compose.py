@@ -7,7 +7,8 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from streams.settings import GIB, MIB, Settings
+from streams.flow_settings import GIB, MIB
+from streams.settings import Settings
 from streams.settings_loader import load_settings
 from tests.deploy.shipped_files import (
     IMAGE,

@@ -12,7 +12,8 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from streams.settings import GIB, MIB, Settings
+from streams.flow_settings import GIB, MIB
+from streams.settings import Settings
 from streams.settings_loader import load_settings
 from tests.brokers.broker import Broker
 from tests.deploy.custom_resources import SPECS

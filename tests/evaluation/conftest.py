@@ -9,7 +9,8 @@ import pytest
 
 from streams.evaluation.report_content import report_content
 from streams.evaluation.report_page import report_page
-from streams.settings import IndexSettings, Settings
+from streams.index_settings import IndexSettings
+from streams.settings import Settings
 from tests.evaluation.labelled_sample import labelled_sample
 
 HOSTILE = "</div><script>alert(1)</script><img src=x onerror=alert(2)> &amp; \"'"

@@ -24,7 +24,8 @@ from streams.evaluation.threshold_sweep import (
     with_threshold,
 )
 from streams.exit_codes import ExitCode
-from streams.settings import IndexSettings, Settings
+from streams.index_settings import IndexSettings
+from streams.settings import Settings
 from tests.evaluation.labelled_sample import labelled_sample
 
 _VOID = {"meta", "br", "img"}

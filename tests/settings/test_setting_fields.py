@@ -12,8 +12,9 @@ from simhash_core.feature_hashes import FEATURE_HASHES
 from simhash_core.profiles import PROFILES, Profile
 from simhash_core.segmentation import SEGMENTERS
 from simhash_core.weighting import WEIGHTINGS
+from streams.index_settings import IndexSettings
 from streams.setting_fields import TEXT_LENGTH_MAX, SettingField, setting_fields, shown
-from streams.settings import IndexSettings, Settings, default_state_dir
+from streams.settings import Settings, default_state_dir
 
 FIELDS = setting_fields()
 
