@@ -20,6 +20,7 @@ import msgspec
 
 from simhash_core.documents import RawRecord, SourcePosition
 from simhash_core.errors import UsageError
+from simhash_core.log.packets import Packet
 from simhash_core.rejections import Rejection, RejectionReason
 from simhash_core.verdicts import DuplicateOf, Method, Undecidable, Unique
 from streams.timestamps import format_rfc3339
@@ -103,6 +104,18 @@ class _Duplicate(msgspec.Struct, frozen=True):
 
 
 _encode = msgspec.json.Encoder().encode
+
+
+def arrival_of(record: RawRecord, packet: Packet, row: int) -> Arrival:
+    """Return a raw record with what its packet says of the document in it."""
+    columns = packet.columns
+    return Arrival(
+        record,
+        packet.source(row),
+        columns.document_id(row),
+        columns.times_ms.item(row),
+        b"" if columns.undecidable.item(row) else columns.fingerprints[row].tobytes(),
+    )
 
 
 def unique_record(arrival: Arrival, verdict: Unique | Undecidable, identity: str) -> OutputRecord:

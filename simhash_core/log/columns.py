@@ -1,0 +1,60 @@
+"""Between documents, columns and verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from simhash_core.documents import Document
+from simhash_core.fingerprinter import CONTENT_DIGEST_SIZE, Fingerprinted
+from simhash_core.log.packets import REASON_CODES, BytesColumn, DocumentColumns
+from simhash_core.log.records import Match
+from simhash_core.verdicts import DuplicateOf, Method, Undecidable, Unique, Verdict
+
+_CODES: Final = {reason: code for code, reason in enumerate(REASON_CODES)}
+_WORD_BYTES: Final = 8
+
+_UNIQUE: Final = Unique()
+_UNDECIDABLE: Final = tuple(reason and Undecidable(reason) for reason in REASON_CODES)
+
+
+def document_columns(
+    documents: Sequence[Document], prints: Sequence[Fingerprinted], words: int
+) -> DocumentColumns:
+    """Return documents of one raw partition, in rising order of their offsets, as columns.
+
+    ``prints``: of these documents, in the same order. ``words``: bits of a fingerprint / 64.
+    """
+    count = len(documents)
+    none = bytes(words * _WORD_BYTES)
+    return DocumentColumns(
+        np.fromiter((each.source.offset for each in documents), np.int64, count),
+        np.fromiter((each.event_time_ms for each in documents), np.int64, count),
+        BytesColumn.of([each.id.encode() for each in documents]),
+        _matrix([each.content_digest for each in prints], CONTENT_DIGEST_SIZE),
+        _matrix([each.fingerprint or none for each in prints], len(none)).view(np.uint64),
+        np.fromiter((_CODES[each.undecidable] for each in prints), np.uint8, count),
+        BytesColumn.of([each.sketch for each in prints]),
+    )
+
+
+def verdict_of(columns: DocumentColumns, row: int, match: Match | None) -> Verdict:
+    """Return what is said of a document: it is unique, unless there is a match."""
+    if match is None:
+        return _UNDECIDABLE[columns.undecidable[row]] or _UNIQUE
+    return DuplicateOf(
+        match.original_id,
+        match.source,
+        match.event_time_ms,
+        match.distance,
+        match.block,
+        Method.EXACT if match.exact else Method.NEAR,
+        match.similarity,
+    )
+
+
+def _matrix(strings: Sequence[bytes], size: int) -> np.ndarray[tuple[int, int], np.dtype[np.uint8]]:
+    """Return byte strings of one size as rows, uint8 (strings, size)."""
+    return np.frombuffer(b"".join(strings), dtype=np.uint8).reshape(len(strings), size)

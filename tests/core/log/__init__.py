@@ -1,0 +1,1 @@
+"""Tests of the protocol of the one log, class by class."""
