@@ -104,30 +104,44 @@ class LookUp:
 
     def matches(self, columns: DocumentColumns) -> list[Match]:
         """Return the nearest match of each document that has one, by row."""
-        matches = self._of_content(columns)
-        decidable = np.flatnonzero(columns.undecidable == 0)
-        pairs = self._index.pairs(columns.fingerprints[decidable])
+        return self.matches_of([columns])[0]
+
+    def matches_of(self, packets: Sequence[DocumentColumns]) -> list[list[Match]]:
+        """Return the matches of several packets, looked up together: that costs less."""
+        if not packets:
+            return []
+        found: list[list[Match]] = [self._of_content(columns) for columns in packets]
+        decidable = [np.flatnonzero(columns.undecidable == 0) for columns in packets]
+        packet_of = np.repeat(np.arange(len(packets)), [len(rows) for rows in decidable])
+        row_of = np.concatenate(decidable)
+        pairs = self._index.pairs(
+            np.concatenate(
+                [each.fingerprints[rows] for each, rows in zip(packets, decidable, strict=True)]
+            )
+        )
         matched = -1
         near = zip(
-            decidable[pairs.rows].tolist(),
+            pairs.rows.tolist(),
             pairs.distances.tolist(),
             pairs.sequences.tolist(),
             pairs.slots.tolist(),
             strict=True,
         )
-        for row, distance, sequence, slot in near:
-            if row == matched:
+        for document, distance, sequence, slot in near:
+            if document == matched:
                 continue
+            row, matches = int(row_of[document]), found[packet_of[document]]
+            columns = packets[packet_of[document]]
             entry = self._source.entries(slot, [sequence])[0]
             similarity = self._nearness.similarity(
                 distance, columns, row, entry.content_digest, entry.sketch
             )
             if similarity is not None:
-                matched = row
+                matched = document
                 matches.append(
                     self._nearness.match(columns, row, distance, sequence, entry, similarity)
                 )
-        return sorted(matches, key=lambda match: match.row)
+        return [sorted(matches, key=lambda match: match.row) for matches in found]
 
     def answer(self, columns: DocumentColumns, limit: int) -> Answer:
         """Return what the index says of one document, its ``limit`` nearest neighbours included."""

@@ -8,6 +8,7 @@ log again from what is committed; raw records that wait, and the index, stay.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -252,21 +253,23 @@ class Participant(Generic[Record]):
 
     def report(self, limit: int) -> Report | None:
         """Look up at most ``limit`` packets that were not yet; None where there are none."""
+        fresh = (each for each in self.replica.undecided.items() if each[0] not in self._looked_up)
+        items = list(islice(fresh, limit))
+        if not items:
+            return None
+        self._looked_up.update(offset for offset, _ in items)
+        control = self.replica.control
         found: list[PacketReport] = []
-        for offset, item in self.replica.undecided.items():
-            if offset in self._looked_up:
-                continue
-            if len(found) == limit:
-                break
-            self._looked_up.add(offset)
-            control = self.replica.control
+        packets = [(offset, item) for offset, item in items if isinstance(item, Packet)]
+        matches_of = self._look_up.matches_of([item.columns for _, item in packets])
+        for (offset, _), matches in zip(packets, matches_of, strict=True):
+            found.append(PacketReport(offset, control, matches))
+        for offset, item in items:
             if isinstance(item, Query):
                 answer = self._look_up.answer(item.columns, item.limit)
                 matches = [] if answer.match is None else [answer.match]
                 found.append(PacketReport(offset, control, matches, answer))
-            else:
-                found.append(PacketReport(offset, control, self._look_up.matches(item.columns)))
-        return self._report(found) if found else None
+        return self._report(found)
 
     def positions(self) -> Report:
         """Return a report of nothing but how far the shards need the log."""
