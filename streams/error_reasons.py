@@ -8,8 +8,6 @@ from confluent_kafka import KafkaException
 
 from simhash_core.errors import IndexMismatchError, ProtocolError
 from streams.acked_producer import DeliveryError
-from streams.changelog_codec import ChangelogFormatError
-from streams.changelog_reader import RecoveryError
 from streams.errors import (
     BrokerRefusedError,
     BrokerUnavailableError,
@@ -17,8 +15,6 @@ from streams.errors import (
     UnansweredError,
 )
 from streams.metric_labels import ErrorReason
-from streams.packet_codec import PacketFormatError
-from streams.state_codec import StateDecodeError
 from streams.store_errors import StoreCorruptError, StoreError
 from streams.transactions import AbortedError, FencedError, TransactionError
 
@@ -27,9 +23,6 @@ _REASONS: Final[tuple[tuple[ErrorReason, tuple[type[Exception], ...]], ...]] = (
     (
         ErrorReason.FORMAT,
         (
-            ChangelogFormatError,
-            PacketFormatError,
-            StateDecodeError,
             IndexMismatchError,
             StateMismatchError,
             ProtocolError,
@@ -46,7 +39,6 @@ _REASONS: Final[tuple[tuple[ErrorReason, tuple[type[Exception], ...]], ...]] = (
             BrokerUnavailableError,
             DeliveryError,
             KafkaException,
-            RecoveryError,
             TransactionError,
         ),
     ),

@@ -1,6 +1,6 @@
 """The metrics as people read them: the table of docs/operations.md.
 
-``python -m streams.metrics_reference docs/operations.md`` puts it there anew; a test holds the page
+``python -m streams.metrics_reference docs/operations.md`` writes it there; a test holds the page
 to it.
 """
 
@@ -11,14 +11,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from streams.metric_definitions import DEFINITIONS, MetricDefinition
+from streams.metric_definitions import DEFINITIONS
+from streams.metric_types import MetricDefinition
 
 BEGIN: Final = "<!-- begin: python -m streams.metrics_reference -->"
 END: Final = "<!-- end: metrics -->"
 
 
 def with_table(page: str) -> str:
-    """Return a page of documentation with the table anew, between its two marks.
+    """Return a page of documentation with the present table between its two marks.
 
     Raises ``ValueError`` for a page without the marks.
     """

@@ -1,4 +1,4 @@
-"""What RocksDB tells of itself: figures of each shard, added up over those of a worker."""
+"""RocksDB's own figures, added up over the shards of a worker."""
 
 from __future__ import annotations
 
@@ -9,16 +9,11 @@ from typing import Final, NamedTuple, Protocol
 from rocksdict import Cache
 
 from streams import metric_definitions as defined
-from streams.metric_definitions import MetricDefinition
+from streams.metric_types import MetricDefinition
 
 
 class Measured(Protocol):
-    """The block table of a shard, as far as it is measured."""
-
-    @property
-    def bucket_file_bytes(self) -> int:
-        """The bytes of the files of segments."""
-        ...
+    """The store of a shard, as far as it is measured."""
 
     def number(self, name: str) -> int:
         """Return one of RocksDB's properties, ``rocksdb.…``; a microsecond each."""
@@ -29,7 +24,6 @@ class StoreStatistics(NamedTuple):
     """Figures of all open shards of a worker together; ``STATISTICS`` says what each is."""
 
     files_bytes: int
-    bucket_index_bytes: int
     memtable_bytes: int
     table_reader_bytes: int
     pending_compaction_bytes: int
@@ -45,7 +39,6 @@ class StoreStatistics(NamedTuple):
 STATISTICS: Final[Mapping[str, MetricDefinition]] = MappingProxyType(
     {
         "files_bytes": defined.STORE_BYTES,
-        "bucket_index_bytes": defined.BUCKET_INDEX_BYTES,
         "memtable_bytes": defined.MEMTABLES,
         "table_reader_bytes": defined.TABLE_READERS,
         "pending_compaction_bytes": defined.PENDING_COMPACTION,
@@ -83,7 +76,6 @@ def statistics_of(
     }
     return StoreStatistics(
         **sums,
-        bucket_index_bytes=sum(table.bucket_file_bytes for table in tables),
         cache_bytes=cache.get_usage(),
         cache_pinned_bytes=cache.get_pinned_usage(),
         cache_capacity_bytes=cache_capacity_bytes,
