@@ -61,6 +61,11 @@ class Decider:
         """Whether the record that begins this reign was read back, and no other after it."""
         return self._began is not None and not self.succeeded
 
+    @property
+    def shards(self) -> set[int]:
+        """The shards that have documents in the log."""
+        return self._heads.partitions()
+
     def first_record(self, replica: Replica) -> Control | None:
         """Return the control record that begins the reign, once; None afterwards.
 

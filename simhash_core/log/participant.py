@@ -271,6 +271,10 @@ class Participant(Generic[Record]):
                 found.append(PacketReport(offset, control, matches, answer))
         return self._report(found)
 
+    def look_up_again(self) -> None:
+        """Report once more on all that is undecided: a report was lost."""
+        self._looked_up.clear()
+
     def positions(self) -> Report:
         """Return a report of nothing but how far the shards need the log."""
         return self._report([])
