@@ -1,0 +1,200 @@
+"""To the log and from it: packets are appended, what is read is looked up and reported."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+from simhash_core.documents import Content
+from simhash_core.errors import FirstseenError
+from simhash_core.log.participant import Participant
+from simhash_core.log.records import Query, Report
+from simhash_core.log.replica import Heeded
+from streams.intake.raw_consumer import RawRecords
+from streams.kafka.appender import Appender, AppendUnknownError
+from streams.kafka.log_reader import LogRecords
+from streams.metrics import Metrics
+from streams.ordering.log_codec import LogCodec, LogDecodeError, OtherIndexError
+from streams.ordering.raw_batches import RawArrival, RawBatches
+from streams.topic_settings import TopicSettings
+
+logger = logging.getLogger(__name__)
+
+_RETRY_SECONDS: Final = 0.2
+_REPORTED_PACKETS: Final = 64
+"""Packets looked up together: more would hold up what else the worker does."""
+
+_MILLISECONDS: Final = 1000
+
+OnReport = Callable[[Report], None]
+OnFailure = Callable[[FirstseenError], None]
+
+
+class LogStage:
+    """One worker's appends to the log, and its reading of it. On the event loop alone."""
+
+    def __init__(
+        self,
+        participant: Participant[RawArrival],
+        batches: RawBatches,
+        codec: LogCodec,
+        appender: Appender,
+        topics: TopicSettings,
+        metrics: Metrics,
+        *,
+        on_report: OnReport,
+        on_failure: OnFailure,
+    ) -> None:
+        """``on_report`` takes the reports of this worker while it is the one to lead."""
+        self._participant = participant
+        self._batches = batches
+        self._codec = codec
+        self._appender = appender
+        self._topics = topics
+        self._metrics = metrics
+        self._on_report = on_report
+        self._on_failure = on_failure
+        self._undecided_since: deque[tuple[int, int]] = deque()
+        self._foreign = 0
+
+    # ---- raw records
+
+    def take_raw(self, records: Sequence[RawRecords]) -> None:
+        """Fingerprint raw records, and append packets of them."""
+        shards = self._participant.shards
+        owned = [run for run in records if run.partition in shards]
+        for partition, batch in self._batches.read(owned):
+            shards[partition].stream.add(batch)
+        self.append_packets()
+
+    def append_packets(self) -> None:
+        """Append what is to be sent now, or to be sent again."""
+        with self._metrics.stage("append"):
+            for packet in self._participant.packets():
+                value = self._codec.encode(packet)
+                self._metrics.internal_bytes("log", len(value))
+                future = self._appender.append(self._topics.log, value)
+                future.add_done_callback(partial(self._packet_appended, packet.chain.partition))
+
+    def _packet_appended(self, partition: int, future: asyncio.Future[int]) -> None:
+        if future.cancelled() or (error := future.exception()) is None:
+            return
+        if not isinstance(error, AppendUnknownError):
+            self._fail(error)
+            return
+        # Whether it is in the log or not, it is sent again: a packet that is there twice counts
+        # once.
+        logger.warning("a packet of shard %d is sent again: %s", partition, error)
+        shard = self._participant.shards.get(partition)
+        if shard is not None:
+            shard.stream.send_again()
+            asyncio.get_running_loop().call_later(_RETRY_SECONDS, self.append_packets)
+
+    # ---- queries
+
+    async def ask(self, content: Content, query: Query, seconds: float) -> bool:
+        """Append a query; return whether its answer is in ``participant.answers`` in time."""
+        del content
+        await self._appender.append(self._topics.log, self._codec.encode(query))
+        deadline = time.monotonic() + seconds
+        while query.identifier not in self._participant.answers:
+            if time.monotonic() > deadline:
+                return False
+            await asyncio.sleep(0.005)
+        return True
+
+    # ---- the log
+
+    def take_log(self, batch: LogRecords) -> list[Heeded]:
+        """Read records of the log, look up what is new, and report; return what is decided."""
+        participant = self._participant
+        heeded: list[Heeded] = []
+        skipped, refused = participant.packets_skipped, participant.controls_refused
+        with self._metrics.stage("decode"):
+            for offset, value, timestamp_ms in batch.records:
+                control = self._read(offset, value, timestamp_ms)
+                if control is not None:
+                    heeded.append(control)
+        self._metrics.packet_skipped(participant.packets_skipped - skipped)
+        self._metrics.control_refused(participant.controls_refused - refused)
+        self.report()
+        self.append_packets()
+        return heeded
+
+    def report(self) -> None:
+        """Look up all packets that wait for it, and report what was found."""
+        while True:
+            with self._metrics.stage("lookup"):
+                before = self._participant.index.candidates_met
+                report = self._participant.report(_REPORTED_PACKETS)
+            if report is None:
+                return
+            met = self._participant.index.candidates_met - before
+            documents = sum(
+                len(item.columns)
+                for each in report.packets
+                if (item := self._participant.replica.undecided.get(each.offset)) is not None
+            )
+            self._metrics.candidates(met, documents)
+            self._send(report)
+
+    def _send(self, report: Report) -> None:
+        if not report.shards:
+            return
+        if self._participant.decider is not None:
+            self._on_report(report)
+            return
+        value = self._codec.encode_report(report)
+        self._metrics.internal_bytes("reports", len(value))
+        future = self._appender.append(self._topics.reports, value)
+        future.add_done_callback(self._report_appended)
+
+    def _report_appended(self, future: asyncio.Future[int]) -> None:
+        if future.cancelled() or (error := future.exception()) is None:
+            return
+        if not isinstance(error, AppendUnknownError):
+            self._fail(error)
+            return
+        logger.warning("packets are looked up again: %s", error)
+        asyncio.get_running_loop().call_later(_RETRY_SECONDS, self._report_again)
+
+    def _report_again(self) -> None:
+        self._participant.look_up_again()
+        self.report()
+
+    def _read(self, offset: int, value: bytes, timestamp_ms: int) -> Heeded | None:
+        where = f"{self._topics.log}/0@{offset}"
+        try:
+            record = self._codec.decode(value, where)
+        except (OtherIndexError, LogDecodeError) as error:
+            self._foreign += 1
+            self._metrics.foreign_record("log")
+            if self._foreign & (self._foreign - 1) == 0:  # 1, 2, 4, 8, … of them
+                logger.warning("%d records of the log are skipped; the last: %s", self._foreign, error)
+            self._participant.replica.skip(offset)
+            return None
+        heeded = self._participant.read(offset, record)
+        if offset in self._participant.replica.undecided:
+            self._undecided_since.append((offset, timestamp_ms))
+        return heeded
+
+    def measure(self) -> None:
+        """Tell the metrics what waits for a decision, and for how long."""
+        undecided = self._participant.replica.undecided
+        since = self._undecided_since
+        while since and since[0][0] not in undecided:
+            since.popleft()
+        age = time.time() - since[0][1] / _MILLISECONDS if since else 0.0
+        documents = sum(len(item.columns) for item in undecided.values())
+        self._metrics.undecided(documents, max(0.0, age))
+
+    def _fail(self, error: BaseException) -> None:
+        if isinstance(error, FirstseenError):
+            self._on_failure(error)
+        else:
+            self._on_failure(FirstseenError(f"an append failed: {error!r}"))
