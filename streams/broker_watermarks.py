@@ -1,10 +1,10 @@
-"""The ends of the logs, as the broker tells them: asked apart from the consumer, which may stall.
+"""Starts and ends of partitions, and the group's committed offsets, as the broker has them.
 
-A consumer knows the end of a log from its last fetch, so while it stands still its own figure does
-too. The questions here go out on connections of their own, each with a time limit.
+A consumer knows the end of a partition from its last fetch, so a consumer that is stuck has a stale
+figure. The requests here use connections of their own, each with a time limit.
 
-After a question that was not answered whole, the next one is asked by new clients: librdkafka's
-admin client remembers that a partition had no leader, and never looks again (2.16).
+After a request that was not answered completely, a new client sends the next one: librdkafka's
+admin client (2.16) remembers that a partition had no leader, and never asks again.
 """
 
 from __future__ import annotations
@@ -19,17 +19,20 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
 from streams.errors import BrokerUnavailableError
-from streams.read_order import Place
 
 _SPARE_SECONDS: Final = 1.0
 _EARLIEST: Final[OffsetSpec] = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 _LATEST: Final[OffsetSpec] = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
 
-class Watermarks(NamedTuple):
-    """Where a log begins, up to where it can be read, and where it ends.
+Place = tuple[str, int]
+"""A topic and a partition."""
 
-    It can be read up to the first open transaction. The last two are offsets behind a record.
+
+class Watermarks(NamedTuple):
+    """The start of a partition, the end of what can be read, and the end.
+
+    Records can be read up to the first open transaction. Both ends are offsets after a record.
     """
 
     start: int
@@ -38,30 +41,31 @@ class Watermarks(NamedTuple):
 
 
 class BrokerWatermarks:
-    """Asks for watermarks; for one thread. ``config`` is librdkafka's, ``group_id`` the worker's.
+    """Reads watermarks and committed offsets; for one thread.
 
-    Each question takes ``timeout_seconds`` at most, and raises ``BrokerUnavailableError`` then.
+    ``config``: properties of librdkafka. ``group_id``: of the workers. Each request takes at most
+    ``timeout_seconds``, and then raises ``BrokerUnavailableError``.
     """
 
     def __init__(self, config: Mapping[str, Any], group_id: str, timeout_seconds: float) -> None:
-        """Connect with the first question."""
-        # The library would log each attempt to reach a broker that is away; the watch says it once.
+        """Connect with the first request."""
+        # The library would log each attempt to reach a broker that is down; the watch logs it once.
         self._config = {**config, "log_level": 0}
         self._group_id = group_id
         self._timeout_seconds = timeout_seconds
         self._admin: AdminClient | None = None
 
     def of(self, places: Collection[Place]) -> dict[Place, Watermarks]:
-        """Return the watermarks of those partitions of which the broker tells any."""
+        """Return the watermarks of those partitions for which the broker has an answer."""
         # Not ``or``: a client is false while nothing waits in it.
         admin = AdminClient(self._config) if self._admin is None else self._admin
         self._admin = None
-        found = self._ask(admin, places)
+        found = self._watermarks(admin, places)
         if found.keys() == set(places):
             self._admin = admin
         return found
 
-    def _ask(self, admin: AdminClient, places: Collection[Place]) -> dict[Place, Watermarks]:
+    def _watermarks(self, admin: AdminClient, places: Collection[Place]) -> dict[Place, Watermarks]:
         if not places:
             try:
                 admin.list_topics(timeout=self._timeout_seconds)
@@ -71,11 +75,11 @@ class BrokerWatermarks:
         starts = self._offsets(admin, places, _EARLIEST, IsolationLevel.READ_UNCOMMITTED)
         readable = self._offsets(admin, places, _LATEST, IsolationLevel.READ_COMMITTED)
         ends = self._offsets(admin, places, _LATEST, IsolationLevel.READ_UNCOMMITTED)
-        told = starts.keys() & readable.keys() & ends.keys()
-        return {place: Watermarks(starts[place], readable[place], ends[place]) for place in told}
+        known = starts.keys() & readable.keys() & ends.keys()
+        return {place: Watermarks(starts[place], readable[place], ends[place]) for place in known}
 
     def committed(self, places: Collection[Place]) -> dict[Place, int]:
-        """Return the offsets that the group has committed, where it has."""
+        """Return the committed offsets of the group, of those partitions that have one."""
         if not places:
             return {}
         group = Consumer({**self._config, "group.id": self._group_id, "enable.auto.commit": False})

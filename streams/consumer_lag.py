@@ -1,4 +1,4 @@
-"""Lag: how many messages there are from where a worker stands to the end of a log."""
+"""Lag: the number of records between a position and the end of a partition."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from streams.broker_watermarks import Watermarks
 class Lag(NamedTuple):
     """How far a partition is behind.
 
-    ``position`` is the offset up to which all is done, no less than where the log begins.
-    ``messages`` counts what lies behind it; ``readable`` what of that can be read now, where a
-    transaction is open that others began.
+    ``position``: the next offset to process, at or after the partition's start. ``messages``: the
+    records from there to the end. ``readable``: those of them that can be read now; those after the
+    start of an open transaction cannot.
     """
 
     position: int
@@ -21,11 +21,11 @@ class Lag(NamedTuple):
 
 
 def lag_of(position: int | None, watermarks: Watermarks) -> Lag:
-    """Return the lag at ``position``; None stands for where the log begins.
+    """Return the lag at ``position``; None stands for the start of the partition.
 
-    What the log no longer has cannot be waited for. A position past the end is one in a topic that
-    was deleted and made again, of which nothing is known to wait.
+    Records that were deleted do not count. A position past the end belongs to an earlier topic of
+    the same name, and has no lag.
     """
     start, readable_end, end = watermarks
-    stands = start if position is None else max(position, start)
-    return Lag(stands, max(0, end - stands), max(0, readable_end - stands))
+    actual = start if position is None else max(position, start)
+    return Lag(actual, max(0, end - actual), max(0, readable_end - actual))

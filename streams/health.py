@@ -1,7 +1,7 @@
-"""Whether a worker should be left alone: its liveness, with the reason where it has failed.
+"""The liveness of a worker, with the reason where it should be restarted.
 
-Alive is a worker that has not failed, whose event loop runs, and that does not stand still before
-messages. The broker has no say in it: while it is away a restart helps nobody.
+A worker is alive while it has not failed, its event loop runs, and it makes progress where there
+are records to process. The broker has no part in it: while it is down, a restart does not help.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from streams.stall_detector import Stall
 
 
 class Health:
-    """Noted by the parts of a worker, read by its pages; any thread may do either."""
+    """Updated by the parts of a worker, read by its pages; both from any thread."""
 
     def __init__(
         self,
@@ -22,7 +22,7 @@ class Health:
         failure: Callable[[], FirstseenError | None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Give a silent event loop ``limit_seconds``; ``failure`` tells what the worker died of."""
+        """Allow the event loop ``limit_seconds`` of silence; ``failure`` returns the worker's."""
         self._limit_seconds = limit_seconds
         self._failure = failure
         self._clock = clock
@@ -34,17 +34,17 @@ class Health:
         self._beat = self._clock()
 
     def stalled(self, stalls: Sequence[Stall]) -> None:
-        """Note which partitions stand still now."""
+        """Note the partitions that make no progress now."""
         self._stalls = tuple(stalls)
 
     @property
     def loop_silence_seconds(self) -> float:
-        """How long the event loop has not run; 0 before it ran at all."""
+        """How long the event loop has not run; 0 before its first turn."""
         beat = self._beat
         return 0.0 if beat is None else self._clock() - beat
 
     def why_dead(self) -> str | None:
-        """Return why the worker should be started again; None where it should not."""
+        """Return why the worker should be restarted; None where it should not."""
         failure = self._failure()
         if failure is not None:
             return str(failure)

@@ -1,11 +1,11 @@
-"""Whether a worker stands still: messages to read in a partition, and no progress for too long.
+"""Whether a worker is stuck: records to process in a partition, and no progress for too long.
 
-Faust can stop reading a partition in silence, while its heartbeats go on and the group takes it for
-alive. Nothing but a restart helps then, so a stall fails the liveness of the worker.
+A consumer can stop reading a partition without an error while its heartbeats continue, so that the
+group considers it alive. Only a restart helps then, so a stall fails the worker's liveness.
 
-A clock for each partition runs while there is something that can be read and the position does not
-move. It does not run while the broker is away, or while shards catch up with their changelog: a
-restart would help neither.
+A timer for each partition runs while it has records that can be read and its position does not
+move. It does not run while the broker is down, nor for raw partitions while the worker is not
+ready: a restart would help in neither case.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from streams.broker_watermarks import Place
 from streams.consumer_lag import Lag
-from streams.read_order import Place
 
 
 class Stall(NamedTuple):
-    """A partition that stands still: since when, on which offset, before how many messages."""
+    """A partition without progress: for how long, at which offset, with how many records left."""
 
     place: Place
     seconds: float
@@ -26,44 +26,49 @@ class Stall(NamedTuple):
     messages: int
 
     def __str__(self) -> str:
-        """``raw-documents/0 stands at offset 7 …``."""
+        """``raw-documents/0: no progress for 300 s at offset 7, with 12 records to process``."""
         topic, partition = self.place
         return (
-            f"{topic}/{partition} stands at offset {self.position} for {self.seconds:.0f} s, "
-            f"with {self.messages} messages to read"
+            f"{topic}/{partition}: no progress for {self.seconds:.0f} s at offset {self.position}, "
+            f"with {self.messages} records to process"
         )
 
 
-class _Stand(NamedTuple):
-    """Where a partition has stood since when."""
+class _Position(NamedTuple):
+    """An offset, and since when a partition has been there."""
 
-    position: int
+    offset: int
     since: float
 
 
 class StallDetector:
-    """Watches positions, with times in seconds of any steady clock."""
+    """Watches positions; times are in seconds of any monotonic clock."""
 
     def __init__(self, limit_seconds: float) -> None:
-        """Stand still for ``limit_seconds`` and it is a stall."""
+        """A partition without progress for ``limit_seconds`` is a stall."""
         self.limit_seconds = limit_seconds
-        self._stands: dict[Place, _Stand] = {}
+        self._positions: dict[Place, _Position] = {}
 
     def pause(self) -> None:
-        """Let all clocks begin anew: nothing can be said of the time until the next look."""
-        self._stands.clear()
+        """Restart all timers: nothing is known of the time until the next update."""
+        self._positions.clear()
 
-    def look(self, lags: Mapping[Place, Lag], now: float) -> list[Stall]:
-        """Take the lag of every partition of the worker; return those that stand still."""
-        stands: dict[Place, _Stand] = {}
+    def update(self, lags: Mapping[Place, Lag], now: float) -> list[Stall]:
+        """Take the lag of every partition that is watched; return those that are stuck.
+
+        The timer of a partition that is not in ``lags`` restarts.
+        """
+        positions: dict[Place, _Position] = {}
         for place, lag in lags.items():
             if lag.readable:
-                before = self._stands.get(place)
-                moved = before is None or before.position != lag.position
-                stands[place] = _Stand(lag.position, now) if before is None or moved else before
-        self._stands = stands
+                before = self._positions.get(place)
+                moved = before is None or before.offset != lag.position
+                positions[place] = (
+                    _Position(lag.position, now) if before is None or moved else before
+                )
+        self._positions = positions
         return [
-            Stall(place, now - stand.since, stand.position, lags[place].readable)
-            for place, stand in sorted(stands.items())
-            if now - stand.since >= self.limit_seconds
+            Stall(place, now - position.since, position.offset, lags[place].readable)
+            for place, position in sorted(positions.items())
+            if now - position.since >= self.limit_seconds
         ]

@@ -57,6 +57,11 @@ class WorkerView(Protocol):
         """The name of the worker that leads; None where no leader is known."""
         ...
 
+    @property
+    def log_position(self) -> int | None:
+        """The offset of the log that is read next; None before reading begins."""
+        ...
+
     def why_not_ready(self) -> str | None:
         """Return what ``ready`` waits for; None where the worker is ready."""
         ...

@@ -1,8 +1,7 @@
-"""Looks at a worker from beside it, every two seconds: lag, stalls, the broker, the disk.
+"""Watches a worker from a thread of its own, every two seconds: lag, stalls, the broker, the disk.
 
-It has a thread of its own, for what it watches may stand still: the consumer, the agents, the event
-loop. What it finds goes to the metrics and to the health of the worker; each change of state is one
-line of the log.
+Everything that it watches may be stuck: the consumers, the agents, the event loop. What it finds
+goes to the metrics and to the worker's health; each change of state is one line of the log.
 """
 
 from __future__ import annotations
@@ -11,25 +10,32 @@ import logging
 import shutil
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
-from streams.broker_watermarks import BrokerWatermarks
+from streams.broker_watermarks import BrokerWatermarks, Place
 from streams.consumer_lag import Lag, lag_of
 from streams.errors import BrokerUnavailableError
 from streams.health import Health
 from streams.metrics import Metrics
-from streams.read_order import Place
 from streams.stall_detector import Stall, StallDetector
+from streams.worker_state import WorkerView
 
 logger = logging.getLogger(__name__)
 
-_EVERY_SECONDS: Final = 2.0
+_INTERVAL_SECONDS: Final = 2.0
 _STOP_SECONDS: Final = 5.0
-_FAILURES: Final = 10
-"""Failures of the watch itself that are told apart; more would be one with a number in it."""
+_FAILURES_LIMIT: Final = 10
+"""Different failures of the watch that are logged; more would be one with a number in it."""
+
+
+class WatchedTopics(NamedTuple):
+    """The topics whose lag is watched, by name."""
+
+    raw: str
+    log: str
 
 
 class WorkerWatch:
@@ -37,22 +43,17 @@ class WorkerWatch:
 
     def __init__(
         self,
-        positions: Callable[[], Mapping[Place, int | None]],
-        opening: Callable[[], bool],
+        view: WorkerView,
+        topics: WatchedTopics,
         broker: BrokerWatermarks,
         health: Health,
         metrics: Metrics,
         state_path: Path,
         stall_seconds: float,
     ) -> None:
-        """Begin with ``__enter__``.
-
-        ``positions`` tells up to where each assigned partition is done, None where that is not
-        known; ``opening``, whether shards have yet to catch up. ``state_path`` is on the disk whose
-        room is measured.
-        """
-        self._positions = positions
-        self._opening = opening
+        """Begin with ``__enter__``. ``state_path`` is on the disk whose room is measured."""
+        self._view = view
+        self._topics = topics
         self._broker = broker
         self._health = health
         self._metrics = metrics
@@ -75,62 +76,77 @@ class WorkerWatch:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Stop, at the latest when a question under way has timed out."""
+        """Stop, at the latest when a request in progress has timed out."""
         self._stop.set()
         self._thread.join(_STOP_SECONDS)
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            for look in (self.look_at_disk, self.look_at_lag):
+            for check in (self.check_disk, self.check_lag):
                 try:
-                    look()
+                    check()
                 except Exception as error:  # noqa: BLE001 - nothing may end the watch
                     self._note_failure(error)
-            self._stop.wait(_EVERY_SECONDS)
+            self._stop.wait(_INTERVAL_SECONDS)
 
-    def look_at_disk(self) -> None:
+    def check_disk(self) -> None:
         """Measure the room on the disk of the state."""
         disk = shutil.disk_usage(self._state_path)
         self._metrics.state_disk(disk.free, disk.total)
 
-    def look_at_lag(self) -> None:
-        """Ask the broker for lag, and say what stands still."""
+    def check_lag(self) -> None:
+        """Ask the broker for the ends of partitions, and find those without progress."""
         try:
             with self._metrics.stage("watch"):
-                lags = self._lags()
+                raw, log = self._lags()
         except BrokerUnavailableError as error:
             self._note_broker(up=False, why=str(error))
             self._detector.pause()
             self._note_stalls([])
             return
         self._note_broker(up=True)
-        self._metrics.lag({place: lag.messages for place, lag in lags.items()})
-        if self._opening():
-            self._detector.pause()
-            self._note_stalls([])
-        else:
-            self._note_stalls(self._detector.look(lags, time.monotonic()))
+        self._metrics.lag({place: lag.messages for place, lag in raw.items()})
+        for lag in log.values():
+            self._metrics.log_position(lag.position, lag.position + lag.messages)
+        watched = {**raw, **log} if self._view.ready else log
+        self._note_stalls(self._detector.update(watched, time.monotonic()))
 
-    def _lags(self) -> dict[Place, Lag]:
-        positions = self._positions()
-        unknown = [place for place, position in positions.items() if position is None]
-        known = {**positions, **self._broker.committed(unknown)}
-        watermarks = self._broker.of(known)
-        return {place: lag_of(known[place], marks) for place, marks in watermarks.items()}
+    def _lags(self) -> tuple[dict[Place, Lag], dict[Place, Lag]]:
+        """Return the lag of the raw partitions of this worker, and that of the log."""
+        # First the positions, then the ends: a position may be a little old, an end never.
+        shards, log_position = self._view.shards(), self._view.log_position
+        positions: dict[Place, int] = {
+            (self._topics.raw, partition): shard.next_offset
+            for partition, shard in shards.items()
+            if shard.is_open
+        }
+        opening = [(self._topics.raw, p) for p, shard in shards.items() if not shard.is_open]
+        committed = self._broker.committed(opening)
+        log: Place = self._topics.log, 0
+        places = [*positions, *opening, *([] if log_position is None else [log])]
+        watermarks = self._broker.of(places)
+        raw = {
+            place: lag_of(positions.get(place, committed.get(place)), marks)
+            for place, marks in watermarks.items()
+            if place != log
+        }
+        if log_position is None or log not in watermarks:
+            return raw, {}
+        return raw, {log: lag_of(log_position, watermarks[log])}
 
     def _note_failure(self, error: Exception) -> None:
-        """Log what the watch itself fails of, once and not every two seconds."""
-        if repr(error) not in self._failures and len(self._failures) < _FAILURES:
+        """Log a failure of the watch itself, once and not every two seconds."""
+        if repr(error) not in self._failures and len(self._failures) < _FAILURES_LIMIT:
             self._failures.add(repr(error))
-            logger.error("the watch of this worker fails, and goes on", exc_info=error)
+            logger.error("the watch of this worker failed, and continues", exc_info=error)
 
     def _note_broker(self, *, up: bool, why: str = "") -> None:
         if up and self._broker_up is False:
             logger.warning("the broker answers again")
         elif not up and self._broker_up is not False:
             logger.warning(
-                "the broker does not answer (%s): lag stays as it was last heard; this worker "
-                "waits for it, and stays alive",
+                "the broker does not answer (%s): lag keeps its last known value; this worker "
+                "waits for the broker, and stays alive",
                 why,
             )
         self._broker_up = up
