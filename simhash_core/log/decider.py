@@ -13,13 +13,13 @@ a leader that was succeeded, wakes and goes on, appends records that nobody heed
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
 
 import numpy as np
 
+from simhash_core.entries import Entry
 from simhash_core.errors import ProtocolError
-from simhash_core.index.document_index import DocumentIndex, near_rows
-from simhash_core.index.look_up import Nearness, Similarity, joined_answer, neighbour
+from simhash_core.index.look_up import Nearness, joined_answer, neighbour
+from simhash_core.log.nearest_matches import Pair, match_nearest, own_pairs
 from simhash_core.log.packets import DocumentColumns, Heads, Packet
 from simhash_core.log.recent_uniques import RecentUniques, entry_of
 from simhash_core.log.records import (
@@ -32,10 +32,7 @@ from simhash_core.log.records import (
     Report,
 )
 from simhash_core.log.replica import Heeded, Replica
-from simhash_core.log.sequence import index_of, log_offset_of, sequence_number
-
-_COMPARED_WHOLE: Final = 1024
-"""Packets up to so many documents are compared each with each."""
+from simhash_core.log.sequence import index_of, log_offset_of
 
 
 class Decider:
@@ -167,16 +164,25 @@ class Decider:
         if not self._heads.counts(item):
             return Decision(offset, None)
         best = _nearest(reports)
-        pairs = [*self._recent_pairs(item.columns), *_own_pairs(self._nearness, offset, item)]
-        self._match(offset, item.columns, item, sorted(pairs), best)
+        pairs = [
+            *self._recent_pairs(item.columns),
+            *own_pairs(self._nearness, offset, item.columns),
+        ]
+
+        def entry(sequence: int) -> Entry:
+            if log_offset_of(sequence) == offset:
+                return entry_of(item, index_of(sequence))
+            return self._recent.entry(sequence)
+
+        match_nearest(self._nearness, item.columns, pairs, best, entry, offset)
         self._heads.advance(item)
         unique = np.ones(len(item), dtype=np.bool_)
         unique[list(best)] = False
         self._recent.add(offset, item, np.flatnonzero(unique))
         return Decision(offset, [best[row] for row in sorted(best)])
 
-    def _recent_pairs(self, columns: DocumentColumns) -> Iterator[tuple[int, int, int]]:
-        """Yield row, distance and sequence number of candidates among recent unique documents."""
+    def _recent_pairs(self, columns: DocumentColumns) -> Iterator[Pair]:
+        """Yield the candidates among recent unique documents."""
         decidable = np.flatnonzero(columns.undecidable == 0)
         for at, distance, sequence in self._recent.near(columns.fingerprints[decidable]):
             yield int(decidable[at]), distance, sequence
@@ -185,49 +191,11 @@ class Decider:
             if first is not None:
                 yield row, 0, first
 
-    def _match(
-        self,
-        offset: int,
-        columns: DocumentColumns,
-        packet: Packet | None,
-        pairs: Iterable[tuple[int, int, int]],
-        best: dict[int, Match],
-    ) -> None:
-        """Put into ``best`` the nearest match of each row, the rows in order.
-
-        ``pairs``: row, distance and sequence number of candidates, sorted. Those of ``packet``
-        itself, which is at ``offset``, count only if they turned out to be unique.
-        """
-        settled = -1
-        for row, distance, sequence in pairs:
-            if row == settled:
-                continue
-            reported = best.get(row)
-            if reported and (distance, sequence) >= (reported.distance, reported.sequence):
-                settled = row
-                continue
-            if packet is not None and log_offset_of(sequence) == offset:
-                if index_of(sequence) in best:
-                    continue
-                entry = entry_of(packet, index_of(sequence))
-            else:
-                entry = self._recent.entry(sequence)
-            similarity: Similarity | None = Similarity(exact=True, value=None)
-            if not columns.undecidable[row]:
-                similarity = self._nearness.similarity(
-                    distance, columns, row, entry.content_digest, entry.sketch
-                )
-            if similarity is not None:
-                best[row] = self._nearness.match(
-                    columns, row, distance, sequence, entry, similarity
-                )
-                settled = row
-
     def _answer(self, query: Query, reports: Sequence[PacketReport]) -> Answer:
         """Return what the whole index says of a document that is asked about."""
         best = _nearest(reports)
         pairs = sorted(self._recent_pairs(query.columns))
-        self._match(-1, query.columns, None, pairs, best)
+        match_nearest(self._nearness, query.columns, pairs, best, self._recent.entry)
         answers = [each.answer for each in reports if each.answer is not None]
         recent = [
             neighbour(
@@ -247,31 +215,3 @@ def _nearest(reports: Iterable[PacketReport]) -> dict[int, Match]:
             if match.is_nearer(best.get(match.row)):
                 best[match.row] = match
     return best
-
-
-def _own_pairs(nearness: Nearness, offset: int, packet: Packet) -> Iterator[tuple[int, int, int]]:
-    """Yield row, distance and sequence number of earlier documents of the same packet."""
-    columns = packet.columns
-    decidable = np.flatnonzero(columns.undecidable == 0)
-    fingerprints = columns.fingerprints[decidable]
-    if len(decidable) <= _COMPARED_WHOLE:
-        rows, others, distances = near_rows(nearness.scheme, fingerprints, fingerprints)
-    else:
-        index = DocumentIndex(nearness.scheme)
-        slot = index.open_slot()
-        index.add(slot, np.arange(len(decidable), dtype=np.uint64), fingerprints)
-        pairs = index.pairs(fingerprints)
-        rows, others, distances = pairs.rows, pairs.sequences.astype(np.intp), pairs.distances
-    earlier = others < rows
-    for row, other, distance in zip(
-        decidable[rows[earlier]].tolist(),
-        decidable[others[earlier]].tolist(),
-        distances[earlier].tolist(),
-        strict=True,
-    ):
-        yield row, distance, sequence_number(offset, other)
-    first: dict[bytes, int] = {}
-    for row in np.flatnonzero(columns.undecidable).tolist():
-        other = first.setdefault(columns.digest(row), row)
-        if other != row:
-            yield row, 0, sequence_number(offset, other)
