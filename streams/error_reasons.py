@@ -15,7 +15,7 @@ from streams.errors import (
     UnansweredError,
 )
 from streams.metric_labels import ErrorReason
-from streams.store_errors import StoreCorruptError, StoreError
+from streams.store.store_errors import StoreCorruptError, StoreError
 from streams.transactions import AbortedError, FencedError, TransactionError
 
 _REASONS: Final[tuple[tuple[ErrorReason, tuple[type[Exception], ...]], ...]] = (

@@ -23,7 +23,7 @@ from rocksdict import ColumnFamily, Options, Rdict, RdictIter, WriteBatch, Write
 
 from streams.rocksdb_options import bucket_read_options, ordered_read_options
 from streams.state_codec import ENTRY_TAG
-from streams.store_errors import (
+from streams.store.store_errors import (
     StoreClosedError,
     StoreCorruptError,
     StoreError,
@@ -176,7 +176,7 @@ def mark_damaged(error: StoreCorruptError) -> None:
 
 
 class _Translation:
-    """A block in which errors of RocksDB become those of ``streams.store_errors``."""
+    """A block in which errors of RocksDB become those of ``streams.store.store_errors``."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

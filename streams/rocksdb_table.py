@@ -37,7 +37,7 @@ from streams import state_codec as codec
 from streams.entry_rows import read_entry_rows
 from streams.rocksdb_store import RocksStore
 from streams.segment_list import SegmentList
-from streams.store_errors import StoreClosedError
+from streams.store.store_errors import StoreClosedError
 
 _Result = TypeVar("_Result")
 

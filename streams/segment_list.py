@@ -27,7 +27,7 @@ from streams.segment_files import (
     write_segment,
 )
 from streams.state_codec import SegmentRecord, StateDecodeError
-from streams.store_errors import StoreFullError
+from streams.store.store_errors import StoreFullError
 
 logger = logging.getLogger(__name__)
 

@@ -33,7 +33,7 @@ from streams.state_codec import (
     encode_identity,
     format_version,
 )
-from streams.store_errors import (
+from streams.store.store_errors import (
     StoreAccessError,
     StoreCorruptError,
     StoreMismatchError,

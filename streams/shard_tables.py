@@ -22,7 +22,7 @@ from streams.rocksdb_table import RocksBlockTable
 from streams.settings import Delivery, Settings
 from streams.shard_directory import discard_store, open_block_table, shard_directory
 from streams.state_codec import StoreIdentity
-from streams.store_errors import StoreCorruptError
+from streams.store.store_errors import StoreCorruptError
 from streams.store_statistics import statistics_of
 from streams.topic_plans import STANDSTILL_MS
 

@@ -27,7 +27,7 @@ from streams.state_codec import (
     pending_key,
     segment_key,
 )
-from streams.store_errors import StoreCorruptError
+from streams.store.store_errors import StoreCorruptError
 from tests.block_table.crashing_writer import changes_of
 from tests.block_table.samples import (
     ALL_BUCKETS,

@@ -27,7 +27,7 @@ from streams.state_codec import (
     encode_identity,
     entry_key,
 )
-from streams.store_errors import (
+from streams.store.store_errors import (
     StoreAccessError,
     StoreClosedError,
     StoreCorruptError,

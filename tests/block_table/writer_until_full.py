@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from streams.rocksdb_table import RocksBlockTable
-from streams.store_errors import StoreFullError
+from streams.store.store_errors import StoreFullError
 from tests.block_table.crashing_writer import (
     ENTRIES_PER_COMMIT,
     SETTINGS,

@@ -15,7 +15,7 @@ from streams.acked_producer import DeliveryError
 from streams.metric_definitions import DEFINITIONS, MetricKind
 from streams.metric_labels import ErrorReason, Stage, TransactionOutcome
 from streams.metrics import CONTENT_TYPE, IndexInfo, Metrics
-from streams.store_errors import StoreCorruptError, StoreFullError
+from streams.store.store_errors import StoreCorruptError, StoreFullError
 from streams.transactions import AbortedError, FencedError
 
 NAMES = {
