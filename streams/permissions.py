@@ -1,8 +1,9 @@
 """What the user may do at the broker, asked before a worker starts.
 
 A consumer that may not join its group would wait without a word, and one that may not write would
-fail at its first batch. The rights to transactional ids cannot be asked for: the first shard that
-is opened tells of them.
+fail at its first batch. The rights to transactional ids cannot be asked for: the worker's first
+transaction tells of them. Alter on the changelog is needed only when the raw topic grows
+(``streams.shard_topics``), and is not asked for here.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from streams.settings import Settings
 _ANSWER_SECONDS: Final = 10.0
 _READ: Final = frozenset({AclOperation.READ})
 _WRITE: Final = frozenset({AclOperation.WRITE})
+_DELETE: Final = frozenset({AclOperation.DELETE})
 
 
 def refuse_missing_permissions(admin: AdminClient, settings: Settings) -> None:
@@ -44,7 +46,9 @@ def _missing_at_topics(admin: AdminClient, settings: Settings) -> Iterator[str]:
         topics.unique: _WRITE,
         topics.duplicates: _WRITE,
         topics.dead_letters: _WRITE,
-        topics.probes: _READ | _WRITE,
+        # Any worker may become the leader, which trims the log.
+        topics.log: _READ | _WRITE | _DELETE,
+        topics.reports: _READ | _WRITE,
         topics.changelog: _READ | _WRITE,
     }
     described = admin.describe_topics(

@@ -6,13 +6,14 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
+from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.cimpl import NewTopic
 
 from streams.errors import BrokerRefusedError, BrokerUnavailableError
-from streams.topic_plans import TIMES_AHEAD, TIMES_PAST, TopicPlan
+from streams.topic_plans import FOR_EVER_MS, TIMES_AHEAD, TIMES_PAST, TopicPlan
 
 BROKER_CHOOSES: Final = -1
 """The replication factor that is left to the broker (its ``default.replication.factor``)."""
@@ -97,7 +98,7 @@ def _created(
     wanted: dict[str, NewTopic] = {}
     for name, partitions, config, *_ in plans:
         if partitions is None:
-            raise TopicsError(f"{name} is missing, and nobody has said with how many partitions")
+            raise TopicsError(f"{name} is missing: give the number of its partitions, --partitions")
         wanted[name] = NewTopic(name, partitions, replication_factor, config=dict(config))
     futures = admin.create_topics(
         list(wanted.values()), operation_timeout=timeout_seconds, request_timeout=timeout_seconds
@@ -161,6 +162,10 @@ def check(admin: AdminClient, plans: Sequence[TopicPlan]) -> list[Difference]:
             continue
         if plan.fixed_partitions and plan.partitions not in {None, existing[plan.name]}:
             differences.append(_partitions_differ(plan, existing[plan.name]))
+        if plan.shards_of in existing:
+            lost = lost_shards(admin, plan.name, existing[plan.shards_of], existing[plan.name])
+            if lost:
+                differences.append(_shards_lost(plan.shards_of, existing[plan.shards_of], lost))
         if plan.name in configs:
             differences += _config_differences(plan, configs[plan.name])
             differences += _time_differences(plan, configs)
@@ -173,9 +178,58 @@ def _partitions_differ(plan: TopicPlan, actual: int) -> Difference:
         "partitions",
         str(plan.partitions),
         str(actual),
-        "the number is fixed for the life of an index. Use the number that there is, delete a "
-        "topic that was never used, or begin a new index with another application_id",
+        "its records are in one order, which is that of the index. Delete the topic if it was "
+        "never used, and run 'firstseen topics create'; or begin a new index with another "
+        "application_id",
     )
+
+
+def _shards_lost(raw: str, actual: int, lost: Sequence[int]) -> Difference:
+    return Difference(
+        raw,
+        "partitions",
+        f"{max(lost) + 1} or more",
+        str(actual),
+        f"the index has the shards {', '.join(map(str, lost))} as well, so the topic was "
+        "deleted and created again with fewer partitions. Give it at least as many as before "
+        "(kafka-topics.sh --alter), or begin a new index with another application_id",
+    )
+
+
+def notes(admin: AdminClient, plans: Sequence[TopicPlan]) -> list[str]:
+    """Return what is about to change in the topics by itself, and is no difference."""
+    existing = partitions_of(admin, [plan.name for plan in plans])
+    found: list[str] = []
+    for plan in plans:
+        shards, there = existing.get(plan.shards_of or ""), existing.get(plan.name)
+        if shards is not None and there is not None and there < shards:
+            found.append(
+                f"{plan.shards_of} has {shards} partitions, {plan.name} {there}: workers add the "
+                "missing ones where they may (ACL operation Alter), 'firstseen topics create' too"
+            )
+    return found
+
+
+def lost_shards(admin: AdminClient, changelog: str, raw: int, partitions: int) -> list[int]:
+    """Return the partitions of the changelog with records in them that no raw partition belongs to.
+
+    ``raw`` and ``partitions``: how many the raw topic and the changelog have.
+    """
+    if partitions <= raw:
+        return []
+    latest: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call] # of the library
+    wanted = {TopicPartition(changelog, each): latest for each in range(raw, partitions)}
+    found: list[int] = []
+    for place, future in admin.list_offsets(wanted, request_timeout=_ANSWER_SECONDS).items():
+        try:
+            if future.result(_ANSWER_SECONDS + 1.0).offset > 0:
+                found.append(place.partition)
+        except KafkaException as error:
+            raise TopicsError(
+                f"the end of {changelog}, partition {place.partition}, cannot be read: "
+                f"{error.args[0].str()}"
+            ) from error
+    return sorted(found)
 
 
 def _differs(topic: str, name: str, expected: object, actual: str, fix: str) -> Difference:
@@ -188,19 +242,21 @@ def _config_differences(plan: TopicPlan, config: Mapping[str, str]) -> list[Diff
         return _differs(plan.name, name, expected, config[name], fix)
 
     found: list[Difference] = []
+    lower = "max_record_bytes" if plan.times_of else "batch.packets"
     if int(config["max.message.bytes"]) < plan.least_bytes:
-        found.append(
-            differs("max.message.bytes", plan.least_bytes, "raise it, or lower max_record_bytes")
-        )
+        found.append(differs("max.message.bytes", plan.least_bytes, f"raise it, or lower {lower}"))
     policy = {part.strip() for part in config["cleanup.policy"].split(",")}
     if plan.cleanup_policy is not None and policy != {plan.cleanup_policy}:
         found.append(differs("cleanup.policy", plan.cleanup_policy, "documents would be lost"))
-    if 0 <= int(config["retention.ms"]) < plan.least_retention_ms:
-        found.append(
-            differs(
-                "retention.ms", plan.least_retention_ms, "a stand-still could outlast documents"
-            )
-        )
+    if plan.least_retention_ms == FOR_EVER_MS:
+        found += [
+            differs(name, FOR_EVER_MS, "undecided documents could be deleted")
+            for name in ("retention.ms", "retention.bytes")
+            if int(config[name]) != FOR_EVER_MS
+        ]
+    elif 0 <= int(config["retention.ms"]) < plan.least_retention_ms:
+        fix = "records could be deleted before they are read"
+        found.append(differs("retention.ms", plan.least_retention_ms, fix))
     return found
 
 

@@ -47,16 +47,9 @@ def _topic_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option(
     "--partitions",
     type=_PARTITIONS,
-    required=True,
     metavar="N",
-    help="The shards of the index, which is the most workers that can share the work. It cannot "
-    "be changed later.",
-)
-@click.option(
-    "--raw-partitions",
-    type=_PARTITIONS,
-    metavar="N",
-    help="Partitions of the raw topic, where it is made; else as --partitions.",
+    help="Partitions of the topics that are made; needed where the raw topic is one of them. Its "
+    "partitions are the shards: as many workers can share the work. They can be added to later.",
 )
 @click.option(
     "--replication-factor",
@@ -67,39 +60,43 @@ def _topic_options(function: Callable[..., Any]) -> Callable[..., Any]:
 def create(
     settings: Settings,
     *,
-    partitions: int,
-    raw_partitions: int | None,
+    partitions: int | None,
     replication_factor: int | None,
     timeout_seconds: float,
     as_json: bool,
 ) -> None:
     """Make the topics that are not there; run it as often as you like.
 
-    Topics that are there are left as they are. Exit code 0 when all topics fit, 1 when one does
-    not, 69 when no broker answers.
+    Topics that are there are left as they are, but for a changelog that has fewer partitions than
+    the raw topic, which gets the missing ones. Where the raw topic is there, what is made has as
+    many partitions unless --partitions says otherwise. Exit code 0 when all topics fit, 1 when one
+    does not, 69 when no broker answers.
 
     \b
     Examples:
       firstseen topics create --partitions 12
       firstseen topics create --partitions 12 --replication-factor 3 --broker kafka-1:9092
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
-    from streams import topics
+    from streams import shard_topics, topics
     from streams.broker_connection import connect_admin
     from streams.topic_plans import topic_plans
 
     admin = connect_admin(settings, timeout_seconds)
-    plans = topic_plans(settings, partitions, raw_partitions)
+    raw_partitions = topics.partitions_of(admin, [settings.topics.raw]).get(settings.topics.raw)
+    plans = topic_plans(settings, partitions or raw_partitions, raw_partitions)
     made = topics.create(
         admin,
         plans,
         replication_factor=replication_factor or topics.BROKER_CHOOSES,
         timeout_seconds=timeout_seconds,
     )
+    grown = shard_topics.grow_changelog(admin, settings)
     there = topics.partitions_of(admin, [plan.name for plan in plans])
     rows = [
         {
             "topic": plan.name,
             "created": created,
+            "added": grown if plan.shards_of else 0,
             "partitions": there.get(plan.name, 0),
             "config": dict(plan.config) if created else {},
         }
@@ -107,11 +104,11 @@ def create(
     ]
     differences = topics.check(admin, plans)
     if as_json:
-        click.echo(json.dumps({"topics": rows, **_as_content(differences)}, indent=2))
+        click.echo(json.dumps({"topics": rows, **_as_content(differences, [])}, indent=2))
     else:
         width = max(len(plan.name) for plan in plans)
         for row in rows:
-            state = "created" if row["created"] else "exists"
+            state = "created" if row["created"] else "grown" if row["added"] else "exists"
             plural = "" if row["partitions"] == 1 else "s"
             click.echo(
                 f"{state:<7}  {row['topic']:<{width}}  {row['partitions']} partition{plural}"
@@ -122,20 +119,16 @@ def create(
 @command.command(short_help="Compare the topics with what they must be.")
 @with_settings
 @_topic_options
-@click.option(
-    "--partitions",
-    type=_PARTITIONS,
-    metavar="N",
-    help="The shards that there must be; else as many as the probes topic has partitions.",
-)
 def check(
     settings: Settings,
     *,
-    partitions: int | None,
     timeout_seconds: float,
     as_json: bool,
 ) -> None:
     """Compare the topics with what they must be; nothing is changed.
+
+    A raw topic with more partitions than the changelog is no difference but a note: workers add
+    what is missing.
 
     Exit code 0 when all topics fit, 1 when one does not, 69 when no broker answers.
 
@@ -149,13 +142,15 @@ def check(
     from streams.topic_plans import topic_plans
 
     admin = connect_admin(settings, timeout_seconds)
-    probes = settings.topics.probes
-    expected = partitions or topics.partitions_of(admin, [probes]).get(probes)
-    differences = topics.check(admin, topic_plans(settings, expected))
+    plans = topic_plans(settings)
+    differences, notes = topics.check(admin, plans), topics.notes(admin, plans)
     if as_json:
-        click.echo(json.dumps(_as_content(differences), indent=2))
-    elif not differences:
-        click.echo(f"All topics fit: {expected} shards.")
+        click.echo(json.dumps(_as_content(differences, notes), indent=2))
+    else:
+        if not differences:
+            raw = settings.topics.raw
+            click.echo(f"All topics fit: {topics.partitions_of(admin, [raw])[raw]} shards.")
+        _echo_notes(notes)
     if not topics.can_administer(admin):
         click.echo(
             "Note: this broker does not tell the settings of topics, so they were not checked.",
@@ -164,8 +159,17 @@ def check(
     _end(differences, as_json=as_json)
 
 
-def _as_content(differences: Sequence[Difference]) -> dict[str, object]:
-    return {"fit": not differences, "differences": [item._asdict() for item in differences]}
+def _as_content(differences: Sequence[Difference], notes: Sequence[str]) -> dict[str, object]:
+    return {
+        "fit": not differences,
+        "differences": [item._asdict() for item in differences],
+        "notes": list(notes),
+    }
+
+
+def _echo_notes(notes: Sequence[str]) -> None:
+    for note in notes:
+        click.echo(f"Note: {note}.", err=True)
 
 
 def _end(differences: Sequence[Difference], *, as_json: bool) -> None:
