@@ -6,7 +6,7 @@
     ├── StoreError                 any of these; ``path`` is the directory of the shard
     │   ├── StoreMissingError      there is no store, and there must be one
     │   ├── StoreLockedError       another process, or this one, has it open
-    │   ├── StoreMismatchError     it belongs to another shard, or to another number of them
+    │   ├── StoreMismatchError     it belongs to another application or shard
     │   ├── StoreVersionError      its format is of another version of Firstseen
     │   ├── StoreCorruptError      its files are damaged
     │   ├── StoreFullError         there is no room to write
@@ -14,9 +14,9 @@
     │   └── StoreClosedError       the caller's mistake: used after ``close``
     └── IndexMismatchError         (core) it was made under another index identity
 
-With ``delivery = exactly_once`` a store is a view of its shard's changelog, so the last way out is
-always the same: stop the worker, delete the directory, start again. A state without a changelog
-begins anew.
+A worker's store is a view of its shard's changelog, so the last way out is always the same: stop
+the worker, delete the directory, start again. The state of a command without a broker has no
+changelog, and is lost then.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from simhash_core.errors import FirstseenError
 from streams.errors import StateMismatchError
 
 _REBUILD: Final = (
-    "delete the directory and start again: with delivery=exactly_once it is rebuilt from the "
-    "changelog, otherwise it begins anew"
+    "delete the directory and start again: a worker rebuilds it from the changelog; a state "
+    "without a broker begins empty"
 )
 
 
@@ -60,12 +60,9 @@ class StoreLockedError(StoreError):
 
 
 class StoreMismatchError(StoreError, StateMismatchError):
-    """The store belongs to another application, shard or number of shards."""
+    """The store belongs to another application or shard."""
 
-    fix = (
-        "Entries are placed by the number of partitions: give back the old value, or begin a new "
-        "index with a new application id."
-    )
+    fix = "Give back the old value, or give this one a state_dir of its own."
 
 
 class StoreVersionError(StoreError, StateMismatchError):
@@ -93,7 +90,7 @@ class StoreAccessError(StoreError):
 
 
 class StoreClosedError(StoreError):
-    """The table was used after ``close``."""
+    """The store was used after ``close``."""
 
 
 # RocksDB's errors arrive as plain ``Exception`` with a text. The first phrase that stands in the
@@ -119,7 +116,7 @@ def is_of_rocksdb(error: Exception) -> bool:
 def store_error(path: Path, error: Exception) -> StoreError:
     """Return what RocksDB's ``error`` about the store at ``path`` means."""
     if isinstance(error, DbClosedError):
-        return StoreClosedError(path, "the block table was closed")
+        return StoreClosedError(path, "the store was closed")
     text = str(error)
     for phrase, error_class in _CLASS_BY_PHRASE:
         if phrase in text:

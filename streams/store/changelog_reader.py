@@ -1,0 +1,217 @@
+"""One partition of the changelog, read from an offset to its committed end."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from simhash_core.errors import FirstseenError
+from streams.errors import UnansweredError
+from streams.passing_errors import PASSING_ERRORS
+from streams.store.changelog_codec import LoggedProgress, decode_record
+from streams.store.entry_block import EntryBlock
+
+logger = logging.getLogger(__name__)
+
+_BATCH: Final = 1_000
+_POLL_SECONDS: Final = 0.05
+_AGAIN_SECONDS: Final = 0.2
+_EMPTY_FETCH_MS: Final = 10
+"""How long the broker may hold a fetch that finds nothing, which is how the end is known."""
+
+Report = Callable[[int], None]
+"""Told how many records are left to read, about."""
+
+
+class RecoveryError(FirstseenError):
+    """The changelog cannot be read, or does not fit the store; the message says what to do."""
+
+
+class LoggedBatch(NamedTuple):
+    """Records read together, in order; where the log goes on, and when the last was written.
+
+    ``log`` names the log in errors.
+    """
+
+    keys: list[bytes | None]
+    values: list[bytes | None]
+    offsets: list[int]
+    time_ms: int
+    log: str
+
+    @property
+    def next_offset(self) -> int:
+        """The offset after the last record."""
+        return self.offsets[-1] + 1
+
+    def decoded(self) -> Iterator[EntryBlock | LoggedProgress]:
+        """Yield what each record says. Raises ``ChangelogFormatError``, which names the record."""
+        for key, value, offset in zip(self.keys, self.values, self.offsets, strict=True):
+            yield decode_record(key, value, f"{self.log}@{offset}")
+
+
+@dataclass(frozen=True, slots=True)
+class Changelog:
+    """The changelog of one shard, for reading from an offset to its end.
+
+    ``config`` has a ``group.id``, which nothing is committed to: offsets are kept in the store.
+    ``silence_seconds`` bounds each wait for the broker. ``interrupted`` ends a reading early.
+    ``may_be_cut``: its beginning may be gone, as on a broker that keeps a few megabytes.
+    """
+
+    topic: str
+    partition: int
+    config: Mapping[str, Any]
+    silence_seconds: float
+    interrupted: threading.Event
+    may_be_cut: bool = False
+
+    def __str__(self) -> str:
+        """``topic/partition``."""
+        return f"{self.topic}/{self.partition}"
+
+    def read(
+        self, start: int, report: Report, is_enough: Callable[[], bool] = lambda: True
+    ) -> Iterator[LoggedBatch]:
+        """Yield what is committed from ``start`` to the end, as it is when reading begins.
+
+        Where that is not enough, reading goes on until it is: a transaction that is committed may
+        not be readable in all partitions yet. What other transactions leave open is not waited for.
+
+        Raises ``RecoveryError`` where the log ends before ``start``, begins after it, lacks what
+        must come, or cannot be read; ``UnansweredError`` where the broker says nothing for too
+        long; ``InterruptedError`` soon after ``interrupted`` is set.
+        """
+        consumer = Consumer(
+            {
+                "fetch.message.max.bytes": 8 * 1024 * 1024,
+                "queued.max.messages.kbytes": 64 * 1024,
+                **self.config,
+                "enable.auto.commit": False,
+                "enable.auto.offset.store": False,
+                "auto.offset.reset": "error",
+                "isolation.level": "read_committed",
+                "enable.partition.eof": True,
+                "fetch.wait.max.ms": _EMPTY_FETCH_MS,
+            }
+        )
+        try:
+            low, high = self._ends(consumer)
+            self._check_ends(start, low, high)
+            first = max(start, low)
+            report(max(0, high - first))
+            consumer.assign([TopicPartition(self.topic, self.partition, first)])
+            yield from self._to_end(consumer, high, report, is_enough)
+        except KafkaException as error:
+            raise RecoveryError(f"cannot read the changelog {self}: {error}") from error
+        finally:
+            consumer.close()
+
+    def _check_ends(self, start: int, low: int, high: int) -> None:
+        if start > high:
+            raise RecoveryError(
+                f"the store has read the changelog {self} up to offset {start}, but it ends at "
+                f"{high}: the topic was deleted or made again, and with it the log of what is "
+                "committed. Begin a new index: a new application id and an empty state directory"
+            )
+        if start >= low:
+            return
+        if not self.may_be_cut:
+            raise RecoveryError(
+                f"the store has read the changelog {self} up to offset {start}, but it begins at "
+                f"{low}: records were deleted, so entries are missing. Is the topic's "
+                "cleanup.policy compact? Begin a new index: a new application id and an empty "
+                "state directory"
+            )
+        logger.warning(
+            "the changelog %s begins at offset %d, the store has read it up to %d: the store is "
+            "taken as it is",
+            self,
+            low,
+            start,
+        )
+
+    def _ends(self, consumer: Consumer) -> tuple[int, int]:
+        place = TopicPartition(self.topic, self.partition)
+        deadline = time.monotonic() + self.silence_seconds
+        reason = "no answer"
+        while (left := deadline - time.monotonic()) > 0:
+            if self.interrupted.is_set():
+                raise InterruptedError(f"reading {self} was interrupted before it began")
+            try:
+                ends = consumer.get_watermark_offsets(place, left)
+            except KafkaException as error:
+                if error.args[0].code() not in PASSING_ERRORS:
+                    raise
+                reason = error.args[0].str()
+                time.sleep(_AGAIN_SECONDS)
+            else:
+                if ends is not None:
+                    return ends
+        raise UnansweredError(
+            f"the broker does not tell the ends of the changelog {self} within "
+            f"{self.silence_seconds:g} s ({reason}): is it reachable, and does the topic exist?"
+        )
+
+    def _to_end(
+        self, consumer: Consumer, high: int, report: Report, is_enough: Callable[[], bool]
+    ) -> Iterator[LoggedBatch]:
+        read = 0
+        at_end = False
+        heard = time.monotonic()
+        while True:
+            if self.interrupted.is_set():
+                raise InterruptedError(f"reading {self} was interrupted after {read} records")
+            messages = consumer.consume(_BATCH, _POLL_SECONDS)
+            records = [message for message in messages if message.error() is None]
+            events = [message for message in messages if message.error() is not None]
+            if records:
+                heard = time.monotonic()
+                read += len(records)
+                batch = self._batch(records)
+                yield batch
+                report(max(0, high - batch.next_offset))
+            at_end = at_end or any(self._is_end(event, high) for event in events)
+            if at_end and is_enough():
+                report(0)
+                return
+            if time.monotonic() - heard <= self.silence_seconds:
+                continue
+            if at_end:
+                raise RecoveryError(
+                    f"the changelog {self} ends at offset {high} and lacks what the group has "
+                    "committed since: records were deleted, or the group's offsets were set by "
+                    "hand. Set them back, or begin a new index: a new application id and an empty "
+                    "state directory"
+                )
+            raise UnansweredError(
+                f"nothing came from the changelog {self} for {self.silence_seconds:g} s, after "
+                f"{read} records and before its end at offset {high}: is the broker reachable?"
+            )
+
+    def _is_end(self, event: Message, high: int) -> bool:
+        """Whether the log has been read whole; raises ``RecoveryError`` for what does not pass.
+
+        A broker that has just become the leader may give less for a moment than is committed.
+        """
+        error = event.error()
+        if error is None or error.code() in PASSING_ERRORS:
+            return False
+        if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - the public name of the code
+            return (event.offset() or 0) >= high
+        raise RecoveryError(f"cannot read the changelog {self}: {error.str()}")
+
+    def _batch(self, messages: Sequence[Message]) -> LoggedBatch:
+        return LoggedBatch(
+            [message.key() for message in messages],
+            [message.value() for message in messages],
+            [message.offset() or 0 for message in messages],
+            messages[-1].timestamp()[1],
+            str(self),
+        )

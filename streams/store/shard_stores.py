@@ -1,0 +1,132 @@
+"""Opens the stores of a worker's shards, brought up to what is committed."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from streams.metrics import Metrics
+from streams.settings import Delivery, Settings
+from streams.store.changelog_reader import Changelog
+from streams.store.recovery import catch_up
+from streams.store.recovery_progress import Recovery
+from streams.store.rocksdb_options import block_cache
+from streams.store.shard_directory import discard_store, open_shard_store, shard_directory
+from streams.store.shard_store import ShardStore
+from streams.store.state_codec import StoreIdentity
+from streams.store.store_errors import StoreCorruptError
+from streams.store_statistics import statistics_of
+
+logger = logging.getLogger(__name__)
+
+_SAY_SECONDS: Final = 5.0
+
+
+class ShardStores:
+    """The stores of one worker share one block cache."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        changelog_config: Mapping[str, Any],
+        identity: str,
+        metrics: Metrics,
+    ) -> None:
+        """Open nothing yet.
+
+        ``changelog_config``: librdkafka's, with a ``group.id``. ``identity``: the index's.
+        """
+        self._settings = settings
+        self._config = changelog_config
+        self._identity = identity
+        self._metrics = metrics
+        self._bits = settings.index_profile().bits
+        self._cache = block_cache(settings.block_cache_bytes)
+        self._open: dict[int, ShardStore] = {}
+        self._recoveries: dict[int, Recovery] = {}
+
+    def measure(self) -> None:
+        """Note RocksDB's figures of the open stores; in the thread that closes them."""
+        for partition, store in list(self._open.items()):
+            if store.closed:
+                del self._open[partition]
+        self._metrics.store(
+            statistics_of(self._open.values(), self._cache, self._settings.block_cache_bytes)
+        )
+
+    def recoveries(self) -> dict[int, Recovery]:
+        """Return how far each shard has come that was opened here. From any thread."""
+        return self._recoveries.copy()
+
+    def open(self, partition: int, committed_next: int, interrupted: threading.Event) -> ShardStore:
+        """Open the store of a shard and catch up with its changelog. Blocking.
+
+        ``committed_next``: as of ``recovery.catch_up``. Raises ``StoreError``,
+        ``IndexMismatchError``, ``ChangelogFormatError``, ``RecoveryError``, ``UnansweredError``;
+        and ``InterruptedError`` soon after ``interrupted`` is set.
+        """
+        with self._metrics.stage("recover"):
+            store = self._open_or_rebuild(partition)
+            try:
+                self._catch_up(store, partition, committed_next, interrupted)
+            except BaseException:
+                store.close()
+                raise
+        self._open[partition] = store
+        return store
+
+    def _open_or_rebuild(self, partition: int) -> ShardStore:
+        """Open the store of a shard; an empty one where it is damaged."""
+        settings = self._settings
+        path = shard_directory(settings.state_dir, settings.application_id, partition)
+        owner = StoreIdentity(self._identity, settings.application_id, partition)
+        try:
+            return open_shard_store(path, owner, self._bits, self._cache)
+        except StoreCorruptError as error:
+            logger.warning("shard %d is rebuilt from its changelog: %s", partition, error)
+            discard_store(path)
+            return open_shard_store(path, owner, self._bits, self._cache)
+
+    def _catch_up(
+        self, store: ShardStore, partition: int, committed_next: int, interrupted: threading.Event
+    ) -> None:
+        settings = self._settings
+        started = time.monotonic()
+        log = Changelog(
+            settings.topics.changelog,
+            partition,
+            self._config,
+            settings.send_timeout_seconds,
+            interrupted,
+            may_be_cut=settings.delivery is Delivery.AT_LEAST_ONCE,
+        )
+        report = self._report_of(partition)
+        records = catch_up(store, log, self._identity, committed_next, report)
+        seconds = time.monotonic() - started
+        if records:
+            logger.info(
+                "shard %d caught up with %d changelog records in %.1f s: %d entries",
+                partition,
+                records,
+                seconds,
+                len(store),
+            )
+
+    def _report_of(self, partition: int) -> Callable[[int], None]:
+        """Return what notes how many records are left: the metric always, the log at times."""
+        said = time.monotonic()
+        total = 0
+
+        def report(left: int) -> None:
+            nonlocal said, total
+            total = max(total, left)
+            self._recoveries[partition] = Recovery(left, total)
+            self._metrics.recovery_remaining(partition, left)
+            if time.monotonic() - said > _SAY_SECONDS:
+                said = time.monotonic()
+                logger.info("shard %d: %d changelog records left to read", partition, left)
+
+        return report

@@ -1,0 +1,200 @@
+"""State as rows: keys and values of a shard's store, as pure functions (docs/formats.md).
+
+A key is one tag byte, then what names the thing; a value is what is known of it::
+
+    tag  rest of the key        value
+    e    sequence number (8)    an entry (``streams.store.entry_rows``)
+    c    content digest (16)    sequence number (8) of the undecidable document with this content
+    s    number (4)             MessagePack of SourceName: a raw partition that entries name
+    x                           version (1), MessagePack of ProgressRow
+    n                           number of entries (8)
+    M                           format version (2), MessagePack of StoreIdentity
+
+Numbers in keys have as many bytes as stands beside them, unsigned and big-endian, so that RocksDB,
+which sorts keys as bytes, sorts by number: the last ``e`` has the highest sequence number.
+
+Do not change tags or forms: bump ``FORMAT_VERSION``, and say how the old one is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple, TypeVar
+
+import msgspec
+
+from simhash_core.errors import FirstseenError
+from simhash_core.log.records import Progress
+
+FORMAT_VERSION: Final = 3
+
+ENTRY_TAG: Final = b"e"
+CONTENT_TAG: Final = b"c"
+SOURCE_TAG: Final = b"s"
+PROGRESS_KEY: Final = b"x"
+COUNT_KEY: Final = b"n"
+IDENTITY_KEY: Final = b"M"
+"""As in all earlier formats, so that each can tell the others."""
+
+NUMBER_BYTES: Final = 8
+_SOURCE_BYTES: Final = 4
+_VERSION_BYTES: Final = 2
+_BYTES_SHOWN: Final = 24
+
+_Decoded = TypeVar("_Decoded")
+
+
+class StateDecodeError(FirstseenError, ValueError):
+    """A key or a value that no version of this codec has written: damage, or not our store."""
+
+
+class StoreIdentity(msgspec.Struct, frozen=True, array_like=True):
+    """Whose state a store holds. It is checked at each opening, before anything else is read."""
+
+    index_identity: str
+    application_id: str
+    partition: int
+
+
+class SourceName(NamedTuple):
+    """The raw partition that entries came from."""
+
+    topic: str
+    partition: int
+
+
+class StoredProgress(msgspec.Struct, frozen=True, array_like=True):
+    """How far a shard has come, as its store has it.
+
+    ``changelog_offset``: the next offset of the changelog that the store has not read, and
+    ``changelog_time_ms`` when the record before that was written, milliseconds since 1970; 0: none.
+    ``identity``: of the index. ``reading``: by which rules raw records are read. ``run``: what a
+    command that needs no broker remembers of its run.
+    """
+
+    progress: Progress
+    changelog_offset: int = 0
+    changelog_time_ms: int = 0
+    identity: str = ""
+    reading: str = ""
+    run: bytes = b""
+
+
+class ProgressRow(msgspec.Struct, frozen=True, array_like=True):
+    """``StoredProgress`` that may have none yet: its changelog was not read to the end."""
+
+    progress: Progress | None = None
+    changelog_offset: int = 0
+    changelog_time_ms: int = 0
+    identity: str = ""
+    reading: str = ""
+    run: bytes = b""
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_source = msgspec.msgpack.Decoder(SourceName).decode
+_decode_progress = msgspec.msgpack.Decoder(ProgressRow).decode
+_decode_identity = msgspec.msgpack.Decoder(StoreIdentity).decode
+_VERSION: Final = bytes((FORMAT_VERSION,))
+
+
+def after(tag: bytes) -> bytes:
+    """Return the first key behind all those of a tag."""
+    return bytes((tag[0] + 1,))
+
+
+def entry_key(sequence: int) -> bytes:
+    """Return the key of the entry with this sequence number."""
+    return ENTRY_TAG + sequence.to_bytes(NUMBER_BYTES, "big")
+
+
+def entry_sequence(key: bytes) -> int:
+    """Return the sequence number in the key of an entry. Raises ``StateDecodeError``."""
+    if len(key) != 1 + NUMBER_BYTES or key[:1] != ENTRY_TAG:
+        raise StateDecodeError(f"{shown(key)} is no key of an entry")
+    return int.from_bytes(key[1:], "big")
+
+
+def content_key(digest: bytes) -> bytes:
+    """Return the key of the undecidable document with this content digest."""
+    return CONTENT_TAG + digest
+
+
+def source_key(number: int) -> bytes:
+    """Return the key of the raw partition that entries name by this number."""
+    return SOURCE_TAG + number.to_bytes(_SOURCE_BYTES, "big")
+
+
+def source_number(key: bytes) -> int:
+    """Return the number in the key of a raw partition. Raises ``StateDecodeError``."""
+    if len(key) != 1 + _SOURCE_BYTES or key[:1] != SOURCE_TAG:
+        raise StateDecodeError(f"{shown(key)} is no key of a raw partition")
+    return int.from_bytes(key[1:], "big")
+
+
+def encode_number(number: int) -> bytes:
+    """Return the value that is a number."""
+    return number.to_bytes(NUMBER_BYTES, "big")
+
+
+def decode_number(value: bytes) -> int:
+    """Return the number in a value. Raises ``StateDecodeError``."""
+    if len(value) != NUMBER_BYTES:
+        raise StateDecodeError(f"a number is {shown(value)}, which is not {NUMBER_BYTES} bytes")
+    return int.from_bytes(value, "big")
+
+
+def encode_source(name: SourceName) -> bytes:
+    """Return the value of a raw partition."""
+    return _encode(name)
+
+
+def decode_source(value: bytes) -> SourceName:
+    """Return the raw partition in a value. Raises ``StateDecodeError``."""
+    return decoded(_decode_source, "raw partition", value)
+
+
+def encode_progress(progress: StoredProgress | ProgressRow) -> bytes:
+    """Return the value of the progress."""
+    return _VERSION + _encode(progress)
+
+
+def decode_progress(value: bytes) -> ProgressRow:
+    """Return the progress in a value. Raises ``StateDecodeError``."""
+    if value[:1] != _VERSION:
+        raise StateDecodeError(f"the progress in {shown(value)} is not of version {FORMAT_VERSION}")
+    return decoded(_decode_progress, "progress", value, 1)
+
+
+def encode_identity(identity: StoreIdentity) -> bytes:
+    """Return the value that says which format this is, and whose state."""
+    return FORMAT_VERSION.to_bytes(_VERSION_BYTES, "big") + _encode(identity)
+
+
+def format_version(value: bytes) -> int:
+    """Return the format version in an identity's value. Raises ``StateDecodeError``."""
+    if len(value) < _VERSION_BYTES:
+        raise StateDecodeError(f"the identity of the store is {shown(value)}: it has no version")
+    return int.from_bytes(value[:_VERSION_BYTES], "big")
+
+
+def decode_identity(value: bytes) -> StoreIdentity:
+    """Return the identity in a value of this ``FORMAT_VERSION``. Raises ``StateDecodeError``."""
+    return decoded(_decode_identity, "identity of the store", value, _VERSION_BYTES)
+
+
+def decoded(
+    decode: Callable[[memoryview], _Decoded], kind: str, value: bytes, start: int = 0
+) -> _Decoded:
+    """Return what MessagePack holds; raises ``StateDecodeError``, which names its ``kind``."""
+    try:
+        return decode(memoryview(value)[start:])
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise StateDecodeError(f"the {kind} in {shown(value)} cannot be read: {error}") from error
+
+
+def shown(raw: bytes) -> str:
+    """Return bytes in hexadecimal, cut where they are many."""
+    if not raw:
+        return "no bytes"
+    return raw[:_BYTES_SHOWN].hex() + ("…" if len(raw) > _BYTES_SHOWN else "")
