@@ -1,10 +1,9 @@
-"""Asks workers to look a text up: ``POST /api/check``, over HTTP or HTTPS."""
+"""Asks the index about a text, through any worker: ``POST /api/check``, over HTTP or HTTPS."""
 
 from __future__ import annotations
 
 import http.client
 import ssl
-from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Final
 from urllib.parse import urlsplit
@@ -14,7 +13,7 @@ import msgspec
 from simhash_core.errors import FirstseenError, UsageError
 from streams.errors import Problem, SettingsError, WorkerUnavailableError
 from streams.ops_page.access import token_of_file
-from streams.ops_page.check_answer import CheckAnswer, CheckRequest, joined
+from streams.ops_page.check_answer import CheckAnswer, CheckRequest
 from streams.web_settings import WebSettings
 
 _SECONDS: Final = 30.0
@@ -25,28 +24,14 @@ _PATH: Final = "/api/check"
 _decode_answer = msgspec.json.Decoder(CheckAnswer).decode
 
 
-def ask_workers(urls: Sequence[str], web: WebSettings, request: CheckRequest) -> CheckAnswer:
-    """Return one answer of all workers at ``urls``, with the token that ``web`` has.
+def ask_worker(url: str, web: WebSettings, request: CheckRequest) -> CheckAnswer:
+    """Return the answer of the index, through the worker at ``url``, with the token of ``web``.
 
-    Raises ``UsageError`` for an address that is none and a text that is too large,
-    ``SettingsError`` for a token that is missing or wrong, ``WorkerUnavailableError``, and
-    ``FirstseenError`` for any other answer.
+    Raises ``UsageError`` for an invalid address and a text that is too large, ``SettingsError`` for
+    a token that is missing or wrong, ``WorkerUnavailableError`` where the worker cannot be reached
+    or cannot ask now, and ``FirstseenError`` for any other answer.
     """
     token = web.token if web.token_file is None else token_of_file(web.token_file)
-    answers = [_ask(url, token, request) for url in urls]
-    try:
-        return joined(answers, request.nearest)
-    except ValueError as error:
-        raise UsageError(f"{', '.join(urls)}: {error}") from None
-
-
-def own_url(web: WebSettings) -> str:
-    """Return where a worker of this machine with these settings has its pages."""
-    host = web.host if web.on_loopback else "127.0.0.1"
-    return f"http://{f'[{host}]' if ':' in host else host}:{web.port}"
-
-
-def _ask(url: str, token: str | None, request: CheckRequest) -> CheckAnswer:
     connection, prefix = _connection(url)
     headers = {"Content-Type": "application/json"}
     if token is not None:
@@ -67,18 +52,27 @@ def _ask(url: str, token: str | None, request: CheckRequest) -> CheckAnswer:
     try:
         return _decode_answer(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise FirstseenError(f"{url} is no worker of this version: {error}") from None
+        raise FirstseenError(
+            f"{url} is not a worker of this version ({error}): run the same version of Firstseen "
+            "here as there"
+        ) from None
+
+
+def own_url(web: WebSettings) -> str:
+    """Return where a worker of this machine with these settings has its pages."""
+    host = web.host if web.on_loopback else "127.0.0.1"
+    return f"http://{f'[{host}]' if ':' in host else host}:{web.port}"
 
 
 def _connection(url: str) -> tuple[http.client.HTTPConnection, str]:
-    """Return a connection, not yet made, and the path that all paths begin with."""
+    """Return a connection, not yet open, and the prefix of all paths."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
     except ValueError as error:
-        raise UsageError(f"{url!r} is no address: {error}") from None
+        raise UsageError(f"{url!r} is not a valid address: {error}") from None
     if parts.scheme not in {"http", "https"} or not host:
-        raise UsageError(f"{url!r} is no address: give http://host:port")
+        raise UsageError(f"{url!r} is not a valid address: give http://host:port")
     prefix = parts.path.rstrip("/")
     if parts.scheme == "http":
         return http.client.HTTPConnection(host, port, timeout=_SECONDS), prefix

@@ -32,8 +32,6 @@ class ExitCode(IntEnum):
     """The command line: an unknown option, a missing argument, a value that cannot be."""
     DUPLICATE = 3
     """``check --exit-code``: the text is a duplicate."""
-    NOT_SURE = 4
-    """``check --exit-code``: unique as far as could be told, which was not all."""
     BROKER_UNAVAILABLE = 69
     """No Kafka broker answered in time; of ``check``, no worker."""
     CONFIGURATION = 78

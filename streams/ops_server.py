@@ -16,20 +16,18 @@ from types import TracebackType
 from typing import Final, Self
 
 from simhash_core.errors import FirstseenError
-from streams.health import Health
 from streams.metrics import CONTENT_TYPE
 from streams.ops_page.access import Access, Area, Refusal
 from streams.ops_page.api import JSON, Answer, refused
 from streams.ops_page.page import OpsPage
 from streams.ops_page.page_files import SECURITY_HEADERS, page_files
-from streams.pipeline import Pipeline
 from streams.settings import Settings
 
 logger = logging.getLogger(__name__)
 
 _TEXT: Final = "text/plain; charset=utf-8"
 _REQUEST_SECONDS: Final = 5.0
-_MOST_CONNECTIONS: Final = 64
+_CONNECTIONS_LIMIT: Final = 64
 _LINGER_SECONDS: Final = 1.0
 _LINGER_BYTES: Final = 16 * 1024 * 1024
 _LINGER_BLOCK_BYTES: Final = 256 * 1024
@@ -44,9 +42,7 @@ class PortInUseError(FirstseenError):
 class OpsServer:
     """Serves the pages of one worker while it is entered; does nothing when ``web`` is off."""
 
-    def __init__(
-        self, settings: Settings, pipeline: Pipeline, health: Health, page: OpsPage
-    ) -> None:
+    def __init__(self, settings: Settings, page: OpsPage) -> None:
         """Listen at once, so that a port in use is found before anything else starts.
 
         Raises ``PortInUseError``, and ``SettingsError`` for a file that holds no token.
@@ -57,7 +53,7 @@ class OpsServer:
         access = Access(settings.web)
         address = (settings.web.host, settings.web.port)
         try:
-            self._server = _Server(address, pipeline, health, page, access)
+            self._server = _Server(address, page, access)
         except OSError as error:
             raise PortInUseError(
                 f"cannot listen on {address[0]}:{address[1]} for the worker's pages: "
@@ -90,27 +86,17 @@ class OpsServer:
         if self._server is not None:
             self._server.shutdown()
             self._server.server_close()
-            self._server.page.close()
 
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
-    request_queue_size = _MOST_CONNECTIONS
+    request_queue_size = _CONNECTIONS_LIMIT
 
-    def __init__(
-        self,
-        address: tuple[str, int],
-        pipeline: Pipeline,
-        health: Health,
-        page: OpsPage,
-        access: Access,
-    ) -> None:
-        self.pipeline = pipeline
-        self.health = health
+    def __init__(self, address: tuple[str, int], page: OpsPage, access: Access) -> None:
         self.page = page
         self.access = access
         self.files = page_files()
-        self._connections = threading.BoundedSemaphore(_MOST_CONNECTIONS)
+        self._connections = threading.BoundedSemaphore(_CONNECTIONS_LIMIT)
         if ":" in address[0]:
             self.address_family = socket.AF_INET6
         super().__init__((address[0].strip("[]"), address[1]), _Handler)
@@ -235,13 +221,13 @@ class _Handler(BaseHTTPRequestHandler):
         return self.rfile.read(int(length))
 
     def _answer_monitoring(self, path: str) -> None:
-        pipeline = self.server.pipeline
+        parts = self.server.page.parts
         if path == "/metrics":
-            self._answer(HTTPStatus.OK, pipeline.metrics.exposition(), CONTENT_TYPE)
+            self._answer(HTTPStatus.OK, parts.metrics.exposition(), CONTENT_TYPE)
         elif path == "/healthz":
-            self._answer_unless(self.server.health.why_dead(), "ok")
+            self._answer_unless(parts.health.why_dead(), "ok")
         else:
-            self._answer_unless(pipeline.why_not_ready(), "ready")
+            self._answer_unless(parts.view.why_not_ready(), "ready")
 
     def _answer_unless(self, trouble: str | None, fine: str) -> None:
         status = HTTPStatus.OK if trouble is None else HTTPStatus.SERVICE_UNAVAILABLE

@@ -1,4 +1,4 @@
-"""``firstseen check``: ask running workers what the index would say of a text."""
+"""``firstseen check``: ask the index, through a running worker, about a text."""
 
 from __future__ import annotations
 
@@ -13,16 +13,13 @@ if TYPE_CHECKING:
     from streams.settings import Settings
 
 
-@click.command(short_help="Ask running workers what the index would say of a text.")
+@click.command(short_help="Ask the index, through a running worker, about a text.")
 @click.argument("file", metavar="[FILE]", required=False)
 @click.option("--text", metavar="TEXT", help="This text, instead of a file.")
 @click.option(
     "--url",
-    "urls",
-    multiple=True,
     metavar="URL",
-    help="The pages of a worker; repeatable, for an index that several share. [default: by "
-    "web.host and web.port]",
+    help="The pages of a worker, any one of the index. [default: by web.host and web.port]",
 )
 @click.option(
     "--nearest",
@@ -37,7 +34,7 @@ if TYPE_CHECKING:
     "--exit-code",
     "by_verdict",
     is_flag=True,
-    help="End with 3 where the text is a duplicate, 4 where not all could be looked at.",
+    help="End with 3 where the text is a duplicate.",
 )
 @with_settings
 def command(
@@ -45,27 +42,26 @@ def command(
     *,
     file: str | None,
     text: str | None,
-    urls: tuple[str, ...],
+    url: str | None,
     nearest: int,
     as_json: bool,
     by_verdict: bool,
 ) -> int:
-    """Say what the index would say of the text in FILE (- is standard input); nothing is changed.
+    """Ask the index about the text in FILE (- is standard input). The text is not kept.
 
     Shows the verdict, the fingerprint, and the nearest documents that share a bucket with the text.
-    A worker knows its own shards alone: give the address of each that has some, or the answer says
-    which shards were not looked at. A token comes from web.token or web.token_file.
+    Any worker answers for the whole index. A token comes from web.token or web.token_file.
 
     \b
     Examples:
       firstseen check article.txt
       firstseen check --text '北京今天下雪了，地铁照常运行。' --url http://127.0.0.1:6066
       pbpaste | firstseen check - --json | jq -r .verdict
-      firstseen check a.txt --url http://worker-0:6066 --url http://worker-1:6066 --exit-code
+      firstseen check a.txt --url http://worker-0:6066 --exit-code
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
     import msgspec
 
-    from streams.check_client import ask_workers, own_url
+    from streams.check_client import ask_worker, own_url
     from streams.cli.check_view import check_text, exit_code_of_answer
     from streams.exit_codes import ExitCode
     from streams.ops_page.check_answer import CheckRequest
@@ -76,7 +72,7 @@ def command(
     if file is not None:
         text = read_text(file, settings.max_record_bytes)
     request = CheckRequest(text or "", nearest=nearest)
-    answer = ask_workers(urls or [own_url(settings.web)], settings.web, request)
+    answer = ask_worker(url or own_url(settings.web), settings.web, request)
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(answer), indent=2))
     else:

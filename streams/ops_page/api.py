@@ -13,14 +13,15 @@ from streams.ops_page.access import Refusal
 from streams.ops_page.check_answer import CheckRequest
 from streams.ops_page.duplicate_views import DuplicateViews
 from streams.ops_page.status import StatusReport
-from streams.ops_page.text_check import CheckUnavailableError, TextCheck
+from streams.ops_page.text_check import TextCheck
 from streams.ops_page.work_budget import WorkBudget
+from streams.worker_state import CheckUnavailableError
 
 JSON: Final = "application/json"
 
 _NUMBER: Final = re.compile(r"[0-9]{1,18}")
-_LEAST_BYTES: Final = 16 * 1024
-"""What the smallest check costs: its look-ups, which do not grow with the text."""
+_MINIMUM_BYTES: Final = 16 * 1024
+"""The cost of the smallest check: its look-ups, which do not grow with the text."""
 _BYTES_A_SECOND: Final = 512 * 1024
 _ENVELOPE_BYTES: Final = 64 * 1024
 _ESCAPED: Final = 2
@@ -89,7 +90,7 @@ class Api:
                     f"the text has {size} bytes, max_record_bytes is {self._text_bytes}",
                 )
             )
-        wait = self._budget.spend(max(size, _LEAST_BYTES))
+        wait = self._budget.spend(max(size, _MINIMUM_BYTES))
         if wait:
             return refused(_TOO_MANY, math.ceil(wait))
         try:
@@ -105,7 +106,7 @@ _GONE: Final = Refusal(
 _TOO_MANY: Final = Refusal(
     HTTPStatus.TOO_MANY_REQUESTS,
     "too_many",
-    f"texts come faster than they are looked up here ({_BYTES_A_SECOND // 1024} KiB a second): "
+    f"texts come faster than this worker checks them ({_BYTES_A_SECOND // 1024} KiB a second): "
     "ask again after Retry-After",
 )
 _decode_request = msgspec.json.Decoder(CheckRequest).decode

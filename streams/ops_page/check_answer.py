@@ -1,12 +1,7 @@
-"""What is asked and answered about a text that is looked up, as JSON, and how answers are joined.
-
-A worker has some of the shards of an index, so its answer names those that it has not looked at;
-the answers of several workers join to one. docs/operations.md has the form.
-"""
+"""A text that the index is asked about, and the answer; docs/operations.md has the form."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Final
 
 import msgspec
@@ -15,19 +10,19 @@ from msgspec import Meta
 from simhash_core.verdicts import Method, UndecidableReason
 from streams.evaluation.text_differences import Piece
 
-CHECK_SCHEMA: Final = "firstseen.check/1"
-MOST_NEAREST: Final = 50
+CHECK_SCHEMA: Final = "firstseen.check/2"
+NEAREST_LIMIT: Final = 50
 
 
 class CheckRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A document as it would be read, and how many of the nearest to name."""
+    """A document as it would be read, and how many of the nearest to list."""
 
     text: str
     title: str = ""
     keywords: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     references: tuple[str, ...] = ()
-    nearest: Annotated[int, Meta(ge=0, le=MOST_NEAREST)] = 10
+    nearest: Annotated[int, Meta(ge=0, le=NEAREST_LIMIT)] = 10
     differences: bool = False
 
 
@@ -40,10 +35,10 @@ class Place(msgspec.Struct, frozen=True, order=True):
 
 
 class NearDocument(msgspec.Struct, frozen=True):
-    """A document of the index, seen from the text.
+    """A document of the index, compared with the text.
 
-    ``similarity`` is 1 − distance / bits. ``near``: whether the index would call the two near.
-    ``shard`` is where it was met.
+    ``similarity`` is 1 − distance / bits, and 1 for equal content. ``near``: whether the index
+    calls the two near.
     """
 
     id: str
@@ -55,7 +50,6 @@ class NearDocument(msgspec.Struct, frozen=True):
     method: Method | None
     agreement: float | None
     block: int | None
-    shard: int
 
 
 class Differences(msgspec.Struct, frozen=True):
@@ -69,106 +63,23 @@ class Differences(msgspec.Struct, frozen=True):
     text: list[Piece]
 
 
-class LookedAt(msgspec.Struct, frozen=True):
-    """What one shard said: its duplicate, or the arrival that the text would wait behind."""
-
-    shard: int
-    candidates: int
-    fullest_bucket: int
-    original: NearDocument | None
-    behind: str | None
-
-
-class NotLookedAt(msgspec.Struct, frozen=True):
-    """A shard that was not asked, and why."""
-
-    shard: int
-    why: str
-
-
 class CheckAnswer(msgspec.Struct, frozen=True):
-    """What the index would say of a text.
+    """What the whole index says of a text.
 
-    ``verdict`` is one of ``VERDICT_NAMES``, or ``pending``: a near document is itself still under
-    way. ``complete`` is false where shards that have a say were not looked at, or something is
-    pending; a duplicate is one all the same, but may be given another original.
+    ``verdict`` is one of ``VERDICT_NAMES``. ``candidates``: documents that share a bucket with the
+    text. ``fullest_bucket``: the documents of the fullest of its buckets.
     """
 
     verdict: str
-    complete: bool
     original: NearDocument | None
     nearest: list[NearDocument]
-    looked_at: list[LookedAt]
-    not_looked_at: list[NotLookedAt]
+    candidates: int
+    fullest_bucket: int
     fingerprint: str | None
     bits: int
     features: int
     undecidable: UndecidableReason | None
     content_digest: str
     index: str
-    shards: int
     differences: Differences | None = None
     schema: str = CHECK_SCHEMA
-
-
-PENDING: Final = "pending"
-
-
-def concluded(answer: CheckAnswer, most: int = MOST_NEAREST) -> CheckAnswer:
-    """Return an answer with the verdict that follows from what each shard said.
-
-    The index decides at the first shard, in rising order, that knows a near document; ones before
-    it that were not looked at may name another. One where it would wait may decide either way.
-    """
-    verdict, original = ("unique" if answer.undecidable is None else "undecidable"), None
-    complete = not answer.not_looked_at
-    for each in sorted(answer.looked_at, key=lambda looked: looked.shard):
-        if each.original is not None:
-            original = each.original
-            exact = original.method is Method.EXACT
-            complete = not any(other.shard < each.shard for other in answer.not_looked_at)
-            complete = complete and verdict != PENDING
-            verdict = "exact_duplicate" if exact else "near_duplicate"
-            break
-        if each.behind is not None:
-            verdict, complete = PENDING, False
-    return msgspec.structs.replace(
-        answer,
-        verdict=verdict,
-        complete=complete,
-        original=original,
-        nearest=_nearest(answer.nearest, most),
-    )
-
-
-def joined(answers: Sequence[CheckAnswer], most: int) -> CheckAnswer:
-    """Return one answer of those of several workers on one text.
-
-    Raises ``ValueError`` where they are of different indexes.
-    """
-    first = answers[0]
-    indexes = {(each.index, each.shards) for each in answers}
-    if len(indexes) > 1:
-        raise ValueError(f"the workers have different indexes: {sorted(indexes)}")
-    looked_at = {each.shard: each for answer in answers for each in answer.looked_at}
-    missing = {each.shard: each for answer in answers for each in answer.not_looked_at}
-    return concluded(
-        msgspec.structs.replace(
-            first,
-            nearest=[each for answer in answers for each in answer.nearest],
-            looked_at=[looked_at[shard] for shard in sorted(looked_at)],
-            not_looked_at=[missing[s] for s in sorted(missing) if s not in looked_at],
-        ),
-        most,
-    )
-
-
-def _nearest(documents: Sequence[NearDocument], most: int) -> list[NearDocument]:
-    """Return the nearest documents, each once: every shard that has a block of it knows it."""
-    by_source: dict[Place, NearDocument] = {}
-    for each in documents:
-        by_source.setdefault(each.source, each)
-    ranked = sorted(
-        by_source.values(), key=lambda each: (not each.near, each.distance, each.source)
-    )
-    return ranked[:most]

@@ -1,39 +1,33 @@
-"""The most documents in one bucket that each shard has met lately: is a bucket hot?"""
+"""The most documents in one bucket that look-ups met lately: is a bucket hot?"""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final
 
 KEPT_SECONDS: Final = 300.0
-_SAMPLES: Final = 1024
+_SAMPLES_LIMIT: Final = 1024
 
 
 class FullestBuckets:
-    """Told the sizes of the buckets of some look-ups; any thread may tell or ask."""
+    """Sizes of the fullest bucket of some documents; noted and read from any thread."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """Begin with none."""
         self._clock = clock
         self._lock = threading.Lock()
-        self._met: dict[int, deque[tuple[float, int]]] = {}
+        self._sizes: deque[tuple[float, int]] = deque(maxlen=_SAMPLES_LIMIT)
 
-    def note(self, shard: int, sizes: Iterable[int]) -> None:
-        """Take in the sizes of the buckets of one look-up."""
-        fullest = max(sizes, default=0)
+    def note(self, documents: int) -> None:
+        """Note how many documents the fullest bucket of a document has."""
         with self._lock:
-            met = self._met.setdefault(shard, deque(maxlen=_SAMPLES))
-            met.append((self._clock(), fullest))
+            self._sizes.append((self._clock(), documents))
 
-    def by_shard(self) -> dict[int, int]:
-        """Return the size of the fullest bucket that each shard met in the last five minutes."""
+    def fullest(self) -> int | None:
+        """Return the largest of the last five minutes; None where nothing was noted."""
         oldest = self._clock() - KEPT_SECONDS
         with self._lock:
-            found = {
-                shard: max((size for at, size in met if at >= oldest), default=None)
-                for shard, met in self._met.items()
-            }
-        return {shard: size for shard, size in found.items() if size is not None}
+            return max((size for at, size in self._sizes if at >= oldest), default=None)

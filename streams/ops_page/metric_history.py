@@ -1,7 +1,7 @@
 """The metrics of a worker over the last minutes: rates, and quantiles of what was observed lately.
 
-The ops page draws what Prometheus would, for a worker without one. What is read is the registry,
-so the page and the metrics cannot disagree.
+The ops page draws what Prometheus would, for a worker without one. It reads the registry, so the
+page and the metrics always agree.
 """
 
 from __future__ import annotations
@@ -28,6 +28,16 @@ _READ: Final = frozenset(
         defined.DISTANCE,
         defined.CANDIDATES,
         defined.CONSUMER_LAG,
+        defined.LOG_POSITION,
+        defined.LOG_END,
+        defined.UNDECIDED_DOCUMENTS,
+        defined.UNDECIDED_AGE,
+        defined.REPORT_MISSING,
+        defined.PACKETS_SKIPPED,
+        defined.CONTROL_REFUSED,
+        defined.FOREIGN_RECORDS,
+        defined.IN_FLIGHT_DOCUMENTS,
+        defined.IN_FLIGHT_BYTES,
         defined.BROKER_UP,
         defined.STATE_DISK_FREE,
         defined.STATE_DISK_SIZE,

@@ -18,19 +18,14 @@ class OpsPage:
     def __init__(
         self, settings: Settings, parts: Monitored, loop: asyncio.AbstractEventLoop
     ) -> None:
-        """``loop`` is that of the pipeline. Nothing heavy is loaded before it is asked for."""
+        """``loop`` is the worker's. Nothing heavy is loaded before it is needed."""
+        self.parts = parts
         reader = DocumentReader(settings.fields, settings.max_record_bytes)
         views = DuplicateViews(parts.recent, reader, parts.profile.bits)
         self._report = StatusReport(settings, parts)
-        self._check = TextCheck(
-            parts.profile, parts.index_info.shards, parts.pipeline, loop, views.text_of
-        )
-        self.api = Api(self._report, views, self._check, settings.max_record_bytes)
+        check = TextCheck(parts.profile, parts.view, loop, views.text_of)
+        self.api = Api(self._report, views, check, settings.max_record_bytes)
 
     def tick(self) -> None:
         """Take a sample where it is time to; from one thread, often."""
         self._report.tick()
-
-    def close(self) -> None:
-        """Let go of threads."""
-        self._check.close()

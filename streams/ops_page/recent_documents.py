@@ -1,4 +1,4 @@
-"""The latest duplicates of a worker, and texts of documents that it decided lately, within a limit.
+"""The latest duplicates of a worker, and documents that it put out lately, within a limit.
 
 Entries of the index hold no texts. So that a duplicate can be shown beside its original, records
 that were put out as unique are kept for a while, those that duplicates name the longest.
@@ -14,15 +14,14 @@ from typing import Final, NamedTuple
 import msgspec
 
 from simhash_core.documents import RawRecord, SourcePosition
-from simhash_core.effects import Effect, Emit
-from simhash_core.probes import Probe
-from simhash_core.verdicts import DuplicateOf
+from simhash_core.verdicts import DuplicateOf, Verdict
+from streams.output.output_records import Arrival
 from streams.raw_documents import record_bytes
 
-MOST_DUPLICATES: Final = 50
+DUPLICATES_LIMIT: Final = 50
 
 _OVERHEAD_BYTES: Final = 400
-"""What a record kept weighs beside its bytes, roughly."""
+"""Memory of a record that is kept, beside its bytes, roughly."""
 
 _LARGEST_SHARE: Final = 128
 """A record above this part of the limit is not kept, so all duplicates with both records fit."""
@@ -50,10 +49,10 @@ class Held(msgspec.Struct, frozen=True):
 
 
 class RecentDocuments:
-    """Filled by the shards of a worker, read by its pages; any thread may do either."""
+    """Filled as a worker puts out, read by its pages; both from any thread."""
 
     def __init__(self, limit_bytes: int) -> None:
-        """Keep records of up to ``limit_bytes``; with 0, none, and only what verdicts say."""
+        """Keep records of up to ``limit_bytes``; with 0, no records, only verdicts."""
         self._limit_bytes = limit_bytes
         self._records: OrderedDict[SourcePosition, RawRecord] = OrderedDict()
         self._records_bytes = 0
@@ -62,15 +61,14 @@ class RecentDocuments:
         self._count = 0
         self._lock = threading.Lock()
 
-    def note(self, effects: Iterable[Effect], now_ms: int) -> None:
-        """Take in what a batch decided, once it is committed."""
+    def note(self, decided: Iterable[tuple[Arrival, Verdict]], now_ms: int) -> None:
+        """Take in documents and their verdicts, once their outputs are committed."""
         with self._lock:
-            for effect in effects:
-                if isinstance(effect, Emit):
-                    if isinstance(effect.verdict, DuplicateOf):
-                        self._add_duplicate(effect.probe, effect.verdict, now_ms)
-                    else:
-                        self._keep(effect.probe.source, effect.probe.record)
+            for arrival, verdict in decided:
+                if isinstance(verdict, DuplicateOf):
+                    self._add_duplicate(arrival, verdict, now_ms)
+                else:
+                    self._keep(arrival.source, arrival.record)
 
     def duplicates(self) -> list[RecentDuplicate]:
         """Return the latest duplicates, the last one first."""
@@ -78,7 +76,7 @@ class RecentDocuments:
             return list(reversed(self._duplicates))
 
     def duplicate(self, number: int) -> RecentDuplicate | None:
-        """Return one of them; None where it is not kept (any more)."""
+        """Return one of them; None where it is no longer kept."""
         with self._lock:
             return next((each for each in self._duplicates if each.number == number), None)
 
@@ -103,18 +101,18 @@ class RecentDocuments:
             self._records_bytes += _size_of(record)
             self._make_room()
 
-    def _add_duplicate(self, probe: Probe, verdict: DuplicateOf, now_ms: int) -> None:
+    def _add_duplicate(self, arrival: Arrival, verdict: DuplicateOf, now_ms: int) -> None:
         original = self._records.get(verdict.original)
         if original is not None:
             self._records.move_to_end(verdict.original)
-        record = probe.record if self._fits(probe.record) else None
+        record = arrival.record if self._fits(arrival.record) else None
         self._count += 1
         made = RecentDuplicate(
-            self._count, now_ms, probe.source, probe.document_id, verdict, record, original
+            self._count, now_ms, arrival.source, arrival.document_id, verdict, record, original
         )
         self._duplicates.append(made)
         self._duplicates_bytes += _size_of(record) + _size_of(original)
-        if len(self._duplicates) > MOST_DUPLICATES:
+        if len(self._duplicates) > DUPLICATES_LIMIT:
             gone = self._duplicates.popleft()
             self._duplicates_bytes -= _size_of(gone.record) + _size_of(gone.original)
         self._make_room()
@@ -123,7 +121,7 @@ class RecentDocuments:
         return _size_of(record) <= self._limit_bytes // _LARGEST_SHARE
 
     def _make_room(self) -> None:
-        """Forget what was put out, or named, longest ago."""
+        """Forget the records that were put out, or named, longest ago."""
         while self._records and self._records_bytes + self._duplicates_bytes > self._limit_bytes:
             _, gone = self._records.popitem(last=False)
             self._records_bytes -= _size_of(gone)

@@ -1,4 +1,4 @@
-"""What a worker does now, as ``GET /api/status`` tells it; docs/operations.md has the form."""
+"""What a worker does now: its status, put together from its parts and its metrics."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ import contextlib
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import msgspec
-
 from simhash_core.profiles import Profile
 from streams import metric_definitions as defined
 from streams.health import Health
-from streams.metrics import IndexInfo
+from streams.metrics import IndexInfo, Metrics
 from streams.ops_page.fullest_buckets import FullestBuckets
 from streams.ops_page.metric_history import (
     EVERY_SECONDS,
@@ -27,13 +25,20 @@ from streams.ops_page.metric_history import (
     rates,
     since,
 )
-from streams.ops_page.recent_documents import Held, RecentDocuments
-from streams.pipeline import Pipeline
-from streams.recovery_progress import Recovery
+from streams.ops_page.recent_documents import RecentDocuments
+from streams.ops_page.status_form import (
+    Distances,
+    InFlight,
+    Lag,
+    Latency,
+    Ordering,
+    ShardStatus,
+    Status,
+    Throughput,
+)
 from streams.settings import Settings
-from streams.shard_directory import shard_directory
-
-STATUS_SCHEMA: Final = "firstseen.status/1"
+from streams.store.shard_directory import shard_directory
+from streams.worker_state import ShardState, WorkerView
 
 _LATELY_SECONDS: Final = 60.0
 _STORE_SECONDS: Final = 10.0
@@ -42,89 +47,15 @@ _QUANTILES: Final[Mapping[str, float]] = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 
 
 class Monitored(NamedTuple):
-    """The parts of a worker that the page looks at; all may be read from any thread."""
+    """The parts of a worker that its pages show; all may be read from any thread."""
 
-    pipeline: Pipeline
+    view: WorkerView
+    metrics: Metrics
     health: Health
     recent: RecentDocuments
     fullest: FullestBuckets
-    recoveries: Callable[[], Mapping[int, Recovery]]
     index_info: IndexInfo
     profile: Profile
-
-
-class Lag(msgspec.Struct, frozen=True):
-    """Messages of a partition that this worker has yet to handle."""
-
-    topic: str
-    partition: int
-    messages: int
-
-
-class ShardStatus(msgspec.Struct, frozen=True):
-    """One shard. ``recovered`` is from 0 to 1; None where nothing is known of it (yet)."""
-
-    partition: int
-    state: str
-    entries: int
-    pending: int
-    parked: int
-    next_offset: int
-    store_bytes: int
-    fullest_bucket: int | None
-    remaining: int
-    recovered: float | None
-
-
-class Throughput(msgspec.Struct, frozen=True):
-    """Documents a second, sample by sample, the oldest first."""
-
-    sample_seconds: float
-    documents: list[float]
-    duplicates: list[float]
-
-
-class Latency(msgspec.Struct, frozen=True):
-    """Seconds from a record's time to its verdict, over the last ``over_seconds``."""
-
-    over_seconds: float
-    documents: int
-    p50: float | None
-    p95: float | None
-    p99: float | None
-
-
-class Distances(msgspec.Struct, frozen=True):
-    """Distances of duplicates since the worker started: ``[most bits, duplicates]`` a bin."""
-
-    bits: int
-    near: int
-    bins: list[tuple[int | None, int]]
-
-
-class Status(msgspec.Struct, frozen=True):
-    """The whole. Counters are those since the worker started."""
-
-    version: str
-    application_id: str
-    index: str
-    profile: str
-    delivery: str
-    shards_of_index: int
-    uptime_seconds: float
-    why_dead: str | None
-    why_not_ready: str | None
-    broker_up: bool
-    disk_free_bytes: int
-    disk_size_bytes: int
-    documents: dict[str, int]
-    throughput: Throughput
-    latency: Latency
-    lag: list[Lag]
-    shards: list[ShardStatus]
-    distances: Distances
-    recent: Held
-    schema: str = STATUS_SCHEMA
 
 
 class StatusReport:
@@ -134,17 +65,18 @@ class StatusReport:
         """Begin to take samples, whenever ``tick`` is called."""
         self._settings = settings
         self._parts = parts
-        self._history = MetricHistory(parts.pipeline.metrics)
+        self._history = MetricHistory(parts.metrics)
         self._started = time.monotonic()
         self._store_bytes: dict[int, int] = {}
         self._measured = -math.inf
+        self._to_recover: dict[int, int] = {}
 
     def tick(self) -> None:
         """Take a sample where it is time to; from one thread."""
         self._history.take()
 
     def status(self) -> Status:
-        """Return what is known now."""
+        """Return the present state."""
         parts, samples = self._parts, self._history.samples()
         last = samples[-1]
         documents = last.by_label(defined.DOCUMENTS.name)
@@ -154,10 +86,9 @@ class StatusReport:
             index=parts.index_info.identity,
             profile=parts.index_info.profile,
             delivery=parts.index_info.delivery,
-            shards_of_index=parts.index_info.shards,
             uptime_seconds=round(time.monotonic() - self._started, 1),
             why_dead=parts.health.why_dead(),
-            why_not_ready=parts.pipeline.why_not_ready(),
+            why_not_ready=parts.view.why_not_ready(),
             broker_up=bool(last.total(defined.BROKER_UP.name)),
             disk_free_bytes=int(last.total(defined.STATE_DISK_FREE.name)),
             disk_size_bytes=int(last.total(defined.STATE_DISK_SIZE.name)),
@@ -170,40 +101,46 @@ class StatusReport:
                     last.by_label(defined.CONSUMER_LAG.name).items()
                 )
             ],
+            ordering=_ordering(last, parts.view),
+            in_flight=InFlight(
+                documents=int(last.total(defined.IN_FLIGHT_DOCUMENTS.name)),
+                bytes=int(last.total(defined.IN_FLIGHT_BYTES.name)),
+            ),
             shards=self._shards(),
+            fullest_bucket=parts.fullest.fullest(),
             distances=_distances(last, parts.profile),
             recent=parts.recent.held(),
         )
 
     def _shards(self) -> list[ShardStatus]:
-        shards = self._parts.pipeline.shards()
-        recoveries = self._parts.recoveries()
-        fullest = self._parts.fullest.by_shard()
+        shards = self._parts.view.shards()
         sizes = self._sizes(shards)
-        found = []
-        for partition, (state, opening) in shards.items():
-            recovery = recoveries.get(partition) if opening else None
-            name = "ready" if state.is_open else "opening"
-            if recovery is not None and recovery.remaining:
-                name = "recovering"
-            found.append(
-                ShardStatus(
-                    partition=partition,
-                    state=name,
-                    entries=state.entries,
-                    pending=state.pending,
-                    parked=state.parked,
-                    next_offset=state.next_offset,
-                    store_bytes=sizes.get(partition, 0),
-                    fullest_bucket=fullest.get(partition),
-                    remaining=0 if recovery is None else recovery.remaining,
-                    recovered=None if recovery is None else recovery.share_done,
-                )
+        return [
+            ShardStatus(
+                partition=partition,
+                state=_state_name(shard),
+                entries=shard.entries,
+                waiting=shard.waiting,
+                next_offset=shard.next_offset,
+                log_position=shard.log_position,
+                store_bytes=sizes.get(partition, 0),
+                remaining=shard.recovery_remaining,
+                recovered=self._recovered(partition, shard),
             )
-        return found
+            for partition, shard in sorted(shards.items())
+        ]
+
+    def _recovered(self, partition: int, shard: ShardState) -> float | None:
+        """Return the part of a changelog that is read, of what remained when first seen."""
+        if shard.is_open or not shard.recovery_remaining:
+            self._to_recover.pop(partition, None)
+            return None
+        whole = max(self._to_recover.get(partition, 0), shard.recovery_remaining)
+        self._to_recover[partition] = whole
+        return round(1 - shard.recovery_remaining / whole, 4)
 
     def _sizes(self, shards: Iterable[int]) -> Mapping[int, int]:
-        """Return the bytes of each shard's directory, looked at every ten seconds."""
+        """Return the bytes of each shard's directory, measured every ten seconds."""
         if time.monotonic() - self._measured > _STORE_SECONDS:
             self._measured = time.monotonic()
             directory, name = self._settings.state_dir, self._settings.application_id
@@ -212,6 +149,27 @@ class StatusReport:
                 for partition in shards
             }
         return self._store_bytes
+
+
+def _state_name(shard: ShardState) -> str:
+    if shard.is_open:
+        return "ready"
+    return "recovering" if shard.recovery_remaining else "opening"
+
+
+def _ordering(last: Sample, view: WorkerView) -> Ordering:
+    return Ordering(
+        leads=view.leads,
+        leader=view.leader,
+        log_position=int(last.total(defined.LOG_POSITION.name)),
+        log_end=int(last.total(defined.LOG_END.name)),
+        undecided_documents=int(last.total(defined.UNDECIDED_DOCUMENTS.name)),
+        undecided_oldest_seconds=round(last.total(defined.UNDECIDED_AGE.name), 3),
+        reports_missing=sorted(int(p) for (p,) in last.by_label(defined.REPORT_MISSING.name)),
+        packets_skipped=int(last.total(defined.PACKETS_SKIPPED.name)),
+        control_records_refused=int(last.total(defined.CONTROL_REFUSED.name)),
+        foreign_records=int(last.total(defined.FOREIGN_RECORDS.name)),
+    )
 
 
 def _throughput(samples: Sequence[Sample]) -> Throughput:
