@@ -1,0 +1,1 @@
+"""From the bytes of raw records to documents."""
