@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -62,7 +63,8 @@ class Changelog:
 
     ``config`` has a ``group.id``, which nothing is committed to: offsets are kept in the store.
     ``silence_seconds`` bounds each wait for the broker. ``interrupted`` ends a reading early.
-    ``may_be_cut``: its beginning may be gone, as on a broker that keeps a few megabytes.
+    ``may_be_cut``: its beginning may be gone where a store has read it, as on a broker that keeps
+    a few megabytes.
     """
 
     topic: str
@@ -88,6 +90,21 @@ class Changelog:
         must come, or cannot be read; ``UnansweredError`` where the broker says nothing for too
         long; ``InterruptedError`` soon after ``interrupted`` is set.
         """
+        with self._consumer() as consumer:
+            low, high = self._ends(consumer)
+            self._check_ends(start, low, high)
+            first = max(start, low)
+            report(max(0, high - first))
+            consumer.assign([TopicPartition(self.topic, self.partition, first)])
+            yield from self._to_end(consumer, high, report, is_enough)
+
+    def ends(self) -> tuple[int, int]:
+        """Return the offset of the first record, and the committed end; raises as ``read`` does."""
+        with self._consumer() as consumer:
+            return self._ends(consumer)
+
+    @contextmanager
+    def _consumer(self) -> Iterator[Consumer]:
         consumer = Consumer(
             {
                 "fetch.message.max.bytes": 8 * 1024 * 1024,
@@ -102,12 +119,7 @@ class Changelog:
             }
         )
         try:
-            low, high = self._ends(consumer)
-            self._check_ends(start, low, high)
-            first = max(start, low)
-            report(max(0, high - first))
-            consumer.assign([TopicPartition(self.topic, self.partition, first)])
-            yield from self._to_end(consumer, high, report, is_enough)
+            yield consumer
         except KafkaException as error:
             raise RecoveryError(f"cannot read the changelog {self}: {error}") from error
         finally:
@@ -122,12 +134,12 @@ class Changelog:
             )
         if start >= low:
             return
-        if not self.may_be_cut:
+        if not (self.may_be_cut and start):
             raise RecoveryError(
                 f"the store has read the changelog {self} up to offset {start}, but it begins at "
-                f"{low}: records were deleted, so entries are missing. Is the topic's "
-                "cleanup.policy compact? Begin a new index: a new application id and an empty "
-                "state directory"
+                f"{low}: records were deleted, and their entries are not here. Give this worker "
+                "the state directory that it had, or begin a new index: a new application id. "
+                "Is the topic's cleanup.policy compact, and nothing else?"
             )
         logger.warning(
             "the changelog %s begins at offset %d, the store has read it up to %d: the store is "
