@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import partial
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -12,18 +11,17 @@ from numpy.typing import NDArray
 
 from simhash_core.blocks import BlockScheme
 from simhash_core.distance import distance_bits
-from simhash_core.documents import Document, RawRecord, SourcePosition
-from simhash_core.effects import Emit
+from simhash_core.documents import Document, SourcePosition
 from simhash_core.feature_hashes import feature_hash_named
-from simhash_core.fingerprint import scale, sums, votes_of
+from simhash_core.fingerprint import WORD_BITS, scale, sums, votes_of
 from simhash_core.fingerprinter import Fingerprinted, Fingerprinter
-from simhash_core.first_visit import first_visit
-from simhash_core.memory_table import MemoryBlockTable
-from simhash_core.placement import Placement
-from simhash_core.probes import Visit, raw_sender
-from simhash_core.shard import Shard, owned_buckets
+from simhash_core.index.look_up import Nearness
+from simhash_core.log.columns import document_columns, verdict_of
+from simhash_core.log.local_decider import LocalDecider, MemoryEntries
+from simhash_core.log.packets import NO_OFFSET, Chain, Packet, Sender
 from simhash_core.verdicts import Verdict
 
+_EXPLAINED: Final = Chain("explain", "", 0)
 _ROUNDING: Final = 1e-18
 """A squared distance below this, of vectors of length 1, is what arithmetic leaves of none."""
 
@@ -126,17 +124,17 @@ def margins(fingerprinter: Fingerprinter, weights: Mapping[str, float]) -> NDArr
 
 
 def _verdict_on_second(fingerprinter: Fingerprinter, a: Fingerprinted, b: Fingerprinted) -> Verdict:
-    """Let a shard decide A, then B: the verdict is that of the real thing."""
-    placement = Placement(fingerprinter.scheme, 1)
-    table = MemoryBlockTable(partial(owned_buckets, placement, 0))
-    shard = Shard(0, placement, table, fingerprinter.confirmation)
-    verdicts = [
-        effect.verdict
-        for number, (name, made) in enumerate((("A", a), ("B", b)))
-        for effect in shard.handle(raw_sender("explain", 0), number, _visit(name, number, made))
-        if isinstance(effect, Emit)
+    """Decide A, then B: the verdict is that of the real thing."""
+    documents = [
+        Document(name, "", SourcePosition(_EXPLAINED.topic, _EXPLAINED.partition, row), 0)
+        for row, name in enumerate("AB")
     ]
-    return verdicts[1]
+    columns = document_columns(documents, (a, b), fingerprinter.scheme.bits // WORD_BITS)
+    decider = LocalDecider(
+        Nearness(fingerprinter.scheme, fingerprinter.confirmation), MemoryEntries()
+    )
+    packet = Packet(_EXPLAINED, Sender(_EXPLAINED.topic, 0), NO_OFFSET, 1, columns)
+    return verdict_of(columns, 1, decider.decide(0, packet).matches.get(1))
 
 
 def _agreement(fingerprinter: Fingerprinter, a: Fingerprinted, b: Fingerprinted) -> float | None:
@@ -145,11 +143,6 @@ def _agreement(fingerprinter: Fingerprinter, a: Fingerprinted, b: Fingerprinted)
     distance = distance_bits(a.fingerprint, b.fingerprint)
     verification = fingerprinter.confirmation.verification
     return verification.agreement(distance, a.sketch, b.sketch)
-
-
-def _visit(name: str, number: int, made: Fingerprinted) -> Visit:
-    document = Document(name, "", SourcePosition("explain", 0, number), event_time_ms=0)
-    return first_visit(document, made, RawRecord(None, None, 0))
 
 
 def _cosine(a: Mapping[str, float], b: Mapping[str, float]) -> float:
