@@ -21,9 +21,9 @@ from tests.torture.run import Order, torture
 def main() -> int:
     """Run what the arguments say."""
     parser = argparse.ArgumentParser(prog="make torture", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=10.0, help="how long documents come (10)")
+    parser.add_argument("--minutes", type=float, default=15.0, help="how long documents come (15)")
     parser.add_argument("--documents", type=int, default=100_000, help="how many come (100000)")
-    parser.add_argument("--faults", type=int, default=36, help="how many strike (36)")
+    parser.add_argument("--faults", type=int, default=70, help="how many strike (70)")
     parser.add_argument("--seed", type=int, help="of documents and faults (a new one each time)")
     parser.add_argument("--json", action="store_true", help="nothing but the JSON object")
     parser.add_argument("--keep", type=Path, help="a new directory for logs and state, to be kept")

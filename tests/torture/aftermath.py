@@ -1,15 +1,15 @@
-"""What the internal topics tell when all is done: how much the shards met, and what they left."""
+"""What the changelog tells when all is done: the entries that a shard would come back with."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from simhash_core.documents import SourcePosition
-from simhash_core.entries import Progress, PutParked, PutPending
-from streams.changelog_codec import decode_change
+from simhash_core.log.records import Progress
 from streams.settings import Settings
+from streams.store.changelog_codec import LoggedProgress, decode_record
 from streams.topic_follower import ReadRecord, TopicFollower
 
 READ_SECONDS = 120.0
@@ -17,18 +17,31 @@ READ_SECONDS = 120.0
 
 @dataclass
 class Aftermath:
-    """Sums over the changelogs of all shards.
-
-    ``parked``, ``pending``: documents that ever waited, entries that were ever undecided.
-    ``left_pending``, ``left_parked``: what nobody settled; at rest there is none. ``reached``: the
-    next offset of the probes, by shard.
+    """All changelogs together. ``entries``: where each document of the index came from, with its
+    fingerprint, empty where undecidable. ``twice``: documents with several entries. ``misplaced``:
+    those in the changelog of another raw partition. ``progress``: of each shard.
     """
 
-    parked: int = 0
-    pending: int = 0
-    left_pending: int = 0
-    left_parked: int = 0
-    reached: dict[int, int] = field(default_factory=dict)
+    entries: dict[SourcePosition, bytes] = field(default_factory=dict)
+    twice: list[SourcePosition] = field(default_factory=list)
+    misplaced: list[SourcePosition] = field(default_factory=list)
+    progress: dict[int, Progress] = field(default_factory=dict)
+
+    def other_than(self, uniques: Mapping[SourcePosition, bytes]) -> list[str]:
+        """What is wrong with the entries, if these are the documents on ``unique`` and their
+        fingerprints.
+        """
+        found = [f"{source} has two entries" for source in self.twice]
+        found += [f"{source} is not in its own shard" for source in self.misplaced]
+        found += [
+            f"{source} is unique without an entry" for source in uniques.keys() - self.entries
+        ]
+        for source, fingerprint in self.entries.items():
+            if source not in uniques:
+                found.append(f"{source} has an entry and is not unique")
+            elif fingerprint != uniques[source]:
+                found.append(f"{source} has an entry with another fingerprint")
+        return found
 
 
 def read_all(settings: Settings, topics: dict[str, int]) -> Iterator[ReadRecord]:
@@ -42,31 +55,21 @@ def read_all(settings: Settings, topics: dict[str, int]) -> Iterator[ReadRecord]
 
 
 def aftermath(settings: Settings, shards: int) -> Aftermath:
-    """Fold the changelogs."""
-    pending: set[tuple[int, SourcePosition]] = set()
-    parked: set[tuple[int, int]] = set()
-    ever_parked: set[tuple[int, int]] = set()
+    """Read the changelogs of so many shards."""
     found = Aftermath()
     for record in read_all(settings, {settings.topics.changelog: shards}):
         shard = record.position.partition
-        match decode_change(record.key, record.value, str(record.position)):
-            case PutPending(source, None):
-                pending.discard((shard, source))
-            case PutPending(source):
-                pending.add((shard, source))
-                found.pending += 1
-            case PutParked(ticket, _, None):
-                parked.discard((shard, ticket))
-            case PutParked(ticket):
-                parked.add((shard, ticket))
-                ever_parked.add((shard, ticket))
-            case Progress(offset):
-                found.reached[shard] = offset
-            case _:
-                pass
-    found.parked, found.left_pending, found.left_parked = (
-        len(ever_parked),
-        len(pending),
-        len(parked),
-    )
+        said = decode_record(record.key, record.value, str(record.position))
+        if isinstance(said, LoggedProgress):
+            found.progress[shard] = said.progress
+            continue
+        for row in range(len(said)):
+            columns, chain = said.columns, said.chain
+            source = SourcePosition(chain.topic, chain.partition, int(columns.offsets[row]))
+            if source in found.entries:
+                found.twice.append(source)
+            if chain.partition != shard:
+                found.misplaced.append(source)
+            words = columns.fingerprints[row].tobytes()
+            found.entries[source] = b"" if columns.undecidable[row] else words
     return found

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import partial
 
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from simhash_core.documents import SourcePosition
 from streams.kafka_config import librdkafka_config
@@ -16,6 +17,7 @@ from tests.torture.plan import Planned
 
 TICK_SECONDS = 0.02
 ACKNOWLEDGE_SECONDS = 120.0
+METADATA_SECONDS = 5.0
 
 
 class FeedError(RuntimeError):
@@ -23,11 +25,18 @@ class FeedError(RuntimeError):
 
 
 class Feed:
-    """Sends records, and keeps those that the broker has acknowledged, by source position."""
+    """Sends records, and keeps those that the broker has acknowledged, by source position.
 
-    def __init__(self, settings: Settings, plan: Iterable[Planned], per_second: float) -> None:
+    ``partitions``: how many the raw topic has; the plan's partitions are taken modulo it.
+    """
+
+    def __init__(
+        self, settings: Settings, plan: Iterable[Planned], per_second: float, partitions: int
+    ) -> None:
         self.acknowledged: dict[SourcePosition, Planned] = {}
-        self._topic = settings.topics.raw
+        self.partitions = partitions
+        self.topic = settings.topics.raw
+        self._used = partitions
         self._plan = plan
         self._per_second = per_second
         self._failures: list[KafkaError] = []
@@ -41,6 +50,10 @@ class Feed:
             )
         )
 
+    def grow(self, partitions: int) -> None:
+        """Learn that the raw topic has more partitions; they are used once the client knows."""
+        self.partitions = partitions
+
     async def run(self) -> None:
         """Send everything; returns when all is acknowledged.
 
@@ -49,6 +62,8 @@ class Feed:
         """
         started, sent = time.monotonic(), 0
         for planned in self._plan:
+            if self._used < self.partitions:
+                await self._learn_partitions()
             while sent >= (time.monotonic() - started) * self._per_second:
                 self._poll()
                 await asyncio.sleep(TICK_SECONDS)
@@ -64,12 +79,20 @@ class Feed:
                 raise FeedError(f"{sent - len(self.acknowledged)} records are not acknowledged")
             await asyncio.sleep(TICK_SECONDS)
 
+    async def _learn_partitions(self) -> None:
+        """Use as many partitions as the broker tells this client of."""
+        with suppress(KafkaException):
+            told = await asyncio.to_thread(
+                self._producer.list_topics, self.topic, timeout=METADATA_SECONDS
+            )
+            self._used = max(self._used, len(told.topics[self.topic].partitions))
+
     def _send(self, planned: Planned) -> None:
         self._producer.produce(
-            self._topic,
+            self.topic,
             planned.value,
             planned.key,
-            partition=planned.partition,
+            partition=planned.partition % self._used,
             on_delivery=partial(self._delivered, planned),
         )
 
@@ -79,8 +102,8 @@ class Feed:
             raise FeedError(f"the broker does not take the documents: {self._failures[0].str()}")
 
     def _delivered(self, planned: Planned, error: KafkaError | None, message: Message) -> None:
-        offset = message.offset()
-        if error is not None or offset is None or offset < 0:
+        partition, offset = message.partition(), message.offset()
+        if error is not None or partition is None or offset is None or offset < 0:
             self._failures.append(error or KafkaError(KafkaError.UNKNOWN))
             return
-        self.acknowledged[SourcePosition(self._topic, planned.partition, offset)] = planned
+        self.acknowledged[SourcePosition(self.topic, partition, offset)] = planned

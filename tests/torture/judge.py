@@ -1,11 +1,12 @@
-"""Holds the outputs against what was sent, by brute force: nothing of the filter's answers is taken
-for granted, fingerprints are made anew, and every pair of uniques is compared.
+"""Holds the outputs against what was sent and the log, by brute force: nothing of the filter's
+answers is taken for granted. Fingerprints are made again, every pair of uniques is compared, and
+the log is read once more by a single reader that knows no index.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -20,6 +21,9 @@ from streams.received_outputs import DuplicateOutput, ReceivedOutput, UniqueOutp
 from streams.settings import Settings
 from streams.topic_follower import ReadRecord
 from tests.invariants import Known, Nearness, Repeat, check_grounding
+from tests.torture.aftermath import Aftermath
+from tests.torture.history import History
+from tests.torture.one_reader import OneReader
 from tests.torture.plan import Planned
 
 BATCH = 2_000
@@ -41,6 +45,9 @@ class Findings:
     changed: int = 0
     near_uniques: int = 0
     ungrounded: int = 0
+    out_of_order: int = 0
+    other_than_one_reader: int = 0
+    entries_other_than_uniques: int = 0
     near_without_shared_block: int = 0
     examples: list[str] = field(default_factory=list)
 
@@ -51,13 +58,22 @@ class Findings:
 
 
 def judge(
-    settings: Settings, sent: Mapping[SourcePosition, Planned], outputs: Iterable[ReadRecord]
+    settings: Settings,
+    sent: Mapping[SourcePosition, Planned],
+    outputs: Iterable[ReadRecord],
+    history: History,
+    left: Aftermath | None = None,
 ) -> Findings:
-    """Count what is wrong with ``outputs``, all that stands on the three output topics."""
+    """Count what is wrong with ``outputs``, all that stands on the three output topics.
+
+    ``outputs``: those of one partition in its order. ``history``: what the log has said. ``left``:
+    what the changelog has, if that is to be judged too.
+    """
     findings = Findings()
     first: dict[SourcePosition, ReceivedOutput] = {}
     count: Counter[SourcePosition] = Counter()
     changed = []
+    order = _RawOrder()
     for record in outputs:
         said = received_output(record.value, record.headers)
         if said is None:
@@ -65,34 +81,98 @@ def judge(
             continue
         first.setdefault(said.source, said)
         count[said.source] += 1
+        order.follow(record.position, said.source)
         planned = sent.get(said.source)
         if not isinstance(said, UniqueOutput) or planned is None:
             continue
         if (record.key, record.value) != (planned.key, planned.value):
             changed.append(f"{said.source} is not on unique as it was sent")
-    findings.changed = findings.note("changed", changed)
     findings.lost = findings.note("lost", [str(s) for s in sent if s not in count])
     findings.unknown = findings.note("unknown", [str(s) for s in count if s not in sent])
     repeats = [f"{source}, {n} times" for source, n in count.items() if n > 1]
     findings.note("repeated", repeats)
     findings.repeated = sum(n - 1 for n in count.values())
+    findings.out_of_order = findings.note("out of order", order.turned)
     uniques = {s for s, said in first.items() if isinstance(said, UniqueOutput) and s in sent}
     duplicates = {
         s: said for s, said in first.items() if isinstance(said, DuplicateOutput) and s in sent
     }
     findings.uniques, findings.duplicates = len(uniques), len(duplicates)
     findings.dead_letters = len(first) - len(uniques) - len(duplicates) - findings.unknown
-    known = known_documents(settings, sent, [*uniques, *duplicates])
+    logged = [source for source in history.prints if source in sent]
+    known = known_documents(settings, sent, {*uniques, *duplicates, *logged})
+    changed += [
+        f"the fingerprint of {source} in the log is another"
+        for source in logged
+        if history.prints[source] != (known[str(source)].fingerprint or b"")
+    ]
+    findings.changed = findings.note("changed", changed)
     findings.undecidable = sum(not known[str(source)].fingerprint for source in uniques)
     _separation(findings, {str(s): known[str(s)] for s in sorted(uniques)}, settings)
     _grounding(findings, known, uniques, duplicates, settings)
+    originals: dict[SourcePosition, SourcePosition | None] = dict.fromkeys(uniques)
+    originals |= {source: said.original for source, said in duplicates.items()}
+    _one_reader(findings, history, known, originals, set(first), settings)
+    if left is not None:
+        wrong = left.other_than({s: known[str(s)].fingerprint or b"" for s in uniques})
+        findings.entries_other_than_uniques = findings.note("entries", wrong)
     return findings
+
+
+class _RawOrder:
+    """Whether what comes from one raw partition is in raw order in each output partition."""
+
+    def __init__(self) -> None:
+        self.turned: list[str] = []
+        self._last: dict[tuple[str, int, str, int], int] = {}
+
+    def follow(self, position: SourcePosition, source: SourcePosition) -> None:
+        """Take in the next output; the same one twice is not this one's concern."""
+        place = position.topic, position.partition, source.topic, source.partition
+        before = self._last.get(place, -1)
+        if source.offset < before:
+            self.turned.append(f"{position} is of {source}, after offset {before}")
+        self._last[place] = source.offset
+
+
+def _one_reader(
+    findings: Findings,
+    history: History,
+    known: Mapping[str, Known],
+    originals: Mapping[SourcePosition, SourcePosition | None],
+    put_out: Container[SourcePosition],
+    settings: Settings,
+) -> None:
+    """Every verdict, and the original that it names, is that of one reader of the log: in the log
+    and on the outputs. ``put_out``: sources that have any output.
+    """
+    profile = settings.index_profile()
+    documents = [source for source in history.documents if str(source) in known]
+    reader = OneReader(Nearness(profile.scheme(), profile.confirmation()))
+    right = reader.answers([str(source) for source in documents], known)
+    found = list(history.wrong)
+    found += [f"{s}, twice in the log" for s, n in Counter(history.documents).items() if n > 1]
+    found += [f"{source} is not in the log" for source in originals if str(source) not in right]
+    for source in dict.fromkeys(documents):
+        original = right[str(source)]
+        for where, said in (("in the log", history.verdicts), ("put out", originals)):
+            if said is originals and source not in put_out:
+                continue  # it is lost, and counted as such
+            if source not in said:
+                found.append(f"{source} has no verdict {where}")
+            elif _name(said[source]) != original:
+                found.append(f"{source} is of {original}, and {where} of {said[source]}")
+    findings.other_than_one_reader = findings.note("other than one reader", found)
+
+
+def _name(source: SourcePosition | None) -> str | None:
+    return None if source is None else str(source)
 
 
 def known_documents(
     settings: Settings, sent: Mapping[SourcePosition, Planned], sources: Iterable[SourcePosition]
 ) -> dict[str, Known]:
-    """Fingerprint documents anew, from what was sent."""
+    """Fingerprint documents again, from what was sent."""
     fingerprinter = Fingerprinter(settings.index_profile())
     reader = DocumentReader(settings.fields, settings.max_record_bytes)
     known: dict[str, Known] = {}

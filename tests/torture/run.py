@@ -20,13 +20,17 @@ from streams.topic_plans import topic_plans
 from streams.topics import create
 from tests.brokers.kafka_broker import KafkaBroker
 from tests.brokers.kafka_configuration import SHORT_SESSION
-from tests.torture.aftermath import Aftermath, aftermath, read_all
+from tests.torture.aftermath import aftermath, read_all
+from tests.torture.broker_faults import PARTITIONS_MOST, BrokerFaults
 from tests.torture.diagnosis import lag
-from tests.torture.faults import SHARDS, Tormentor, schedule
+from tests.torture.faults import Tormentor, schedule
 from tests.torture.feed import Feed
 from tests.torture.judge import Findings, judge
+from tests.torture.log_ends import LogEnds
 from tests.torture.plan import Plan
-from tests.torture.watch import StalledError, Watch, output_partitions
+from tests.torture.recorder import Recorder
+from tests.torture.watch import OUTPUT_PARTITIONS, StalledError, Watch, output_partitions
+from tests.torture.worker_faults import WorkerFaults
 from tests.torture.workers import Cluster
 
 APPLICATION = "torture"
@@ -56,7 +60,7 @@ class Report:
     faults: Counter[str]
     skipped: Counter[str]
     findings: Findings
-    aftermath: Aftermath
+    log: dict[str, int]
     longest_stall_seconds: float
     expected_exits: Counter[str]
     unexpected_exits: list[str]
@@ -69,23 +73,20 @@ class Report:
         return not (self._broken() or self.unexpected_exits or self.stalled)
 
     def _broken(self) -> int:
-        found, left = self.findings, self.aftermath
-        outputs = found.lost + found.repeated + found.unknown + found.changed
-        return (
-            outputs + found.near_uniques + found.ungrounded + left.left_pending + left.left_parked
-        )
+        found = self.findings
+        outputs = found.lost + found.repeated + found.unknown + found.changed + found.out_of_order
+        verdicts = found.near_uniques + found.ungrounded + found.other_than_one_reader
+        return outputs + verdicts + found.entries_other_than_uniques + self.log["left_undecided"]
 
     def as_json(self) -> dict[str, Any]:
         """The report as one flat object."""
-        left = asdict(self.aftermath)
-        left.pop("reached")
         return {
             "faults": self.faults.total(),
             "faults_by_kind": dict(sorted(self.faults.items())),
             "faults_skipped": dict(self.skipped),
             "documents": self.order.documents,
             **asdict(self.findings),
-            **left,
+            **self.log,
             "longest_stall_seconds": round(self.longest_stall_seconds, 1),
             "expected_exits": dict(self.expected_exits),
             "unexpected_exits": self.unexpected_exits,
@@ -100,7 +101,7 @@ def torture(order: Order, directory: Path, narrate: Callable[[str], None]) -> Re
     with KafkaBroker(directory / "kafka", properties=SHORT_SESSION) as broker:
         flags = {"--broker": broker.bootstrap_servers, "--application-id": APPLICATION}
         settings = load_settings(flags=flags, assignments=OPTIONS, environ={}).settings
-        plans = topic_plans(settings, SHARDS, RAW_PARTITIONS)
+        plans = topic_plans(settings, OUTPUT_PARTITIONS, RAW_PARTITIONS)
         create(AdminClient({"bootstrap.servers": broker.bootstrap_servers}), plans)
         options = [part for flag in flags.items() for part in flag]
         for assignment in OPTIONS:
@@ -124,7 +125,7 @@ class _Run:
         # The readers and the feed look for the broker often; the workers do as users' do.
         self._settings = load_settings(
             flags={"--broker": settings.brokers, "--application-id": APPLICATION},
-            assignments=[*OPTIONS, "kafka.reconnect.backoff.max.ms=500"],
+            assignments=[*OPTIONS, "kafka.reconnect.backoff.max.ms=100"],
             environ={},
         ).settings
         self._order = order
@@ -133,14 +134,27 @@ class _Run:
         self._started = time.monotonic()
         self._seconds = order.minutes * 60
         rng = random.Random(order.seed)
-        plan = Plan(rng.randrange(2**32), order.documents, RAW_PARTITIONS)
-        self._feed = Feed(self._settings, plan, order.documents / self._seconds)
+        plan = Plan(rng.randrange(2**32), order.documents, PARTITIONS_MOST)
+        self._feed = Feed(self._settings, plan, order.documents / self._seconds, RAW_PARTITIONS)
         self._watch = Watch(self._settings, self._feed, STALL_SECONDS, self._narrate)
+        self._recorder = Recorder(self._settings)
+        self._log_ends = LogEnds(self._settings)
         self._events = schedule(rng, order.faults, self._seconds)
-        self._tormentor = Tormentor(rng, cluster, broker, self._narrate)
+        of_workers = WorkerFaults(
+            rng, cluster, self._log_ends, lambda: self._feed.partitions, self._narrate
+        )
+        of_broker = BrokerFaults(rng, cluster, broker, self._feed, self._log_ends, self._narrate)
+        self._tormentor = Tormentor({**of_workers.acts, **of_broker.acts})
 
     async def report(self) -> Report:
         """Do all of it."""
+        try:
+            with self._recorder:
+                return await self._report()
+        finally:
+            self._log_ends.close()
+
+    async def _report(self) -> Report:
         stalled = ""
         for _ in range(WORKERS):
             self._cluster.add()
@@ -152,7 +166,7 @@ class _Run:
             await _with(background, self._all_decided())
         except StalledError as error:
             stalled = str(error)
-            self._narrate(lag(self._settings, RAW_PARTITIONS, SHARDS))
+            self._narrate(lag(self._settings, self._feed.partitions, self._recorder.history))
             self._narrate(self._cluster.logs())
         finally:
             for task in background:
@@ -163,7 +177,7 @@ class _Run:
         return self._judged(stalled)
 
     async def _all_decided(self) -> None:
-        """Feed and hurt, then wait until every document has an output, and shards are at rest."""
+        """Feed and hurt, then wait until every document has an output, and the log is at rest."""
         await asyncio.gather(self._feed.run(), self._tormentor.run(self._events))
         self._narrate("all is sent, and all faults are over")
         while self._watch.waiting:  # noqa: ASYNC110 - the watch looks at topics, and so must poll
@@ -171,21 +185,35 @@ class _Run:
         self._narrate("every document has an output")
         deadline = time.monotonic() + REST_SECONDS
         while time.monotonic() < deadline:
-            left = await asyncio.to_thread(aftermath, self._settings, SHARDS)
-            if not left.left_pending and not left.left_parked:
+            history = await asyncio.to_thread(self._recorder.finish)
+            if not history.undecided:
                 return
             await asyncio.sleep(1.0)
 
     def _judged(self, stalled: str) -> Report:
         self._narrate("judging")
         outputs = read_all(self._settings, output_partitions(self._settings))
-        sent = self._feed.acknowledged
+        history = self._recorder.finish()
         return Report(
             order=self._order,
             faults=Counter({str(fault): n for fault, n in self._tormentor.done.items()}),
             skipped=self._tormentor.skipped,
-            findings=judge(self._settings, sent, outputs),
-            aftermath=aftermath(self._settings, SHARDS),
+            findings=judge(
+                self._settings,
+                self._feed.acknowledged,
+                outputs,
+                history,
+                aftermath(self._settings, self._feed.partitions),
+            ),
+            log={
+                "raw_partitions": self._feed.partitions,
+                "packets": history.packets,
+                "packets_skipped": history.packets_skipped,
+                "reigns": history.reigns,
+                "controls_refused": history.controls_refused,
+                "left_undecided": len(history.undecided),
+                "log_trimmed_to": self._log_ends.start(),
+            },
             longest_stall_seconds=self._watch.longest_stall_seconds,
             expected_exits=self._cluster.expected_exits,
             unexpected_exits=self._cluster.unexpected_exits,
@@ -196,6 +224,7 @@ class _Run:
     async def _say_how_it_goes(self) -> None:
         while True:
             await asyncio.sleep(NARRATE_SECONDS)
+            self._recorder.check()
             self._narrate(
                 f"{len(self._feed.acknowledged)} sent, {self._watch.waiting} waiting, longest "
                 f"stall {self._watch.longest_stall_seconds:.1f} s, "

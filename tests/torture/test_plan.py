@@ -63,9 +63,9 @@ def test_some_texts_are_too_short_and_some_records_are_broken() -> None:
 
 
 def test_every_kind_of_fault_comes_before_any_comes_twice() -> None:
-    """Given as many faults as there are kinds, then each comes once; given 36, evenly."""
+    """Given as many faults as there are kinds, then each comes once; given 70, evenly."""
     assert len({event.fault for event in schedule(random.Random(1), len(Fault), 60.0)}) == len(
         Fault
     )
-    counts = Counter(event.fault for event in schedule(random.Random(1), 36, 600.0))
-    assert set(counts.values()) == {36 // len(Fault)}
+    counts = Counter(event.fault for event in schedule(random.Random(1), 70, 600.0))
+    assert set(counts.values()) == {70 // len(Fault)}

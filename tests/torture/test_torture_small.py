@@ -26,10 +26,11 @@ def test_faults_lose_repeat_and_spoil_nothing(
 ) -> None:
     """Given three workers on a real Kafka and a stream of near-duplicates across partitions,
     when six different faults strike within a minute, then every document has one output, no two
-    uniques are near, every duplicate names one, nothing waits, and no worker ended by itself.
+    uniques are near, every duplicate names one, all is in raw order and as one reader of the log
+    would have it, nothing waits, and no worker ended by itself.
     """
     report = torture(Order(MINUTES, DOCUMENTS, FAULTS, SEED), tmp_path, logger.info)
     assert report.holds, report.as_json()
     assert len(report.faults) >= 5, report.faults
     assert report.findings.duplicates > DOCUMENTS / 10
-    assert report.aftermath.parked > 0, "no document waited for another: the run was too easy"
+    assert report.log["reigns"] > 1, "the leader never changed: the run was too easy"

@@ -28,6 +28,7 @@ AWAY_SECONDS = 60.0
 # While the broker is away the batch under way is waited for, and that is half a minute at most.
 STOP_SECONDS = 60.0
 ASSIGNED = re.compile(r"^firstseen_assigned_shards (\S+)$", re.MULTILINE)
+LEADER = re.compile(r"^firstseen_leader (\S+)$", re.MULTILINE)
 
 
 class TorturedWorker(Worker):
@@ -129,13 +130,21 @@ class Machine:
 
     async def assigned_shards(self) -> int:
         """How many shards it says are its own; 0 where it does not answer."""
+        return int(await self._metric(ASSIGNED))
+
+    async def leads(self) -> bool:
+        """Whether it says that it is the leader."""
+        return bool(await self._metric(LEADER))
+
+    async def _metric(self, line: re.Pattern[str]) -> float:
+        """A value of its metrics page; 0 where it does not answer."""
         if not self.worker.runs:
             return 0
         try:
-            found = ASSIGNED.search(await asyncio.to_thread(self.worker.metrics))
+            found = line.search(await asyncio.to_thread(self.worker.metrics))
         except WorkerProcessError:
             return 0
-        return int(float(found[1])) if found else 0
+        return float(found[1]) if found else 0
 
 
 class Cluster:

@@ -1,0 +1,38 @@
+"""Where the log begins and ends now."""
+
+from __future__ import annotations
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from streams.kafka_config import librdkafka_config
+from streams.settings import Settings
+
+ANSWER_SECONDS = 5.0
+
+
+class LogEnds:
+    """Asks the broker; a broker that is away tells what it told before."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._place = TopicPartition(settings.topics.log, 0)
+        self._consumer = Consumer(librdkafka_config(settings, group_id="torture.ends"))
+        self._told = (0, 0)
+
+    def start(self) -> int:
+        """The first offset that is kept."""
+        return self._ask()[0]
+
+    def end(self) -> int:
+        """The next offset to be given."""
+        return self._ask()[1]
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._consumer.close()
+
+    def _ask(self) -> tuple[int, int]:
+        try:
+            self._told = self._consumer.get_watermark_offsets(self._place, timeout=ANSWER_SECONDS)
+        except KafkaException:
+            return self._told
+        return self._told
