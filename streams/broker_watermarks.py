@@ -14,7 +14,13 @@ import time
 from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
@@ -82,7 +88,7 @@ class BrokerWatermarks:
         """Return the committed offsets of the group, of those partitions that have one."""
         if not places:
             return {}
-        group = Consumer({**self._config, "group.id": self._group_id, "enable.auto.commit": False})
+        group = self._consumer()
         try:
             found = group.committed(
                 [TopicPartition(*place) for place in places], timeout=self._timeout_seconds
@@ -96,6 +102,38 @@ class BrokerWatermarks:
             for each in found
             if each.error is None and each.offset >= 0
         }
+
+    def holds_record(self, place: Place, offset: int) -> bool:
+        """Return whether a partition has a committed record at or after an offset.
+
+        Where producers use transactions, the last offsets of a partition belong to markers of
+        their ends, which no reader gets.
+        """
+        reader = self._consumer()
+        try:
+            reader.assign([TopicPartition(*place, offset)])
+            message = reader.poll(self._timeout_seconds)
+        finally:
+            reader.close()
+        if message is None:
+            raise BrokerUnavailableError(f"no answer about {place[0]}/{place[1]}")
+        error = message.error()
+        if error is None:
+            return True
+        if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - its name
+            return False
+        raise BrokerUnavailableError(error.str())
+
+    def _consumer(self) -> Consumer:
+        """Return a consumer that joins no group as long as it does not subscribe."""
+        return Consumer(
+            {
+                **self._config,
+                "group.id": self._group_id,
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+            }
+        )
 
     def _offsets(
         self,

@@ -10,7 +10,7 @@ import logging
 import shutil
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, NamedTuple, Self
@@ -27,6 +27,8 @@ logger = logging.getLogger(__name__)
 
 _INTERVAL_SECONDS: Final = 2.0
 _STOP_SECONDS: Final = 5.0
+_QUIET_SECONDS: Final = 10.0
+"""After so long without progress the watch checks that there is a record to process at all."""
 _FAILURES_LIMIT: Final = 10
 """Different failures of the watch that are logged; more would be one with a number in it."""
 
@@ -59,6 +61,8 @@ class WorkerWatch:
         self._metrics = metrics
         self._state_path = state_path
         self._detector = StallDetector(stall_seconds)
+        self._quiet = StallDetector(min(_QUIET_SECONDS, stall_seconds / 2))
+        self._markers: dict[Place, tuple[int, int]] = {}
         self._broker_up: bool | None = None
         self._stalls: Sequence[Stall] = ()
         self._failures: set[str] = set()
@@ -102,6 +106,7 @@ class WorkerWatch:
         except BrokerUnavailableError as error:
             self._note_broker(up=False, why=str(error))
             self._detector.pause()
+            self._quiet.pause()
             self._note_stalls([])
             return
         self._note_broker(up=True)
@@ -130,9 +135,29 @@ class WorkerWatch:
             for place, marks in watermarks.items()
             if place != log
         }
+        waiting = {p for p, shard in shards.items() if shard.waiting}
+        raw = self._without_markers(raw, waiting)
         if log_position is None or log not in watermarks:
             return raw, {}
         return raw, {log: lag_of(log_position, watermarks[log])}
+
+    def _without_markers(
+        self, lags: Mapping[Place, Lag], waiting: Container[int]
+    ) -> dict[Place, Lag]:
+        """Return lags without partition ends that hold nothing but markers of transactions.
+
+        ``waiting``: the raw partitions with records that are under way, which need no check.
+        """
+        found = dict(lags)
+        quiet = {place: lag for place, lag in lags.items() if place[1] not in waiting}
+        for stall in self._quiet.update(quiet, time.monotonic()):
+            tail = (stall.position, stall.position + stall.messages)
+            if self._markers.get(stall.place) != tail:
+                if self._broker.holds_record(stall.place, stall.position):
+                    continue
+                self._markers[stall.place] = tail
+            found[stall.place] = Lag(stall.position, 0, 0)
+        return found
 
     def _note_failure(self, error: Exception) -> None:
         """Log a failure of the watch itself, once and not every two seconds."""

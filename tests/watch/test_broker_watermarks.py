@@ -1,8 +1,9 @@
-"""The client that asks for watermarks is made once, and anew after it had no answer."""
+"""Watermarks: the client is kept while it has answers; markers of transactions are no records."""
 
 from __future__ import annotations
 
 import pytest
+from confluent_kafka import Producer
 
 from streams.broker_watermarks import BrokerWatermarks, Watermarks
 from streams.errors import BrokerUnavailableError
@@ -11,7 +12,7 @@ from tests.brokers.loopback_ports import free_port
 
 
 def test_one_client_asks_again_and_again(embedded_broker: Broker) -> None:
-    """Given a broker that answers, then the next question has the same client."""
+    """Given a broker that answers, then the next request uses the same client."""
     topic = embedded_broker.unique("watched")
     embedded_broker.create_topics({topic: 1})
     watermarks = BrokerWatermarks(
@@ -27,7 +28,7 @@ def test_one_client_asks_again_and_again(embedded_broker: Broker) -> None:
 
 
 def test_a_client_without_an_answer_is_dropped() -> None:
-    """Given no broker, then the next question has a new client."""
+    """Given no broker, then the next request uses a new client."""
     watermarks = BrokerWatermarks(
         {"bootstrap.servers": f"127.0.0.1:{free_port()}"}, "no-group", 0.2
     )
@@ -35,3 +36,22 @@ def test_a_client_without_an_answer_is_dropped() -> None:
         watermarks.of([("raw", 0)])
 
     assert watermarks._admin is None
+
+
+def test_markers_of_transactions_are_no_records(kafka_broker: Broker) -> None:
+    """Given a partition that ends with the marker of a transaction, then there is a record before
+    it, and none after the last record.
+    """
+    topic = kafka_broker.unique("watched")
+    kafka_broker.create_topics({topic: 1})
+    address = {"bootstrap.servers": kafka_broker.bootstrap_servers}
+    producer = Producer({**address, "transactional.id": kafka_broker.unique("watched")})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(topic, b"x", partition=0)
+    producer.commit_transaction(30)
+    watermarks = BrokerWatermarks(address, "no-group", 30.0)
+
+    assert watermarks.of([(topic, 0)]) == {(topic, 0): Watermarks(0, 2, 2)}
+    assert watermarks.holds_record((topic, 0), 0)
+    assert not watermarks.holds_record((topic, 0), 1)
