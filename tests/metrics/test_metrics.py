@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,9 @@ from simhash_core.errors import ProtocolError, UnknownNameError
 from simhash_core.rejections import RejectionReason
 from simhash_core.verdicts import VERDICT_NAMES
 from streams.acked_producer import DeliveryError
-from streams.metric_definitions import DEFINITIONS, MetricKind
+from streams.metric_definitions import DEFINITIONS
 from streams.metric_labels import ErrorReason, Stage, TransactionOutcome
+from streams.metric_types import MetricKind
 from streams.metrics import CONTENT_TYPE, IndexInfo, Metrics
 from streams.store.store_errors import StoreCorruptError, StoreFullError
 from streams.transactions import AbortedError, FencedError
@@ -21,7 +23,9 @@ from streams.transactions import AbortedError, FencedError
 NAMES = {
     "firstseen_documents": "counter",
     "firstseen_input_bytes": "counter",
-    "firstseen_internal_messages": "counter",
+    "firstseen_in_flight_documents": "gauge",
+    "firstseen_in_flight_bytes": "gauge",
+    "firstseen_internal_bytes": "counter",
     "firstseen_consumer_lag_messages": "gauge",
     "firstseen_stalled_partitions": "gauge",
     "firstseen_broker_up": "gauge",
@@ -29,13 +33,22 @@ NAMES = {
     "firstseen_last_record_timestamp_seconds": "gauge",
     "firstseen_end_to_end_latency_seconds": "histogram",
     "firstseen_stage_duration_seconds": "histogram",
+    "firstseen_stage_cpu_seconds": "counter",
+    "firstseen_log_position_offset": "gauge",
+    "firstseen_log_end_offset": "gauge",
+    "firstseen_undecided_documents": "gauge",
+    "firstseen_undecided_oldest_seconds": "gauge",
+    "firstseen_leader": "gauge",
+    "firstseen_report_missing": "gauge",
+    "firstseen_control_records_refused": "counter",
+    "firstseen_packets_skipped": "counter",
+    "firstseen_foreign_records": "counter",
     "firstseen_candidates_per_lookup": "summary",
     "firstseen_distance_bits": "histogram",
     "firstseen_bucket_documents": "histogram",
-    "firstseen_parked_documents": "gauge",
     "firstseen_store_documents": "gauge",
+    "firstseen_waiting_documents": "gauge",
     "firstseen_store_bytes": "gauge",
-    "firstseen_bucket_index_bytes": "gauge",
     "firstseen_state_disk_free_bytes": "gauge",
     "firstseen_state_disk_size_bytes": "gauge",
     "firstseen_rocksdb_block_cache_bytes": "gauge",
@@ -60,30 +73,44 @@ NAMES = {
     "firstseen_build_info": "gauge",
 }
 
+STAGES = {
+    "read",
+    "fingerprint",
+    "append",
+    "lookup",
+    "decide",
+    "output",
+    "store",
+    "recover",
+    "watch",
+}
+INTERNAL_TOPICS = {"log", "reports", "changelog"}
+
 LABELS = {
     "firstseen_documents": {"verdict": {*VERDICT_NAMES, "dead_letter"}},
     "firstseen_dead_letters": {"reason": set(RejectionReason)},
     "firstseen_errors": {
-        "stage": {"fingerprint", "lookup", "send", "store", "recover", "watch"},
+        "stage": STAGES,
         "reason": {"broker", "timeout", "fenced", "format", "storage", "internal"},
     },
     "firstseen_consumer_lag_messages": {"topic": {"raw"}, "partition": {"3"}},
     "firstseen_skipped_messages": {"topic": {"raw"}, "partition": {"3"}},
-    "firstseen_stage_duration_seconds": {
-        "stage": {"fingerprint", "lookup", "send", "store", "recover", "watch"}
-    },
-    "firstseen_internal_messages": {"kind": {"visit", "confirm", "withdraw", "refuse"}},
+    "firstseen_stage_duration_seconds": {"stage": STAGES},
+    "firstseen_stage_cpu_seconds": {"stage": STAGES},
+    "firstseen_internal_bytes": {"topic": INTERNAL_TOPICS},
+    "firstseen_foreign_records": {"topic": INTERNAL_TOPICS},
+    "firstseen_store_documents": {"partition": {"3"}},
+    "firstseen_waiting_documents": {"partition": {"3"}},
     "firstseen_transactions": {"outcome": {"committed", "aborted", "fenced", "unanswered"}},
     "firstseen_index_info": {
         "identity": {"i 1"},
         "application_id": {"app"},
         "profile": {"wide"},
         "delivery": {"exactly_once"},
-        "shards": {"4"},
     },
 }
 
-INDEX = IndexInfo("i 1", "app", "wide", "exactly_once", 4)
+INDEX = IndexInfo("i 1", "app", "wide", "exactly_once")
 
 
 @pytest.fixture
@@ -92,6 +119,7 @@ def metrics() -> Metrics:
     metrics = Metrics(CollectorRegistry(), index=INDEX)
     metrics.watched("raw", 3)
     metrics.lag({("raw", 3): 0})
+    metrics.shard_state(3, entries=0, waiting=0)
     return metrics
 
 
@@ -134,7 +162,7 @@ def test_the_list_is_closed(metrics: Metrics) -> None:
 def test_every_series_begins_at_zero(metrics: Metrics) -> None:
     """Given new metrics, then all series are there and at 0, so that a first event is a rise."""
     for family in text_string_to_metric_families(metrics.exposition().decode()):
-        assert family.samples
+        assert family.samples or family.name == "firstseen_report_missing"
         for sample in family.samples:
             assert sample.value == (1 if family.name.endswith("_info") else 0), sample
 
@@ -174,27 +202,100 @@ def test_a_dead_letter_is_a_decided_record(metrics: Metrics, reason: RejectionRe
     assert value(metrics, "firstseen_documents_total", verdict="dead_letter") == 1
 
 
-def test_shards_are_added_up(metrics: Metrics) -> None:
-    """Given what several shards hold, then the gauges have the sums of what each said last; when no
-    shard is left, then 0.
+def test_each_shard_has_its_series(metrics: Metrics) -> None:
+    """Given what several shards hold, then each has what it said last, and what they have yet to
+    recover is added up; a shard that left has no series, and without shards there are none.
     """
     metrics.assigned_shards(2)
-    metrics.shard_state(0, documents=10, parked=1)
-    metrics.shard_state(3, documents=5, parked=0)
-    metrics.shard_state(0, documents=11, parked=2)
+    metrics.shard_state(0, entries=10, waiting=1)
+    metrics.shard_state(3, entries=5, waiting=0)
+    metrics.shard_state(0, entries=11, waiting=2)
     metrics.recovery_remaining(0, 100)
     metrics.recovery_remaining(3, 50)
 
-    def gauges() -> list[float | None]:
-        names = ("assigned_shards", "store_documents", "parked_documents")
-        return [
-            *(value(metrics, f"firstseen_{name}") for name in names),
-            value(metrics, "firstseen_recovery_remaining_messages"),
-        ]
+    def shard(partition: int) -> list[float | None]:
+        names = ("store_documents", "waiting_documents")
+        return [value(metrics, f"firstseen_{name}", partition=str(partition)) for name in names]
 
-    assert gauges() == [2, 16, 2, 150]
+    assert [shard(0), shard(3)] == [[11, 2], [5, 0]]
+    assert value(metrics, "firstseen_assigned_shards") == 2
+    assert value(metrics, "firstseen_recovery_remaining_messages") == 150
+    metrics.forget_shard(0)
+    assert [shard(0), shard(3)] == [[None, None], [5, 0]]
+    assert value(metrics, "firstseen_recovery_remaining_messages") == 50
     metrics.assigned_shards(0)
-    assert gauges() == [0, 0, 0, 0]
+    assert shard(3) == [None, None]
+    assert value(metrics, "firstseen_recovery_remaining_messages") == 0
+
+
+def test_only_a_leader_waits_for_reports(metrics: Metrics) -> None:
+    """Given a leader that waits for the reports of two shards, then both are named; then of one;
+    when it no longer leads, then it waits for none.
+    """
+    metrics.leader(True)
+    metrics.reports_missing({1, 4})
+    assert value(metrics, "firstseen_leader") == 1
+    assert value(metrics, "firstseen_report_missing", partition="1") == 1
+    metrics.reports_missing([4])
+    assert value(metrics, "firstseen_report_missing", partition="1") is None
+    assert value(metrics, "firstseen_report_missing", partition="4") == 1
+
+    metrics.leader(False)
+    assert value(metrics, "firstseen_leader") == 0
+    assert value(metrics, "firstseen_report_missing", partition="4") is None
+
+
+def test_the_log(metrics: Metrics) -> None:
+    """Given a position that is past the end as it was last heard, then the end is the position; and
+    where everything is decided, the oldest undecided document has no age.
+    """
+    metrics.log_position(7, 9)
+    assert value(metrics, "firstseen_log_end_offset") == 9
+    metrics.log_position(12, 9)
+    assert value(metrics, "firstseen_log_position_offset") == 12
+    assert value(metrics, "firstseen_log_end_offset") == 12
+
+    metrics.undecided(3, 1.5)
+    assert value(metrics, "firstseen_undecided_oldest_seconds") == 1.5
+    metrics.undecided(0, 1.5)
+    assert value(metrics, "firstseen_undecided_documents") == 0
+    assert value(metrics, "firstseen_undecided_oldest_seconds") == 0
+
+
+def test_a_batch_counts_as_its_documents_do(metrics: Metrics) -> None:
+    """Given the same documents as a batch and one by one, then the metrics are the same."""
+    other = Metrics(CollectorRegistry(), index=INDEX)
+    other.watched("raw", 3)
+    other.lag({("raw", 3): 0})
+    other.shard_state(3, entries=0, waiting=0)
+    seconds, bits = [0.01, 0.011, -1.0, 4000.0], [0, 3, 3, 200]
+
+    metrics.verdicts({"unique": 3, "near_duplicate": 1})
+    metrics.latencies(seconds)
+    metrics.distances(bits)
+    metrics.bucket_documents([])
+    for name in ("unique", "near_duplicate", "unique", "unique"):
+        other.verdict(name)
+    for each in seconds:
+        other.latency(each)
+    for distance in bits:
+        other.distance(distance)
+
+    assert metrics.exposition() == other.exposition()
+
+
+def test_a_step_takes_cpu_time(metrics: Metrics) -> None:
+    """Given a step that computes for a while, then its CPU time is counted, up to its duration."""
+    with metrics.stage("lookup"):
+        end = time.thread_time() + 0.02
+        while time.thread_time() < end:
+            pass
+
+    cpu = value(metrics, "firstseen_stage_cpu_seconds_total", stage="lookup")
+    duration = value(metrics, "firstseen_stage_duration_seconds_sum", stage="lookup")
+    assert cpu is not None
+    assert duration is not None
+    assert 0.02 <= cpu <= duration + 0.01
 
 
 def test_candidates_have_a_mean(metrics: Metrics) -> None:
@@ -269,12 +370,12 @@ def test_an_interruption_is_no_failure(metrics: Metrics) -> None:
 
 def test_lag_is_that_of_the_present_partitions(metrics: Metrics) -> None:
     """Given partitions that moved away, when lag is noted of others, then the first have none."""
-    metrics.lag({("raw", 3): 7, ("probes", 0): 2})
-    metrics.lag({("probes", 0): 5})
+    metrics.lag({("raw", 3): 7, ("raw", 0): 2})
+    metrics.lag({("raw", 0): 5})
 
     lag = "firstseen_consumer_lag_messages"
     assert value(metrics, lag, topic="raw", partition="3") is None
-    assert value(metrics, lag, topic="probes", partition="0") == 5
+    assert value(metrics, lag, topic="raw", partition="0") == 5
 
 
 @pytest.mark.parametrize("distance", [0, 3, 48, 511])
@@ -292,8 +393,12 @@ def test_distances(metrics: Metrics, distance: int) -> None:
 def test_the_other_counters(metrics: Metrics) -> None:
     """Given each other event once, then its series rises, and no other."""
     metrics.input_bytes(1_000)
-    metrics.error("send", "timeout")
-    metrics.internal_message("withdraw", 2)
+    metrics.error("output", "timeout")
+    metrics.internal_bytes("log", 350)
+    metrics.foreign_record("reports")
+    metrics.packet_skipped()
+    metrics.control_refused(2)
+    metrics.in_flight(250, 500_000)
     metrics.rebalance()
     metrics.transaction(TransactionOutcome.FENCED)
 
@@ -306,7 +411,12 @@ def test_the_other_counters(metrics: Metrics) -> None:
     assert risen == {
         "firstseen_input_bytes_total": 1_000,
         "firstseen_errors_total": 1,
-        "firstseen_internal_messages_total": 2,
+        "firstseen_internal_bytes_total": 350,
+        "firstseen_foreign_records_total": 1,
+        "firstseen_packets_skipped_total": 1,
+        "firstseen_control_records_refused_total": 2,
+        "firstseen_in_flight_documents": 250,
+        "firstseen_in_flight_bytes": 500_000,
         "firstseen_rebalances_total": 1,
         "firstseen_transactions_total": 1,
     }
@@ -314,11 +424,16 @@ def test_the_other_counters(metrics: Metrics) -> None:
 
 def test_names_outside_the_lists(metrics: Metrics) -> None:
     """Given a stage or a reason that is none, then it is refused with those that there are."""
-    with pytest.raises(UnknownNameError, match="fingerprint, lookup"), metrics.stage("stroll"):
+    with (
+        pytest.raises(UnknownNameError, match="fingerprint, lookup, output"),
+        metrics.stage("stroll"),
+    ):
         pytest.fail("not reached")
     with pytest.raises(UnknownNameError, match="broker, fenced"):
-        metrics.error(Stage.SEND, "whim")
-    assert value(metrics, "firstseen_errors_total", stage="send", reason=ErrorReason.BROKER) == 0
+        metrics.error(Stage.OUTPUT, "whim")
+    with pytest.raises(UnknownNameError, match="changelog, log, reports"):
+        metrics.internal_bytes("raw", 1)
+    assert value(metrics, "firstseen_errors_total", stage="output", reason=ErrorReason.BROKER) == 0
 
 
 def test_the_media_type_is_the_text_formats() -> None:
