@@ -96,6 +96,16 @@ class Decider:
             for report in early:
                 self.report(report)
 
+    def refused(self, control: Control, replica: Replica) -> None:
+        """Learn of a control record in the log that nobody heeds.
+
+        A repeat of a record of this reign does no harm. One that decides more than is decided names
+        another than the last in the chain: the broker appended that one twice, and told the second
+        offset. Nobody would heed what follows.
+        """
+        if control.leader == self.reign and control.next > replica.decided_before:
+            self.succeeded = True
+
     def report(self, report: Report) -> None:
         """Take in what the shards of a worker found."""
         if self._began is None:

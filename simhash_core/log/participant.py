@@ -211,7 +211,8 @@ class Participant(Generic[Record]):
         """Take in the next record of the log."""
         heeded = self.replica.read(offset, record)
         if heeded is None:
-            self.controls_refused += isinstance(record, Control)
+            if isinstance(record, Control):
+                self._refused(record)
             return None
         heads = Heads(heeded.control.heads)
         for decided in heeded.decided:
@@ -222,11 +223,20 @@ class Participant(Generic[Record]):
             self._looked_up.clear()  # the new leader knows of no report
         if self.decider is not None:
             self.decider.heeded(heeded)
-            if self.decider.succeeded:
-                self.decider = self._new_decider()
+            self._lead_again()
         needed = (shard.stream.committed.needed for shard in self.shards.values())
         self.replica.forget_before(min(needed, default=self.replica.position))
         return heeded
+
+    def _refused(self, control: Control) -> None:
+        self.controls_refused += 1
+        if self.decider is not None:
+            self.decider.refused(control, self.replica)
+            self._lead_again()
+
+    def _lead_again(self) -> None:
+        if self.decider is not None and self.decider.succeeded:
+            self.decider = self._new_decider()
 
     def _decided(self, decided: Decided) -> None:
         self._looked_up.discard(decided.offset)

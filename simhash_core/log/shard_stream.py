@@ -267,6 +267,10 @@ class ShardStream(Generic[Record]):
             if isinstance(item, Packet) and item.chain == self.chain
         ]
         position = min([*needed[:1], *undecided[:1], replica.decided_before])
-        # Reading begins at a control record before the position, which may not know of as much.
-        position = max(position, self.committed.position)
+        if position <= self.committed.position:
+            # What is read again, for another shard or from a control record on, does not say as
+            # much as was committed. The log may be gone before that.
+            return Progress(
+                self.chain, next_offset, self.committed.position, self.committed.control
+            )
         return Progress(self.chain, next_offset, position, replica.control_before(position))
