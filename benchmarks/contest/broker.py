@@ -1,0 +1,93 @@
+"""The broker of the contest: a real Kafka on loopback, its processor's time, its bytes on disk.
+
+It is the broker of the tests (``make kafka`` fetches it), with the options of the JVM that a broker
+has in service.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from benchmarks.contest.errors import ContestError
+from benchmarks.contest.processor_time import command_of, cpu_seconds, descendants
+from tests.brokers.kafka_broker import KafkaBroker
+
+_JVM_OPTIONS: Final = ("-Xms256m", "-Xmx1g", "-XX:+UseG1GC", "-Dlog4j2.level=WARN")
+_MAIN_CLASS: Final = "kafka.Kafka"
+_ANSWER_SECONDS: Final = 60.0
+
+
+class ContestBroker:
+    """A running broker. ``address``: where clients connect, ``127.0.0.1:port``."""
+
+    def __init__(self, address: str, data: Path, process: int) -> None:
+        self.address = address
+        self.admin = AdminClient({"bootstrap.servers": address, "log_level": 2})
+        self._data = data
+        self._process = process
+
+    def cpu_seconds(self) -> float:
+        """Return the processor's time that the broker has used."""
+        return cpu_seconds(self._process)
+
+    def create_topics(self, partitions: Mapping[str, int]) -> None:
+        """Make topics, each with its number of partitions."""
+        topics = [NewTopic(name, number, 1) for name, number in partitions.items()]
+        for future in self.admin.create_topics(topics).values():
+            future.result(_ANSWER_SECONDS)
+
+    def delete_topics(self, prefix: str) -> None:
+        """Delete the topics whose names begin so, or have it within, as those of Quix Streams."""
+        names = [
+            name
+            for name in self.admin.list_topics(timeout=_ANSWER_SECONDS).topics
+            if prefix in name and not name.startswith("__")
+        ]
+        for future in self.admin.delete_topics(names).values() if names else ():
+            future.result(_ANSWER_SECONDS)
+
+    def bytes_beside(self, topics: Collection[str]) -> int:
+        """Return the bytes of all records but those of these topics and of Kafka itself.
+
+        A segment that was deleted stays for a minute under another name, and is counted.
+        """
+        return sum(
+            segment.stat().st_size
+            for directory in self._data.iterdir()
+            if directory.is_dir() and _counts(directory.name, topics)
+            for segment in directory.glob("*.log*")
+        )
+
+
+@contextmanager
+def running_broker(directory: Path) -> Iterator[ContestBroker]:
+    """Run a broker with its data in a directory.
+
+    Raises ``KafkaBrokerError`` where it cannot run.
+    """
+    with KafkaBroker(directory, jvm_options=_JVM_OPTIONS) as broker:
+        address = broker.bootstrap_servers
+        yield ContestBroker(address, directory / "data", _java_process(str(directory)))
+
+
+def _java_process(directory: str) -> int:
+    for process in descendants(os.getpid()):
+        command = command_of(process)
+        if _MAIN_CLASS in command and "java" in command[0] and directory in command[-1]:
+            return process
+    raise ContestError("the process of the broker is not to be found")
+
+
+def _counts(directory: str, topics: Collection[str]) -> bool:
+    """Whether a directory of the broker is a partition of a topic that is counted."""
+    topic, _, suffix = directory.rpartition("-")
+    if not topic or topic.startswith("__") or suffix == "delete" or not suffix.isdecimal():
+        return False
+    return topic not in topics

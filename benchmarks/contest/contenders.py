@@ -1,0 +1,219 @@
+"""Contenders as processes: how each is started, when it is ready, its processor's time, its end.
+
+All are started alike, by a small process that kills them if the contest itself is killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Final
+
+from confluent_kafka import ConsumerGroupState, KafkaException
+
+from benchmarks.contest.broker import ContestBroker
+from benchmarks.contest.errors import ContestError
+from benchmarks.contest.processor_time import cpu_seconds
+from benchmarks.contest.shapes import FIRSTSEEN, Shape
+from benchmarks.peers.environment import ROOT, peers_python
+from benchmarks.peers.stream import Stream
+from tests.brokers import run_until_orphaned
+from tests.brokers.loopback_ports import free_port
+
+SESSION_SECONDS: Final = 10.0
+"""After which Kafka gives up a worker of Firstseen that was killed: set, though the default."""
+
+_OURS: Final = "FIRSTSEEN_"
+_WITHOUT_PEERS: Final = frozenset({FIRSTSEEN, "ceiling"})
+"""What runs in the environment of Firstseen."""
+_HOST: Final = "127.0.0.1"
+_READY_SECONDS: Final = 120.0
+_STOP_SECONDS: Final = 20.0
+_ASK_SECONDS: Final = 5.0
+_POLL_SECONDS: Final = 0.1
+_TAIL_LINES: Final = 12
+
+
+class Contender:
+    """One process of a contender."""
+
+    def __init__(self, command: list[str], log: Path, health_port: int | None = None) -> None:
+        """``health_port``: of a worker that tells when it is ready."""
+        self._command = [sys.executable, run_until_orphaned.__file__, *command]
+        self._log = log
+        self._health_port = health_port
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it, with none of the settings that the environment has for Firstseen."""
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(_OURS)}
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command,
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                cwd=ROOT,
+                env=environment,
+                start_new_session=True,
+            )
+
+    def await_ready(self) -> None:
+        """Wait until it says that it is ready, if it can; raises ``ContestError``."""
+        deadline = time.monotonic() + _READY_SECONDS
+        while self._health_port is not None and not self._says_ready(self._health_port):
+            self.check()
+            if time.monotonic() > deadline:
+                raise ContestError(f"not ready within {_READY_SECONDS:g} s; {self._tail()}")
+            time.sleep(_POLL_SECONDS)
+
+    def check(self) -> None:
+        """Raise ``ContestError`` if it has ended."""
+        code = None if self._process is None else self._process.poll()
+        if code is not None:
+            raise ContestError(f"it has ended with code {code}; {self._tail()}")
+
+    def cpu_seconds(self) -> float:
+        """Return the processor's time that it has used."""
+        return 0.0 if self._process is None else cpu_seconds(self._process.pid)
+
+    def kill(self) -> None:
+        """End it by SIGKILL."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """End it by SIGTERM, and by SIGKILL if that takes too long."""
+        self._end(signal.SIGTERM)
+
+    def _end(self, number: signal.Signals) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        assert process.stdin is not None
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        try:
+            process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait(_STOP_SECONDS)
+        process.stdin.close()
+
+    def _says_ready(self, port: int) -> bool:
+        connection = http.client.HTTPConnection(_HOST, port, timeout=_ASK_SECONDS)
+        try:
+            connection.request("GET", "/readyz")
+            return connection.getresponse().status == http.client.OK
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()
+
+    def _tail(self) -> str:
+        lines = self._log.read_text("utf-8", "replace").splitlines()[-_TAIL_LINES:]
+        return "\n  ".join(["the end of its log:", *(lines or ["(nothing)"])])
+
+
+def needs_peers(shape: Shape) -> bool:
+    """Whether a contender runs in the environment of the peers."""
+    return shape.contender not in _WITHOUT_PEERS
+
+
+@contextmanager
+def running(shape: Shape, stream: Stream, broker: ContestBroker) -> Iterator[list[Contender]]:
+    """Make the topics of a stream, and run a contender on it until the end of the block.
+
+    Raises ``ContestError`` where it does not start, ``PeersUnavailableError`` where its environment
+    cannot be made.
+    """
+    stream.directory.mkdir(parents=True)
+    _create_topics(shape, stream, broker)
+    contenders = [_contender(shape, stream, number) for number in range(shape.workers)]
+    with ExitStack() as stack:
+        for each in contenders:
+            stack.callback(each.stop)
+            each.start()
+        await_shared(contenders, stream, broker)
+        yield contenders
+
+
+def await_shared(contenders: list[Contender], stream: Stream, broker: ContestBroker) -> None:
+    """Wait until all processes are ready, and each has partitions; raises ``ContestError``."""
+    for each in contenders:
+        each.await_ready()
+    deadline = time.monotonic() + _READY_SECONDS
+    while not _is_shared(len(contenders), stream.name, broker):
+        for each in contenders:
+            each.check()
+        if time.monotonic() > deadline:
+            raise ContestError(f"{stream.name}: the partitions are not shared by the processes")
+        time.sleep(_POLL_SECONDS)
+
+
+def _is_shared(members: int, group: str, broker: ContestBroker) -> bool:
+    described = broker.admin.describe_consumer_groups([group], request_timeout=_ASK_SECONDS)
+    try:
+        found = described[group].result(_ASK_SECONDS)
+    except (KafkaException, TimeoutError):
+        return False
+    shares = [member.assignment.topic_partitions for member in found.members]
+    return found.state == ConsumerGroupState.STABLE and len(shares) == members and all(shares)
+
+
+def _create_topics(shape: Shape, stream: Stream, broker: ContestBroker) -> None:
+    if shape.contender != FIRSTSEEN:
+        broker.create_topics(
+            dict.fromkeys((stream.raw, stream.unique, stream.duplicates), shape.partitions)
+        )
+        return
+    command = [_firstseen(), "topics", "create", *_options(shape, stream)]
+    command += ["--partitions", str(shape.partitions)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ContestError(f"firstseen topics create: {done.stdout}{done.stderr}")
+
+
+def _contender(shape: Shape, stream: Stream, number: int) -> Contender:
+    log = stream.directory / f"process-{number}.log"
+    if shape.contender != FIRSTSEEN:
+        python = str(peers_python()) if needs_peers(shape) else sys.executable
+        program = f"benchmarks.peers.{shape.contender}"
+        return Contender([python, "-m", program, *stream.arguments], log)
+    port = free_port()
+    settings = {
+        "delivery": shape.delivery,
+        "session_timeout_seconds": f"{SESSION_SECONDS:g}",
+        "state_dir": str(stream.directory / f"state-{number}"),
+        "web.host": _HOST,
+        "web.port": str(port),
+    }
+    command = [_firstseen(), "worker", *_options(shape, stream), *_assignments(settings)]
+    return Contender(command, log, port)
+
+
+def _options(shape: Shape, stream: Stream) -> list[str]:
+    """Return the options that all commands of Firstseen take."""
+    topics = {
+        "topics.raw": stream.raw,
+        "topics.unique": stream.unique,
+        "topics.duplicates": stream.duplicates,
+        "topics.dead_letters": stream.dead_letters,
+    }
+    named = ["--broker", stream.brokers, "--application-id", stream.name]
+    return [*named, "--profile", shape.profile, *_assignments(topics)]
+
+
+def _assignments(settings: Mapping[str, str]) -> list[str]:
+    return [part for item in settings.items() for part in ("--set", "=".join(item))]
+
+
+def _firstseen() -> str:
+    return str(Path(sys.executable).with_name("firstseen"))

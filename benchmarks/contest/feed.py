@@ -1,0 +1,82 @@
+"""What goes in: documents with numbers for ids, spread evenly over the partitions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
+from confluent_kafka import Producer
+
+from benchmarks.contest.errors import ContestError
+from benchmarks.peers.stream import Stream
+
+_SEND_SECONDS: Final = 60.0
+_BETWEEN_POLLS: Final = 1_000
+
+
+class Feed:
+    """The sender of one stream's documents. ``sent``: how many there were, which is the next id."""
+
+    def __init__(self, stream: Stream, partitions: int) -> None:
+        self.sent = 0
+        self._topic = stream.raw
+        self._partitions = partitions
+        settings = {"bootstrap.servers": stream.brokers, "log_level": 2}
+        self._in_batches = Producer({**settings, "linger.ms": 5})
+        self._at_once = Producer({**settings, "linger.ms": 0})
+
+    def send_all(self, texts: Iterable[str]) -> None:
+        """Send documents as fast as the broker takes them; return when it has them all.
+
+        Raises ``ContestError`` if it does not take them.
+        """
+        # Encoded before the first is sent, so that sending takes little of the machine.
+        for value in [self._encoded(number, text) for number, text in enumerate(texts, self.sent)]:
+            self._send(self._in_batches, value)
+            if self.sent % _BETWEEN_POLLS == 0:
+                self._in_batches.poll(0)
+        self._flush(self._in_batches)
+
+    def send_paced(self, texts: Sequence[str], a_second: float) -> dict[bytes, float]:
+        """Send documents one by one at a rate; return when each was sent, by its key.
+
+        Raises ``ContestError`` if the broker does not take them.
+        """
+        values = [self._encoded(number, text) for number, text in enumerate(texts, self.sent)]
+        sent_at: dict[bytes, float] = {}
+        start = time.monotonic()
+        for index, value in enumerate(values):
+            wait = start + index / a_second - time.monotonic()
+            if wait > 0:
+                time.sleep(wait)
+            sent_at[_key(self.sent)] = time.monotonic()
+            self._send(self._at_once, value)
+            self._at_once.poll(0)
+        self._flush(self._at_once)
+        return sent_at
+
+    def _send(self, producer: Producer, value: bytes) -> None:
+        partition = self.sent % self._partitions
+        while True:
+            try:
+                producer.produce(self._topic, value, _key(self.sent), partition)
+            except BufferError:
+                producer.poll(0.1)
+            else:
+                break
+        self.sent += 1
+
+    @staticmethod
+    def _encoded(number: int, text: str) -> bytes:
+        return msgspec.json.encode({"id": f"{number}", "text": text})
+
+    @staticmethod
+    def _flush(producer: Producer) -> None:
+        if producer.flush(_SEND_SECONDS):
+            raise ContestError(f"the broker did not take all documents in {_SEND_SECONDS:g} s")
+
+
+def _key(number: int) -> bytes:
+    return f"{number}".encode()

@@ -1,0 +1,95 @@
+"""Latency and idleness: one worker, from the sending of a document to its readable output.
+
+Each worker is watched idle, then at a low rate, and then at half of the rate at which it has just
+worked off a backlog.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from benchmarks.contest.broker import ContestBroker
+from benchmarks.contest.documents import shuffled, taken
+from benchmarks.contest.shapes import wide
+from benchmarks.contest.speed import WARM_UP, Live, warm
+from benchmarks.texts import CHARACTERS
+
+PARTITIONS: Final = (1, 4, 16)
+LOW_RATE: Final = 100.0
+"""Documents a second."""
+
+_RATE_SECONDS: Final = 10.0
+_IDLE_SECONDS: Final = 5.0
+_SETTLE_SECONDS: Final = 3.0
+_MILLISECONDS: Final = 1_000
+
+
+class Waits(msgspec.Struct, frozen=True, kw_only=True):
+    """Milliseconds from sent to readable: the median, and what 99 of 100 documents keep.
+
+    ``rate``: documents a second.
+    """
+
+    rate: float
+    p50: float
+    p99: float
+
+
+class Observed(msgspec.Struct, frozen=True, kw_only=True):
+    """What was seen of one worker. ``idle_share``: of a processor, without any documents."""
+
+    idle_share: float
+    low: Waits
+    half: Waits
+
+
+def observe(
+    rounds: int,
+    texts: Sequence[str],
+    directory: Path,
+    broker: ContestBroker,
+    say: Callable[[str], None],
+) -> dict[int, list[Observed]]:
+    """Return what was seen in each round, by the number of partitions; raises ``ContestError``.
+
+    ``texts``: those that warm up, then the backlog.
+    """
+    found: dict[int, list[Observed]] = {partitions: [] for partitions in PARTITIONS}
+    for number in range(1, rounds + 1):
+        for partitions in PARTITIONS:
+            name = f"latency-{partitions}-{number}"
+            with warm(wide(partitions), name, directory, broker, texts[:WARM_UP]) as live:
+                seen = _observed(live, texts[WARM_UP:])
+            found[partitions].append(seen)
+            say(
+                f"round {number} of {rounds}, latency on {partitions}: p50 {seen.low.p50:.0f}, "
+                f"p99 {seen.low.p99:.0f} ms; at {seen.half.rate:,.0f}/s p50 {seen.half.p50:.0f}, "
+                f"p99 {seen.half.p99:.0f} ms; idle {seen.idle_share:.1%}"
+            )
+    return found
+
+
+def _observed(live: Live, backlog: Sequence[str]) -> Observed:
+    time.sleep(_SETTLE_SECONDS)
+    used, started = live.cpu_seconds(), time.monotonic()
+    time.sleep(_IDLE_SECONDS)
+    idle_share = (live.cpu_seconds() - used) / (time.monotonic() - started)
+    others = shuffled(backlog, CHARACTERS)
+    low = _waits(live, others, LOW_RATE)
+    run = live.work_off(backlog)
+    half = _waits(live, others, run.documents / run.seconds / 2)
+    return Observed(idle_share=idle_share, low=low, half=half)
+
+
+def _waits(live: Live, texts: Iterator[str], rate: float) -> Waits:
+    sent_at = live.feed.send_paced(taken(texts, round(rate * _RATE_SECONDS)), rate)
+    live.await_all()
+    waits = [(live.outputs.at[key] - sent) * _MILLISECONDS for key, sent in sent_at.items()]
+    p50, p99 = np.percentile(waits, (50, 99)).tolist()
+    return Waits(rate=rate, p50=p50, p99=p99)

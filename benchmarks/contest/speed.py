@@ -1,0 +1,157 @@
+"""Speed: each shape works off the same documents in its turn, round after round.
+
+Its processes run and are warm before the first document is sent; from there to the moment at which
+the last output can be read everything counts.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from benchmarks.contest.broker import ContestBroker
+from benchmarks.contest.contenders import Contender, running
+from benchmarks.contest.errors import ContestError
+from benchmarks.contest.feed import Feed
+from benchmarks.contest.outputs import Outputs
+from benchmarks.contest.shapes import Shape
+from benchmarks.peers.stream import Stream
+
+WARM_UP: Final = 400
+"""Documents before those that count: dictionaries are loaded, and connections made."""
+
+_WARM_SECONDS: Final = 120.0
+_ALL_SECONDS: Final = 1_800.0
+_CHECK_SECONDS: Final = 5.0
+_SETTLE_SECONDS: Final = 1.0
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """What one turn took. ``duplicates``: how many documents were found to be."""
+
+    documents: int
+    seconds: float
+    cpu_seconds: float
+    broker_cpu_seconds: float
+    internal_bytes: int
+    duplicates: int
+
+
+class Live:
+    """A contender at work on a stream of its own, with the feed and the reader of the outputs."""
+
+    def __init__(
+        self,
+        shape: Shape,
+        stream: Stream,
+        broker: ContestBroker,
+        contenders: list[Contender],
+        outputs: Outputs,
+    ) -> None:
+        self.contenders = contenders
+        self.outputs = outputs
+        self.feed = Feed(stream, shape.partitions)
+        self.stream = stream
+        self.broker = broker
+        self._name = shape.name
+
+    def cpu_seconds(self) -> float:
+        """Return the processor's time of all processes of the contender."""
+        return sum(each.cpu_seconds() for each in self.contenders)
+
+    def await_all(self, seconds: float = _ALL_SECONDS) -> None:
+        """Wait until all that was sent has come out; raises ``ContestError``."""
+        deadline = time.monotonic() + seconds
+        while not self.outputs.await_count(self.feed.sent, _CHECK_SECONDS):
+            for each in self.contenders:
+                each.check()
+            if time.monotonic() > deadline:
+                raise ContestError(
+                    f"{self._name}: {len(self.outputs.at)} of {self.feed.sent} documents came out "
+                    f"in {seconds:g} s"
+                )
+
+    def work_off(self, texts: Sequence[str]) -> Run:
+        """Send documents at once, and measure until all have come out."""
+        public = {self.stream.raw, self.stream.unique, self.stream.duplicates}
+        public.add(self.stream.dead_letters)
+        duplicates, stored = self.outputs.duplicates, self.broker.bytes_beside(public)
+        cpu, broker_cpu = self.cpu_seconds(), self.broker.cpu_seconds()
+        started = time.monotonic()
+        self.feed.send_all(texts)
+        self.await_all()
+        ended = time.monotonic()
+        cpu, broker_cpu = self.cpu_seconds() - cpu, self.broker.cpu_seconds() - broker_cpu
+        time.sleep(_SETTLE_SECONDS)
+        return Run(
+            documents=len(texts),
+            seconds=ended - started,
+            cpu_seconds=cpu,
+            broker_cpu_seconds=broker_cpu,
+            internal_bytes=self.broker.bytes_beside(public) - stored,
+            duplicates=self.outputs.duplicates - duplicates,
+        )
+
+
+@contextmanager
+def warm(
+    shape: Shape, name: str, directory: Path, broker: ContestBroker, warm_up: Sequence[str]
+) -> Iterator[Live]:
+    """Run a contender on topics of its own, which it has begun to work on; all is gone afterwards.
+
+    ``name`` must be one that no other stream of the broker has.
+    """
+    stream = Stream(broker.address, name, directory / name)
+    try:
+        with (
+            running(shape, stream, broker) as contenders,
+            Outputs(stream, shape.partitions) as outputs,
+        ):
+            live = Live(shape, stream, broker, contenders, outputs)
+            live.feed.send_all(warm_up)
+            live.await_all(_WARM_SECONDS)
+            time.sleep(_SETTLE_SECONDS)
+            yield live
+    except ContestError as error:
+        raise ContestError(f"{name}: {error}") from error
+    finally:
+        broker.delete_topics(name)
+
+
+def race(
+    shapes: Sequence[Shape],
+    rounds: int,
+    texts: Mapping[str, Sequence[str]],
+    directory: Path,
+    broker: ContestBroker,
+    say: Callable[[str], None],
+) -> dict[str, list[Run]]:
+    """Let all shapes work in turns; return the runs of each, by its name, in order of the rounds.
+
+    ``texts``: the documents of each stream, behind those that warm up. Raises ``ContestError``.
+    """
+    runs: dict[str, list[Run]] = {shape.name: [] for shape in shapes}
+    for number in range(1, rounds + 1):
+        for shape in shapes if number % 2 else shapes[::-1]:
+            found = one_run(shape, f"{shape.name}-{number}", texts[shape.stream], directory, broker)
+            runs[shape.name].append(found)
+            say(f"round {number} of {rounds}, {shape.name}: {_told(found)}")
+    return runs
+
+
+def one_run(
+    shape: Shape, name: str, texts: Sequence[str], directory: Path, broker: ContestBroker
+) -> Run:
+    """Let one shape work once; ``texts`` as of ``race``."""
+    with warm(shape, name, directory, broker, texts[:WARM_UP]) as live:
+        return live.work_off(texts[WARM_UP:])
+
+
+def _told(run: Run) -> str:
+    rate = run.documents / run.seconds
+    return f"{run.cpu_seconds:.2f} s of CPU, {rate:,.0f} documents/s"

@@ -1,0 +1,60 @@
+"""Quix Streams with the fingerprint of Firstseen's profile ``wide``, one document at a time.
+
+Near is what it is for Firstseen: the fingerprints are within the distance, and the sketches agree.
+The state has the buckets of the fingerprint as keys: each holds the ids of the documents in it, and
+each id has its fingerprint and sketch. All are bytes, which Quix Streams stores as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from quixstreams import State  # type: ignore[import-not-found]
+
+from benchmarks.peers import quix_stream
+from benchmarks.peers.stream import stream_of_arguments
+from simhash_core.fingerprinter import Fingerprinter
+from simhash_core.profiles import profile_named
+
+_BETWEEN: Final = b" "
+
+
+def remembering() -> Callable[[quix_stream.Document, State], str | None]:
+    """Return what says which document one repeats, and remembers those that repeat none."""
+    fingerprinter = Fingerprinter(profile_named("wide"))
+    scheme, confirmation = fingerprinter.scheme, fingerprinter.confirmation
+    assert confirmation is not None
+    size = scheme.bits // 8
+
+    def original_of(document: quix_stream.Document, state: State) -> str | None:
+        made = fingerprinter.fingerprint(document["text"])
+        if made.undecidable is not None:
+            return None
+        buckets = scheme.buckets(made.fingerprint)
+        held = [state.get_bytes(bucket, b"") for bucket in buckets]
+        value, found = int.from_bytes(made.fingerprint, "big"), list[tuple[int, bytes]]()
+        for name in {name for names in held for name in names.split()}:
+            entry = state.get_bytes(_entry_key(name))
+            distance = (value ^ int.from_bytes(entry[:size], "big")).bit_count()
+            if distance > scheme.distance:
+                continue
+            if confirmation.agreement(distance, made.sketch, entry[size:]) is not None:
+                found.append((distance, name))
+        if found:
+            return min(found)[1].decode()
+        name = document["id"].encode()
+        state.set_bytes(_entry_key(name), made.fingerprint + made.sketch)
+        for bucket, names in zip(buckets, held, strict=True):
+            state.set_bytes(bucket, names + _BETWEEN + name)
+        return None
+
+    return original_of
+
+
+def _entry_key(name: bytes) -> bytes:
+    return b"entry " + name
+
+
+if __name__ == "__main__":
+    quix_stream.run(stream_of_arguments(), remembering())

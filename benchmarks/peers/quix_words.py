@@ -1,0 +1,25 @@
+"""Quix Streams with ``simhash`` and jieba: the plain recipe, exactly once, its state in RocksDB."""
+
+from __future__ import annotations
+
+from quixstreams import State  # type: ignore[import-not-found]
+
+from benchmarks.peers import quix_stream, word_simhash
+from benchmarks.peers.stream import stream_of_arguments
+
+
+def original_of(document: quix_stream.Document, state: State) -> str | None:
+    """Return what a document repeats; remembers it if that is nothing."""
+    value = word_simhash.fingerprint(document["text"])
+    names = word_simhash.blocks(value)
+    entries = [state.get(name, []) for name in names]
+    original = word_simhash.nearest(value, [each for found in entries for each in found])
+    if original is None:
+        for name, found in zip(names, entries, strict=True):
+            state.set(name, [*found, (value, document["id"])])
+    return original
+
+
+if __name__ == "__main__":
+    word_simhash.load()
+    quix_stream.run(stream_of_arguments(), original_of)

@@ -1,0 +1,53 @@
+"""The stream that a program of the contest works on, as its command line says.
+
+Each of them is started as ``python -m benchmarks.peers.PROGRAM BROKERS NAME DIRECTORY``: it reads
+the topic NAME.raw in the consumer group NAME, writes to NAME.unique and NAME.duplicate-of, keeps
+the key of each record, and runs until it is ended.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Stream(NamedTuple):
+    """Where a contender finds its documents. ``directory``: for its state on disk."""
+
+    brokers: str
+    name: str
+    directory: Path
+
+    @property
+    def raw(self) -> str:
+        """The topic of the documents."""
+        return f"{self.name}.raw"
+
+    @property
+    def unique(self) -> str:
+        """The topic of what was not seen before."""
+        return f"{self.name}.unique"
+
+    @property
+    def duplicates(self) -> str:
+        """The topic of the rest."""
+        return f"{self.name}.duplicate-of"
+
+    @property
+    def dead_letters(self) -> str:
+        """The topic of what cannot be read; of use to Firstseen alone."""
+        return f"{self.name}.dlq"
+
+    @property
+    def arguments(self) -> list[str]:
+        """The command line of a program that works on this stream."""
+        return [self.brokers, self.name, str(self.directory)]
+
+
+def stream_of_arguments() -> Stream:
+    """Return the stream that this program was started for."""
+    if len(sys.argv) != 4:
+        raise SystemExit(f"usage: {sys.argv[0]} BROKERS NAME DIRECTORY")
+    brokers, name, directory = sys.argv[1:]
+    return Stream(brokers, name, Path(directory))
