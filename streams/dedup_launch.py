@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 from simhash_core.errors import UsageError
 from simhash_core.fingerprinter import Fingerprinter
-from simhash_core.placement import Placement
 from simhash_core.profiles import Profile
 from streams.dedup_outputs import (
     check_can_be_continued,
@@ -18,7 +17,7 @@ from streams.dedup_outputs import (
     open_outputs,
     output_paths,
 )
-from streams.dedup_progress import Kind, RunProgress, run_in
+from streams.dedup_progress import Kind, RunProgress, decode_run
 from streams.dedup_runs import abandon, check_same_command, new_run, skip_done
 from streams.input_lines import InputLines
 from streams.local_dedup import LocalDedup, begin
@@ -60,7 +59,7 @@ def launched(
 
     ``fingerprinter_of`` makes the fingerprinter: one that remembers, for runs over the same texts.
     Raises ``UsageError``, ``IndexMismatchError``, ``InterruptedRunError``, ``OutputFileError``,
-    and what the block table raises.
+    and what the store raises.
     """
     paths = output_paths(request.file, request.outputs)
     if request.state is None:
@@ -73,18 +72,20 @@ def launched(
     with ExitStack() as opened:
         lines = opened.enter_context(InputLines(request.file, settings.max_record_bytes))
         fingerprinter = fingerprinter_of(settings.index_profile())
-        placement = Placement(fingerprinter.scheme, partitions=1)
-        table = opened.enter_context(
-            open_local_index(settings, fingerprinter.identity, placement, request.state)
+        store = opened.enter_context(
+            open_local_index(
+                settings, fingerprinter.identity, fingerprinter.scheme.bits, request.state
+            )
         )
-        previous = run_in(table.in_flight().progress)
+        stored = store.progress()
+        previous = None if stored is None else decode_run(stored.run)
         run = _take_up(previous, lines, paths, request)
         resumed = run is previous
         if not resumed:
-            begin(table, run)
+            begin(store, run)
         outputs = open_outputs(run, with_state=request.state is not None)
         opened.callback(close_outputs, outputs.values())
-        dedup = LocalDedup(settings, fingerprinter, placement, table, run, outputs)
+        dedup = LocalDedup(settings, fingerprinter, store, run, outputs)
         done = run.lines if resumed else None
         yield Launched(dedup, lines, fingerprinter.identity, done, run.documents)
 

@@ -1,7 +1,7 @@
 """Deduplication of one file with no broker: the same core, the same verdicts, one shard.
 
 A file is a topic of one partition, and the number of a line, from 0, is its offset. Each batch of
-lines is decided, its outputs are written and settled, and only then is it committed to the table,
+lines is decided, its outputs are written and settled, and only then is it committed to the index,
 together with how far the run has come: a run that is killed goes on from its last commit, with the
 outputs cut to what they were then.
 """
@@ -15,16 +15,16 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from simhash_core.block_table import BlockTable
 from simhash_core.documents import Document, RawRecord, SourcePosition
-from simhash_core.effects import Effect, Emit, EmitDeadLetter, Remember
-from simhash_core.entries import Change
+from simhash_core.fingerprint import WORD_BITS
 from simhash_core.fingerprinter import Fingerprinter
-from simhash_core.first_visit import first_visit
-from simhash_core.placement import Placement
-from simhash_core.probes import Message, Refuse, raw_sender
+from simhash_core.index.look_up import Nearness
+from simhash_core.log.columns import document_columns, verdict_of
+from simhash_core.log.local_decider import LocalDecider
+from simhash_core.log.packets import Chain, Packet, Sender
+from simhash_core.log.records import NO_CONTROL, Progress
+from simhash_core.log.shard_stream import NewEntries
 from simhash_core.rejections import Rejection, RejectionReason
-from simhash_core.shard import Shard
 from simhash_core.verdicts import DuplicateOf, verdict_name
 from streams.dedup_progress import (
     BLANK,
@@ -33,14 +33,16 @@ from streams.dedup_progress import (
     Kind,
     OutputState,
     RunProgress,
-    with_run,
+    encode_run,
 )
 from streams.input_lines import InputLines, Line
-from streams.output.output_records import Arrival, duplicate_record
+from streams.local_index import LocalStore
+from streams.output.output_records import arrival_of, duplicate_record
 from streams.output_files import OutputFile
 from streams.raw_documents import DocumentReader
 from streams.record_views import bytes_view
 from streams.settings import Settings
+from streams.store.state_codec import StoredProgress
 
 UNREADABLE_LINE_SCHEMA: Final = "firstseen.unreadable-line/1"
 
@@ -49,6 +51,7 @@ _BATCH_BYTES: Final = 8 << 20
 # timestamp get the beginning of time, so that equal input gives equal bytes.
 _NO_TIME_MS: Final = 0
 _PARTITION: Final = 0
+_SENDER: Final = "dedup"
 
 _encode = msgspec.json.Encoder().encode
 
@@ -60,27 +63,27 @@ class LocalDedup:
         self,
         settings: Settings,
         fingerprinter: Fingerprinter,
-        placement: Placement,
-        table: BlockTable,
+        store: LocalStore,
         progress: RunProgress,
         outputs: Mapping[Kind, OutputFile],
     ) -> None:
-        """Take up the run ``progress`` where it is; ``placement`` is over one partition."""
+        """Resume the run ``progress``, which was committed last."""
         self.progress = progress
         self._fingerprinter = fingerprinter
-        self._table = table
+        self._store = store
         self._outputs = outputs
         self._include_body = settings.include_body
         self._batch_lines = settings.batch.documents
         self._reader = DocumentReader(settings.fields, settings.max_record_bytes)
-        self._topic = topic_of(progress)
-        self._sender = raw_sender(self._topic, _PARTITION)
-        self._shard = Shard(_PARTITION, placement, table, fingerprinter.confirmation)
+        self._chain = chain_of(progress)
+        self._next_packet = next_packet(store)
+        nearness = Nearness(fingerprinter.scheme, fingerprinter.confirmation)
+        self._decider = LocalDecider(nearness, store, store.fingerprints())
 
     @property
     def documents(self) -> int:
         """The number of unique documents in the index."""
-        return len(self._table)
+        return len(self._store)
 
     def run(self, lines: InputLines) -> Iterator[RunProgress]:
         """Decide what is left of ``lines``; yield the progress after each commit.
@@ -98,16 +101,28 @@ class LocalDedup:
     def _decide(self, batch: Sequence[Line], lines: InputLines) -> None:
         counts = Counter(self.progress.counts)
         counts[BLANK] += sum(line.is_blank for line in batch)
+        read = [self._read(line) for line in batch if not line.is_blank]
+        packet = self._packet(
+            [item for _, item in read if isinstance(item, Document)], batch[-1].number
+        )
+        decision = self._decider.decide(self._next_packet, packet)
+        self._next_packet += 1
         written: dict[Kind, list[bytes]] = {kind: [] for kind in KINDS}
-        changes: list[Change] = []
-        messages = list(self._messages([line for line in batch if not line.is_blank]))
-        self._shard.expect(message for _, message in messages)
-        for number, message in messages:
-            for effect in self._shard.handle(self._sender, number, message):
-                if isinstance(effect, Remember):
-                    changes.append(effect.change)
-                else:
-                    self._put(effect, written, counts)
+        row = 0
+        for record, item in read:
+            if isinstance(item, Rejection):
+                written["dead_letters"].append(unreadable_line(item))
+                counts[DEAD_LETTER + item.reason] += 1
+                continue
+            verdict = verdict_of(packet.columns, row, decision.matches.get(row))
+            counts[verdict_name(verdict)] += 1
+            if isinstance(verdict, DuplicateOf):
+                value = self._duplicate(record, packet, row, verdict)
+                written["duplicates"].append(value + b"\n")
+            else:
+                assert record.value is not None
+                written["unique"].append(record.value + b"\n")
+            row += 1
         for kind, output_lines in written.items():
             self._outputs[kind].write(b"".join(output_lines))
         outputs = {
@@ -121,28 +136,37 @@ class LocalDedup:
             counts=dict(counts),
             outputs=outputs,
         )
-        self._commit(changes, progress)
+        self._commit([decision.new], progress)
 
-    def _commit(self, changes: Sequence[Change], progress: RunProgress) -> None:
-        self._table.commit([*changes, with_run(self._shard.progress(0), progress)])
+    def _packet(self, documents: Sequence[Document], last: int) -> Packet:
+        """Fingerprint the documents of a batch of lines, of which ``last`` is the last."""
+        prints = self._fingerprinter.fingerprint_batch([item.content for item in documents])
+        words = self._fingerprinter.scheme.bits // WORD_BITS
+        columns = document_columns(documents, prints, words)
+        return Packet(
+            self._chain, Sender(_SENDER, self._next_packet), self.progress.lines - 1, last, columns
+        )
+
+    def _duplicate(
+        self, record: RawRecord, packet: Packet, row: int, verdict: DuplicateOf
+    ) -> bytes:
+        """Return the JSON of a duplicate."""
+        output = duplicate_record(
+            arrival_of(record, packet, row),
+            verdict,
+            self._fingerprinter.identity,
+            self._fingerprinter.scheme.bits,
+            include_body=self._include_body,
+        )
+        assert output.value is not None
+        return output.value
+
+    def _commit(self, entries: Sequence[NewEntries], progress: RunProgress) -> None:
+        commit_run(self._store, entries, progress, self._next_packet)
         self.progress = progress
 
-    def _messages(self, lines: Sequence[Line]) -> Iterator[tuple[int, Message]]:
-        """Read and fingerprint lines that are not blank; yield what a shard is told of each."""
-        read = [self._read(line) for line in lines]
-        prints = iter(
-            self._fingerprinter.fingerprint_batch(
-                [item.content for _, item in read if isinstance(item, Document)]
-            )
-        )
-        for record, item in read:
-            if isinstance(item, Rejection):
-                yield item.source.offset, Refuse(item)
-                continue
-            yield item.source.offset, first_visit(item, next(prints), record)
-
     def _read(self, line: Line) -> tuple[RawRecord, Document | Rejection]:
-        source = SourcePosition(self._topic, _PARTITION, line.number)
+        source = SourcePosition(self._chain.topic, _PARTITION, line.number)
         record = RawRecord(None, line.content, _NO_TIME_MS)
         if line.content is None:
             limit = self._reader.max_record_bytes
@@ -153,44 +177,29 @@ class LocalDedup:
         assert isinstance(item, Document | Rejection)
         return record, item
 
-    def _put(
-        self, effect: Effect, written: Mapping[Kind, list[bytes]], counts: Counter[str]
-    ) -> None:
-        """Write the output of one effect."""
-        match effect:
-            case Emit(probe, DuplicateOf() as verdict):
-                record = duplicate_record(
-                    Arrival(
-                        probe.record,
-                        probe.source,
-                        probe.document_id,
-                        probe.event_time_ms,
-                        probe.fingerprint,
-                    ),
-                    verdict,
-                    self._fingerprinter.identity,
-                    self._fingerprinter.scheme.bits,
-                    include_body=self._include_body,
-                )
-                assert record.value is not None
-                written["duplicates"].append(record.value + b"\n")
-                counts[verdict_name(verdict)] += 1
-            case Emit(probe, verdict):
-                assert probe.record.value is not None
-                written["unique"].append(probe.record.value + b"\n")
-                counts[verdict_name(verdict)] += 1
-            case EmitDeadLetter(rejection):
-                written["dead_letters"].append(unreadable_line(rejection))
-                counts[DEAD_LETTER + rejection.reason] += 1
+
+def begin(store: LocalStore, progress: RunProgress) -> None:
+    """Commit the beginning of a run: nothing of it is done."""
+    commit_run(store, [], progress, next_packet(store))
 
 
-def begin(table: BlockTable, progress: RunProgress) -> None:
-    """Commit the beginning of a run: nothing done, and no senders of earlier runs remembered.
+def commit_run(
+    store: LocalStore, entries: Sequence[NewEntries], run: RunProgress, packets: int
+) -> None:
+    """Commit new entries, and how far a run has come; ``packets``: of all runs of the state."""
+    progress = Progress(chain_of(run), run.lines, packets, NO_CONTROL)
+    store.commit(entries, StoredProgress(progress, run=encode_run(run)))
 
-    Their numbers are never used again, and would be written with every batch.
-    """
-    earlier = table.in_flight().progress
-    table.commit([with_run(replace(earlier, received={}), progress)])
+
+def next_packet(store: LocalStore) -> int:
+    """Return the number of the next packet, which stands where an offset in the log would."""
+    stored = store.progress()
+    return 0 if stored is None else stored.progress.position
+
+
+def chain_of(progress: RunProgress) -> Chain:
+    """Return what stands for the raw partition of a run."""
+    return Chain(topic_of(progress), "", _PARTITION)
 
 
 def topic_of(progress: RunProgress) -> str:

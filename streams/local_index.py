@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, closing
-from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
-from simhash_core.block_table import BlockTable
-from simhash_core.memory_table import MemoryBlockTable
-from simhash_core.placement import Placement
-from simhash_core.shard import owned_buckets
-from streams.rocksdb_options import block_cache
+import numpy as np
+from numpy.typing import NDArray
+
+from simhash_core.log.local_decider import MemoryEntries
+from simhash_core.log.participant import EntryStore
+from simhash_core.log.shard_stream import NewEntries
 from streams.settings import Settings
-from streams.shard_directory import open_block_table
-from streams.state_codec import StoreIdentity
+from streams.store.rocksdb_options import block_cache
+from streams.store.shard_directory import open_shard_store
+from streams.store.state_codec import StoredProgress, StoreIdentity
 
 LOCAL_APPLICATION: Final = "local"
 """The application that a state without a broker belongs to, so that no worker takes it for its own.
@@ -24,22 +26,66 @@ It does not depend on the settings: a state is known by its directory alone.
 _PARTITION: Final = 0
 
 
+class LocalStore(EntryStore, Protocol):
+    """The entries and progress of the only shard; ``streams.store.shard_store`` is one on disk."""
+
+    def __len__(self) -> int:
+        """Return the number of entries."""
+        ...
+
+    def fingerprints(self) -> Iterator[tuple[NDArray[np.uint64], NDArray[np.uint64]]]:
+        """Yield sequence numbers (n,) and fingerprints (n, bits / 64) of decidable entries."""
+        ...
+
+    def progress(self) -> StoredProgress | None:
+        """Return the progress that was committed last; None: there is none yet."""
+        ...
+
+    def commit(self, entries: Sequence[NewEntries], progress: StoredProgress) -> None:
+        """Take in entries and progress, all or nothing."""
+        ...
+
+    def close(self) -> None:
+        """Let go of it."""
+        ...
+
+
+class MemoryStore(MemoryEntries):
+    """A store that lasts as long as the process."""
+
+    def __init__(self) -> None:
+        """Begin empty."""
+        super().__init__()
+        self._progress: StoredProgress | None = None
+
+    def fingerprints(self) -> Iterator[tuple[NDArray[np.uint64], NDArray[np.uint64]]]:
+        """Yield nothing: a store that was just made has no entries."""
+        return iter(())
+
+    def progress(self) -> StoredProgress | None:
+        """Return the progress that was committed last."""
+        return self._progress
+
+    def commit(self, entries: Sequence[NewEntries], progress: StoredProgress) -> None:
+        """Take in entries and progress."""
+        for new in entries:
+            self.add(new)
+        self._progress = progress
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
 def open_local_index(
-    settings: Settings, identity: str, placement: Placement, state: Path | None
-) -> AbstractContextManager[BlockTable]:
+    settings: Settings, identity: str, bits: int, state: Path | None
+) -> AbstractContextManager[LocalStore]:
     """Open the index in the directory ``state``, made where there is none, or one in memory.
 
-    It is closed at the end of the block. Raises ``IndexMismatchError`` for a state of another
-    index, and ``StoreError`` for one that is in use, damaged, or not to be reached.
+    ``bits``: of a fingerprint. It is closed at the end of the block. Raises ``IndexMismatchError``
+    for a state of another index, and ``StoreError`` for one that is in use, damaged, of another
+    format, or not to be reached.
     """
     if state is None:
-        return closing(MemoryBlockTable(partial(owned_buckets, placement, _PARTITION)))
-    owner = StoreIdentity(
-        index_identity=identity,
-        application_id=LOCAL_APPLICATION,
-        partition=_PARTITION,
-        partitions=placement.partitions,
-    )
-    return closing(
-        open_block_table(state, owner, placement, block_cache(settings.block_cache_bytes))
-    )
+        return closing(MemoryStore())
+    owner = StoreIdentity(identity, LOCAL_APPLICATION, _PARTITION)
+    return closing(open_shard_store(state, owner, bits, block_cache(settings.block_cache_bytes)))
