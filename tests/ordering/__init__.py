@@ -1,0 +1,1 @@
+"""From documents to the order of the log."""
