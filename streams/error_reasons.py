@@ -7,30 +7,43 @@ from typing import Final
 from confluent_kafka import KafkaException
 
 from simhash_core.errors import IndexMismatchError, ProtocolError
-from streams.acked_producer import DeliveryError
 from streams.errors import (
     BrokerRefusedError,
     BrokerUnavailableError,
     StateMismatchError,
     UnansweredError,
 )
+from streams.kafka.appender import AppendUnknownError
+from streams.kafka.producer_record import DeliveryError
 from streams.metric_labels import ErrorReason
+from streams.ordering.log_codec import OtherIndexError
+from streams.output.commit_errors import (
+    AbortedError,
+    FencedError,
+    StaleGenerationError,
+    TransactionError,
+)
+from streams.store.changelog_codec import ChangelogFormatError
+from streams.store.changelog_reader import RecoveryError
+from streams.store.state_codec import StateDecodeError
 from streams.store.store_errors import StoreCorruptError, StoreError
-from streams.transactions import AbortedError, FencedError, TransactionError
 
 _REASONS: Final[tuple[tuple[ErrorReason, tuple[type[Exception], ...]], ...]] = (
-    (ErrorReason.FENCED, (FencedError,)),
+    (ErrorReason.FENCED, (FencedError, StaleGenerationError)),
     (
         ErrorReason.FORMAT,
         (
+            ChangelogFormatError,
             IndexMismatchError,
-            StateMismatchError,
+            OtherIndexError,
             ProtocolError,
+            StateDecodeError,
+            StateMismatchError,
             StoreCorruptError,
         ),
     ),
     (ErrorReason.STORAGE, (StoreError,)),
-    (ErrorReason.TIMEOUT, (TimeoutError, UnansweredError)),
+    (ErrorReason.TIMEOUT, (AppendUnknownError, TimeoutError, UnansweredError)),
     (
         ErrorReason.BROKER,
         (
@@ -39,12 +52,13 @@ _REASONS: Final[tuple[tuple[ErrorReason, tuple[type[Exception], ...]], ...]] = (
             BrokerUnavailableError,
             DeliveryError,
             KafkaException,
+            RecoveryError,
             TransactionError,
         ),
     ),
     (ErrorReason.STORAGE, (OSError,)),
 )
-"""The first that fits counts, so the more particular stand first."""
+"""The first that fits counts, so subclasses come before their bases."""
 
 
 def reason_of(error: Exception) -> ErrorReason:

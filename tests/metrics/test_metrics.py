@@ -12,13 +12,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from simhash_core.errors import ProtocolError, UnknownNameError
 from simhash_core.rejections import RejectionReason
 from simhash_core.verdicts import VERDICT_NAMES
-from streams.acked_producer import DeliveryError
+from streams.kafka.producer_record import DeliveryError
 from streams.metric_definitions import DEFINITIONS
 from streams.metric_labels import ErrorReason, Stage, TransactionOutcome
 from streams.metric_types import MetricKind
 from streams.metrics import CONTENT_TYPE, IndexInfo, Metrics
+from streams.output.commit_errors import AbortedError, FencedError, StaleGenerationError
 from streams.store.store_errors import StoreCorruptError, StoreFullError
-from streams.transactions import AbortedError, FencedError
 
 NAMES = {
     "firstseen_documents": "counter",
@@ -344,7 +344,8 @@ def test_stages_are_timed(metrics: Metrics, stage: Stage) -> None:
         (ProtocolError("records between them were skipped"), "format"),
         (DeliveryError("not delivered"), "broker"),
         (AbortedError("aborted"), "broker"),
-        (FencedError("taken over"), "fenced"),
+        (FencedError("another worker has the name"), "fenced"),
+        (StaleGenerationError("the group moved on"), "fenced"),
         (TimeoutError(), "timeout"),
         (ZeroDivisionError(), "internal"),
     ],
