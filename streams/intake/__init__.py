@@ -1,0 +1,1 @@
+"""Raw records: from the raw topic to batches of one partition each."""

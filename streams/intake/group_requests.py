@@ -1,0 +1,82 @@
+"""What is asked of the group's coordinator, in the thread that has the consumer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from streams.errors import BrokerRefusedError, BrokerUnavailableError, UnansweredError
+from streams.output.commit_errors import AbortedError, StaleGenerationError
+from streams.passing_errors import PASSING_ERRORS
+
+_ANSWER_SECONDS: Final = 0.5
+"""How long one question may keep the thread from polling."""
+
+STALE_GENERATION: Final = frozenset(
+    {
+        KafkaError.ILLEGAL_GENERATION,
+        KafkaError.UNKNOWN_MEMBER_ID,
+        KafkaError.FENCED_INSTANCE_ID,
+    }
+)
+"""What the coordinator says to a commit of somebody who is no member of this generation."""
+
+
+def committed_offsets(
+    consumer: Consumer, places: list[TopicPartition]
+) -> tuple[dict[int, int] | None, str]:
+    """Return the group's offsets by partition; None and the reason where there is no answer yet.
+
+    A partition without a committed offset is left out. Raises ``BrokerRefusedError``.
+    """
+    try:
+        answer = consumer.committed(places, timeout=_ANSWER_SECONDS)
+    except KafkaException as failure:
+        return None, _passing(failure.args[0])
+    for place in answer:
+        if place.error is not None:
+            return None, _passing(place.error)
+    return {place.partition: place.offset for place in answer if place.offset >= 0}, ""
+
+
+def commit_offsets(consumer: Consumer, places: list[TopicPartition]) -> None:
+    """Commit offsets outside of any transaction.
+
+    Raises ``StaleGenerationError`` when the group has rebalanced without this member,
+    ``AbortedError`` when it may be tried again, ``UnansweredError`` when nothing is known.
+    """
+    for error in _commit_errors(consumer, places):
+        if error.code() in STALE_GENERATION:
+            raise StaleGenerationError(f"offsets are not committed: {error.str()}")
+        if error.code() == KafkaError.REBALANCE_IN_PROGRESS:
+            raise AbortedError(f"offsets are not committed: {error.str()}")
+        raise UnansweredError(f"it is not known whether offsets are committed: {error.str()}")
+
+
+def partitions_of(consumer: Consumer, topic: str) -> int:
+    """Return the number of partitions of a topic; raises ``BrokerUnavailableError``."""
+    try:
+        found = consumer.list_topics(topic, timeout=_ANSWER_SECONDS).topics
+    except KafkaException as failure:
+        raise BrokerUnavailableError(
+            f"no broker tells the partitions of {topic}: {failure.args[0].str()}"
+        ) from failure
+    return len(found[topic].partitions)
+
+
+def _commit_errors(consumer: Consumer, places: list[TopicPartition]) -> Sequence[KafkaError]:
+    try:
+        done = consumer.commit(offsets=places, asynchronous=False)
+    except KafkaException as failure:
+        return [failure.args[0]]
+    return [place.error for place in done or () if place.error is not None]
+
+
+def _passing(error: KafkaError) -> str:
+    """Return the reason of an error that passes; raise what any other means."""
+    unstable = error.code() == KafkaError.UNSTABLE_OFFSET_COMMIT
+    if unstable or error.code() in PASSING_ERRORS or error.retriable():
+        return error.str()
+    raise BrokerRefusedError(f"the broker does not tell the group's offsets: {error.str()}")

@@ -1,0 +1,320 @@
+"""The thread that has the consumer of raw records: membership, positions, batches for the loop.
+
+It calls ``poll`` first, which waits and serves rebalances, and then ``consume(n, 0)`` for all that
+is there: an idle stream has no delay, and a busy one full batches. Only this thread calls the
+client (``consumer_group_metadata`` blocks while another one polls).
+
+A partition that the group gives to this member is not read until ``start`` says from where: only
+then does the client fetch it at all. Where the loop is behind, the thread takes nothing more but
+goes on serving rebalances; partitions are paused only when that lasts, for a pause throws away
+what was fetched.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from operator import methodcaller
+from typing import Any, Final, NamedTuple
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from simhash_core.errors import FirstseenError
+from streams.intake.raw_records import RawRecords, TopicRecreatedError
+from streams.kafka.consumer_errors import TopicGoneError, judge, topic_is_gone
+from streams.kafka.hand_over import Calls, HandOver
+
+logger = logging.getLogger(__name__)
+
+_POLL_SECONDS: Final = 0.01
+"""Longest wait of a call from the loop while the stream is idle."""
+_BLOCKED_SECONDS: Final = 0.05
+"""How often rebalances are served while the loop is behind."""
+_PAUSE_SECONDS: Final = 2.0
+"""Partitions are paused when the loop has been behind for so long."""
+
+_partition_of = methodcaller("partition")
+
+
+class PollerEvents(NamedTuple):
+    """What to call in the thread, with the partitions concerned and the group metadata.
+
+    ``assigned`` may have none: each generation has one call. ``revoked`` returns a future that is
+    done when what is under way for the partitions is committed; they are given up then.
+    """
+
+    assigned: Callable[[frozenset[int], bytes], None]
+    revoked: Callable[[frozenset[int], bytes], Future[None]]
+    lost: Callable[[frozenset[int], bytes], None]
+
+
+@dataclass(slots=True)
+class _Position:
+    """A partition that is read. ``next``: no record before it may come. ``start``: of the owner."""
+
+    start: int
+    next: int
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Of a batch, and of the wait of a rebalance for commits."""
+
+    records: int
+    bytes: int
+    revoke_seconds: float
+
+
+class RawPoller:
+    """One consumer in one thread, which runs ``run``."""
+
+    def __init__(
+        self,
+        config: dict[str, Any],
+        topic: str,
+        limits: Limits,
+        events: PollerEvents,
+        calls: Calls,
+        batches: HandOver[list[RawRecords]],
+        is_blocked: Callable[[float], bool],
+    ) -> None:
+        """``is_blocked`` waits so many seconds until the loop wants records; True: it does not."""
+        self.consumer = Consumer({**config, "error_cb": self._on_error})
+        self.topic = topic
+        self.closing = False
+        self._limits = limits
+        self._events = events
+        self._calls = calls
+        self._batches = batches
+        self._is_blocked = is_blocked
+        self._owned: set[int] = set()
+        self._positions: dict[int, _Position] = {}
+        self._stopped: set[int] = set()
+        self._restarts: dict[int, tuple[int, int]] = {}
+        self._taken: list[RawRecords] = []
+        self._count = limits.records
+        self._paused = False
+        self._blocked_since: float | None = None
+        self._error: FirstseenError | None = None
+
+    def run(self) -> None:
+        """Serve until ``closing``. Raises what ended it otherwise."""
+        try:
+            self.consumer.subscribe(
+                [self.topic],
+                on_assign=self._on_assign,
+                on_revoke=self._on_revoke,
+                on_lost=self._on_lost,
+            )
+            while not self.closing:
+                self._turn()
+        finally:
+            try:
+                self.consumer.close()  # calls _on_revoke
+            finally:
+                self._calls.close()
+
+    def _turn(self) -> None:
+        self._calls.serve()
+        for partition, (offset, start) in list(self._restarts.items()):
+            self.start(partition, offset, start)
+        if self._is_blocked(0.0):
+            self._wait_while_blocked()
+            return
+        self._blocked_since = None
+        if self._paused:
+            self._pause(paused=False)
+        taken, self._taken = self._taken, []
+        message = self.consumer.poll(0.0 if taken else _POLL_SECONDS)
+        if message is not None:
+            rest = self.consumer.consume(self._count, 0) if self._count > 1 else []
+            taken += self._runs([message, *rest])
+        self._hand_over(taken)
+        self._raise_error()
+
+    def _wait_while_blocked(self) -> None:
+        now = time.monotonic()
+        self._blocked_since = self._blocked_since or now
+        if not self._is_blocked(_BLOCKED_SECONDS) or self._calls:
+            return
+        if not self._paused and now - self._blocked_since > _PAUSE_SECONDS:
+            self._pause(paused=True)
+        # Serves rebalances. It may return a record, which waits here with those before.
+        message = self.consumer.poll(0)
+        if message is not None:
+            self._taken += self._runs([message])
+        self._raise_error()
+
+    # ---- records
+
+    def _runs(self, messages: Sequence[Message]) -> list[RawRecords]:
+        """Divide messages by partition, less those of partitions that are not read (any more)."""
+        by_partition: dict[int, list[Message]] = {}
+        for message in messages:
+            error = message.error()
+            if error is None:
+                by_partition.setdefault(_partition_of(message), []).append(message)
+            else:
+                self._note(error)
+        runs = []
+        for partition, run in by_partition.items():
+            position = self._positions.get(partition)
+            if position is None or partition in self._stopped:
+                continue
+            first = run[0].offset() or 0
+            if first < position.next:
+                raise TopicRecreatedError(self.topic, partition, position.next, first)
+            position.next = (run[-1].offset() or 0) + 1
+            runs.append(RawRecords(partition, position.start, run, sum(map(len, run))))
+        return runs
+
+    def _hand_over(self, runs: Sequence[RawRecords]) -> None:
+        """Queue what is still wanted, in batches of no more than the limits."""
+        batch: list[RawRecords] = []
+        records = size = 0
+        for run in runs:
+            position = self._positions.get(run.partition)
+            if position is None or position.start != run.start:
+                continue
+            for part in _parts(run, self._limits):
+                count = len(part.messages)
+                if batch and (
+                    records + count > self._limits.records or size + part.size > self._limits.bytes
+                ):
+                    self._batches.put(batch)
+                    batch, records, size = [], 0, 0
+                batch.append(part)
+                records += count
+                size += part.size
+        if batch:
+            self._batches.put(batch)
+            # As many as fit, were the next ones of the same size.
+            mean = max(1, size // records)
+            self._count = max(1, min(self._limits.records, self._limits.bytes // mean) - 1)
+
+    # ---- what the loop asks for
+
+    def start(self, partition: int, offset: int, start: int) -> None:
+        """Read an owned partition from an offset."""
+        self._restarts.pop(partition, None)
+        if partition not in self._owned:
+            return
+        place = TopicPartition(self.topic, partition, offset)
+        if partition not in self._positions:
+            self.consumer.incremental_assign([place])
+        else:
+            try:
+                self.consumer.seek(place)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError._STATE:  # noqa: SLF001 - a public code of librdkafka
+                    raise
+                # Its fetching has not begun: in the next turn.
+                self._restarts[partition] = offset, start
+        if partition in self._stopped:
+            self._stopped.remove(partition)
+            if not self._paused:
+                self.consumer.resume([place])
+        if self._paused:
+            self.consumer.pause([place])
+        self._positions[partition] = _Position(start, offset)
+
+    def stop(self, partition: int) -> None:
+        """Read a partition no more, which stays owned."""
+        self._restarts.pop(partition, None)
+        if partition in self._positions:
+            # Not unassigned: outside a rebalance that could pass for the answer to a revocation.
+            self._stopped.add(partition)
+            self.consumer.pause([TopicPartition(self.topic, partition)])
+
+    def _pause(self, *, paused: bool) -> None:
+        read = set(self._positions) - self._stopped
+        places = [TopicPartition(self.topic, partition) for partition in read]
+        (self.consumer.pause if paused else self.consumer.resume)(places)
+        self._paused = paused
+
+    # ---- rebalances
+
+    def _on_assign(self, _: Consumer, places: list[TopicPartition]) -> None:
+        added = frozenset(map(_partition, places))
+        self._owned |= added
+        # None of them: each is assigned when it is known from where to read it.
+        self.consumer.incremental_assign([])
+        self._events.assigned(added, self.metadata())
+
+    def _on_revoke(self, _: Consumer, places: list[TopicPartition]) -> None:
+        revoked = frozenset(map(_partition, places))
+        released = self._release(revoked)
+        try:
+            done = self._events.revoked(revoked, self.metadata())
+            deadline = time.monotonic() + self._limits.revoke_seconds
+            while not done.done():
+                if time.monotonic() > deadline:
+                    done.cancel()
+                    logger.warning(
+                        "partitions %s are given up before everything under way was committed: it "
+                        "took longer than %g s. Their next owner does it again",
+                        sorted(revoked),
+                        self._limits.revoke_seconds,
+                    )
+                    break
+                self._calls.serve()
+                time.sleep(_POLL_SECONDS)
+        finally:
+            self.consumer.incremental_unassign(released)
+
+    def _on_lost(self, _: Consumer, places: list[TopicPartition]) -> None:
+        lost = frozenset(map(_partition, places))
+        released = self._release(lost)
+        self._events.lost(lost, self.metadata())
+        self.consumer.incremental_unassign(released)
+
+    def _release(self, partitions: frozenset[int]) -> list[TopicPartition]:
+        """Forget partitions; return those that the client has been assigned."""
+        assigned = partitions & set(self._positions)
+        for partition in partitions:
+            self._owned.discard(partition)
+            self._stopped.discard(partition)
+            self._restarts.pop(partition, None)
+            self._positions.pop(partition, None)
+        return [TopicPartition(self.topic, partition) for partition in assigned]
+
+    def metadata(self) -> bytes:
+        """Return the group metadata as it is now, for ``send_offsets_to_transaction``."""
+        return self.consumer.consumer_group_metadata()  # type: ignore[no-any-return]
+
+    # ---- errors
+
+    def _on_error(self, error: KafkaError) -> None:
+        if error.fatal():
+            self._error = self._error or judge(error, self.topic)
+
+    def _note(self, error: KafkaError) -> None:
+        if topic_is_gone(error, self.consumer, self.topic):
+            raise TopicGoneError(self.topic)
+        self._error = self._error or judge(error, self.topic)
+
+    def _raise_error(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+
+def _partition(place: TopicPartition) -> int:
+    return int(place.partition)
+
+
+def _parts(run: RawRecords, limits: Limits) -> list[RawRecords]:
+    """Divide a run into parts within the limits; a single record may exceed the bytes."""
+    if len(run.messages) <= limits.records and run.size <= limits.bytes:
+        return [run]
+    parts: list[RawRecords] = []
+    first = size = 0
+    for index, message in enumerate(run.messages):
+        length = len(message)
+        if index > first and (size + length > limits.bytes or index - first == limits.records):
+            parts.append(run._replace(messages=run.messages[first:index], size=size))
+            first, size = index, 0
+        size += length
+    return [*parts, run._replace(messages=run.messages[first:], size=size)]

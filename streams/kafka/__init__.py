@@ -1,0 +1,1 @@
+"""Kafka through librdkafka: clients and their configuration, the log's reader and appender."""

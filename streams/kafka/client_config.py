@@ -1,0 +1,217 @@
+"""From settings to the configuration of each Kafka client of a worker.
+
+All clients are librdkafka's, and get every property that the user passed on, less those that belong
+to the other kind of client alone: librdkafka would warn of each. What Firstseen's guarantees rest
+on goes before what was passed on; ``kafka_properties.RESERVED`` refuses it earlier, with a reason.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from streams.settings import Settings
+
+LIBRDKAFKA: Final = "firstseen.librdkafka"
+"""The logger of the library's own lines."""
+
+logger = logging.getLogger(LIBRDKAFKA)
+# A command that sets up no logging reports errors itself; Python would print them a second time.
+logger.addHandler(logging.NullHandler())
+
+_MS: Final = 1000
+_KIB: Final = 1024
+_MIB: Final = 1024 * _KIB
+_PREFETCH_KIB: Final = 16 * _KIB
+"""Raw records that librdkafka holds in advance; a fetch may exceed it."""
+_REFRESH_MS: Final = 5000
+"""How soon a partition that was added is found."""
+_HEARTBEAT_MS: Final = 500
+"""How soon a member learns that the group rebalances; at most a third of the session."""
+_NOT_PROPERTIES: Final = frozenset({"logger", "on_commit", "on_delivery"})
+
+# librdkafka's CONFIGURATION.md, column C/P.
+_OF_CONSUMERS: Final = frozenset(
+    {
+        "auto.offset.reset",
+        "check.crcs",
+        "coordinator.query.interval.ms",
+        "enable.auto.commit",
+        "enable.auto.offset.store",
+        "enable.partition.eof",
+        "fetch.error.backoff.ms",
+        "fetch.max.bytes",
+        "fetch.message.max.bytes",
+        "fetch.min.bytes",
+        "fetch.queue.backoff.ms",
+        "fetch.wait.max.ms",
+        "group.id",
+        "group.instance.id",
+        "group.protocol",
+        "group.protocol.type",
+        "group.remote.assignor",
+        "heartbeat.interval.ms",
+        "isolation.level",
+        "max.partition.fetch.bytes",
+        "max.poll.interval.ms",
+        "partition.assignment.strategy",
+        "queued.max.messages.kbytes",
+        "queued.min.messages",
+        "session.timeout.ms",
+    }
+)
+_OF_PRODUCERS: Final = frozenset(
+    {
+        "acks",
+        "batch.num.messages",
+        "batch.size",
+        "compression.codec",
+        "compression.level",
+        "compression.type",
+        "delivery.timeout.ms",
+        "enable.gapless.guarantee",
+        "enable.idempotence",
+        "linger.ms",
+        "message.send.max.retries",
+        "message.timeout.ms",
+        "partitioner",
+        "queue.buffering.backpressure.threshold",
+        "queue.buffering.max.kbytes",
+        "queue.buffering.max.messages",
+        "queue.buffering.max.ms",
+        "queuing.strategy",
+        "request.required.acks",
+        "request.timeout.ms",
+        "retries",
+        "sticky.partitioning.linger.ms",
+        "transaction.timeout.ms",
+        "transactional.id",
+    }
+)
+# Second names of properties that are set here: one of the two must go.
+_SAME: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "queue.buffering.max.ms": "linger.ms",
+        "compression.codec": "compression.type",
+    }
+)
+
+
+def admin_config(settings: Settings, **extra: Any) -> dict[str, Any]:  # noqa: ANN401 - numbers, texts, callbacks
+    """Return the configuration of an admin client; see ``consumer_config`` for ``extra``."""
+    return _config(settings, _OF_CONSUMERS | _OF_PRODUCERS, extra)
+
+
+def consumer_config(settings: Settings, **extra: Any) -> dict[str, Any]:  # noqa: ANN401 - numbers, texts, callbacks
+    """Return the configuration of a consumer.
+
+    ``extra`` is what the client in question must have: its underscores stand for dots
+    (``group_id="x"``), except in the names of callbacks, and it goes before what was passed on.
+    The log of the library goes to ``firstseen.librdkafka`` whenever the client polls.
+    """
+    return _config(settings, _OF_PRODUCERS, extra)
+
+
+def producer_config(settings: Settings, **extra: Any) -> dict[str, Any]:  # noqa: ANN401 - numbers, texts, callbacks
+    """Return the configuration of a producer; see ``consumer_config`` for ``extra``."""
+    return _config(settings, _OF_CONSUMERS, extra)
+
+
+def raw_consumer_config(settings: Settings) -> dict[str, Any]:
+    """Return the configuration of the consumer of raw records, a member of the group."""
+    session_ms = int(settings.session_timeout_seconds * _MS)
+    static = (
+        {}
+        if settings.group_instance_id is None
+        else {"group_instance_id": settings.group_instance_id}
+    )
+    return {
+        "queued.max.messages.kbytes": _PREFETCH_KIB,
+        # A full queue is looked at again after this time: the default of a second is a gap.
+        "fetch.queue.backoff.ms": 20,
+        "topic.metadata.refresh.interval.ms": _REFRESH_MS,
+        **consumer_config(
+            settings,
+            group_id=settings.application_id,
+            partition_assignment_strategy="cooperative-sticky",
+            session_timeout_ms=session_ms,
+            heartbeat_interval_ms=min(_HEARTBEAT_MS, session_ms // 3),
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            enable_auto_offset_store=False,
+            # Also makes the broker hold back offsets of transactions that have not ended.
+            isolation_level="read_committed",
+            **static,
+        ),
+    }
+
+
+def log_reader_config(settings: Settings) -> dict[str, Any]:
+    """Return the configuration of a reader of one internal partition, outside any group."""
+    return {
+        # A broker answers as soon as there is a byte, so a long wait only spares requests.
+        "fetch.wait.max.ms": 500,
+        "fetch.queue.backoff.ms": 20,
+        "queued.max.messages.kbytes": _PREFETCH_KIB,
+        **consumer_config(
+            settings,
+            # The client insists on one; it is never joined, and nothing is committed to it. That it
+            # begins with the application id lets one ACL cover all.
+            group_id=f"{settings.application_id}.log-reader",
+            fetch_min_bytes=1,
+            auto_offset_reset="error",
+            enable_auto_commit=False,
+            enable_auto_offset_store=False,
+            isolation_level="read_committed",
+        ),
+    }
+
+
+def appender_config(settings: Settings) -> dict[str, Any]:
+    """Return the configuration of the producer of packets, control records and reports."""
+    return {
+        "compression.type": "lz4",
+        **producer_config(
+            settings,
+            acks="all",
+            enable_idempotence=True,
+            linger_ms=0,
+            message_timeout_ms=int(settings.send_timeout_seconds * _MS),
+        ),
+    }
+
+
+def output_config(settings: Settings) -> dict[str, Any]:
+    """Return the configuration of the producer of outputs, in transactions or without."""
+    return {
+        "compression.type": "lz4",
+        # Kafka's own choice by key, so that outputs lie where other clients would put them.
+        "partitioner": "murmur2_random",
+        "linger.ms": 2,
+        **producer_config(settings, acks="all"),
+    }
+
+
+def _config(
+    settings: Settings, foreign: frozenset[str], extra: Mapping[str, Any]
+) -> dict[str, Any]:
+    passed_on = {
+        _SAME.get(name, name): value
+        for name, value in settings.kafka.items()
+        if name not in foreign
+    }
+    return {
+        "client.id": settings.application_id,
+        "message.max.bytes": settings.largest_message_bytes,
+        "logger": logger,
+        **passed_on,
+        "bootstrap.servers": settings.brokers,
+        **{_property(name): value for name, value in extra.items()},
+    }
+
+
+def _property(name: str) -> str:
+    is_callback = name in _NOT_PROPERTIES or name.endswith("_cb")
+    return name if is_callback else name.replace("_", ".")

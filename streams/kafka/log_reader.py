@@ -1,0 +1,238 @@
+"""Reads one internal partition in order, from any offset, outside any group: log and reports.
+
+A new reading has a number, its *epoch*: what was fetched for an earlier one is not delivered. The
+partition is never read over a gap: where the wanted offset is not there (any more), the owner
+learns where it begins and ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import Future
+from typing import Any, Final, NamedTuple
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from simhash_core.errors import FirstseenError
+from streams.errors import BrokerRefusedError, UnansweredError
+from streams.kafka.consumer_errors import TopicGoneError, judge, topic_is_gone
+from streams.kafka.hand_over import Calls, HandOver
+
+logger = logging.getLogger(__name__)
+
+_PARTITION: Final = 0
+_POLL_SECONDS: Final = 0.01
+"""Longest wait of a call from the loop while the partition is idle."""
+_BLOCKED_SECONDS: Final = 0.05
+_ANSWER_SECONDS: Final = 0.5
+_AGAIN_SECONDS: Final = 0.05
+_CLOSE_SECONDS: Final = 10.0
+_CUT: Final = frozenset(
+    {
+        KafkaError._AUTO_OFFSET_RESET,  # noqa: SLF001 - a public code of librdkafka
+        KafkaError.OFFSET_OUT_OF_RANGE,
+    }
+)
+
+
+class LogRecords(NamedTuple):
+    """Consecutive records: of each its offset, value and timestamp in milliseconds."""
+
+    epoch: int
+    records: list[tuple[int, bytes, int]]
+
+
+class LogCutError(FirstseenError):
+    """The wanted offset is not in the partition: it was trimmed, or the topic created again."""
+
+    def __init__(self, topic: str, wanted: int, start: int, end: int) -> None:
+        """``start``, ``end``: first offset of the partition, and the one after the last."""
+        self.wanted = wanted
+        self.start = start
+        self.end = end
+        super().__init__(
+            f"{topic} was to be read from offset {wanted}, but has offsets {start} to {end - 1}"
+            if end > start
+            else f"{topic} was to be read from offset {wanted}, but has no record (end: {end})"
+        )
+
+
+class LogReader:
+    """A consumer of partition 0 of a topic, in a thread of its own.
+
+    ``deliver`` is awaited for one batch at a time, of at most ``batch_records``; at most
+    ``queued_batches`` wait for it. ``failed`` is called with ``LogCutError`` or ``TopicGoneError``,
+    after which ``seek`` begins again, or with what has ended the reader.
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        topic: str,
+        deliver: Callable[[LogRecords], Awaitable[None]],
+        failed: Callable[[FirstseenError], None],
+        *,
+        batch_records: int = 500,
+        queued_batches: int = 4,
+    ) -> None:
+        """Connect in the background; nothing is read before ``seek``."""
+        self._topic = topic
+        self._failed = failed
+        self._batch_records = batch_records
+        self._deliver = deliver
+        self._wake = threading.Condition()
+        self._calls = Calls(self._wake)
+        self._batches = HandOver(queued_batches, self._deliver_current, self._fail, self._wake)
+        self._consumer = Consumer({**config, "error_cb": self._on_error})
+        self._thread = threading.Thread(target=self._run, name=f"reader of {topic}", daemon=True)
+        self._epoch = 0
+        self._closing = False
+        # Of the thread: what is being read.
+        self._reading = 0
+        self._next = 0
+        self._error: FirstseenError | None = None
+
+    def open(self) -> None:
+        """Begin, on the running loop."""
+        self._batches.open()
+        self._thread.start()
+
+    async def close(self) -> None:
+        """End the thread; nothing is delivered any more."""
+        self._closing = True
+        with self._wake:
+            self._wake.notify_all()
+        if self._thread.ident is not None:
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(None, self._thread.join, _CLOSE_SECONDS)
+            if self._thread.is_alive():
+                logger.warning("the reader of %s did not end in time", self._topic)
+        await self._batches.close()
+
+    def seek(self, offset: int) -> int:
+        """Read from an offset; return the epoch of this reading. No earlier one is delivered."""
+        self._epoch += 1
+        epoch = self._epoch
+        self._calls.submit(lambda: self._assign(offset, epoch)).add_done_callback(self._check)
+        return epoch
+
+    async def start_offset(self, seconds: float = 10.0) -> int:
+        """Return the offset of the first record; raises ``UnansweredError``."""
+        return (await self._ends(seconds))[0]
+
+    async def end_offset(self, seconds: float = 10.0) -> int:
+        """Return the offset after the last record; raises ``UnansweredError``."""
+        return (await self._ends(seconds))[1]
+
+    async def _ends(self, seconds: float) -> tuple[int, int]:
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                return await self._calls.ask(self._watermarks)
+            except KafkaException as error:
+                if time.monotonic() > deadline:
+                    raise UnansweredError(
+                        f"the broker does not tell the ends of {self._topic} within {seconds:g} s: "
+                        f"{error.args[0].str()}"
+                    ) from error
+            except asyncio.CancelledError:
+                if not self._closing:
+                    raise
+                raise UnansweredError(f"the reader of {self._topic} has ended") from None
+            await asyncio.sleep(_AGAIN_SECONDS)
+
+    async def _deliver_current(self, batch: LogRecords) -> None:
+        if batch.epoch == self._epoch:
+            await self._deliver(batch)
+
+    def _fail(self, error: Exception) -> None:
+        if not isinstance(error, FirstseenError):
+            logger.error("the reader of %s has ended", self._topic, exc_info=error)
+            error = BrokerRefusedError(f"the reader of {self._topic} has failed: {error}")
+        self._failed(error)
+
+    # ---- the thread
+
+    def _run(self) -> None:
+        try:
+            while not self._closing:
+                self._calls.serve()
+                self._turn()
+        except Exception as error:  # noqa: BLE001 - the owner must learn of it, whatever it is
+            self._batches.call(self._fail, error)
+        finally:
+            self._calls.close()
+            self._consumer.close()
+
+    def _turn(self) -> None:
+        if self._batches.full:
+            with self._wake:
+                self._wake.wait_for(
+                    lambda: not self._batches.full or bool(self._calls) or self._closing,
+                    _BLOCKED_SECONDS,
+                )
+            return
+        message = self._consumer.poll(_POLL_SECONDS)
+        if message is not None:
+            self._take([message, *self._consumer.consume(self._batch_records - 1, 0)])
+        if self._error is not None:
+            raise self._error
+
+    def _take(self, messages: list[Message]) -> None:
+        records = []
+        for message in messages:
+            error = message.error()
+            if error is not None:
+                self._note(error)
+            else:
+                offset, (_, timestamp_ms) = message.offset() or 0, message.timestamp()
+                records.append((offset, message.value() or b"", timestamp_ms))
+        if records:
+            self._next = records[-1][0] + 1
+            self._batches.put(LogRecords(self._reading, records))
+
+    def _assign(self, offset: int, epoch: int) -> None:
+        self._consumer.assign([TopicPartition(self._topic, _PARTITION, offset)])
+        self._reading, self._next = epoch, offset
+
+    def _watermarks(self) -> tuple[int, int]:
+        place = TopicPartition(self._topic, _PARTITION)
+        ends = self._consumer.get_watermark_offsets(place, _ANSWER_SECONDS, cached=False)
+        if ends is None:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001 - a public code
+        return ends
+
+    def _note(self, error: KafkaError) -> None:
+        if error.code() in _CUT:
+            self._report_cut(self._next)
+        elif topic_is_gone(error, self._consumer, self._topic):
+            self._consumer.unassign()
+            self._batches.call(self._fail, TopicGoneError(self._topic))
+        else:
+            self._error = self._error or judge(error, self._topic)
+
+    def _report_cut(self, wanted: int) -> None:
+        try:
+            start, end = self._watermarks()
+        except KafkaException:
+            # Try again: the fetch fails again, or it was of no consequence.
+            self._assign(wanted, self._reading)
+            return
+        if start <= wanted <= end:
+            self._assign(wanted, self._reading)  # as after a leader's election
+        else:
+            self._consumer.unassign()
+            self._batches.call(self._fail, LogCutError(self._topic, wanted, start, end))
+
+    def _on_error(self, error: KafkaError) -> None:
+        if error.fatal():
+            self._error = self._error or judge(error, self._topic)
+
+    def _check(self, future: Future[None]) -> None:
+        if not future.cancelled() and (error := future.exception()) is not None:
+            assert isinstance(error, Exception)
+            self._batches.call(self._fail, error)

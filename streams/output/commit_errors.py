@@ -1,0 +1,36 @@
+"""What a commit of outputs and offsets can end with, other than success.
+
+::
+
+    FirstseenError
+    ├── AbortedError          nothing of it is seen; try it again
+    ├── StaleGenerationError  nothing of it is seen; the group has moved on
+    ├── FencedError           nothing of it is seen; another worker has this worker's name
+    ├── TransactionError      trying again does not help
+    └── UnansweredError       (streams.errors) not known: ask the group's offsets before going on
+
+``RecordTooLargeError`` (``streams.kafka.producer_record``) stands beside them.
+"""
+
+from __future__ import annotations
+
+from simhash_core.errors import FirstseenError
+
+
+class AbortedError(FirstseenError):
+    """The transaction was aborted, and may be tried again from the committed state."""
+
+
+class StaleGenerationError(FirstseenError):
+    """The group is in another generation than the commit names, or this is no longer a member.
+
+    With fresh group metadata the commit may be tried again for partitions that are still owned.
+    """
+
+
+class FencedError(FirstseenError):
+    """Another worker has this one's name; nothing of this commit was or will be seen."""
+
+
+class TransactionError(FirstseenError):
+    """The transaction failed for good, in a way that trying again cannot fix."""

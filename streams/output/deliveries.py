@@ -1,0 +1,107 @@
+"""Records on their way to the broker, and what becomes of those that are asked about."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from streams.errors import UnansweredError
+from streams.kafka.producer_record import (
+    DeliveryError,
+    ProducerRecord,
+    RecordTooLargeError,
+    is_too_large,
+)
+
+_POLL_SECONDS: Final = 0.05
+_ANY_PARTITION: Final = -1
+
+
+class Deliveries:
+    """What becomes of the records of one commit.
+
+    ``next_offsets``: by changelog partition, the offset after the last record there.
+    ``failures``: why others were refused than those that are ``too_large``.
+    """
+
+    def __init__(self, records: Sequence[ProducerRecord], changelog_topic: str) -> None:
+        """Know of none yet."""
+        self.records = records
+        self.failures: list[str] = []
+        self.too_large: list[ProducerRecord] = []
+        self.next_offsets: dict[int, int] = {}
+        self._last: dict[int, int] = {
+            record.partition: index
+            for index, record in enumerate(records)
+            if record.topic == changelog_topic and record.partition is not None
+        }
+
+    def produce(self, producer: Producer, *, deadline: float, reports: bool) -> None:
+        """Give all records to librdkafka; ``reports`` asks what becomes of each.
+
+        Without, only the last record of each changelog partition is asked about: a report takes the
+        interpreter from the event loop, each for itself. Waits for room in the client's queue up to
+        ``deadline`` (monotonic). Raises ``UnansweredError`` where there is none by then,
+        ``RecordTooLargeError`` when the client refuses a record for its size, ``DeliveryError``
+        otherwise.
+        """
+        asked = set(self._last.values())
+        for index, record in enumerate(self.records):
+            report = partial(self._note, record) if reports or index in asked else None
+            _produce(producer, record, report, deadline)
+
+    def raise_too_large(self) -> None:
+        """Raise ``RecordTooLargeError`` where it applies."""
+        if self.too_large:
+            raise RecordTooLargeError(self.too_large)
+
+    def unreported(self) -> bool:
+        """Return whether an offset is missing, or a record was refused."""
+        return bool(self.failures) or set(self._last) != set(self.next_offsets)
+
+    def _note(self, record: ProducerRecord, error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            partition = record.partition
+            if partition in self._last and record is self.records[self._last[partition]]:
+                self.next_offsets[partition] = (message.offset() or 0) + 1
+        elif is_too_large(error):
+            self.too_large.append(record)
+        else:
+            self.failures.append(f"{record.topic}: {error.str()}")
+
+
+def _produce(
+    producer: Producer,
+    record: ProducerRecord,
+    report: Callable[[KafkaError | None, Message], None] | None,
+    deadline: float,
+) -> None:
+    topic, key, value, partition, timestamp_ms, headers, _ = record
+    while True:
+        try:
+            producer.produce(
+                topic,
+                value,
+                key,
+                partition=_ANY_PARTITION if partition is None else partition,
+                on_delivery=report,
+                timestamp=timestamp_ms or 0,
+                headers=headers if isinstance(headers, list) else list(headers),
+            )
+        except BufferError:
+            if time.monotonic() > deadline:
+                raise UnansweredError(
+                    f"no room to send to {topic}: the broker has accepted nothing for too long. Is "
+                    "it reachable? (send_timeout_seconds bounds the wait)"
+                ) from None
+            producer.poll(_POLL_SECONDS)
+        except KafkaException as error:
+            if is_too_large(error.args[0]):
+                raise RecordTooLargeError([record]) from error
+            raise DeliveryError(f"cannot send to {topic}: {error}") from error
+        else:
+            return

@@ -1,0 +1,264 @@
+"""Exactly once: outputs, changelog records and raw offsets in one transaction a worker and cycle.
+
+The group's offsets are a part of the transaction (KIP-447), and carry the generation of the group
+in which they were read. The coordinator refuses those of a worker that is not a member of that
+generation: so a worker that has lost its partitions cannot commit, and no fencing by partition is
+needed. Its transactional id is the worker's own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, NoReturn, Protocol, TypeVar
+
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
+
+from streams.errors import UnansweredError
+from streams.intake.group_requests import STALE_GENERATION
+from streams.kafka.producer_record import DeliveryError, ProducerRecord, RecordTooLargeError
+from streams.output.commit_errors import (
+    AbortedError,
+    FencedError,
+    StaleGenerationError,
+    TransactionError,
+)
+from streams.output.deliveries import Deliveries
+
+_Result = TypeVar("_Result")
+
+_RETRY_SECONDS: Final = 0.2
+_BEGIN: Final = "begin"
+_ABORT: Final = "abort"
+_OPEN: Final = "open"
+_FENCED: Final = frozenset(
+    {
+        KafkaError._FENCED,  # noqa: SLF001 - the public name of the code
+        KafkaError.PRODUCER_FENCED,
+        KafkaError.INVALID_PRODUCER_EPOCH,
+    }
+)
+
+
+class Committer(Protocol):
+    """Makes outputs, changelog records and offsets last, all or none where the broker can."""
+
+    async def open(self) -> None:
+        """Make ready for ``commit``."""
+        ...
+
+    async def commit(
+        self,
+        records: Sequence[ProducerRecord],
+        offsets: Mapping[int, int],
+        group_metadata: bytes,
+    ) -> dict[int, int]:
+        """Commit records, and by raw partition the offset to read next.
+
+        Returns by changelog partition the offset after the last of ``records`` there. Raises the
+        errors of ``commit_errors``.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Let go of the client."""
+        ...
+
+
+class OutputTransactions:
+    """The transactional producer of one worker, in a thread of its own."""
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        transactional_id: str,
+        *,
+        source_topic: str,
+        changelog_topic: str,
+        timeout_seconds: float,
+        answer_seconds: float | None = None,
+    ) -> None:
+        """``timeout_seconds`` bounds a transaction at the broker.
+
+        What a killed worker left open holds readers up for so long. ``answer_seconds``, the same
+        unless given, bounds the wait for an answer of the broker.
+        """
+        self._id = transactional_id
+        self._source_topic = source_topic
+        self._changelog_topic = changelog_topic
+        self._answer_seconds = answer_seconds or timeout_seconds
+        timeout_ms = int(timeout_seconds * 1000)
+        self._config = {
+            **config,
+            "transactional.id": transactional_id,
+            "transaction.timeout.ms": timeout_ms,
+            "message.timeout.ms": timeout_ms,
+            # Right after a commit the coordinator is still writing its markers, and refuses the
+            # next offsets. With the default of 100 each such transaction waits 100 ms; with 2, 1.
+            "retry.backoff.ms": 2,
+        }
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="transactions")
+        self._producer: Producer | None = None
+        self._asks_of_each = False
+
+    async def open(self) -> None:
+        """Fence an earlier life of this worker, and abort what it left open.
+
+        Raises ``TransactionError`` where the broker knows no transactions, ``UnansweredError``
+        where it does not answer.
+        """
+        await self._in_thread(self._open)
+
+    async def commit(
+        self,
+        records: Sequence[ProducerRecord],
+        offsets: Mapping[int, int],
+        group_metadata: bytes,
+    ) -> dict[int, int]:
+        """See ``Committer.commit``; all or nothing is seen by readers of committed records.
+
+        After an error that the producer does not survive, the next call makes a new one.
+        """
+        return await self._in_thread(lambda: self._commit(records, offsets, group_metadata))
+
+    async def close(self) -> None:
+        """Let go of the producer, once what is under way has ended."""
+        await self._in_thread(self._drop)
+        self._thread.shutdown(wait=False)
+
+    async def _in_thread(self, work: Callable[[], _Result]) -> _Result:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    # ---- in the thread
+
+    def _open(self) -> Producer:
+        self._drop()
+        producer = Producer(self._config)
+        self._until_done(_OPEN, producer, producer.init_transactions)
+        self._producer = producer
+        return producer
+
+    def _drop(self) -> None:
+        self._producer = None
+
+    def _commit(
+        self,
+        records: Sequence[ProducerRecord],
+        offsets: Mapping[int, int],
+        group_metadata: bytes,
+    ) -> dict[int, int]:
+        producer = self._producer or self._open()
+        deliveries = Deliveries(records, self._changelog_topic)
+        reports, self._asks_of_each = self._asks_of_each, True
+        try:
+            producer.begin_transaction()
+        except KafkaException as error:
+            self._judge(_BEGIN, producer, error.args[0])
+        try:
+            deadline = time.monotonic() + self._answer_seconds
+            deliveries.produce(producer, deadline=deadline, reports=reports)
+        except RecordTooLargeError:
+            self._until_done(_ABORT, producer, producer.abort_transaction)
+            raise
+        except DeliveryError as error:
+            self._abort(producer, AbortedError(f"{self._id}: {error}"))
+        except UnansweredError:
+            self._drop()
+            raise
+        places = [TopicPartition(self._source_topic, *each) for each in offsets.items()]
+        try:
+            if places:
+                self._until_done(
+                    "add offsets to",
+                    producer,
+                    lambda seconds: producer.send_offsets_to_transaction(
+                        places, group_metadata, seconds
+                    ),
+                )
+            self._until_done("commit", producer, producer.commit_transaction)
+        except AbortedError:
+            # A record that is refused for its size aborts the transaction: not to be tried again.
+            deliveries.raise_too_large()
+            raise
+        if deliveries.unreported():
+            raise TransactionError(
+                f"{self._id}: committed without an acknowledgement of every record: "
+                f"{next(iter(deliveries.failures), 'no offset of the last one')}"
+            )
+        self._asks_of_each = False
+        return deliveries.next_offsets
+
+    def _until_done(self, step: str, producer: Producer, call: Callable[[float], None]) -> None:
+        """Call until it succeeds, at most as long as an answer may take.
+
+        Where a broker was gone from the cluster for a moment, librdkafka (2.16) has been seen to
+        wait on when it was back; its issue 5511 tells of a coordinator that it lets go of as a
+        broker and goes on waiting for. A new client does not know the old one's coordinator.
+        """
+        deadline = time.monotonic() + self._answer_seconds
+        while True:
+            try:
+                call(max(1.0, deadline - time.monotonic()))
+            except KafkaException as error:
+                reason: KafkaError = error.args[0]
+                if not reason.retriable():
+                    self._judge(step, producer, reason)
+                if time.monotonic() > deadline:
+                    self._drop()
+                    raise UnansweredError(
+                        f"{self._id}: no answer within {self._answer_seconds:g} s "
+                        f"(send_timeout_seconds) to {step} the transaction: {reason.str()}. Is the "
+                        "broker reachable?"
+                    ) from error
+                time.sleep(_RETRY_SECONDS)
+            else:
+                return
+
+    def _judge(self, step: str, producer: Producer, reason: KafkaError) -> NoReturn:
+        """Raise what an error of the client means."""
+        if reason.code() in _FENCED:
+            self._drop()
+            raise FencedError(
+                f"{self._id}: another worker has this one's name, or the broker has ended a "
+                f"transaction that took longer than "
+                f"{self._config['transaction.timeout.ms'] / 1000:g} s"
+            )
+        if reason.txn_requires_abort() and step != _ABORT:
+            kind = StaleGenerationError if reason.code() in STALE_GENERATION else AbortedError
+            self._abort(producer, kind(f"{self._id}: cannot {step}: {reason.str()}"))
+        self._drop()
+        if step != _OPEN:
+            raise UnansweredError(
+                f"{self._id}: cannot {step} the transaction: {reason.str()}. If it happens again, "
+                "look at the brokers' logs; nothing is lost"
+            )
+        raise TransactionError(
+            f"{self._id}: cannot {step} transactions: {reason.str()}. Does the broker support "
+            "them? (delivery=at_least_once needs none)"
+        )
+
+    def _abort(self, producer: Producer, error: AbortedError | StaleGenerationError) -> NoReturn:
+        """Abort and raise ``error``, or what hinders the abort."""
+        self._until_done(_ABORT, producer, producer.abort_transaction)
+        raise error
+
+
+async def abort_left_open(
+    config: Mapping[str, Any], transactional_id: str, answer_seconds: float
+) -> None:
+    """Abort what a worker that was killed has left open, without waiting for its time-out.
+
+    If it is alive after all, its next commit is a ``FencedError`` and it opens again. Raises
+    ``TransactionError`` or ``UnansweredError``.
+    """
+    transactions = OutputTransactions(
+        config,
+        transactional_id,
+        source_topic="",
+        changelog_topic="",
+        timeout_seconds=answer_seconds,
+    )
+    await transactions.open()
+    await transactions.close()
