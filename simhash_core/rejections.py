@@ -32,6 +32,8 @@ class RejectionReason(StrEnum):
     """A timestamp is neither RFC 3339 nor milliseconds since 1970, in the years 1 to 9999."""
     BAD_CLOUDEVENT = "bad_cloudevent"
     """Marked as a CloudEvent, but an attribute that must be there is missing or wrong."""
+    READING_CHANGED = "reading_changed"
+    """A document now, but not to the worker that sent its packet: the settings changed between."""
 
 
 class Rejection(msgspec.Struct, frozen=True, gc=False, array_like=True):

@@ -1,295 +1,486 @@
-"""The pipeline of one worker: everything between the two agents' inputs and their sends.
+"""The pipeline of one worker: from raw records to outputs, and what others may know of it.
 
-Faust says which partitions are ours and hands over records; this module knows nothing of Faust.
+::
+
+    raw consumer ─► fingerprint ─► appender ─► log ─► log reader ─► look up ─► reports
+                                                ▲                                 │
+                                     control records ◄──────── decide ◄───────────┘
+    put out ◄── verdicts read back in the log
+
+The four steps are agents (``streams.app``); each method here is what one of them does with one
+event. Everything runs on the event loop; clients have threads of their own.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from concurrent.futures import Executor
-from typing import Final
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Final, NamedTuple, Protocol
 
-from simhash_core.blocks import Bucket
+from simhash_core.documents import Content, Document, SourcePosition
 from simhash_core.errors import FirstseenError
-from simhash_core.neighbours import Look
-from simhash_core.probes import Packet, Probe
-from streams.acked_producer import AckedProducer
-from streams.errors import UnansweredError
-from streams.fingerprint_stage import FingerprintStage, RawInput
-from streams.metric_labels import TransactionOutcome
+from simhash_core.fingerprinter import Fingerprinter
+from simhash_core.index.look_up import Nearness
+from simhash_core.log.columns import document_columns
+from simhash_core.log.participant import Participant
+from simhash_core.log.records import Answer, Query, Report
+from streams.deciding.leader import Leader
+from streams.errors import StateMismatchError
+from streams.intake.raw_consumer import RawConsumer
+from streams.intake.raw_records import RawRecords
+from streams.kafka.appender import Appender
+from streams.kafka.client_config import (
+    appender_config,
+    log_reader_config,
+    output_config,
+    raw_consumer_config,
+)
+from streams.kafka.log_reader import LogReader, LogRecords
+from streams.kafka_config import changelog_group, librdkafka_config
 from streams.metrics import Metrics
-from streams.outbox import OutboxRules, packet_record
-from streams.shard_worker import ShardState, ShardWorker
-from streams.topic_ids import TopicIds
-from streams.transactions import FencedError
+from streams.ops_page.fullest_buckets import FullestBuckets
+from streams.ordering.index_on_kafka import IndexOnKafka
+from streams.ordering.log_codec import LogCodec
+from streams.ordering.log_stage import LogStage
+from streams.ordering.raw_batches import RawArrival, RawBatches
+from streams.ordering.shard_sessions import ShardSessions, ShardSources
+from streams.output.acknowledged_sends import AcknowledgedSends
+from streams.output.output_batch import OutputRules
+from streams.output.put_out import Observer, PutOut
+from streams.output.transactions import Committer, OutputTransactions
+from streams.raw_documents import DocumentReader
+from streams.settings import Delivery, Settings
+from streams.store.shard_stores import ShardStores
+from streams.worker_state import CheckUnavailableError, ShardState
 
 logger = logging.getLogger(__name__)
 
-NewShard = Callable[[int], ShardWorker]
-"""Makes the worker of a shard, not yet opened."""
+_ANSWER_SECONDS: Final = 5.0
+_ANSWER_LOOK_SECONDS: Final = 0.005
+_WORD_BITS: Final = 64
+_PACKET_BYTES: Final = 256 * 1024
+"""The columns of one packet; one document may exceed it."""
 
-_TAKEN_OVER: Final = 5
-"""Times that a shard is taken over again for one batch, while it is ours."""
+
+class Channel(Protocol):
+    """Where events wait for an agent."""
+
+    async def send(self, *, value: Any) -> Any:  # noqa: ANN401 - Faust's channels
+        """Hand an event over; waits while the channel is full."""
+        ...
+
+
+class _Wake:
+    """Lets an agent run soon, once for any number of calls before it does."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._task: asyncio.Task[Any] | None = None
+
+    def __call__(self) -> None:
+        if self._task is None:
+            self._task = asyncio.ensure_future(self._channel.send(value=None))
+
+    def awake(self) -> None:
+        """Note that the agent runs: the next call wakes it again."""
+        self._task = None
+
+
+class Observers(NamedTuple):
+    """Who is shown what the worker does."""
+
+    metrics: Metrics
+    recent: Observer
+    fullest: FullestBuckets
 
 
 class Pipeline:
-    """The shards of a worker and the stage that feeds them."""
+    """One worker. Implements ``RawEvents`` for the raw consumer, and ``WorkerView``."""
 
     def __init__(
         self,
-        *,
-        stage: FingerprintStage,
-        topic_ids: TopicIds,
-        producer: AckedProducer,
-        rules: OutboxRules,
-        new_shard: NewShard,
-        session_timeout_seconds: float,
-        metrics: Metrics,
+        settings: Settings,
+        fingerprinter: Fingerprinter,
+        index: IndexOnKafka,
+        rules: OutputRules,
+        observers: Observers,
+        channels: Sequence[Channel],
+        on_failure: Callable[[FirstseenError], object],
     ) -> None:
-        """Begin without shards; ``assign`` brings them."""
-        self.metrics = metrics
+        """Connect nothing yet. ``channels``: of raw records, log, decisions and outputs."""
+        topics = settings.topics
+        worker = f"{settings.group_instance_id or 'worker'}-{uuid.uuid4().hex[:12]}"
+        codec = LogCodec(rules.identity)
+        metrics = self.metrics = observers.metrics
         self.failure: FirstseenError | None = None
-        self.crash: Callable[[BaseException], object] = logger.critical
-        self.measure: Callable[[], object] = lambda: None
-        self._stage = stage
-        self._topic_ids = topic_ids
-        self._producer = producer
-        self._rules = rules
-        self._new_shard = new_shard
-        self._session_timeout_seconds = session_timeout_seconds
-        self._shards: dict[int, ShardWorker] = {}
-        self._opening: dict[int, asyncio.Task[None]] = {}
-        self._assigned = False
-        self._assigned_at = 0.0
-        self._moved = asyncio.Event()
+        self._on_failure = on_failure
+        self._settings = settings
+        self._fingerprinter = fingerprinter
+        self._raw, self._log, self._reports, outputs = channels
+        self._wake_decide, self._wake_put_out = _Wake(self._reports), _Wake(outputs)
+        self._held = False
+        self._stopping = False
+        self._stores = ShardStores(
+            settings,
+            librdkafka_config(settings, group_id=changelog_group(settings)),
+            rules.identity,
+            metrics,
+        )
+        self.participant: Participant[RawArrival] = Participant(
+            worker, Nearness(fingerprinter.scheme, fingerprinter.confirmation)
+        )
+        self._consumer = RawConsumer(
+            raw_consumer_config(settings),
+            topics.raw,
+            self,
+            batch_records=settings.batch.documents,
+        )
+        self._log_reader = LogReader(
+            log_reader_config(settings), topics.log, self._log_arrived, self.fail
+        )
+        self._reports_reader = LogReader(
+            log_reader_config(settings), topics.reports, self._reports_arrived, self.fail
+        )
+        self._appender = Appender(appender_config(settings))
+        self._committer: Committer = (
+            OutputTransactions(
+                output_config(settings),
+                f"{settings.application_id}.{worker}",
+                source_topic=topics.raw,
+                changelog_topic=topics.changelog,
+                timeout_seconds=settings.send_timeout_seconds,
+            )
+            if settings.delivery is Delivery.EXACTLY_ONCE
+            else AcknowledgedSends(
+                output_config(settings),
+                self._consumer.commit,
+                changelog_topic=topics.changelog,
+                timeout_seconds=settings.send_timeout_seconds,
+            )
+        )
+        self._put_out = PutOut(
+            self.participant,
+            rules,
+            self._committer,
+            self._consumer,
+            metrics,
+            observers.recent,
+            limit=settings.batch.documents * settings.batch.packets,
+            on_unanswered=self._reopen,
+        )
+        self._stage = LogStage(
+            self.participant,
+            RawBatches(
+                topics.raw,
+                DocumentReader(settings.fields, settings.max_record_bytes),
+                fingerprinter,
+                _PACKET_BYTES,
+                metrics,
+            ),
+            codec,
+            self._appender,
+            topics,
+            metrics,
+            observers.fullest,
+            limit=settings.batch.packets,
+            on_report=self._own_report,
+            on_failure=self.fail,
+        )
+        self._leader = Leader(
+            self.participant,
+            codec,
+            self._appender,
+            self._reports_reader,
+            topics,
+            metrics,
+            index.delete_before,
+            limit=settings.batch.packets,
+        )
+        self._sessions = ShardSessions(
+            topics.raw,
+            self.participant,
+            ShardSources(self._stores, index, self._consumer, self._log_reader),
+            self._put_out,
+            metrics,
+            prepare_leader=self._leader.prepare,
+            on_session=self._wake_decide,
+            on_failure=self.fail,
+        )
 
-    @property
-    def ready(self) -> bool:
-        """Whether partitions are assigned and every shard of ours is open."""
-        return self._assigned and not self._opening
+    # ---- the life of the worker
 
-    def opening(self) -> bool:
-        """Whether shards of ours have yet to catch up with their changelogs."""
-        return bool(self._opening)
+    async def open(self) -> None:
+        """Connect, and join the group."""
+        try:
+            self._appender.open()
+            await self._committer.open()
+            self._log_reader.open()
+            self._reports_reader.open()
+            self._consumer.open()
+        except FirstseenError as error:
+            self.fail(error)
 
-    def why_not_ready(self) -> str | None:
-        """Return what ``ready`` waits for; None where it is ready. From any thread."""
-        opening = sorted(self._opening.copy())
-        if opening:
-            shards = ", ".join(map(str, opening))
-            return f"{len(opening)} of {len(self._shards)} shards are catching up: {shards}"
-        return None if self._assigned else "no partitions assigned yet"
+    async def close(self) -> None:
+        """End the commit under way, close the shards, leave the group."""
+        self._stopping = True
+        self._consumer.hold()
+        await self._sessions.close()
+        await self._consumer.close()
+        await self._log_reader.close()
+        await self._reports_reader.close()
+        await self._appender.close()
+        await self._committer.close()
+
+    def interrupt(self) -> None:
+        """Let recoveries that are under way end soon."""
+        self._stopping = True
+        self._sessions.interrupt()
 
     def fail(self, error: FirstseenError) -> None:
         """Keep the first failure for the exit message, and end the worker."""
-        if self.failure is None:
+        if self.failure is None and not self._stopping:
             self.failure = error
-            self.crash(error)
+            self._on_failure(error)
 
-    async def assign(self, partitions: Iterable[int]) -> None:
-        """Begin to open the shards of these partitions; all others are closed.
+    # ---- what the agents do with one event
 
-        Returns at once: recovery can take long, and the group must not wait for it. ``lookup``
-        waits instead.
-        """
-        await self.release("its partition was assigned anew")
-        self._assigned_at = time.monotonic()
-        for partition in sorted(set(partitions)):
-            shard = self._shards[partition] = self._new_shard(partition)
-            self._opening[partition] = asyncio.create_task(self._open(shard))
-        self.metrics.assigned_shards(len(self._shards))
-        self.metrics.opening_shards(len(self._opening))
-        self._moved = asyncio.Event()
-        self._assigned = True
-        if not self._shards:
-            logger.info("ready: no shards are assigned to this worker")
+    def fingerprint(self, batch: Sequence[RawRecords]) -> None:
+        """Take raw records in, as far as packets of them in the log."""
+        with self._guarded("fingerprint"):
+            self._stage.take_raw(batch)
+            self._limit_in_flight()
+            self._wake_put_out()  # what holds no document needs no verdict
 
-    def interrupt(self) -> None:
-        """Let recoveries and sends that are under way end soon; none begins any more."""
-        self._producer.give_up()
-        self._interrupt_shards()
+    def look_up(self, batch: LogRecords) -> None:
+        """Take records of the log in, as far as reports."""
+        if batch.epoch != self._sessions.epoch:
+            return
+        with self._guarded("lookup"):
+            if self._stage.take_log(batch):
+                self._wake_put_out()
+            if self.participant.decider is not None:
+                self._wake_decide()
 
-    def _interrupt_shards(self) -> None:
-        for shard in self._shards.values():
-            shard.interrupt()
+    async def decide(self, reports: LogRecords | None) -> None:
+        """Take in reports that were read, and decide what can be decided."""
+        self._wake_decide.awake()
+        with self._guarded("decide"):
+            if reports is not None:
+                self._leader.take_reports(reports)
+            await self._leader.decide()
 
-    async def release(self, why: str) -> None:
-        """Close all shards, each after the batch that is under way."""
-        self._assigned = False
-        self._moved.set()
-        self._interrupt_shards()
-        if self._opening:
-            await asyncio.wait(list(self._opening.values()))
-        for partition, shard in self._shards.items():
-            await shard.close()
-            logger.info("shard %d closed: %s", partition, why)
-        self._shards.clear()
-        self.metrics.assigned_shards(0)
+    async def put_out(self) -> None:
+        """Put out what is decided."""
+        self._wake_put_out.awake()
+        with self._guarded("output"):
+            while not self._stopping and await self._put_out.cycle():
+                self._limit_in_flight()
+                await asyncio.sleep(0)
 
-    async def fingerprint(self, inputs: Sequence[RawInput]) -> set[str]:
-        """Read, fingerprint and send on raw records; returns when the probes are acknowledged.
+    async def measure(self) -> None:
+        """Note what is measured every second, and do what is done at times."""
+        with self._guarded("output"):
+            self._stores.measure()
+            self._stage.measure()
+            self._leader.measure()
+            await self._refuse_lost_partitions()
+            await self._leader.trim()
+            self._wake_decide()
+            self._wake_put_out()
 
-        Returns the topics that were deleted and made again since the records before: nothing of
-        these inputs was sent then, and those topics have to be read from their beginnings.
-        """
-        topics = {source.topic for source, _ in inputs}
-        for topic in topics:
-            if self._stage.topic_id(topic) is None:
-                self._stage.identify(topic, await self._topic_ids.of(topic))
-        # The records were fetched before: if the topic still has the id that they are sent under,
-        # they are of that topic. To ask costs no time, as it is done beside the fingerprinting.
-        asked = {
-            topic: asyncio.create_task(self._topic_ids.of(topic))
-            for topic in topics
-            if self._stage.topic_id(topic)  # "": this broker has none
+    # ---- raw events: what the raw consumer says
+
+    async def records(self, batch: Sequence[RawRecords]) -> None:
+        """Hand raw records to their agent."""
+        await self._raw.send(value=batch)
+
+    def assigned(self, partitions: frozenset[int]) -> None:
+        """Open shards."""
+        self.metrics.rebalance()
+        logger.info("assigned by the group: %s", _named(partitions))
+        self._sessions.assigned(partitions)
+
+    async def revoked(self, partitions: frozenset[int]) -> None:
+        """Close shards, after the commit that is under way."""
+        logger.info("revoked by the group: %s", _named(partitions))
+        await self._sessions.revoked(partitions)
+
+    def lost(self, partitions: frozenset[int]) -> None:
+        """Close shards that others may own by now."""
+        logger.warning("lost, the group has given them to others: %s", _named(partitions))
+        self._sessions.lost(partitions)
+
+    def failed(self, error: FirstseenError) -> None:
+        """End the worker: it reads no raw records any more."""
+        self.fail(error)
+
+    def generation_changed(self) -> None:
+        """Commit again what an older generation was refused."""
+        self._wake_put_out()
+
+    # ---- the view from beside the worker
+
+    @property
+    def ready(self) -> bool:
+        """Whether all assigned shards are open, and the log is read to its end."""
+        return self._sessions.ready
+
+    @property
+    def leads(self) -> bool:
+        """Whether this worker is the leader."""
+        return self.participant.leads
+
+    @property
+    def leader(self) -> str | None:
+        """The name of the worker that leads; None where no leader is known."""
+        latest = self.participant.replica.latest
+        return None if latest is None else latest.leader.rpartition(".")[0]
+
+    @property
+    def log_position(self) -> int | None:
+        """The offset of the log that is read next; None before reading begins."""
+        return self.participant.replica.position if self.participant.shards else None
+
+    def why_not_ready(self) -> str | None:
+        """Return what ``ready`` waits for; None where the worker is ready."""
+        opening = sorted(self._sessions.opening)
+        if opening:
+            count = len(opening) + len(self.participant.shards)
+            return f"{len(opening)} of {count} shards are being opened: {_named(opening)}"
+        if not self._sessions.assigned_once:
+            return "no partitions assigned yet"
+        if not self.participant.caught_up:
+            return "the log is being read to its end"
+        return None
+
+    def shards(self) -> Mapping[int, ShardState]:
+        """Return the state of each assigned shard, by raw partition. From any thread."""
+        recoveries = self._stores.recoveries()
+        states = {
+            partition: ShardState(
+                is_open=False,
+                entries=0,
+                waiting=0,
+                next_offset=0,
+                log_position=0,
+                recovery_remaining=recoveries[partition].left if partition in recoveries else 0,
+            )
+            for partition in list(self._sessions.opening)
         }
-        await asyncio.sleep(0)
-        records = [
-            packet_record(packet, partition, self._rules)
-            for partition, packet in self._stage.packets(inputs)
-        ]
-        renewed = set()
-        for topic, answer in asked.items():
-            topic_id = await answer
-            if topic_id != self._stage.topic_id(topic):
-                self._stage.identify(topic, topic_id)
-                renewed.add(topic)
-        if not renewed:
-            with self.metrics.stage("send"):
-                await self._producer.send(records)
-        return renewed
+        for partition, shard in self.participant.shards.copy().items():
+            states[partition] = ShardState(
+                is_open=True,
+                entries=self.participant.index.documents(shard.slot),
+                waiting=shard.stream.waiting,
+                next_offset=shard.stream.next,
+                log_position=shard.stream.committed.needed,
+                recovery_remaining=0,
+            )
+        return dict(sorted(states.items()))
 
-    async def next_probe(self, partition: int) -> int | None:
-        """Return the probes offset that a shard waits for, once it is open; None: not ours."""
-        opening = self._opening.get(partition)
-        if opening is not None:
-            await asyncio.wait([opening])
-        shard = self._shards.get(partition)
-        return None if shard is None else shard.next_offset
+    async def ask(self, content: Content, limit: int) -> Answer:
+        """Return what the whole index says of a document, through the log; nothing is kept.
 
-    async def lookup(self, partition: int, values: Sequence[tuple[int, bytes | None]]) -> bool:
-        """Decide the packets of one probes partition, given as offset and value.
-
-        False when the shard is not ours (any more): the records must not be acknowledged.
+        Raises ``CheckUnavailableError`` where the worker is not ready, and where no leader has
+        answered in time.
         """
-        shard = self._shards.get(partition)
-        opening = self._opening.get(partition)
-        if opening is not None:
-            await asyncio.wait([opening])
-        if shard is None or self._shards.get(partition) is not shard:
-            return False
-        packets: list[tuple[int, Packet]] = []
-        with self.metrics.failures("lookup"):
-            for offset, value in values:
-                where = f"{self._rules.probes_topic}/{partition}@{offset}"
-                packets.append((offset, self._rules.codec.decode(value, where)))
-
-        async def decide() -> bool:
-            await shard.open()
-            return await shard.process(packets)
-
-        return await self._while_ours(shard, decide)
-
-    async def look(
-        self,
-        probe: Probe,
-        route: Mapping[int, Sequence[Bucket]],
-        most: int,
-        threads: Executor,
-    ) -> dict[int, Look | str]:
-        """Say what a document would meet at each shard of ``route``, or why that is not known.
-
-        Nothing is changed; see ``ShardWorker.look``.
-        """
-        found: dict[int, Look | str] = {}
-        for partition, buckets in route.items():
-            shard = self._shards.get(partition)
-            if shard is None:
-                found[partition] = "this worker does not have it"
-            elif partition in self._opening:
-                found[partition] = "it is catching up with its changelog: try again"
-            else:
-                found[partition] = await shard.look(probe, buckets, most, threads)
-        return found
-
-    def shards(self) -> dict[int, tuple[ShardState, bool]]:
-        """Return each shard's state, and whether it is still being opened. From any thread."""
-        opening = self._opening.copy()
-        return {
-            partition: (shard.state, partition in opening)
-            for partition, shard in sorted(self._shards.copy().items())
-        }
-
-    async def _while_ours(
-        self, shard: ShardWorker, work: Callable[[], Coroutine[None, None, bool]]
-    ) -> bool:
-        """Do ``work`` on a shard, again after a fence or no answer; False when it has moved away.
-
-        Mostly a fence says that the shard has moved, and the group is about to say so too. But an
-        old owner that slept just before it fenced us fences the right one when it wakes.
-        """
-        trouble: FencedError | UnansweredError | None = None
-        for _ in range(_TAKEN_OVER):
-            try:
-                return await work()
-            except InterruptedError:
-                return False
-            except (FencedError, UnansweredError) as error:
-                trouble = error
-                if not await self._still_ours(shard, error):
-                    return False
-                logger.warning("shard %d is still assigned here: opened again", shard.partition)
-        assert trouble is not None
-        if isinstance(trouble, UnansweredError):
-            raise trouble
-        raise FencedError(
-            f"shard {shard.partition} was taken over {_TAKEN_OVER} times while it was assigned to "
-            "this worker: does another group use this application id?"
-        )
-
-    async def _still_ours(self, shard: ShardWorker, error: FencedError | UnansweredError) -> bool:
-        """Close a shard after trouble; after a fence, wait for the group to say who has it."""
-        moved = self._moved
-        fenced = isinstance(error, FencedError)
-        logger.warning("shard %d closed: %s", shard.partition, error)
-        outcome = TransactionOutcome.FENCED if fenced else TransactionOutcome.UNANSWERED
-        self.metrics.transaction(outcome)
-        await shard.close()
-        if fenced:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(moved.wait(), self._session_timeout_seconds)
-        return not moved.is_set() and self._shards.get(shard.partition) is shard
-
-    async def _open(self, shard: ShardWorker) -> None:
-        async def opened() -> bool:
-            await shard.open()
-            return True
-
-        started = time.monotonic()
-        logger.info("shard %d opening: it was assigned to this worker", shard.partition)
-        try:
-            if await self._while_ours(shard, opened):
-                self.metrics.recovered(time.monotonic() - started)
-                logger.info(
-                    "shard %d open: %d documents, next probes offset %d",
-                    shard.partition,
-                    shard.documents,
-                    shard.next_offset,
+        why = self.why_not_ready()
+        if why is not None:
+            raise CheckUnavailableError(f"this worker is not ready: {why}")
+        if not self.participant.shards:
+            raise CheckUnavailableError("this worker has no shards: ask another worker")
+        document = Document("", content.text, SourcePosition("", 0, 0), 0)
+        printed = self._fingerprinter.fingerprint(content)
+        words = self._fingerprinter.scheme.bits // _WORD_BITS
+        query = Query(uuid.uuid4().hex, limit, document_columns([document], [printed], words))
+        await self._stage.ask(query)
+        deadline = time.monotonic() + _ANSWER_SECONDS
+        while (answer := self.participant.answers.pop(query.identifier, None)) is None:
+            if time.monotonic() > deadline:
+                raise CheckUnavailableError(
+                    f"no answer within {_ANSWER_SECONDS:g} s: no worker leads now, or a shard does "
+                    "not report (metrics firstseen_leader and firstseen_reports_missing_shards)"
                 )
-            else:
-                logger.info("shard %d moved away while it was opened", shard.partition)
-        except FirstseenError as error:
-            self.fail(error)
-        except Exception as error:
-            logger.exception("shard %d cannot be opened", shard.partition)
-            self.fail(FirstseenError(f"shard {shard.partition} cannot be opened: {error!r}"))
-        finally:
-            del self._opening[shard.partition]
-            self.metrics.opening_shards(len(self._opening))
-            if self.ready and self.failure is None:
-                seconds = time.monotonic() - self._assigned_at
-                logger.info("ready: %d shards are open after %.1f s", len(self._shards), seconds)
+            await asyncio.sleep(_ANSWER_LOOK_SECONDS)
+        return answer
+
+    # ---- within
+
+    def _own_report(self, report: Report) -> None:
+        self._leader.take_report(report)
+        self._wake_decide()
+
+    async def _log_arrived(self, batch: LogRecords) -> None:
+        await self._log.send(value=batch)
+
+    async def _reports_arrived(self, batch: LogRecords) -> None:
+        await self._reports.send(value=batch)
+
+    async def _reopen(self, why: FirstseenError) -> None:
+        await self._sessions.reopen(why)
+
+    def _limit_in_flight(self) -> None:
+        """Hold the raw consumer while too much waits, until half of it has gone."""
+        limits = self._settings.in_flight
+        streams = [shard.stream for shard in self.participant.shards.values()]
+        documents = sum(stream.waiting for stream in streams)
+        size = sum(stream.waiting_bytes for stream in streams)
+        self.metrics.in_flight(documents, size)
+        if documents >= limits.documents or size >= limits.bytes:
+            held = True
+        elif documents <= limits.documents // 2 and size <= limits.bytes // 2:
+            held = False
+        else:
+            return
+        if held != self._held:
+            self._held = held
+            self._consumer.hold(held)
+
+    async def _refuse_lost_partitions(self) -> None:
+        """Fail where the raw topic has fewer partitions than the index has shards."""
+        decider = self.participant.decider
+        if decider is None or not decider.leads or not decider.shards:
+            return
+        partitions = await self._consumer.partitions()
+        lost = sorted(shard for shard in decider.shards if shard >= partitions)
+        if lost and partitions:
+            self.fail(
+                StateMismatchError(
+                    f"{self._settings.topics.raw} has {partitions} partitions, but the index has "
+                    f"documents of partition {_named(lost)}: the topic was created again with "
+                    "fewer. Create it with as many as before, or begin a new index with another "
+                    "application_id"
+                )
+            )
+
+    def _guarded(self, stage: str) -> _Guard:
+        return _Guard(self, stage)
+
+
+class _Guard:
+    """Keeps the first failure of a stage for the exit message, and lets it crash the agent."""
+
+    def __init__(self, pipeline: Pipeline, stage: str) -> None:
+        self._pipeline = pipeline
+        self._failures = pipeline.metrics.failures(stage)
+
+    def __enter__(self) -> None:
+        self._failures.__enter__()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._failures.__exit__(kind, error, trace)
+        if isinstance(error, FirstseenError):
+            self._pipeline.failure = self._pipeline.failure or error
+
+
+def _named(partitions: Iterable[int]) -> str:
+    return " ".join(map(str, sorted(partitions))) or "none"

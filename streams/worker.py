@@ -4,56 +4,36 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Final, cast
+from typing import Final
 
 import faust
-from aiokafka.errors import KafkaConnectionError
-from confluent_kafka.admin import AdminClient
 
 from simhash_core.fingerprinter import Fingerprinter
-from simhash_core.placement import Placement
-from streams.acked_producer import AckedProducer
-from streams.app import create_app
+from streams.app import add_agents, create_app, create_channels
 from streams.broker_connection import connect_admin
 from streams.broker_watermarks import BrokerWatermarks
-from streams.committed_transport import CommittedTransport
-from streams.delivery import AtLeastOnce, Delivery, ExactlyOnce
-from streams.errors import BrokerUnavailableError
+from streams.documents.reading_rules import reading_rules
 from streams.exit_codes import ExitCode, report
 from streams.exit_deadline import ExitDeadline
-from streams.fingerprint_stage import FingerprintStage
 from streams.health import Health
 from streams.kafka_config import librdkafka_config
 from streams.metrics import IndexInfo, Metrics
+from streams.ops_page.fullest_buckets import FullestBuckets
 from streams.ops_page.page import OpsPage
 from streams.ops_page.recent_documents import RecentDocuments
 from streams.ops_page.status import Monitored
 from streams.ops_server import OpsServer
-from streams.ordered_intake import OrderedIntake
-from streams.outbox import OutboxRules
-from streams.output.output_records import OutputKind
-from streams.packet_codec import PacketCodec
+from streams.ordering.index_on_kafka import IndexOnKafka
+from streams.output.output_batch import OutputRules
 from streams.permissions import refuse_missing_permissions
-from streams.pipeline import Pipeline
-from streams.raw_documents import DocumentReader
-from streams.settings import Delivery as DeliveryMode
-from streams.settings import Settings
-from streams.shard_tables import ShardTables
-from streams.shard_worker import ShardWorker
-from streams.topic_ids import TopicIdAsker, TopicIds
+from streams.pipeline import Observers, Pipeline
+from streams.settings import Delivery, Settings
 from streams.topic_plans import topic_plans
-from streams.topics import (
-    TopicsError,
-    can_administer,
-    check,
-    partitions_of,
-)
-from streams.transactions import ShardTransactions
-from streams.worker_watch import WorkerWatch
+from streams.topics import TopicsError, can_administer, check
+from streams.worker_watch import WatchedTopics, WorkerWatch
 
 logger = logging.getLogger(__name__)
 
-_SEND_TRIES: Final = 5
 _LEAVE_SECONDS: Final = 5.0
 _WATCH_SECONDS: Final = 5.0
 """The longest wait for an answer to the question for lag."""
@@ -64,21 +44,49 @@ def run_worker(settings: Settings) -> int:
 
     Raises ``FirstseenError`` for what keeps it from starting, and for what it failed of.
     """
-    return _run(settings, _await_topics(settings))
-
-
-def _run(settings: Settings, partitions: int) -> int:
-    """Run a worker whose topics have been seen; ``partitions``: of the probes."""
+    _await_topics(settings)
     settings.state_path().mkdir(parents=True, exist_ok=True)
-    parts = _build_pipeline(settings, partitions)
-    pipeline = parts.pipeline
+    profile = settings.index_profile()
+    fingerprinter = Fingerprinter(profile)
+    identity, reading = fingerprinter.identity, reading_rules(settings)
+    logger.info("index identity: %s", identity)
+    index = IndexOnKafka(settings, identity, reading)
+    index.checked_claim()  # before the group is joined, or anything is sent
+    index_info = IndexInfo(identity, settings.application_id, settings.profile, settings.delivery)
+    metrics = Metrics(index=index_info)
+    recent = RecentDocuments(settings.web.recent_bytes if settings.web.serves_data else 0)
+    fullest = FullestBuckets()
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
-    health = parts.health
-    app = create_app(settings, pipeline, health)
-    watch = _watch(settings, pipeline, cast(CommittedTransport, app.transport).intake, health)
-    page = OpsPage(settings, parts, loop)
-    with OpsServer(settings, pipeline, health, page) as server, watch:
+    app = create_app(settings)
+    channels = create_channels(app)
+    rules = OutputRules(
+        identity, reading, fingerprinter.scheme.bits, settings.topics, settings.include_body
+    )
+    pipeline = Pipeline(
+        settings,
+        fingerprinter,
+        index,
+        rules,
+        Observers(metrics, recent, fullest),
+        channels,
+        lambda error: app.add_future(app.crash(error)),
+    )
+    health = Health(settings.stall_seconds, lambda: pipeline.failure)
+    add_agents(app, channels, pipeline, health)
+    page = OpsPage(
+        settings, Monitored(pipeline, metrics, health, recent, fullest, index_info, profile), loop
+    )
+    watch = WorkerWatch(
+        pipeline,
+        WatchedTopics(settings.topics.raw, settings.topics.log),
+        BrokerWatermarks(librdkafka_config(settings), settings.application_id, _WATCH_SECONDS),
+        health,
+        metrics,
+        settings.state_path(),
+        settings.stall_seconds,
+    )
+    with OpsServer(settings, page) as server, watch:
         if server.url is not None:
             served = "pages" if settings.web.serves_data else "health and metrics, no page,"
             logger.info("%s of this worker: %s", served, server.url)
@@ -90,30 +98,15 @@ def _run(settings: Settings, partitions: int) -> int:
     return code
 
 
-def _watch(
-    settings: Settings, pipeline: Pipeline, intake: OrderedIntake, health: Health
-) -> WorkerWatch:
-    """Return what looks at the worker from beside it."""
-    return WorkerWatch(
-        intake.positions,
-        pipeline.opening,
-        BrokerWatermarks(librdkafka_config(settings), settings.application_id, _WATCH_SECONDS),
-        health,
-        pipeline.metrics,
-        settings.state_path(),
-        settings.stall_seconds,
-    )
-
-
-def _await_topics(settings: Settings) -> int:
-    """Wait for a broker, check the topics, return the number of shards.
+def _await_topics(settings: Settings) -> None:
+    """Wait for a broker, and check the topics.
 
     Raises ``BrokerUnavailableError`` when the wait has a limit and it is over, ``TopicsError`` for
     topics that are not there or not as they must be, ``SettingsError`` for a user who may not do
     what a worker does.
     """
     admin = connect_admin(settings, settings.broker_wait_seconds, logger.warning)
-    if settings.delivery is DeliveryMode.EXACTLY_ONCE and not can_administer(admin):
+    if settings.delivery is Delivery.EXACTLY_ONCE and not can_administer(admin):
         raise TopicsError(
             "delivery is exactly_once, but this broker has no transactions that hide what is not "
             "committed (librdkafka's in-process broker has none): set delivery=at_least_once"
@@ -123,94 +116,6 @@ def _await_topics(settings: Settings) -> int:
         raise TopicsError("the topics do not fit:\n  " + "\n  ".join(map(str, differences)))
     if can_administer(admin):
         refuse_missing_permissions(admin, settings)
-    return partitions_of(admin, [settings.topics.probes])[settings.topics.probes]
-
-
-def _build_pipeline(settings: Settings, partitions: int) -> Monitored:
-    """Put a pipeline together for a probes topic of ``partitions`` partitions."""
-    profile = settings.index_profile()
-    fingerprinter = Fingerprinter(profile)
-    identity = fingerprinter.identity
-    logger.info("index identity: %s", identity)
-    placement = Placement(fingerprinter.scheme, partitions)
-    confirmation = fingerprinter.confirmation
-    index_info = IndexInfo(
-        identity, settings.application_id, settings.profile, settings.delivery, partitions
-    )
-    metrics = Metrics(index=index_info)
-    recent = RecentDocuments(settings.web.recent_bytes if settings.web.serves_data else 0)
-    # Shards know the messages that they have had, so what is sent twice counts once.
-    producer = AckedProducer(
-        librdkafka_config(settings), settings.send_timeout_seconds, tries=_SEND_TRIES
-    )
-    tables = ShardTables(settings, identity, placement, metrics)
-    topics = settings.topics
-    rules = OutboxRules(
-        identity=identity,
-        bits=placement.scheme.bits,
-        codec=PacketCodec(identity, partitions),
-        output_topics={
-            OutputKind.UNIQUE: topics.unique,
-            OutputKind.DUPLICATE_OF: topics.duplicates,
-            OutputKind.DEAD_LETTER: topics.dead_letters,
-        },
-        probes_topic=topics.probes,
-        packet_bytes=settings.batch.packet_bytes,
-        include_body=settings.include_body,
-    )
-
-    def new_shard(partition: int) -> ShardWorker:
-        return ShardWorker(
-            partition,
-            placement,
-            confirmation,
-            _delivery(settings, producer, partition),
-            tables.open,
-            rules,
-            metrics,
-            recent,
-        )
-
-    stage = FingerprintStage(
-        DocumentReader(settings.fields, settings.max_record_bytes),
-        fingerprinter,
-        placement,
-        settings.batch.packet_bytes,
-        metrics,
-    )
-    transactions = settings.delivery is DeliveryMode.EXACTLY_ONCE
-    ask = TopicIdAsker(lambda: AdminClient(librdkafka_config(settings)), has_ids=transactions)
-    pipeline = Pipeline(
-        stage=stage,
-        topic_ids=TopicIds(ask, _SEND_TRIES * settings.send_timeout_seconds),
-        producer=producer,
-        rules=rules,
-        new_shard=new_shard,
-        session_timeout_seconds=settings.session_timeout_seconds,
-        metrics=metrics,
-    )
-    pipeline.measure = tables.measure
-    return Monitored(
-        pipeline=pipeline,
-        health=Health(settings.stall_seconds, lambda: pipeline.failure),
-        recent=recent,
-        fullest=tables.fullest,
-        recoveries=tables.recoveries,
-        index_info=index_info,
-        profile=profile,
-    )
-
-
-def _delivery(settings: Settings, shared: AckedProducer, partition: int) -> Delivery:
-    """Return how the batches of a shard are committed."""
-    if settings.delivery is DeliveryMode.AT_LEAST_ONCE:
-        return AtLeastOnce(shared)
-    transactions = ShardTransactions(
-        librdkafka_config(settings),
-        f"{settings.application_id}.shard-{partition}",
-        timeout_seconds=settings.send_timeout_seconds,
-    )
-    return ExactlyOnce(transactions, settings.topics.changelog, partition)
 
 
 class _Worker(faust.Worker):
@@ -243,16 +148,6 @@ class _Worker(faust.Worker):
         finally:
             self._deadline.lift()
         return self._stopped_by or (code if isinstance(code, int) else ExitCode.RUNTIME)
-
-    async def start(self) -> None:
-        """Start; a broker that went away since it was waited for is no error of ours."""
-        try:
-            await super().start()
-        except KafkaConnectionError as error:
-            self._pipeline.failure = BrokerUnavailableError(
-                f"the Kafka broker went away while the worker started: {error}"
-            )
-            raise
 
     def on_worker_shutdown(self) -> None:
         """Begin to end: told to stop, or after a failure."""

@@ -10,15 +10,15 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
-from simhash_core.documents import Content
 from simhash_core.errors import FirstseenError
 from simhash_core.log.participant import Participant
 from simhash_core.log.records import Query, Report
 from simhash_core.log.replica import Heeded
-from streams.intake.raw_consumer import RawRecords
+from streams.intake.raw_records import RawRecords
 from streams.kafka.appender import Appender, AppendUnknownError
 from streams.kafka.log_reader import LogRecords
 from streams.metrics import Metrics
+from streams.ops_page.fullest_buckets import FullestBuckets
 from streams.ordering.log_codec import LogCodec, LogDecodeError, OtherIndexError
 from streams.ordering.raw_batches import RawArrival, RawBatches
 from streams.topic_settings import TopicSettings
@@ -26,9 +26,7 @@ from streams.topic_settings import TopicSettings
 logger = logging.getLogger(__name__)
 
 _RETRY_SECONDS: Final = 0.2
-_REPORTED_PACKETS: Final = 64
-"""Packets looked up together: more would hold up what else the worker does."""
-
+_SAMPLE_SECONDS: Final = 1.0
 _MILLISECONDS: Final = 1000
 
 OnReport = Callable[[Report], None]
@@ -46,17 +44,22 @@ class LogStage:
         appender: Appender,
         topics: TopicSettings,
         metrics: Metrics,
+        fullest: FullestBuckets,
         *,
+        limit: int,
         on_report: OnReport,
         on_failure: OnFailure,
     ) -> None:
-        """``on_report`` takes the reports of this worker while it is the one to lead."""
+        """``limit``: of packets in a report. ``on_report`` takes the reports of this worker while it is the one to lead."""
         self._participant = participant
         self._batches = batches
         self._codec = codec
         self._appender = appender
         self._topics = topics
         self._metrics = metrics
+        self._fullest = fullest
+        self._sampled_at = 0.0
+        self._limit = limit
         self._on_report = on_report
         self._on_failure = on_failure
         self._undecided_since: deque[tuple[int, int]] = deque()
@@ -97,16 +100,12 @@ class LogStage:
 
     # ---- queries
 
-    async def ask(self, content: Content, query: Query, seconds: float) -> bool:
-        """Append a query; return whether its answer is in ``participant.answers`` in time."""
-        del content
+    async def ask(self, query: Query) -> None:
+        """Append a query; its answer will be in ``participant.answers``.
+
+        Raises ``AppendUnknownError``.
+        """
         await self._appender.append(self._topics.log, self._codec.encode(query))
-        deadline = time.monotonic() + seconds
-        while query.identifier not in self._participant.answers:
-            if time.monotonic() > deadline:
-                return False
-            await asyncio.sleep(0.005)
-        return True
 
     # ---- the log
 
@@ -115,7 +114,7 @@ class LogStage:
         participant = self._participant
         heeded: list[Heeded] = []
         skipped, refused = participant.packets_skipped, participant.controls_refused
-        with self._metrics.stage("decode"):
+        with self._metrics.stage("lookup"):
             for offset, value, timestamp_ms in batch.records:
                 control = self._read(offset, value, timestamp_ms)
                 if control is not None:
@@ -131,7 +130,7 @@ class LogStage:
         while True:
             with self._metrics.stage("lookup"):
                 before = self._participant.index.candidates_met
-                report = self._participant.report(_REPORTED_PACKETS)
+                report = self._participant.report(self._limit)
             if report is None:
                 return
             met = self._participant.index.candidates_met - before
@@ -141,7 +140,20 @@ class LogStage:
                 if (item := self._participant.replica.undecided.get(each.offset)) is not None
             )
             self._metrics.candidates(met, documents)
+            self._sample_buckets()
             self._send(report)
+
+    def _sample_buckets(self) -> None:
+        """Note the fullest bucket of one of the documents that wait; once a second."""
+        if time.monotonic() - self._sampled_at < _SAMPLE_SECONDS:
+            return
+        self._sampled_at = time.monotonic()
+        item = next(iter(self._participant.replica.undecided.values()), None)
+        if item is None or not len(item.columns) or item.columns.undecidable[0]:
+            return
+        counts = self._participant.index.bucket_counts(item.columns.fingerprints[:1])
+        self._fullest.note(counts.fullest)
+        self._metrics.bucket_documents([counts.fullest])
 
     def _send(self, report: Report) -> None:
         if not report.shards:
@@ -175,7 +187,9 @@ class LogStage:
             self._foreign += 1
             self._metrics.foreign_record("log")
             if self._foreign & (self._foreign - 1) == 0:  # 1, 2, 4, 8, … of them
-                logger.warning("%d records of the log are skipped; the last: %s", self._foreign, error)
+                logger.warning(
+                    "%d records of the log are skipped; the last: %s", self._foreign, error
+                )
             self._participant.replica.skip(offset)
             return None
         heeded = self._participant.read(offset, record)

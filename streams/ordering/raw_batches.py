@@ -12,7 +12,7 @@ from simhash_core.fingerprinter import Fingerprinted, Fingerprinter
 from simhash_core.log.columns import document_columns
 from simhash_core.log.shard_stream import RawBatch
 from simhash_core.rejections import Rejection, RejectionReason
-from streams.intake.raw_consumer import RawRecords
+from streams.intake.raw_records import RawRecords
 from streams.metrics import Metrics
 from streams.raw_documents import DocumentReader, record_bytes
 
@@ -36,9 +36,7 @@ class RawArrival(NamedTuple):
 
     def read_otherwise(self) -> Rejection:
         """Return the rejection of a document that the log holds to be none."""
-        return Rejection(
-            self.source, self.record, RejectionReason.READING_CHANGED, _READ_OTHERWISE
-        )
+        return Rejection(self.source, self.record, RejectionReason.READING_CHANGED, _READ_OTHERWISE)
 
 
 class RawBatches:
@@ -52,7 +50,7 @@ class RawBatches:
         packet_bytes: int,
         metrics: Metrics,
     ) -> None:
-        """``packet_bytes`` bounds the columns of one batch, except where one document exceeds it."""
+        """``packet_bytes`` bounds the columns of one batch; one document may exceed it."""
         self._topic = topic
         self._reader = reader
         self._fingerprinter = fingerprinter

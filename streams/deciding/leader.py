@@ -1,0 +1,150 @@
+"""The leader's work beside deciding: its appends, the reports of others, and trimming the log."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from simhash_core.errors import FirstseenError
+from simhash_core.log.participant import Participant
+from simhash_core.log.records import Report
+from streams.kafka.appender import Appender, AppendUnknownError
+from streams.kafka.log_reader import LogReader, LogRecords
+from streams.metrics import Metrics
+from streams.ordering.log_codec import LogCodec, LogDecodeError, OtherIndexError
+from streams.ordering.raw_batches import RawArrival
+from streams.topic_settings import TopicSettings
+
+logger = logging.getLogger(__name__)
+
+_TRIM_SECONDS: Final = 10.0
+_POSITION_SECONDS: Final = 60.0
+"""How long a position must be known before the log is trimmed to it: a shard that is new takes its
+first position from another one's, and has this long to say so."""
+
+DeleteBefore = Callable[[int], Awaitable[None]]
+"""Deletes the records of the log before an offset."""
+
+
+class Leader:
+    """What a worker does as the owner of raw partition 0. On the event loop alone."""
+
+    def __init__(
+        self,
+        participant: Participant[RawArrival],
+        codec: LogCodec,
+        appender: Appender,
+        reports: LogReader,
+        topics: TopicSettings,
+        metrics: Metrics,
+        delete_before: DeleteBefore,
+        *,
+        limit: int,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``limit``: of packets in a control record. Nothing is read before ``prepare``."""
+        self._participant = participant
+        self._codec = codec
+        self._appender = appender
+        self._reports = reports
+        self._topics = topics
+        self._metrics = metrics
+        self._delete_before = delete_before
+        self._limit = limit
+        self._now = now
+        self._prepared = False
+        self._led = False
+        self._appending = False
+        self._positions: dict[int, int] = {}
+        self._trimmed = 0
+        self._known: list[tuple[float, int]] = []
+        self._trimmed_at = 0.0
+
+    async def prepare(self) -> None:
+        """Begin to read reports from now on: those of before this reign do not count."""
+        self._prepared = False
+        self._reports.seek(await self._reports.end_offset())
+        self._prepared = True
+
+    def take_report(self, report: Report) -> None:
+        """Take in a report of this worker, or one that was read."""
+        self._positions.update(report.positions)
+        self._participant.take_report(report)
+
+    def take_reports(self, batch: LogRecords) -> None:
+        """Take in reports that were read."""
+        for offset, value, _ in batch.records:
+            try:
+                report = self._codec.decode_report(value, f"{self._topics.reports}/0@{offset}")
+            except (OtherIndexError, LogDecodeError) as error:
+                self._metrics.foreign_record("reports")
+                logger.debug("a report is skipped: %s", error)
+            else:
+                if report.worker != self._participant.worker:
+                    self.take_report(report)
+
+    async def decide(self) -> None:
+        """Append control records as long as there is something to decide."""
+        if self._appending or not self._prepared:
+            return
+        self._appending = True
+        try:
+            while self._prepared:
+                with self._metrics.stage("decide"):
+                    control = self._participant.control(self._limit)
+                if control is None:
+                    break
+                value = self._codec.encode(control)
+                self._metrics.internal_bytes("log", len(value))
+                try:
+                    offset = await self._appender.append(self._topics.log, value)
+                except AppendUnknownError as error:
+                    logger.warning("this worker begins to lead again: %s", error)
+                    self._participant.control_failed(control.leader)
+                else:
+                    self._participant.control_appended(offset, control.leader)
+        finally:
+            self._appending = False
+        self._note()
+
+    def _note(self) -> None:
+        leads = self._participant.leads
+        self._metrics.leader(leads)
+        if leads != self._led:
+            self._led = leads
+            logger.info("this worker %s", "leads" if leads else "leads no more")
+
+    def measure(self) -> None:
+        """Tell the metrics who leads, and which shards do not report."""
+        self._note()
+        decider = self._participant.decider
+        missing = set() if decider is None else decider.waits_for(self._participant.replica)
+        self._metrics.reports_missing(missing)
+
+    async def trim(self) -> None:
+        """Delete what no shard needs of the log, at times."""
+        now = self._now()
+        decider = self._participant.decider
+        if decider is None or not decider.leads or now - self._trimmed_at < _TRIM_SECONDS:
+            return
+        self._trimmed_at = now
+        for partition, shard in self._participant.shards.items():
+            self._positions[partition] = shard.stream.committed.needed
+        shards = decider.shards
+        if not shards or shards - self._positions.keys():
+            return
+        self._known.append((now, min(self._positions[shard] for shard in shards)))
+        old = [position for at, position in self._known if now - at >= _POSITION_SECONDS]
+        if not old:
+            return
+        self._known = [each for each in self._known if now - each[0] < _POSITION_SECONDS]
+        if old[-1] > self._trimmed:
+            try:
+                await self._delete_before(old[-1])
+            except FirstseenError as error:
+                logger.warning("the log is not trimmed: %s", error)
+                return
+            self._trimmed = old[-1]
+            logger.debug("the log is trimmed up to offset %d", self._trimmed)

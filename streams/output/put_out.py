@@ -1,0 +1,179 @@
+"""Puts out what is decided: one commit a cycle for all shards of a worker, then the stores."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, Protocol
+
+from simhash_core.errors import FirstseenError
+from simhash_core.log.participant import Participant, ShardReady
+from simhash_core.verdicts import DuplicateOf
+from streams.errors import UnansweredError
+from streams.metric_labels import TransactionOutcome
+from streams.metrics import Metrics
+from streams.ordering.raw_batches import RawArrival
+from streams.output.commit_errors import AbortedError, StaleGenerationError
+from streams.output.output_batch import DecidedOutput, OutputBatch, OutputRules, output_batch
+from streams.output.transactions import Committer
+from streams.store.shard_store import ShardStore
+from streams.store.state_codec import StoredProgress
+
+logger = logging.getLogger(__name__)
+
+_MILLISECONDS: Final = 1000
+_ABORTS_LIMIT: Final = 5
+_POSITION_SECONDS: Final = 10.0
+"""How often shards without outputs commit how far they need the log, so that it can be trimmed."""
+_STALE_WAIT_SECONDS: Final = 0.05
+
+
+class Group(Protocol):
+    """The worker's membership of the group."""
+
+    @property
+    def metadata(self) -> bytes:
+        """What a transaction sends along with offsets."""
+        ...
+
+    async def refresh_metadata(self) -> bool:
+        """Ask for it again; return whether it changed."""
+        ...
+
+
+class Observer(Protocol):
+    """Is shown what was put out, once it is committed."""
+
+    def note(self, outputs: Sequence[DecidedOutput], now_ms: int) -> None:
+        """Take in outputs."""
+        ...
+
+
+class PutOut:
+    """The cycles of one worker. On the event loop; ``lock`` is held while a commit is under way."""
+
+    def __init__(
+        self,
+        participant: Participant[RawArrival],
+        rules: OutputRules,
+        committer: Committer,
+        group: Group,
+        metrics: Metrics,
+        observer: Observer,
+        *,
+        limit: int,
+        on_unanswered: Callable[[FirstseenError], Awaitable[None]],
+    ) -> None:
+        """``limit``: of records put out by one shard in one cycle.
+
+        ``on_unanswered`` opens all shards again: it is not known what is committed.
+        """
+        self.lock = asyncio.Lock()
+        self.stores: dict[int, ShardStore] = {}
+        self._participant = participant
+        self._rules = rules
+        self._committer = committer
+        self._group = group
+        self._metrics = metrics
+        self._observer = observer
+        self._limit = limit
+        self._on_unanswered = on_unanswered
+        self._aborts = 0
+        self._positions_at = time.monotonic()
+
+    async def cycle(self) -> bool:
+        """Commit what is ready; return whether there may be more.
+
+        Raises ``AbortedError`` after several aborts in a row, and ``FirstseenError`` for what
+        trying again does not help.
+        """
+        try:
+            async with self.lock:
+                return await self._cycle()
+        except UnansweredError as error:
+            self._metrics.transaction(TransactionOutcome.UNANSWERED)
+            await self._on_unanswered(error)
+            return True
+
+    async def _cycle(self) -> bool:
+        positions = time.monotonic() - self._positions_at >= _POSITION_SECONDS
+        if positions:
+            self._positions_at = time.monotonic()
+        with self._metrics.stage("output"):
+            ready = self._participant.ready(self._limit, positions=positions)
+            if not ready:
+                return False
+            batch = output_batch(ready, self._rules)
+        try:
+            ends = await self._committer.commit(batch.records, batch.offsets, self._group.metadata)
+        except AbortedError as error:
+            self._metrics.transaction(TransactionOutcome.ABORTED)
+            self._aborts += 1
+            logger.warning("a transaction was aborted, try %d: %s", self._aborts, error)
+            if self._aborts >= _ABORTS_LIMIT:
+                raise
+            return True
+        except StaleGenerationError as error:
+            # Partitions are moving: the group says which within its session's time-out.
+            self._metrics.transaction(TransactionOutcome.FENCED)
+            if not await self._group.refresh_metadata():
+                logger.info("outputs wait for the group to rebalance: %s", error)
+                await asyncio.sleep(_STALE_WAIT_SECONDS)
+            return True
+        self._aborts = 0
+        self._metrics.transaction(TransactionOutcome.COMMITTED)
+        self._metrics.internal_bytes("changelog", batch.changelog_bytes)
+        with self._metrics.stage("store"):
+            self._write(ready, ends)
+        for each in ready:
+            self._participant.committed(each)
+        self._observe(ready, batch)
+        return True
+
+    async def commit_first(self, ready: Sequence[ShardReady[RawArrival]]) -> Mapping[int, int]:
+        """Commit the first progress of new shards; ``lock`` must be held."""
+        batch = output_batch(ready, self._rules)
+        # The group may still have offsets of a topic that was deleted and created again.
+        offsets = {each.partition: each.progress.next for each in ready}
+        return await self._committer.commit(batch.records, offsets, self._group.metadata)
+
+    def stored(self, ready: ShardReady[RawArrival], ends: Mapping[int, int]) -> StoredProgress:
+        """Return the progress of a shard as its store keeps it."""
+        return StoredProgress(
+            ready.progress,
+            ends.get(ready.partition, 0),
+            int(time.time() * _MILLISECONDS),
+            self._rules.identity,
+            self._rules.reading,
+        )
+
+    def _write(self, ready: Sequence[ShardReady[RawArrival]], ends: Mapping[int, int]) -> None:
+        for each in ready:
+            self.stores[each.partition].commit(each.ready.entries, self.stored(each, ends))
+
+    def _observe(self, ready: Sequence[ShardReady[RawArrival]], batch: OutputBatch) -> None:
+        """Count what was put out, once it is committed."""
+        now_ms = int(time.time() * _MILLISECONDS)
+        metrics = self._metrics
+        metrics.verdicts(batch.verdict_counts())
+        times = [output.arrival.record.timestamp_ms for output in batch.outputs]
+        if times:
+            metrics.latencies([(now_ms - time_ms) / _MILLISECONDS for time_ms in times])
+            metrics.last_record(max(times))
+        metrics.distances(
+            [
+                output.verdict.distance
+                for output in batch.outputs
+                if isinstance(output.verdict, DuplicateOf)
+            ]
+        )
+        for rejection in batch.rejections:
+            metrics.dead_letter(rejection.reason)
+        for each in ready:
+            shard = self._participant.shards[each.partition]
+            metrics.shard_state(
+                each.partition, len(self.stores[each.partition]), shard.stream.waiting
+            )
+        self._observer.note(batch.outputs, now_ms)
