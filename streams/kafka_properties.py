@@ -15,7 +15,16 @@ from typing import Final, NamedTuple
 MASK: Final = "(set)"
 """What is shown in place of a secret."""
 
-_SECRET_PARTS: Final = ("password", "secret", "token", "jaas", "ssl.key.pem", "keystore.key")
+_SECRET_PARTS: Final = (
+    "password",
+    "passphrase",
+    "secret",
+    "token",
+    "jaas",
+    "key.pem",
+    "keystore.key",
+    "oauthbearer.config",
+)
 
 _OFFSETS = "offsets are committed by Firstseen, after what they stand for has been acknowledged"
 _ORDER = "outputs and internal messages must keep their order and come once"
@@ -31,21 +40,21 @@ RESERVED: Final[Mapping[str, str]] = MappingProxyType(
         "enable.gapless.guarantee": _ORDER,
         "max.in.flight": _ORDER,
         "max.in.flight.requests.per.connection": _ORDER,
-        "transactional.id": "it follows from application_id and the shard, and fences old owners",
+        "transactional.id": "it follows from application_id and the worker",
         "isolation.level": "what an aborted transaction left must never be read",
         "group.id": _GROUP,
-        "group.instance.id": _GROUP,
+        "group.instance.id": "set group_instance_id instead",
         "group.protocol": _GROUP,
         "group.remote.assignor": _GROUP,
         "session.timeout.ms": "set session_timeout_seconds instead",
         "heartbeat.interval.ms": "it follows from session_timeout_seconds: set that",
-        "partition.assignment.strategy": "Faust assigns the partitions",
+        "partition.assignment.strategy": "others must go on while partitions move",
         "enable.auto.commit": _OFFSETS,
         "enable.auto.offset.store": _OFFSETS,
         "auto.commit.interval.ms": _OFFSETS,
         "auto.offset.reset": "a new application must begin with the earliest record",
-        "message.max.bytes": "it follows from max_record_bytes: set that",
-        "max.request.size": "it follows from max_record_bytes: set that",
+        "message.max.bytes": "it follows from max_record_bytes and batch.*: set those",
+        "max.request.size": "it follows from max_record_bytes and batch.*: set those",
         "message.timeout.ms": "set send_timeout_seconds instead",
         "delivery.timeout.ms": "set send_timeout_seconds instead",
         "test.mock.num.brokers": "it would put a broker of its own in each client's place; "
@@ -55,16 +64,15 @@ RESERVED: Final[Mapping[str, str]] = MappingProxyType(
 """Properties that cannot be passed on, and why."""
 
 _PEM: Final = (
-    "only PEM files can be read by all clients. Convert the store (keytool -importkeystore "
+    "only Java reads such a store. Convert it to PEM files (keytool -importkeystore "
     "-deststoretype pkcs12, then openssl pkcs12 -nodes)"
 )
+_PEM_IS_OPEN: Final = "a PEM file has no store password; a key's is ssl.key.password"
 _NO_JAVA: Final = "it names Java code; leave it out"
 
 _JAVA_REFUSED: Final[Mapping[str, str]] = MappingProxyType(
     {
         "sasl.jaas.config": "give its user name and password as sasl.username and sasl.password",
-        "ssl.truststore.password": "a PEM file has no store password; leave it out",
-        "ssl.keystore.password": "a PEM file has no store password; a key's is ssl.key.password",
         "ssl.keystore.key": "give the key as a PEM file, by ssl.key.location",
         "ssl.keystore.certificate.chain": "give the certificate as a PEM file, by "
         "ssl.certificate.location",
@@ -91,7 +99,13 @@ _SPELLING: Final[Mapping[str, Callable[[str], str]]] = MappingProxyType(
         "ssl.endpoint.identification.algorithm": lambda value: value.lower() or "none",
     }
 )
-_PEM_SUFFIXES: Final = frozenset({".pem", ".crt", ".cer", ".key"})
+_KIND_BY_SUFFIX: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        **dict.fromkeys((".pem", ".crt", ".cer", ".key"), "PEM"),
+        **dict.fromkeys((".p12", ".pfx", ".pkcs12"), "PKCS12"),
+        ".jks": "JKS",
+    }
+)
 _SUFFIXES_OF_CLASSES: Final = (".class", ".classes", ".serializer", ".deserializer", ".reporters")
 
 
@@ -126,41 +140,54 @@ def translate(properties: Mapping[str, str]) -> Translation:
     given: dict[str, str] = {}
     refused: list[Refusal] = []
     for name, value in properties.items():
-        store = name.rpartition(".")[0]
-        reason = _why_refused(name, value)
+        reason = _why_refused(name) or _why_store_refused(name, properties)
         if reason:
             refused.append(Refusal(name, reason))
-        elif name in {"ssl.truststore.type", "ssl.keystore.type"}:
-            pass  # only PEM is left; its file says the rest
-        elif store in _JAVA_STORES and name.endswith(".location"):
-            kind = properties.get(f"{store}.type", _kind_by_suffix(value))
-            if kind.upper() == "PEM":
-                kept.update(dict.fromkeys(_JAVA_STORES[store], value))
-                given.update(dict.fromkeys(_JAVA_STORES[store], name))
-            else:
-                refused.append(Refusal(name, _PEM))
-        else:
-            target = _RENAMED.get(name, name)
+            continue
+        for target in _targets(name, properties):
             kept[target] = _SPELLING.get(target, str)(value)
             given[target] = name
     return Translation(kept, given, tuple(refused))
 
 
-def _why_refused(name: str, value: str) -> str:
+def _targets(name: str, properties: Mapping[str, str]) -> tuple[str, ...]:
+    """Return librdkafka's names of a property; () for one that says nothing further."""
+    store, _, part = name.rpartition(".")
+    if store in _JAVA_STORES and part == "type":
+        return ()
+    if store in _JAVA_STORES and part == "location" and _kind(store, properties) == "PEM":
+        return _JAVA_STORES[store]
+    return (_RENAMED.get(name, name),)
+
+
+def _why_store_refused(name: str, properties: Mapping[str, str]) -> str:
+    """Say why a store of Java's cannot be used. librdkafka reads PKCS#12, for the client's key."""
+    store, _, part = name.rpartition(".")
+    if store not in _JAVA_STORES or part not in {"location", "type", "password"}:
+        return ""
+    kind = _kind(store, properties)
+    if kind == "PEM":
+        return _PEM_IS_OPEN if part == "password" else ""
+    return "" if store == "ssl.keystore" and kind in {"PKCS12", ""} else _PEM
+
+
+def _kind(store: str, properties: Mapping[str, str]) -> str:
+    """Return the type that is given, or that the file's name says; "" where neither does."""
+    given = properties.get(f"{store}.type")
+    if given is not None:
+        return given.upper()
+    suffix = PurePath(properties.get(f"{store}.location", "")).suffix.lower()
+    return _KIND_BY_SUFFIX.get(suffix, "")
+
+
+def _why_refused(name: str) -> str:
     if name in RESERVED:
         return f"this property cannot be overridden: {RESERVED[name]}"
     if name in _JAVA_REFUSED:
         return f"this property is the Java client's: {_JAVA_REFUSED[name]}"
     if name.endswith(_SUFFIXES_OF_CLASSES):
         return f"this property is the Java client's: {_NO_JAVA}"
-    if name in {"ssl.truststore.type", "ssl.keystore.type"} and value.upper() != "PEM":
-        return _PEM
     return ""
-
-
-def _kind_by_suffix(path: str) -> str:
-    """Java takes a store without a type for JKS; a file that is named as PEM is one."""
-    return "PEM" if PurePath(path).suffix.lower() in _PEM_SUFFIXES else "JKS"
 
 
 def not_accepted(properties: Mapping[str, str]) -> Iterator[Refusal]:

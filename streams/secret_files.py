@@ -8,7 +8,15 @@ from types import MappingProxyType
 from typing import Final
 
 SECRET_FILES: Final[Mapping[str, str]] = MappingProxyType(
-    {"sasl.password.file": "sasl.password", "ssl.key.password.file": "ssl.key.password"}
+    {
+        f"{name}.file": name
+        for name in (
+            "sasl.password",
+            "sasl.oauthbearer.client.secret",
+            "ssl.key.password",
+            "ssl.keystore.password",
+        )
+    }
 )
 """Kafka properties of ours that name a file, and the property whose value is in it."""
 

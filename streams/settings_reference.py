@@ -9,7 +9,6 @@ import msgspec
 
 from simhash_core.profiles import PROFILES
 from streams.kafka_properties import MASK, RESERVED, is_secret
-from streams.kafka_security import SECURITY_PROPERTIES
 from streams.setting_fields import KAFKA, SettingField, setting_fields, shown
 from streams.settings import Settings
 from streams.settings_loader import DEFAULT_ORIGIN, LoadedSettings
@@ -96,9 +95,6 @@ def markdown_tables() -> str:
             _markdown(("Setting", *(f"`{name}`" for name in PROFILES)), profiles),
             "## Variables that are no settings",
             _markdown(("Variable", "What it is"), variables),
-            "## Kafka properties of security",
-            "Of those that begin with `sasl.` or `ssl.`, all clients of a worker understand these:",
-            "\n".join(f"- `{name}`" for name in SECURITY_PROPERTIES),
             "## Kafka properties that cannot be overridden",
             _markdown(("Property", "Why"), reserved),
         )

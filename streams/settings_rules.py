@@ -18,8 +18,8 @@ from simhash_core.segmentation import SEGMENTERS
 from simhash_core.verification import verification_named
 from simhash_core.weighting import weighting_named
 from streams.flow_settings import MIB
-from streams.kafka_properties import Refusal, not_accepted, translate
-from streams.kafka_security import security_of, security_problems
+from streams.kafka_properties import not_accepted, translate
+from streams.kafka_security import security_problems
 from streams.settings import INTERNAL_OVERHEAD_BYTES, MATCH_BYTES, Settings
 
 INTERNAL_BYTES_MAX: Final = 64 * MIB
@@ -117,25 +117,18 @@ def state_dir_is_a_directory(settings: Settings) -> Iterator[Finding]:
 
 
 def kafka_properties_can_be(settings: Settings) -> Iterator[Finding]:
-    """What is passed on to the Kafka clients is not ours to set, and both clients can use it."""
+    """What is passed on to the Kafka clients is not ours to set, and they can use it."""
     properties = settings.kafka
     if not properties:
         return
     found = [*translate(properties).refused, *security_problems(properties)]
     if not found:
         # librdkafka last: its messages are the least clear, and it reads the files.
-        found = [*not_accepted(properties)] or [*_unusable_keys(settings)]
+        found = [*not_accepted(properties)]
     yield from (
         Finding(f"kafka.{name}" if name else "kafka", message)
         for name, message in dict(reversed(found)).items()
     )
-
-
-def _unusable_keys(settings: Settings) -> Iterator[Refusal]:
-    try:
-        security_of(settings.kafka)
-    except ValueError as error:
-        yield Refusal("security.protocol", str(error))
 
 
 def pages_are_not_open_to_all(settings: Settings) -> Iterator[Finding]:

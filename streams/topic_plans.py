@@ -46,6 +46,9 @@ _SEGMENT_MS: Final = 10 * 60 * 1000
 _FRAMING_BYTES: Final = 64 * KIB
 """What Kafka adds to a message; its limit is of the batch around it."""
 
+_BATCH_BYTES: Final = 1_000_000
+"""librdkafka's ``batch.size``: how many bytes of small messages it sends as one."""
+
 TIMES_AHEAD: Final = "message.timestamp.after.max.ms"
 TIMES_PAST: Final = "message.timestamp.before.max.ms"
 """How far from the broker's clock a record's time may be. Known to Kafka since 3.6."""
@@ -126,7 +129,8 @@ def topic_plans(
 
 
 def _output(settings: Settings, name: str, partitions: int | None) -> TopicPlan:
-    least_bytes = settings.largest_output_bytes + _FRAMING_BYTES
+    batch_bytes = int(settings.kafka.get("batch.size", _BATCH_BYTES))
+    least_bytes = max(settings.largest_output_bytes, batch_bytes) + _FRAMING_BYTES
     config = {"max.message.bytes": str(least_bytes), TIMES_AHEAD: str(_ANY_TIME_MS)}
     raw = settings.topics.raw
     return TopicPlan(name, partitions, config, least_bytes=least_bytes, times_of=raw)

@@ -13,13 +13,17 @@ KEY_PASSWORD = "密-key-password"  # noqa: S105 - of keys that live as long as a
 
 
 class Certificates(NamedTuple):
-    """PEM files. ``server``: key and certificate in one; ``client_key`` is encrypted."""
+    """PEM files. ``server``: key and certificate in one; ``client_key`` is encrypted.
+
+    ``client_store``: key and certificate of the client as PKCS#12.
+    """
 
     authority: Path
     other_authority: Path
     server: Path
     client: Path
     client_key: Path
+    client_store: Path
 
 
 def make_certificates(directory: Path) -> Certificates:
@@ -53,10 +57,15 @@ def make_certificates(directory: Path) -> Certificates:
         *("pkcs8", "-topk8", "-in", "client.key", "-out", "client-encrypted.key"),
         *("-passout", f"pass:{KEY_PASSWORD}"),
     )
+    openssl(
+        *("pkcs12", "-export", "-inkey", "client.key", "-in", "client.pem"),
+        *("-out", "client.p12", "-passout", f"pass:{KEY_PASSWORD}"),
+    )
     return Certificates(
         directory / "ca.pem",
         directory / "other.pem",
         directory / "both.pem",
         directory / "client.pem",
         directory / "client-encrypted.key",
+        directory / "client.p12",
     )

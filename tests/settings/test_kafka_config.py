@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import ssl
 from pathlib import Path
 
-import faust
 import pytest
-from aiokafka.conn import create_conn
-from faust.transport.drivers.aiokafka import credentials_to_aiokafka_auth
 
 from streams.broker_connection import connect_admin
 from streams.errors import BrokerUnavailableError, SettingsError
-from streams.kafka_config import faust_brokers, faust_credentials, librdkafka_config
-from streams.kafka_security import security_of
-from streams.settings import Settings
+from streams.kafka_config import librdkafka_config
 from streams.topic_plans import topic_plans
 from tests.brokers.kafka_broker import KafkaBroker
 from tests.settings.certificates import KEY_PASSWORD, Certificates, make_certificates
@@ -57,112 +50,31 @@ def test_librdkafka_gets_everything() -> None:
     assert config["error_cb"] is error_cb
 
 
-def test_messages_fit_producers_and_topics() -> None:
-    """Given any limit of a raw record, then what a producer may send is more than that, and what
-    the topics take is more still.
+@pytest.mark.parametrize(
+    "assignments",
+    [
+        ["max_record_bytes=1024"],
+        ["max_record_bytes=67108864", "include_body=true"],
+        ["batch.documents=1", "batch.packets=1"],
+        ["kafka.batch.size=5000000"],
+    ],
+)
+def test_messages_fit_producers_and_topics(assignments: list[str]) -> None:
+    """Given any limits, then what a producer may send is more than a raw record, and what each
+    topic takes is more than the largest record that is sent to it, and than a batch of small ones.
     """
-    for assignment in ("max_record_bytes=1024", "max_record_bytes=67108864"):
-        settings = settings_of(assignment)
-        sendable = librdkafka_config(settings)["message.max.bytes"]
-        assert sendable > settings.max_record_bytes
-        for plan in topic_plans(settings, 4):
-            if plan.name != settings.topics.raw:
-                assert int(plan.config["max.message.bytes"]) > sendable
+    settings = settings_of(*assignments)
+    topics = settings.topics
 
-
-def test_faust_without_security() -> None:
-    """Given no security, then Faust gets the brokers and no credentials."""
-    settings = settings_of("brokers=a:1,b:2")
-
-    assert faust_brokers(settings) == ["kafka://a:1", "kafka://b:2"]
-    assert faust_credentials(settings) is None
-
-
-@pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT", "sasl_ssl"])
-def test_faust_with_a_password(protocol: str) -> None:
-    """Given SASL, then Faust gets mechanism, user and password, and TLS where that is meant."""
-    credentials = faust_credentials(
-        settings_of(
-            f"kafka.security.protocol={protocol}",
-            "kafka.sasl.mechanism=scram-sha-256",
-            f"kafka.sasl.username={USER}",
-            f"kafka.sasl.password={PASSWORD}",
-        )
-    )
-
-    assert isinstance(credentials, faust.SASLCredentials)
-    assert (credentials.username, credentials.password) == (USER, PASSWORD)
-    assert credentials.mechanism.value == "SCRAM-SHA-256"
-    assert credentials.protocol.value == protocol.upper()
-
-
-def handshake(server: ssl.SSLContext, client: ssl.SSLContext, hostname: str) -> None:
-    """Connect two contexts in memory; raises ssl.SSLError where they do not agree."""
-    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
-    ends = [
-        client.wrap_bio(to_client, to_server, server_hostname=hostname),
-        server.wrap_bio(to_server, to_client, server_side=True),
-    ]
-    for _ in range(10):
-        for end in list(ends):
-            try:
-                end.do_handshake()
-            except ssl.SSLWantReadError:
-                continue
-            ends.remove(end)
-        if not ends:
-            return
-    raise AssertionError("the handshake does not end")
-
-
-def server_context(certificates: Certificates) -> ssl.SSLContext:
-    """A server that demands a certificate of the authority."""
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=certificates.authority)
-    context.load_cert_chain(certificates.server)
-    context.verify_mode = ssl.CERT_REQUIRED
-    return context
-
-
-def client_context(properties: dict[str, str]) -> ssl.SSLContext:
-    """What Faust's consumer gets for properties."""
-    context = security_of(properties).tls
-    assert context is not None
-    return context
-
-
-def test_certificates_are_checked_and_shown(certificates: Certificates) -> None:
-    """Given a client certificate with an encrypted key, when both sides demand certificates, then
-    they agree; the server's is not taken from another authority, nor for another host, unless
-    that check is turned off.
-    """
-    own = tls_properties(
-        certificates,
-        ssl_certificate_location=str(certificates.client),
-        ssl_key_location=str(certificates.client_key),
-        ssl_key_password=KEY_PASSWORD,
-    )
-    server = server_context(certificates)
-
-    handshake(server, client_context(own), "127.0.0.1")
-    stranger = client_context({**own, "ssl.ca.location": str(certificates.other_authority)})
-    with pytest.raises(ssl.SSLCertVerificationError, match=r"self-signed|unable to get"):
-        handshake(server, stranger, "127.0.0.1")
-    with pytest.raises(ssl.SSLCertVerificationError, match="not valid for"):
-        handshake(server, client_context(own), "127.0.0.2")
-    unchecked = client_context({**own, "ssl.endpoint.identification.algorithm": "none"})
-    handshake(server, unchecked, "127.0.0.2")
-    blind = {**own, "enable.ssl.certificate.verification": "false"}
-    blind["ssl.ca.location"] = str(certificates.other_authority)
-    handshake(server, client_context(blind), "127.0.0.2")
-    with pytest.raises(ssl.SSLError, match=r"(?i)certificate.required|peer did not return"):
-        handshake(server, client_context(tls_properties(certificates)), "127.0.0.1")
-
-
-def test_an_authority_in_the_settings_themselves(certificates: Certificates) -> None:
-    """Given the authority as text, not as a file, then it is trusted."""
-    properties = {"security.protocol": "SSL", "ssl.ca.pem": certificates.authority.read_text()}
-
-    assert client_context(properties).get_ca_certs()[0]["subject"] == ((("commonName", "ca"),),)
+    assert librdkafka_config(settings)["message.max.bytes"] == settings.largest_message_bytes
+    assert settings.largest_message_bytes > settings.max_record_bytes
+    for plan in topic_plans(settings, 4):
+        if plan.name == topics.raw:
+            continue
+        internal = plan.name in {topics.log, topics.reports, topics.changelog}
+        largest = settings.largest_internal_bytes if internal else settings.largest_output_bytes
+        batch = int(settings.kafka.get("batch.size", 1_000_000))
+        assert plan.least_bytes == int(plan.config["max.message.bytes"]) > max(largest, batch)
 
 
 @pytest.mark.parametrize("password", [{}, {"ssl_key_password": "wrong"}])
@@ -179,8 +91,6 @@ def test_a_key_that_cannot_be_opened(certificates: Certificates, password: dict[
 
     with pytest.raises(SettingsError, match=r"kafka"):
         load(*(f"kafka.{name}={value}" for name, value in properties.items()))
-    with pytest.raises(SettingsError, match="cannot be used"):
-        faust_credentials(Settings(kafka=properties))
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "no-such-host.invalid:9092"])
@@ -197,10 +107,10 @@ def test_no_broker(address: str) -> None:
 
 @pytest.mark.usefixtures("kafka_required")
 @pytest.mark.kafka
-def test_both_clients_reach_a_secured_broker(certificates: Certificates, tmp_path: Path) -> None:
+def test_a_secured_broker_is_reached(certificates: Certificates, tmp_path: Path) -> None:
     """Given a real broker that demands TLS, a client certificate and a password, and a
-    client.properties for it, when both clients connect with what they are given, then they are let
-    in; with a wrong password, nobody is.
+    client.properties for it, when a client connects with what it is given, then it is let in, with
+    the key as PEM files and as a PKCS#12 store; with a wrong password, it is not.
     """
     properties = {
         "security.protocol": "SASL_SSL",
@@ -208,9 +118,16 @@ def test_both_clients_reach_a_secured_broker(certificates: Certificates, tmp_pat
         "sasl.username": USER,
         "sasl.password": PASSWORD,
         "ssl.truststore.location": str(certificates.authority),
+    }
+    key_files = {
         "ssl.certificate.location": str(certificates.client),
         "ssl.key.location": str(certificates.client_key),
         "ssl.key.password": KEY_PASSWORD,
+    }
+    store = {
+        "ssl.keystore.location": str(certificates.client_store),
+        "ssl.keystore.type": "PKCS12",
+        "ssl.keystore.password": KEY_PASSWORD,
     }
     login = (
         "org.apache.kafka.common.security.plain.PlainLoginModule required "
@@ -219,6 +136,7 @@ def test_both_clients_reach_a_secured_broker(certificates: Certificates, tmp_pat
     own = {
         "ssl.ca.location": str(certificates.authority),
         **{name: value for name, value in properties.items() if "truststore" not in name},
+        **key_files,
     }
     with KafkaBroker(
         tmp_path / "kafka",
@@ -236,26 +154,47 @@ def test_both_clients_reach_a_secured_broker(certificates: Certificates, tmp_pat
         client_settings=own,
     ) as broker:
         path = tmp_path / "client.properties"
-        path.write_text(
-            f"bootstrap.servers={broker.bootstrap_servers}\n"
-            + "".join(f"{name}={value}\n" for name, value in properties.items())
-        )
-        settings = load(kafka_config=path).settings
+        for key in (key_files, store):
+            path.write_text(
+                f"bootstrap.servers={broker.bootstrap_servers}\n"
+                + "".join(f"{name}={value}\n" for name, value in (properties | key).items())
+            )
+            settings = load(kafka_config=path).settings
 
-        admin = connect_admin(settings, 10.0)
-        assert len(admin.list_topics(timeout=60.0).brokers) == 1
-        assert asyncio.run(aiokafka_connects(settings))
+            admin = connect_admin(settings, 10.0)
+            assert len(admin.list_topics(timeout=60.0).brokers) == 1
 
         wrong = load("kafka.sasl.password=wrong", kafka_config=path).settings
         with pytest.raises(SettingsError, match=r"kafka\.sasl\.password .*(?i:authentication)"):
             connect_admin(wrong, 10.0)
 
 
-async def aiokafka_connects(settings: Settings) -> bool:
-    """Connect as Faust's consumer does, with Faust's credentials, as far as the log-in."""
-    host, _, port = settings.brokers.partition(":")
-    auth = credentials_to_aiokafka_auth(faust_credentials(settings))
-    connection = await create_conn(host, int(port), **auth)
-    connected: bool = connection.connected()
-    await connection.close()
-    return connected
+@pytest.mark.usefixtures("kafka_required")
+@pytest.mark.kafka
+def test_a_broker_that_takes_tokens(tmp_path: Path) -> None:
+    """Given a real broker whose clients log in with tokens (OAUTHBEARER; unsigned ones, for there
+    is no server that signs them here), when a client connects, then it is let in.
+    """
+    module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
+    own = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "OAUTHBEARER",
+        "enable.sasl.oauthbearer.unsecure.jwt": "true",
+        "sasl.oauthbearer.config": "principal=lu",
+    }
+    with KafkaBroker(
+        tmp_path / "kafka",
+        properties={
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:SASL_PLAINTEXT",
+            "sasl.enabled.mechanisms": "OAUTHBEARER",
+            "sasl.mechanism.inter.broker.protocol": "OAUTHBEARER",
+            "listener.name.plaintext.oauthbearer.sasl.jaas.config": (
+                f'{module} unsecuredLoginStringClaim_sub="broker";'
+            ),
+        },
+        client_settings=own,
+    ) as broker:
+        assignments = [f"kafka.{name}={value}" for name, value in own.items()]
+        settings = load(f"brokers={broker.bootstrap_servers}", *assignments).settings
+
+        assert len(connect_admin(settings, 10.0).list_topics(timeout=60.0).brokers) == 1

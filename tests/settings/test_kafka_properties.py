@@ -1,4 +1,4 @@
-"""Kafka properties: names translated, guarantees kept, both clients able, secrets hidden."""
+"""Kafka properties: names translated, guarantees kept, security in effect, secrets hidden."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from streams.errors import SettingsError
 from streams.kafka_properties import MASK, RESERVED, is_secret, property_name, translate
 from tests.settings.sources import load, problems_of
 
@@ -15,6 +16,16 @@ SASL = (
     "kafka.sasl.username=lu",
     "kafka.sasl.password=hush",
 )
+
+TOKENS = (
+    "kafka.security.protocol=SASL_PLAINTEXT",
+    "kafka.sasl.mechanism=OAUTHBEARER",
+    "kafka.sasl.oauthbearer.method=oidc",
+    "kafka.sasl.oauthbearer.token.endpoint.url=https://login.example.org/token",
+    "kafka.sasl.oauthbearer.client.id=firstseen",
+    "kafka.sasl.oauthbearer.client.secret=hush",
+)
+KERBEROS = ("kafka.security.protocol=SASL_PLAINTEXT", "kafka.sasl.mechanism=GSSAPI")
 
 
 def refusal(*assignments: str, setting: str) -> str:
@@ -72,7 +83,6 @@ def test_librdkafka_is_asked(assignment: str, says: str) -> None:
     ("name", "says"),
     [
         ("sasl.jaas.config", "sasl.username and sasl.password"),
-        ("ssl.keystore.password", "ssl.key.password"),
         ("key.deserializer", "Java code"),
         ("sasl.client.callback.handler.class", "Java code"),
         ("max.poll.records", "batch.documents"),
@@ -110,15 +120,39 @@ def test_pem_stores_are_translated() -> None:
     [
         {"ssl.truststore.location": "/etc/trust.jks"},
         {"ssl.truststore.location": "/etc/trust", "ssl.truststore.type": "PKCS12"},
-        {"ssl.keystore.location": "/etc/client.p12"},
+        {"ssl.keystore.location": "/etc/client.jks"},
+        {"ssl.keystore.location": "/etc/client", "ssl.keystore.type": "JKS"},
     ],
 )
 def test_other_stores_are_refused(properties: dict[str, str]) -> None:
-    """Given a store that Python cannot read, then it is refused, with how to convert it."""
+    """Given a store that only Java reads, then it is refused, with how to convert it."""
     refused = translate(properties).refused
 
     assert "openssl" in refused[0].message
     assert not translate(properties).properties
+
+
+def test_a_pem_file_has_no_store_password() -> None:
+    """Given a password for a store that is a PEM file, then it is refused, with the other name."""
+    properties = {"ssl.keystore.location": "/etc/client.pem", "ssl.keystore.password": "x"}
+
+    (refused,) = translate(properties).refused
+
+    assert refused.name == "ssl.keystore.password"
+    assert "ssl.key.password" in refused.message
+
+
+def test_a_pkcs12_store_is_passed_on() -> None:
+    """Given the client's key as a PKCS#12 store, then librdkafka gets it; what was translated can
+    be translated again.
+    """
+    store = {"ssl.keystore.location": "/etc/client", "ssl.keystore.password": "x"}
+
+    once = translate({**store, "ssl.keystore.type": "PKCS12"})
+
+    assert once.refused == ()
+    assert once.properties == store
+    assert translate(once.properties).properties == store
 
 
 @pytest.mark.parametrize(
@@ -128,20 +162,44 @@ def test_other_stores_are_refused(properties: dict[str, str]) -> None:
         (("kafka.ssl.ca.pem=x",), "ssl.ca.pem", "PLAINTEXT, so it has no effect"),
         (SASL[:3], "sasl.password", "must be given"),
         ((SASL[0], *SASL[2:]), "sasl.mechanism", "SCRAM-SHA-512"),
-        ((*SASL[2:], SASL[0], "kafka.sasl.mechanism=GSSAPI"), "sasl.mechanism", "one of PLAIN"),
+        ((SASL[0], "kafka.sasl.mechanism=DIGEST-MD5"), "sasl.mechanism", "one of PLAIN"),
+        (TOKENS[:2], "sasl.oauthbearer.method", "must be oidc"),
+        ((*TOKENS[:3], *TOKENS[4:]), "sasl.oauthbearer.method", "endpoint.url` is mandatory"),
         (("kafka.security.protocol=TLS",), "security.protocol", "SASL_SSL"),
-        ((*SASL, "kafka.ssl.crl.location=/x"), "ssl.crl.location", "Faust's consumer"),
-        ((*SASL, "kafka.sasl.kerberos.keytab=/x"), "sasl.kerberos.keytab", "Faust's consumer"),
+        ((*SASL, "kafka.ssl.crl.location=/x"), "ssl.crl.location", "No such file"),
+        ((*KERBEROS, "kafka.sasl.kerberos.keytab=/x"), "sasl.kerberos.keytab", "No such file"),
+        (("kafka.sasl.kerberos.keytab=/x",), "sasl.kerberos.keytab", "so it has no effect"),
         ((*SASL, "kafka.ssl.ca.location=/no/ca.pem"), "ssl.ca.location", "No such file"),
         ((*SASL, "kafka.ssl.ca.pem=no PEM"), "ssl.ca.pem", "librdkafka says"),
         ((*SASL, f"kafka.ssl.key.location={__file__}"), "ssl.certificate.location", "and back"),
     ],
 )
 def test_security_that_cannot_be(assignments: tuple[str, ...], setting: str, says: str) -> None:
-    """Given security that has no effect, is half given, or that one client cannot do, then it is
-    refused: nobody should believe a connection secured that is not.
+    """Given security that has no effect or is half given, then it is refused: nobody should believe
+    a connection secured that is not.
     """
     assert says in refusal(*assignments, setting=setting)
+
+
+def test_tokens_of_a_server() -> None:
+    """Given all that tokens need (OAUTHBEARER), then it is passed on."""
+    kafka = load(*TOKENS).settings.kafka
+
+    assert kafka["sasl.oauthbearer.client.secret"] == "hush"
+    assert len(kafka) == len(TOKENS)
+
+
+def test_kerberos_is_up_to_the_library() -> None:
+    """Given Kerberos, then it is passed on where librdkafka was built with it; else its own reason
+    is told.
+    """
+    try:
+        kafka = load(*KERBEROS).settings.kafka
+    except SettingsError as error:
+        assert "librdkafka says: " in str(error)  # noqa: PT017 - one of two outcomes
+        assert "No provider for SASL mechanism GSSAPI" in str(error)  # noqa: PT017 - the same
+    else:
+        assert kafka["sasl.mechanism"] == "GSSAPI"
 
 
 @pytest.mark.parametrize(
@@ -152,6 +210,8 @@ def test_security_that_cannot_be(assignments: tuple[str, ...], setting: str, say
         ("ssl.key.pem", True),
         ("sasl.jaas.config", True),
         ("sasl.oauthbearer.client.secret", True),
+        ("sasl.oauthbearer.assertion.private.key.passphrase", True),
+        ("sasl.oauthbearer.assertion.private.key.pem", True),
         ("sasl.username", False),
         ("ssl.key.location", False),
         ("client.id", False),

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams.errors import SettingsError
+from streams.setting_fields import environment_name
 from streams.settings_loader import load_settings
-from streams.settings_sources import FILE_BYTES_MAX, OTHER_VARIABLES
+from streams.settings_sources import FILE_BYTES_MAX, OTHER_VARIABLES, REMOVED
 from tests.settings.sources import load, problems_of, settings_of
 
 SOURCES = ("--set", "environment", "kafka-config", "config")
@@ -60,7 +61,8 @@ def test_internal_topics_follow_the_application_beside_a_named_topic() -> None:
     topics = load("application_id=news", "topics.raw=articles").settings.topics
 
     assert (topics.raw, topics.unique) == ("articles", "unique")
-    assert (topics.probes, topics.changelog) == ("news.probes", "news.changelog")
+    internal = (topics.log, topics.reports, topics.changelog)
+    assert internal == ("news.log", "news.reports", "news.changelog")
 
 
 TOML = """
@@ -161,6 +163,17 @@ def test_unknown_names_in_files_and_flags(tmp_path: Path) -> None:
     assert "web.port" in problems["web.prot"].message
     assert problems["web.prot"].origin == f"the file {path}"
     assert problems.keys() == {"batch.document", "topic", "web.prot", "kafka."}
+
+
+@pytest.mark.parametrize("name", REMOVED)
+def test_settings_of_earlier_versions(name: str) -> None:
+    """Given a setting that is gone, by flag and by variable, then the message says so, and why."""
+    variable = environment_name(name)
+
+    flag = problems_of(f"{name}=5")[name].message
+    environment = problems_of(environ={variable: "5"})[variable].message
+
+    assert flag == environment == f"this setting was removed, leave it out: {REMOVED[name]}"
 
 
 def test_a_table_is_no_value(tmp_path: Path) -> None:

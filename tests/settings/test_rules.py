@@ -54,7 +54,7 @@ def test_no_addresses(brokers: str, says: str) -> None:
     [
         ["topics.unique=raw-documents"],
         ["topics.dead_letters=raw-documents"],
-        ["topics.raw=firstseen.probes"],
+        ["topics.raw=firstseen.log"],
         ["topics.duplicates=a.b", "topics.raw=a_b"],
     ],
 )
@@ -120,3 +120,20 @@ def test_state_in_a_file(tmp_path: Path) -> None:
         problem = problems_of(f"state_dir={path}")["state_dir"]
         assert "is not a directory" in problem.message
     assert load(f"state_dir={tmp_path / 'not' / 'yet'}").settings.state_dir.name == "yet"
+
+
+def test_what_is_decided_at_once_fits_a_record() -> None:
+    """Given so many documents at once that one record could not hold their verdicts, then that is
+    refused with how many are possible; that many are.
+    """
+    message = problems_of("batch.documents=1000", "batch.packets=13")["batch.packets"].message
+
+    assert "1000 × 13: it must be 12697 or less" in message
+    assert settings_of("batch.documents=1000", "batch.packets=12").batch.packets == 12
+
+
+def test_a_whole_batch_may_be_in_flight() -> None:
+    """Given fewer documents in flight than a batch has, then that is refused."""
+    problems = problems_of("in_flight.documents=10", "batch.documents=11")
+
+    assert "batch.documents, which is 11" in problems["in_flight.documents"].message

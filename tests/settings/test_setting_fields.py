@@ -62,7 +62,7 @@ def test_each_default_is_within_its_limits(name: str) -> None:
 
 def test_there_are_numbers_to_bound() -> None:
     """Given the settings, then each number among them has two limits (found by `bounds_of`)."""
-    assert {"web.port", "batch.within_seconds", "index.distance", "broker_wait_seconds"} <= {
+    assert {"web.port", "session_timeout_seconds", "index.distance", "broker_wait_seconds"} <= {
         *NUMBERS
     }
 
@@ -89,7 +89,8 @@ def test_numbers_are_bounded(name: str) -> None:
         ("include_body", "1", True),
         ("index.distance", "", None),
         ("broker_wait_seconds", "", None),
-        ("batch.within_seconds", "1e-2", 0.01),
+        ("group_instance_id", "worker-1", "worker-1"),
+        ("session_timeout_seconds", "1e1", 10.0),
         ("fields.title", "", ""),
         ("state_dir", "/srv/firstseen", Path("/srv/firstseen")),
     ],
@@ -116,6 +117,7 @@ def test_text_is_read_as_the_settings_type(name: str, text: str, value: object) 
         ("application_id", "a b"),
         ("application_id", "-a"),
         ("application_id", "a" * 201),
+        ("group_instance_id", "a b"),
         ("topics.raw", "快照"),
         ("fields.format", "xml"),
         ("fields.text", "x" * (TEXT_LENGTH_MAX + 1)),
@@ -175,8 +177,10 @@ def test_internal_topics_are_named_after_the_application() -> None:
     """Given an application id, then its internal topics have it, unless they have names."""
     settings = Settings(application_id="news")
 
-    assert (settings.topics.probes, settings.topics.changelog) == ("news.probes", "news.changelog")
-    assert msgspec.structs.replace(settings, application_id="x").topics.probes == "news.probes"
+    topics = settings.topics
+    internal = (topics.log, topics.reports, topics.changelog)
+    assert internal == ("news.log", "news.reports", "news.changelog")
+    assert msgspec.structs.replace(settings, application_id="x").topics.log == "news.log"
 
 
 def test_secrets_are_not_in_the_representation() -> None:
