@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 import msgspec
 
 from simhash_core.errors import UsageError
-from simhash_core.placement import MOST_PARTITIONS
 from simhash_core.plan import candidates_per_block, recall_by_distance, recall_by_jaccard
 from simhash_core.profiles import Profile
-from streams.state_size import sketch_bytes, state_bytes_per_document
+from streams.state_size import memory_bytes_per_document, sketch_bytes, state_bytes_per_document
 
 SHARD_BYTES_WANTED: Final = 16 << 30
 """State of a shard that is caught up or rebuilt within minutes; suggested partitions keep to it."""
 
 LEAST_PARTITIONS: Final = 4
-"""Suggested at the least: their number is fixed for an index, and bounds its workers."""
+"""Suggested at the least: their number bounds the workers."""
+
+MOST_PARTITIONS: Final = 4096
 
 JACCARDS: Final = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 
@@ -37,10 +37,11 @@ class JaccardRecall(msgspec.Struct, frozen=True):
 
 
 class IndexPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """Candidates are of random fingerprints: of real ones there are more. Bytes are on disk.
+    """Candidates are of random fingerprints: of real ones there are more.
 
-    ``guaranteed``: any two within the distance share a block. ``partitions`` is what was asked
-    about, else the number suggested.
+    ``guaranteed``: any two within the distance share a block. State is on disk, and the buckets are
+    in memory; a document is in one shard, and a worker has and looks up its part of the documents.
+    ``partitions`` is what was asked about, else the number suggested.
     """
 
     documents: int
@@ -53,6 +54,7 @@ class IndexPlan(msgspec.Struct, frozen=True, kw_only=True):
     verify_at: float
     candidates_per_block: int | float
     candidates_per_lookup: int | float
+    candidates_per_worker: int | float
     guaranteed: bool
     recall_by_distance: list[DistanceRecall]
     recall_by_jaccard: list[JaccardRecall]
@@ -62,10 +64,16 @@ class IndexPlan(msgspec.Struct, frozen=True, kw_only=True):
     partitions: int
     partitions_suggested: int
     state_bytes_per_partition: int
+    memory_bytes_per_document: int
+    memory_bytes: int
+    workers: int
+    memory_bytes_per_worker: int
 
 
-def plan_index(documents: int, profile: Profile, partitions: int | None = None) -> IndexPlan:
-    """Return the plan of an index of so many unique documents.
+def plan_index(
+    documents: int, profile: Profile, partitions: int | None = None, workers: int = 1
+) -> IndexPlan:
+    """Return the plan of an index of so many unique documents, for so many workers.
 
     Raises ``UsageError`` for a number that cannot be.
     """
@@ -73,13 +81,14 @@ def plan_index(documents: int, profile: Profile, partitions: int | None = None) 
         raise UsageError(f"partitions is {partitions}: it must be from 1 to {MOST_PARTITIONS}")
     scheme = profile.scheme()
     sketch = sketch_bytes(profile)
-
-    def bytes_on(shards: int) -> int:
-        return documents * state_bytes_per_document(scheme, sketch, shards)
-
-    suggested = partitions_for(bytes_on)
+    state_bytes = documents * state_bytes_per_document(scheme, sketch)
+    suggested = max(partitions_for(state_bytes), workers)
     shards = partitions or suggested
-    state_bytes = bytes_on(shards)
+    if not 1 <= workers <= shards:
+        raise UsageError(
+            f"workers is {workers}: it must be from 1 to {shards}, the number of partitions"
+        )
+    memory_bytes = documents * memory_bytes_per_document(scheme)
     return IndexPlan(
         documents=documents,
         bits=scheme.bits,
@@ -91,6 +100,7 @@ def plan_index(documents: int, profile: Profile, partitions: int | None = None) 
         verify_at=profile.verify_at,
         candidates_per_block=_whole(candidates_per_block(scheme, documents)),
         candidates_per_lookup=_whole(scheme.expected_candidates(documents)),
+        candidates_per_worker=_whole(scheme.expected_candidates(documents) / workers),
         guaranteed=scheme.guaranteed,
         recall_by_distance=[
             DistanceRecall(int(found.at), round(found.recall, 6))
@@ -101,21 +111,22 @@ def plan_index(documents: int, profile: Profile, partitions: int | None = None) 
             for found in recall_by_jaccard(scheme, JACCARDS)
         ],
         sketch_bytes=sketch,
-        state_bytes_per_document=state_bytes_per_document(scheme, sketch, shards),
+        state_bytes_per_document=state_bytes_per_document(scheme, sketch),
         state_bytes=state_bytes,
         partitions=shards,
         partitions_suggested=suggested,
         state_bytes_per_partition=-(-state_bytes // shards),
+        memory_bytes_per_document=memory_bytes_per_document(scheme),
+        memory_bytes=memory_bytes,
+        workers=workers,
+        memory_bytes_per_worker=-(-memory_bytes // workers),
     )
 
 
-def partitions_for(bytes_on: Callable[[int], int]) -> int:
-    """Return a power of two that keeps a shard's state to ``SHARD_BYTES_WANTED``, if any does.
-
-    ``bytes_on``: the bytes of all shards, of so many. More shards hold more copies of an entry.
-    """
+def partitions_for(state_bytes: int) -> int:
+    """Return a power of two that keeps a shard's part to ``SHARD_BYTES_WANTED``, if any does."""
     partitions = LEAST_PARTITIONS
-    while partitions < MOST_PARTITIONS and bytes_on(partitions) > partitions * SHARD_BYTES_WANTED:
+    while partitions < MOST_PARTITIONS and state_bytes > partitions * SHARD_BYTES_WANTED:
         partitions *= 2
     return partitions
 

@@ -1,8 +1,8 @@
-"""How many bytes the state of a shard takes on disk, from the forms of its rows.
+"""How many bytes an index takes for a document: on disk from its row, in memory from its columns.
 
-A document has one row for its entry, and a place in the files of buckets: its fingerprint, and a
-number for each of its blocks (docs/formats.md, State on disk). RocksDB adds its own numbers,
-filters and indices to a row; while segments of buckets are merged they stand there twice.
+A document has one row, in the store of its shard (docs/formats.md, State on disk); RocksDB adds its
+own numbers, filters and indices. In memory a worker has a row of each document of its shards in the
+columns of a segment (``simhash_core.index.segment``); while segments are merged it is there twice.
 """
 
 from __future__ import annotations
@@ -11,27 +11,29 @@ import json
 from statistics import fmean
 from typing import Final
 
+import numpy as np
+
 from simhash_core.blocks import BlockScheme
-from simhash_core.documents import SourcePosition
-from simhash_core.entries import Entry
-from simhash_core.fingerprinter import Fingerprinter
+from simhash_core.fingerprint import WORD_BITS
+from simhash_core.fingerprinter import CONTENT_DIGEST_SIZE, Fingerprinter
+from simhash_core.index.document_index import SEGMENT_DOCUMENTS_LIMIT
+from simhash_core.log.packets import BytesColumn, Chain, DocumentColumns
 from simhash_core.profiles import Profile
 from streams.demo.corpus import generate
 from streams.demo.generated import EditKind
-from streams.state_codec import ORDER_BYTES, encode_entry, entry_key
+from streams.store.entry_block import EntryBlock
+from streams.store.entry_rows import encode_entry_rows
 
 ROCKSDB_OVERHEAD: Final = 1.06
 """Bytes of files a byte of rows. Measured with 66,000 random entries of each profile: 1.06 for
 ``classic``, 1.05 for ``wide``."""
 
-_BUCKET_BYTES: Final = 6
-"""Of a document in each of its buckets: its number in the segment (4), and its part of the
-directory, which is 1 to 4 bytes in large segments and small ones."""
+_SEQUENCE_AND_SLOT_BYTES: Final = 8 + 2
+_ROW_BYTES: Final = 4
+"""A document's number in each of its buckets, a range's place in the directory, and a key."""
 
 _ID_CHARACTERS: Final = 32
-_SAMPLE: Final = SourcePosition("raw-documents", 15, 1 << 32)
-_SAMPLE_TIME_MS: Final = 1_700_000_000_000
-_DIGEST_BYTES: Final = 16
+_CHAIN: Final = Chain("raw-documents", "", 15)
 _SAMPLE_SEED: Final = 1
 _SAMPLE_RECORDS: Final = 40
 
@@ -54,29 +56,29 @@ def sketch_bytes(profile: Profile) -> int:
 
 def row_bytes_per_document(scheme: BlockScheme, sketch: int = 0) -> int:
     """Return the bytes of a document's row: its id 32 characters, its sketch ``sketch`` bytes."""
-    entry = Entry(
-        _SAMPLE,
-        "x" * _ID_CHARACTERS,
-        _SAMPLE_TIME_MS,
-        bytes(scheme.bits // 8),
-        bytes(_DIGEST_BYTES),
-        bytes(sketch),
+    columns = DocumentColumns(
+        offsets=np.zeros(1, dtype=np.int64),
+        times_ms=np.zeros(1, dtype=np.int64),
+        ids=BytesColumn.of([b"x" * _ID_CHARACTERS]),
+        digests=np.zeros((1, CONTENT_DIGEST_SIZE), dtype=np.uint8),
+        fingerprints=np.zeros((1, scheme.bits // WORD_BITS), dtype=np.uint64),
+        undecidable=np.zeros(1, dtype=np.uint8),
+        sketches=BytesColumn.of([bytes(sketch)]),
     )
-    return len(entry_key(0)) + len(encode_entry(entry))
+    block = EntryBlock(_CHAIN, np.zeros(1, dtype=np.uint64), columns)
+    ((key,), (value,)) = encode_entry_rows(block, 0)
+    return len(key) + len(value)
 
 
-def shards_of_a_document(scheme: BlockScheme, partitions: int) -> float:
-    """Return how many of ``partitions`` shards own a bucket of a document, in the mean.
-
-    Its buckets lie anywhere alike. Each of these shards has an entry of it.
-    """
-    return partitions * (1 - (1 - 1 / partitions) ** scheme.all_blocks)
+def state_bytes_per_document(scheme: BlockScheme, sketch: int = 0) -> int:
+    """Return the bytes of files a document, in the one shard that has it."""
+    return round(row_bytes_per_document(scheme, sketch) * ROCKSDB_OVERHEAD)
 
 
-def state_bytes_per_document(scheme: BlockScheme, sketch: int = 0, partitions: int = 1) -> int:
-    """Return the bytes of files a document, in all shards: of its rows, and of its buckets."""
-    row = row_bytes_per_document(scheme, sketch) * ROCKSDB_OVERHEAD
-    entry = row + ORDER_BYTES + scheme.bits // 8
-    return round(
-        shards_of_a_document(scheme, partitions) * entry + scheme.all_blocks * _BUCKET_BYTES
-    )
+def memory_bytes_per_document(scheme: BlockScheme, documents: int = SEGMENT_DOCUMENTS_LIMIT) -> int:
+    """Return the bytes of memory a document, in segments of so many."""
+    ranges = 1 << scheme.block_bits
+    directory = _ROW_BYTES * min(ranges / documents, 1)
+    key = _ROW_BYTES if ranges > documents else 0
+    a_block = _ROW_BYTES + directory + key
+    return round(_SEQUENCE_AND_SLOT_BYTES + scheme.bits // 8 + scheme.all_blocks * a_block)

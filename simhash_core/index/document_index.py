@@ -22,11 +22,11 @@ from simhash_core.errors import UsageError
 from simhash_core.index.segment import Segment, bucket_numbers, build_segment
 
 MEMTABLE_DOCUMENTS: Final = 512
+SEGMENT_DOCUMENTS_LIMIT: Final = 1 << 20
+"""A merge takes some seconds at most, and 300 MB of memory."""
 SLOTS_LIMIT: Final = 1 << 16
 
 _MERGED_SEGMENTS: Final = 4
-_SEGMENT_DOCUMENTS_LIMIT: Final = 1 << 20
-"""A merge takes some seconds at most, and 300 MB of memory."""
 
 _CANDIDATES_LIMIT: Final = 1 << 21
 """Candidates in memory at one time; where buckets are full, documents go in smaller groups."""
@@ -126,8 +126,8 @@ class DocumentIndex:
             return
         whole = _joined([self._memtable.part(), part]).live(self._live)
         self._memtable.clear()
-        for first in range(0, len(whole), _SEGMENT_DOCUMENTS_LIMIT):
-            self._seal(whole.rows(slice(first, first + _SEGMENT_DOCUMENTS_LIMIT)))
+        for first in range(0, len(whole), SEGMENT_DOCUMENTS_LIMIT):
+            self._seal(whole.rows(slice(first, first + SEGMENT_DOCUMENTS_LIMIT)))
 
     def pairs(self, fingerprints: NDArray[np.uint64]) -> Pairs:
         """Return which documents of the index share a block and are within the distance.
@@ -225,7 +225,7 @@ class DocumentIndex:
         while first and _magnitude(len(segments[first - 1])) <= size:
             first -= 1
         run = segments[first:]
-        if len(run) < _MERGED_SEGMENTS or sum(map(len, run)) > _SEGMENT_DOCUMENTS_LIMIT:
+        if len(run) < _MERGED_SEGMENTS or sum(map(len, run)) > SEGMENT_DOCUMENTS_LIMIT:
             return None
         return first
 

@@ -26,12 +26,22 @@ if TYPE_CHECKING:
     "--partitions",
     type=click.IntRange(1, 4096),
     metavar="P",
-    help="Shards to divide it over; else as many as are suggested.",
+    help="Raw partitions, each a shard; else as many as are suggested.",
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 4096),
+    default=1,
+    show_default=True,
+    metavar="W",
+    help="Workers that share memory and candidates.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
 @with_planned_settings
-def command(settings: Settings, *, documents: int, partitions: int | None, as_json: bool) -> None:
-    """Work out candidates, bytes of state, partitions and expected recall of an index.
+def command(
+    settings: Settings, *, documents: int, partitions: int | None, workers: int, as_json: bool
+) -> None:
+    """Work out candidates, bytes on disk and in memory, partitions and recall of an index.
 
     Candidates are those of random fingerprints, which fill all buckets alike; real texts make some
     buckets fuller. Where --bits or --blocks are given and no --profile, the rest is as in classic,
@@ -39,7 +49,7 @@ def command(settings: Settings, *, documents: int, partitions: int | None, as_js
 
     \b
     Examples:
-      firstseen plan --documents 100000000
+      firstseen plan --documents 100000000 --workers 4
       firstseen plan --documents 17179869184 --bits 64 --blocks 4 --distance 3
       firstseen plan --documents 5000000 --bits 256 --blocks 21 --block-bits 12 --distance 56 --json
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
@@ -48,7 +58,7 @@ def command(settings: Settings, *, documents: int, partitions: int | None, as_js
     from streams.cli.plan_view import plan_text
     from streams.index_plan import plan_index
 
-    plan = plan_index(documents, settings.index_profile(), partitions)
+    plan = plan_index(documents, settings.index_profile(), partitions, workers)
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(plan), indent=2))
     else:

@@ -27,8 +27,14 @@ def plan_text(plan: IndexPlan) -> str:
     cost = [
         ("candidates in a block", f"{plan.candidates_per_block:,}", "of random fingerprints"),
         ("candidates a look-up", f"{plan.candidates_per_lookup:,}", "texts of one kind: more"),
+        *_of_each_worker(
+            plan, "candidates", f"{plan.candidates_per_worker:,}", "in its part of the index"
+        ),
         ("state a document", f"{plan.state_bytes_per_document:,} bytes", "on disk"),
         ("state", bytes_in_words(plan.state_bytes), "on disk"),
+        ("buckets a document", f"{plan.memory_bytes_per_document:,} bytes", "in memory"),
+        ("buckets", bytes_in_words(plan.memory_bytes), "in memory"),
+        *_of_each_worker(plan, "buckets", bytes_in_words(plan.memory_bytes_per_worker), ""),
         (
             "partitions",
             f"{plan.partitions:,}",
@@ -72,6 +78,13 @@ def bytes_in_words(size: float) -> str:
         size /= _STEP
         unit += 1
     return f"{size:,.0f} {_UNITS[0]}" if unit == 0 else f"{size:,.1f} {_UNITS[unit]}"
+
+
+def _of_each_worker(
+    plan: IndexPlan, what: str, share: str, note: str
+) -> list[tuple[str, str, str]]:
+    """Return a row for the share of one of several workers."""
+    return [(f"{what} a worker", share, note)] if plan.workers > 1 else []
 
 
 def _suggested(plan: IndexPlan) -> str:

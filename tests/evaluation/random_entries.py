@@ -1,39 +1,29 @@
-"""Entries of random fingerprints, and the store that they are put into."""
+"""Entries of random fingerprints."""
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
-from simhash_core.documents import SourcePosition
-from simhash_core.entries import Entry, PutEntry
-from simhash_core.placement import Placement
-from simhash_core.profiles import Profile
-from streams.state_codec import StoreIdentity
+from simhash_core.log.packets import BytesColumn, Chain, DocumentColumns, Packet, Sender
+from simhash_core.log.shard_stream import NewEntries
+
+CHAIN: Final = Chain("raw-documents", "", 15)
 
 
-def placement_of(profile: Profile) -> Placement:
-    """The blocks of a profile on one partition."""
-    return Placement(profile.scheme(), 1)
-
-
-def store_of() -> StoreIdentity:
-    """Whose store it is."""
-    return StoreIdentity(index_identity="random", application_id="plan", partition=0, partitions=1)
-
-
-def random_entries(bits: int, first: int, count: int) -> list[PutEntry]:
-    """Entries with orders from ``first`` on, their ids 32 characters long."""
-    rng = np.random.default_rng([8, first])
-    return [
-        PutEntry(
-            order,
-            Entry(
-                SourcePosition("raw-documents", 15, order),
-                f"{order:032d}",
-                1_700_000_000_000,
-                rng.bytes(bits // 8),
-                rng.bytes(16),
-            ),
-        )
-        for order in range(first, first + count)
-    ]
+def random_entries(bits: int, number: int, count: int) -> NewEntries:
+    """Entries of the packet with this number, their ids 32 characters long."""
+    rng = np.random.default_rng([8, number])
+    first = number * count
+    columns = DocumentColumns(
+        np.arange(first, first + count, dtype=np.int64),
+        np.full(count, 1_700_000_000_000, dtype=np.int64),
+        BytesColumn.of([b"%032d" % offset for offset in range(first, first + count)]),
+        rng.integers(0, 256, (count, 16), dtype=np.uint8),
+        rng.integers(0, 1 << 63, (count, bits // 64), dtype=np.uint64),
+        np.zeros(count, dtype=np.uint8),
+        BytesColumn.of([b""] * count),
+    )
+    packet = Packet(CHAIN, Sender("plan", number), first - 1, first + count - 1, columns)
+    return NewEntries(number, packet, np.arange(count))

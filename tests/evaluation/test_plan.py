@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -12,8 +10,9 @@ import numpy as np
 import pytest
 
 from simhash_core.blocks import BlockScheme
-from simhash_core.entries import Progress, PutEntry
-from simhash_core.placement import Placement
+from simhash_core.errors import UsageError
+from simhash_core.index.segment import build_segment
+from simhash_core.log.records import NO_CONTROL, Progress
 from simhash_core.plan import (
     Found,
     candidates_per_block,
@@ -25,14 +24,15 @@ from simhash_core.profiles import PROFILES, Profile
 from streams.cli.main import main
 from streams.exit_codes import ExitCode
 from streams.index_plan import LEAST_PARTITIONS, SHARD_BYTES_WANTED, partitions_for, plan_index
-from streams.rocksdb_options import block_cache
-from streams.shard_directory import open_block_table
 from streams.state_size import (
+    memory_bytes_per_document,
     row_bytes_per_document,
-    shards_of_a_document,
     state_bytes_per_document,
 )
-from tests.evaluation.random_entries import placement_of, random_entries, store_of
+from streams.store.rocksdb_options import block_cache
+from streams.store.shard_directory import open_shard_store
+from streams.store.state_codec import StoredProgress, StoreIdentity
+from tests.evaluation.random_entries import CHAIN, random_entries
 
 CLASSIC = BlockScheme(64, 4, 3)
 
@@ -110,45 +110,43 @@ def test_recall_by_jaccard() -> None:
 
 @pytest.mark.parametrize("profile", PROFILES.values(), ids=list(PROFILES))
 def test_bytes_of_state_are_those_on_disk(tmp_path: Path, profile: Profile) -> None:
-    """Given a real table of random entries, then its files have the planned bytes, to a quarter.
-
-    So many of them that all are in one file of buckets.
-    """
+    """Given a real store of random entries, then its files have the planned bytes, to a quarter."""
     scheme = profile.scheme()
     entries = 66_000
-    placement = placement_of(profile)
-    with closing(
-        open_block_table(tmp_path / "shard-0", store_of(), placement, block_cache())
-    ) as table:
-        for changes in batches(profile, entries):
-            table.commit([*changes, Progress()])
+    owner = StoreIdentity("random", "plan", 0)
+    store = open_shard_store(tmp_path / "shard-0", owner, scheme.bits, block_cache())
+    with closing(store):
+        for number in range(entries // 2_000):
+            progress = Progress(CHAIN, number * 2_000, number, NO_CONTROL)
+            store.commit([random_entries(profile.bits, number, 2_000)], StoredProgress(progress))
     size = sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file())
 
     assert size / entries == pytest.approx(state_bytes_per_document(scheme), rel=0.25)
-    assert row_bytes_per_document(scheme, 300) > row_bytes_per_document(scheme) + 300
+    assert row_bytes_per_document(scheme, 300) == row_bytes_per_document(scheme) + 300
 
 
-def batches(profile: Profile, entries: int) -> Iterator[list[PutEntry]]:
-    """Changes that put so many entries, 2,000 at a time."""
-    for first in range(0, entries, 2000):
-        yield random_entries(profile.bits, first, 2000)
+@pytest.mark.parametrize(
+    "scheme", [*(each.scheme() for each in PROFILES.values()), BlockScheme(64, 2, 1, 32)]
+)
+def test_bytes_of_buckets_are_those_in_memory(scheme: BlockScheme) -> None:
+    """Given a segment of random fingerprints, then its columns have the planned bytes."""
+    documents = 1 << 16
+    prints = np.random.default_rng(9).integers(
+        0, 1 << 63, (documents, scheme.bits // 64), dtype=np.uint64
+    )
+    segment = build_segment(
+        scheme,
+        np.arange(documents, dtype=np.uint64),
+        np.zeros(documents, dtype=np.uint16),
+        prints,
+    )
+    columns = (
+        *(segment.sequences, segment.slots, segment.fingerprints),
+        *(segment.rows, segment.directory, segment.keys),
+    )
+    size = sum(column.nbytes for column in columns)
 
-
-@pytest.mark.parametrize("profile", PROFILES.values(), ids=list(PROFILES))
-@pytest.mark.parametrize("partitions", [1, 4, 64])
-def test_each_shard_that_a_document_visits_has_its_entry(profile: Profile, partitions: int) -> None:
-    """Given random fingerprints, then they have entries in as many shards as the plan counts."""
-    placement = Placement(profile.scheme(), partitions)
-    rng = random.Random(7)
-    fingerprints = [rng.randbytes(profile.bits // 8) for _ in range(400)]
-    placement.prepare(fingerprints)
-    entries = sum(len(placement.by_partition(each, b"")) for each in fingerprints)
-
-    planned = shards_of_a_document(profile.scheme(), partitions)
-    assert entries / len(fingerprints) == pytest.approx(planned, rel=0.05)
-    assert partitions > 1 or planned == 1
-    more = state_bytes_per_document(profile.scheme(), 0, partitions)
-    assert more > (planned - 1) * row_bytes_per_document(profile.scheme())
+    assert size / documents == pytest.approx(memory_bytes_per_document(scheme, documents), rel=0.01)
 
 
 def test_partitions_keep_shards_small() -> None:
@@ -156,13 +154,26 @@ def test_partitions_keep_shards_small() -> None:
     a number that was asked about is kept, and both are told.
     """
     held = LEAST_PARTITIONS * SHARD_BYTES_WANTED
-    assert partitions_for(lambda _: 0) == LEAST_PARTITIONS
-    assert partitions_for(lambda _: held) == LEAST_PARTITIONS
-    assert partitions_for(lambda _: held + 1) == 2 * LEAST_PARTITIONS
+    assert partitions_for(0) == LEAST_PARTITIONS
+    assert partitions_for(held) == LEAST_PARTITIONS
+    assert partitions_for(held + 1) == 2 * LEAST_PARTITIONS
     plan = plan_index(2**34, PROFILES["classic"], partitions=7)
     assert plan.partitions == 7
     assert plan.partitions_suggested >= 64
     assert plan.state_bytes_per_partition * 7 >= plan.state_bytes
+
+
+def test_workers_share_memory_and_candidates() -> None:
+    """Given four workers, then each has a quarter of the buckets, and meets a quarter of the
+    candidates; bytes on disk, in one shard each, do not depend on the number of shards.
+    """
+    one, four = (plan_index(2**30, PROFILES["wide"], 16, workers) for workers in (1, 4))
+    assert four.candidates_per_worker * 4 == one.candidates_per_worker == one.candidates_per_lookup
+    assert four.memory_bytes_per_worker * 4 == one.memory_bytes_per_worker == one.memory_bytes
+    assert plan_index(2**30, PROFILES["wide"], 64).state_bytes == one.state_bytes
+    assert plan_index(10, PROFILES["classic"], workers=9).partitions >= 9
+    with pytest.raises(UsageError, match="workers is 17: it must be from 1 to 16"):
+        plan_index(2**30, PROFILES["wide"], 16, 17)
 
 
 def test_for_people(capsys: pytest.CaptureFixture[str]) -> None:
@@ -170,9 +181,12 @@ def test_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", "--documents", "1000000", "--profile", "classic"]) == ExitCode.OK
     shown = capsys.readouterr().out
     assert "candidates a look-up" in shown
+    assert "a worker" not in shown
     assert "Guaranteed" in shown
     assert "3 bits  100.0%" in shown
     assert max(map(len, shown.splitlines())) <= 90
+    assert main(["plan", "--documents", "1000000", "--workers", "3"]) == ExitCode.OK
+    assert "buckets a worker" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def test_look_ups_meet_all_that_was_added(
     held: dict[int, tuple[int, bytes]] = {}
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(document_index, "MEMTABLE_DOCUMENTS", 16)
-        patched.setattr(document_index, "_SEGMENT_DOCUMENTS_LIMIT", 128)
+        patched.setattr(document_index, "SEGMENT_DOCUMENTS_LIMIT", 128)
         patched.setattr(document_index, "_CANDIDATES_LIMIT", 100)
         patched.setattr(document_index, "_COMPARED_ROWS", 3)
         index = DocumentIndex(scheme)
