@@ -256,7 +256,7 @@ class Participant(Generic[Record]):
         if not self.caught_up:
             return
         for shard in list(self.shards.values()):
-            while (packet := shard.stream.next_packet()) is not None:
+            while (packet := shard.stream.next_packet(self.replica)) is not None:
                 yield packet
 
     # ---- reports and decisions

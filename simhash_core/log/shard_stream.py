@@ -147,27 +147,45 @@ class ShardStream(Generic[Record]):
     # ---- to the log
 
     def send_again(self) -> None:
-        """Send again what is not in the log: an append failed, or a packet did not count."""
+        """Send again what is not in the log."""
         self._sent = None
         self._first_number = self._number
 
-    def next_packet(self) -> Packet | None:
+    def lost(self, packet: Packet) -> None:
+        """Learn that a packet was not appended, or does not count: send again what it holds.
+
+        Without effect if another packet brought that into the log, or it was sent again since:
+        else each packet sent for nothing would have all those after it sent for nothing as well.
+        """
+        is_latest = packet.sender.number >= self._first_number
+        if packet.sender.worker == self._worker and is_latest and packet.last > self.head:
+            self.send_again()
+
+    def next_packet(self, replica: Replica) -> Packet | None:
         """Return the next packet to append, None where everything was sent.
 
         Call it only when the log has been read as far as it was when reading began. A wrong guess
         of what is in the log costs an append.
         """
         if self._sent is None:
-            self._sent = self.head
+            self._sent = self._expected_head(replica)
         for batch in self._batches:
             if batch.last <= self._sent:
                 continue
             columns = batch.columns
-            if self._sent >= batch.offsets[0]:
+            if len(columns) and columns.offsets[0] <= self._sent:
                 columns = columns.take(np.flatnonzero(columns.offsets > self._sent))
             if len(columns):
                 return self._packet(columns, batch.last)
         return None
+
+    def _expected_head(self, replica: Replica) -> int:
+        """Return the head of the chain once everything that was read is decided."""
+        head = self.head
+        for item in replica.undecided.values():
+            if isinstance(item, Packet) and item.chain == self.chain and item.previous == head:
+                head = item.last
+        return head
 
     def _packet(self, columns: DocumentColumns, last: int) -> Packet:
         assert self._sent is not None
@@ -187,10 +205,7 @@ class ShardStream(Generic[Record]):
         assert isinstance(packet, Packet)
         matches = decided.decision.matches
         if matches is None:
-            # Only the first skipped packet since the last sending counts: those after it were sent
-            # before it was known, and what was sent again since is not lost with them.
-            if packet.sender.worker == self._worker and packet.sender.number >= self._first_number:
-                self.send_again()
+            self.lost(packet)
             return
         self.head = packet.last
         if packet.last >= self.next:
