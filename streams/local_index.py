@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhash_core.log.local_decider import MemoryEntries
-from simhash_core.log.participant import EntryStore
+from simhash_core.log.shard import EntryStore
 from simhash_core.log.shard_stream import NewEntries
 from streams.settings import Settings
 from streams.store.rocksdb_options import block_cache

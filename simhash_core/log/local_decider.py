@@ -13,10 +13,10 @@ from simhash_core.index.document_index import DocumentIndex
 from simhash_core.index.look_up import LookUp, Nearness
 from simhash_core.log.nearest_matches import match_nearest, own_pairs
 from simhash_core.log.packets import Packet
-from simhash_core.log.participant import EntryStore
 from simhash_core.log.recent_uniques import entry_of
 from simhash_core.log.records import Match
 from simhash_core.log.sequence import index_of, log_offset_of, sequence_number
+from simhash_core.log.shard import EntryStore
 from simhash_core.log.shard_stream import NewEntries
 
 

@@ -7,20 +7,18 @@ log again from what is committed; raw records that wait, and the index, stay.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Final, Generic, NamedTuple, Protocol, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simhash_core.entries import Entry
 from simhash_core.errors import ProtocolError
 from simhash_core.index.document_index import DocumentIndex
 from simhash_core.index.look_up import LookUp, Nearness
 from simhash_core.log.decider import Decider
-from simhash_core.log.packets import NO_OFFSET, Heads, Packet
-from simhash_core.log.recent_uniques import entry_of
+from simhash_core.log.packets import Heads, Packet
 from simhash_core.log.records import (
     NO_CONTROL,
     Answer,
@@ -32,25 +30,13 @@ from simhash_core.log.records import (
     Report,
 )
 from simhash_core.log.replica import Decided, Heeded, Replica
-from simhash_core.log.sequence import index_of, log_offset_of, sequence_number, sequence_numbers
-from simhash_core.log.shard_stream import Ready, ShardStream
+from simhash_core.log.shard import EntryStore, Shard, ShardEntries
+from simhash_core.log.shard_stream import Ready
 
 Record = TypeVar("Record")
 
 LEADING_SHARD: Final = 0
 """The owner of this raw partition leads."""
-
-
-class EntryStore(Protocol):
-    """The committed entries of one shard."""
-
-    def entries(self, sequences: Sequence[int]) -> list[Entry]:
-        """Return entries by sequence number; raises ``KeyError`` for one that is not there."""
-        ...
-
-    def by_content(self, digest: bytes) -> int | None:
-        """Return the sequence number of the undecidable document with this content digest."""
-        ...
 
 
 class ShardReady(NamedTuple, Generic[Record]):
@@ -59,70 +45,6 @@ class ShardReady(NamedTuple, Generic[Record]):
     partition: int
     ready: Ready[Record]
     progress: Progress
-
-
-class Shard(Generic[Record]):
-    """A shard that this worker owns: its stream, and its entries in the worker's index."""
-
-    def __init__(
-        self, progress: Progress, worker: str, slot: int, store: EntryStore, end: int
-    ) -> None:
-        """``slot``: of its committed entries in the index. ``end``: of its log as applied: -1."""
-        self.stream: ShardStream[Record] = ShardStream(progress, worker)
-        self.slot = slot
-        self.store = store
-        self._applied = end
-        self._uncommitted: dict[int, Packet] = {}
-        self._contents: dict[bytes, int] = {}
-
-    @property
-    def partition(self) -> int:
-        """The raw partition."""
-        return self.stream.chain.partition
-
-    def apply(self, decided: Decided, index: DocumentIndex) -> None:
-        """Add the unique documents of a packet to the index, unless they are there."""
-        packet, matches = decided.item, decided.decision.matches
-        assert isinstance(packet, Packet)
-        if matches is None or decided.offset <= self._applied:
-            return
-        self._applied = decided.offset
-        columns = packet.columns
-        unique = columns.offsets >= self.stream.next  # what is before was committed, and is there
-        unique[[match.row for match in matches]] = False
-        if not unique.any():
-            return
-        self._uncommitted[decided.offset] = packet
-        rows = np.flatnonzero(unique & (columns.undecidable == 0))
-        sequences = sequence_numbers(decided.offset, len(packet))[rows]
-        index.add(self.slot, sequences, columns.fingerprints[rows])
-        for row in np.flatnonzero(unique & (columns.undecidable != 0)).tolist():
-            self._contents[columns.digest(row)] = sequence_number(decided.offset, row)
-
-    def committed(self, progress: Progress) -> None:
-        """Learn that everything before ``progress`` is in the store."""
-        self.stream.advance(progress)
-        for offset in list(self._uncommitted):
-            packet = self._uncommitted[offset]
-            if packet.last >= progress.next:
-                break
-            del self._uncommitted[offset]
-            for row in np.flatnonzero(packet.columns.undecidable).tolist():
-                digest = packet.columns.digest(row)
-                if self._contents.get(digest) == sequence_number(offset, row):
-                    del self._contents[digest]
-
-    def entry(self, sequence: int) -> Entry:
-        """Return an entry of this shard, committed or not."""
-        packet = self._uncommitted.get(log_offset_of(sequence))
-        if packet is not None:
-            return entry_of(packet, index_of(sequence))
-        return self.store.entries([sequence])[0]
-
-    def by_content(self, digest: bytes) -> int | None:
-        """Return the sequence number of the undecidable document of a content, None for none."""
-        sequence = self._contents.get(digest)
-        return self.store.by_content(digest) if sequence is None else sequence
 
 
 class Participant(Generic[Record]):
@@ -139,7 +61,7 @@ class Participant(Generic[Record]):
         self.answers: dict[str, Answer] = {}
         self.packets_skipped = 0
         self.controls_refused = 0
-        self._look_up = LookUp(self.index, nearness, _Entries(self.shards))
+        self._look_up = LookUp(self.index, nearness, ShardEntries(self.shards))
         self._reigns = 0
         self._end = 0
         self._looked_up: set[int] = set()
@@ -165,7 +87,7 @@ class Participant(Generic[Record]):
     def show_shard(self, progress: Progress, store: EntryStore, slot: int) -> Shard[Record]:
         """Take a shard in whose committed entries were added to ``slot`` of the index."""
         self.index.show_slot(slot)
-        shard: Shard[Record] = Shard(progress, self.worker, slot, store, NO_OFFSET)
+        shard: Shard[Record] = Shard(progress, self.worker, slot, store)
         self.shards[progress.chain.partition] = shard
         return shard
 
@@ -193,6 +115,7 @@ class Participant(Generic[Record]):
         self.decider = self._new_decider() if LEADING_SHARD in self.shards else None
         for shard in self.shards.values():
             shard.stream.restart()
+            shard.in_session = True
         return self.replica.start
 
     @property
@@ -247,7 +170,7 @@ class Participant(Generic[Record]):
             return
         self.packets_skipped += decided.decision.matches is None
         shard = self.shards.get(item.chain.partition)
-        if shard is not None and shard.stream.chain == item.chain:
+        if shard is not None and shard.in_session and shard.stream.chain == item.chain:
             shard.apply(decided, self.index)
             shard.stream.decided(decided)
 
@@ -255,7 +178,7 @@ class Participant(Generic[Record]):
         """Yield the packets to append now, those of one shard in order."""
         if not self.caught_up:
             return
-        for shard in list(self.shards.values()):
+        for shard in [each for each in self.shards.values() if each.in_session]:
             while (packet := shard.stream.next_packet(self.replica)) is not None:
                 yield packet
 
@@ -292,7 +215,7 @@ class Participant(Generic[Record]):
     def _report(self, packets: list[PacketReport]) -> Report:
         return Report(
             self.worker,
-            sorted(self.shards),
+            sorted(p for p, shard in self.shards.items() if shard.in_session),
             packets,
             {p: shard.stream.committed.needed for p, shard in self.shards.items()},
         )
@@ -347,27 +270,3 @@ class Participant(Generic[Record]):
         if shard is None or shard.stream.chain != ready.progress.chain:
             raise ProtocolError(f"shard {ready.partition} was let go while it was committed")
         shard.committed(ready.progress)
-
-
-class _Entries:
-    """The entries of all shards of a worker, by their slots."""
-
-    def __init__(self, shards: dict[int, Shard[Record]]) -> None:
-        self._shards = shards
-
-    def entries(self, slot: int, sequences: Sequence[int]) -> list[Entry]:
-        """Return entries of the shard with this slot."""
-        shard = next(each for each in self._shards.values() if each.slot == slot)
-        return [shard.entry(sequence) for sequence in sequences]
-
-    def by_content(self, digest: bytes) -> tuple[int, Entry] | None:
-        """Return the earliest undecidable document of a content."""
-        found = [
-            (sequence, shard)
-            for shard in self._shards.values()
-            if (sequence := shard.by_content(digest)) is not None
-        ]
-        if not found:
-            return None
-        sequence, shard = min(found, key=lambda each: each[0])
-        return sequence, shard.entry(sequence)
