@@ -13,7 +13,7 @@ import numpy as np
 
 from simhash_core.entries import Entry
 from simhash_core.index.document_index import DocumentIndex
-from simhash_core.log.packets import Packet
+from simhash_core.log.packets import NO_OFFSET, Packet
 from simhash_core.log.recent_uniques import entry_of
 from simhash_core.log.records import Progress
 from simhash_core.log.replica import Decided
