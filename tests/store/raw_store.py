@@ -1,0 +1,52 @@
+"""The database of a store, behind the store's back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from rocksdict import WriteBatch
+
+from streams.store.rocksdb_options import (
+    MIB,
+    StoreSettings,
+    block_cache,
+    store_options,
+    write_options,
+)
+from streams.store.rocksdb_store import RocksStore
+from streams.store.state_codec import ENTRY_TAG, after
+
+
+@contextmanager
+def raw_store(path: Path) -> Iterator[RocksStore]:
+    """The database at ``path``, made where there is none."""
+    path.mkdir(parents=True, exist_ok=True)
+    options = store_options(StoreSettings(), block_cache(MIB), create=True)
+    with closing(RocksStore(path, options, write_options(StoreSettings()))) as store:
+        yield store
+
+
+def write_raw(path: Path, rows: dict[bytes, bytes]) -> None:
+    """Put keys into a store, or in place of what is there."""
+    with raw_store(path) as store:
+        batch = WriteBatch(raw_mode=True)
+        entries = {key: value for key, value in rows.items() if key[:1] == ENTRY_TAG}
+        store.put_entries(batch, entries.keys(), entries.values())
+        for key in rows.keys() - entries.keys():
+            batch.put(key, rows[key])
+        store.write(batch)
+
+
+def read_raw(path: Path) -> dict[bytes, bytes]:
+    """All keys and values of a store."""
+    end = after(ENTRY_TAG)
+    ranges = [(b"\x00", ENTRY_TAG), (ENTRY_TAG, end), (end, b"\xff")]
+    with raw_store(path) as store:
+        return {
+            key: value
+            for each in ranges
+            for rows in store.scan(*each, 1000)
+            for key, value in zip(*rows, strict=True)
+        }
