@@ -159,7 +159,7 @@ class Pipeline:
                 output_config(settings),
                 self._consumer.commit,
                 changelog_topic=topics.changelog,
-                timeout_seconds=settings.send_timeout_seconds,
+                answer_seconds=settings.send_timeout_seconds,
             )
         )
         self._put_out = PutOut(

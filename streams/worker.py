@@ -51,7 +51,7 @@ def run_worker(settings: Settings) -> int:
     identity, reading = fingerprinter.identity, reading_rules(settings)
     logger.info("index identity: %s", identity)
     index = IndexOnKafka(settings, identity, reading)
-    index.checked_claim()  # before the group is joined, or anything is sent
+    index.refuse_other_settings()  # before the group is joined, or anything is sent
     index_info = IndexInfo(identity, settings.application_id, settings.profile, settings.delivery)
     metrics = Metrics(index=index_info)
     recent = RecentDocuments(settings.web.recent_bytes if settings.web.serves_data else 0)

@@ -80,8 +80,9 @@ def _create_topics(broker: EmbeddedBroker, settings: Settings) -> dict[str, int]
     """Make all topics; return the outputs with their numbers of partitions."""
     topics = settings.topics
     broker.create_topic(topics.raw, RAW_PARTITIONS)
-    for name in (topics.probes, topics.changelog):
-        broker.create_topic(name, SHARDS)
+    for name in (topics.log, topics.reports):
+        broker.create_topic(name, 1)
+    broker.create_topic(topics.changelog, RAW_PARTITIONS)
     outputs = {topics.unique: SHARDS, topics.duplicates: SHARDS, topics.dead_letters: 1}
     for name, partitions in outputs.items():
         broker.create_topic(name, partitions)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from concurrent.futures import Future
 from typing import Final
 
@@ -10,14 +11,23 @@ from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from simhash_core.errors import FirstseenError
+from streams.errors import BrokerUnavailableError
 from streams.kafka.client_config import admin_config
 from streams.kafka_config import changelog_group, librdkafka_config
-from streams.ordering.index_identity import Claim, read_claim, refuse_other_settings
+from streams.ordering.index_identity import (
+    Claim,
+    differences,
+    read_claim,
+    refuse_other_settings,
+)
 from streams.settings import Delivery, Settings
 from streams.shard_topics import grow_changelog
 from streams.topic_ids import TopicIdAsker, TopicIds
 
+logger = logging.getLogger(__name__)
+
 _DELETE_SECONDS: Final = 10.0
+_GROUP_SECONDS: Final = 10.0
 _ID_TRIES: Final = 5
 
 
@@ -43,20 +53,42 @@ class IndexOnKafka:
 
         Raises ``OtherSettingsError`` where the index was made with other settings.
         """
-        return await asyncio.to_thread(self.checked_claim)
+        return await asyncio.to_thread(self._claim)
 
-    def checked_claim(self) -> Claim | None:
-        """Do as ``claim``; blocking."""
+    def refuse_other_settings(self) -> None:
+        """Raise ``OtherSettingsError`` where this worker may not join the group. Blocking.
+
+        Other rules of reading are refused beside other workers alone. While there are none, they
+        may be changed, as when the name of a field was wrong: they say how records become
+        documents, not what is near.
+        """
+        claim = self._claim()
+        if claim is None or claim.reading == self._reading:
+            return
+        if self._has_admin and _has_members(self._connect(), self._settings.application_id):
+            refuse_other_settings(claim, self._identity, self._reading, self._where)
+        for each in differences(claim, self._identity, self._reading):
+            logger.warning(
+                "records are read by other rules from now on: %s was %s, and is %s",
+                each.setting,
+                each.theirs,
+                each.ours,
+            )
+
+    @property
+    def _where(self) -> str:
+        topic = self._settings.topics.changelog
+        return f"the index of application {self._settings.application_id!r} ({topic})"
+
+    def _claim(self) -> Claim | None:
         settings = self._settings
         claim = read_claim(
             settings.topics.changelog,
             librdkafka_config(settings, group_id=changelog_group(settings)),
             settings.send_timeout_seconds,
         )
-        where = (
-            f"the index of application {settings.application_id!r} ({settings.topics.changelog})"
-        )
-        refuse_other_settings(claim, self._identity, self._reading, where)
+        reading = self._reading if claim is None else claim.reading
+        refuse_other_settings(claim, self._identity, reading, self._where)
         return claim
 
     async def grow_changelog(self, partition: int) -> None:
@@ -86,3 +118,14 @@ class IndexOnKafka:
 
     def _connect(self) -> AdminClient:
         return AdminClient(admin_config(self._settings))
+
+
+def _has_members(admin: AdminClient, group: str) -> bool:
+    """Return whether a group has any member. Raises ``BrokerUnavailableError``."""
+    futures = admin.describe_consumer_groups([group], request_timeout=_GROUP_SECONDS)
+    try:
+        return bool(futures[group].result(_GROUP_SECONDS).members)
+    except (KafkaException, TimeoutError) as error:
+        raise BrokerUnavailableError(
+            f"it is not known whether other workers are in the group {group}: {error}"
+        ) from error

@@ -50,7 +50,10 @@ class LogStage:
         on_report: OnReport,
         on_failure: OnFailure,
     ) -> None:
-        """``limit``: of packets in a report. ``on_report`` takes the reports of this worker while it is the one to lead."""
+        """``limit``: of packets in a report.
+
+        ``on_report`` takes the reports of this worker while it is the one to lead.
+        """
         self._participant = participant
         self._batches = batches
         self._codec = codec
