@@ -22,7 +22,7 @@ HERE: Final = Path(__file__).resolve().parent
 RULES: Final = HERE.parent / "prometheus"
 
 PARTITIONS: Final = 6
-"""Shards of the index, and so the most workers. Settle on your own before the first start."""
+"""Shards of the index, and so the maximum of workers that share the work. More can follow."""
 REPLICAS: Final = 3
 """Copies of each partition, as many as a cluster for production has brokers at least."""
 

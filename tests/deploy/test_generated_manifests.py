@@ -62,7 +62,8 @@ def test_topics_are_those_that_the_command_makes(kafka_broker: Broker) -> None:
         "unique",
         "duplicate-of",
         "dlq.raw-documents",
-        "firstseen.probes",
+        "firstseen.log",
+        "firstseen.reports",
         "firstseen.changelog",
     ]
     assert by_name(build(KUBERNETES / "topics")).keys() == {

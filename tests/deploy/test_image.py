@@ -143,7 +143,7 @@ def test_the_health_check_follows_the_worker(embedded_broker: Broker, tmp_path: 
     """Given a worker; when the image's health check is run, then it succeeds while the worker is
     there, and fails when it has gone.
     """
-    with Stream(embedded_broker, tmp_path, shards=1) as stream:
+    with Stream(embedded_broker, tmp_path, raw_partitions=1) as stream:
         worker = stream.started()
         command = health_check(worker.port)
         assert subprocess.run(command, timeout=20, check=False).returncode == 0

@@ -267,7 +267,7 @@ def test_pages_that_are_asked_for_are_there(embedded_broker: Broker, tmp_path: P
     }
     paths |= {each["path"] for each in objects["ServiceMonitor", "firstseen"]["spec"]["endpoints"]}
     assert paths == {"/healthz", "/readyz", "/metrics"}
-    with Stream(embedded_broker, tmp_path, shards=1) as stream:
+    with Stream(embedded_broker, tmp_path, raw_partitions=1) as stream:
         worker = stream.started()
         assert {path: worker._get(path)[0] for path in paths} == dict.fromkeys(paths, 200)
 
@@ -310,7 +310,7 @@ def test_workers_are_not_more_than_shards() -> None:
     """Given the topics, then the workers of the base, and those that KEDA may start, have a shard
     each.
     """
-    partitions = by_name(build(TOPICS))["KafkaTopic", "firstseen.probes"]["spec"]["partitions"]
+    partitions = by_name(build(TOPICS))["KafkaTopic", "raw-documents"]["spec"]["partitions"]
     scaled = by_name(build(BASE, KEDA))["ScaledObject", "firstseen"]["spec"]
 
     assert by_name(build(BASE))["StatefulSet", "firstseen"]["spec"]["replicas"] <= partitions
