@@ -57,7 +57,7 @@ class DuplicateViews:
     """Makes views of what was kept."""
 
     def __init__(self, recent: RecentDocuments, reader: DocumentReader, bits: int) -> None:
-        """``reader`` is one like that of the pipeline; it has no state."""
+        """``reader`` reads records as the worker does; it has no state."""
         self._recent = recent
         self._reader = reader
         self._bits = bits
@@ -67,7 +67,7 @@ class DuplicateViews:
         return DuplicateList([self._view(each) for each in self._recent.duplicates()])
 
     def texts(self, number: int) -> DuplicateTexts | None:
-        """Return one with its texts; None where it is not kept (any more)."""
+        """Return one with its texts; None where it is no longer kept."""
         found = self._recent.duplicate(number)
         if found is None:
             return None
@@ -115,14 +115,14 @@ class DuplicateViews:
         if verdict.method is Method.EXACT:
             return "the same text after normalisation"
         bits = "1 bit differs" if verdict.distance == 1 else f"{verdict.distance} bits differ"
-        said = f"{bits} of {self._bits}, block {verdict.block} is equal"
+        reason = f"{bits} of {self._bits}, block {verdict.block} is equal"
         if verdict.agreement is None:
-            return said
-        return f"{said}, the sketches agree by {verdict.agreement:.2f}"
+            return reason
+        return f"{reason}, text overlap about {verdict.agreement:.0%}"
 
 
 def _missing(original: Document | None, document: Document | None) -> str | None:
-    """Say which texts cannot be shown."""
+    """Return which texts cannot be shown, and why."""
     if original is not None and document is not None:
         return None
     both = original is None and document is None
@@ -130,6 +130,6 @@ def _missing(original: Document | None, document: Document | None) -> str | None
     if not both and original is None:
         which = "the original's text is not"
     return (
-        f"{which} held by this worker: it keeps those that it decided lately, as far as "
+        f"{which} held by this worker: it keeps those that it put out lately, as far as "
         "web.recent_bytes allows. The source position says where the record is"
     )

@@ -1,5 +1,5 @@
-// The ops page: asks /api/status every two seconds and draws what it says. All texts are of
-// strangers: they go into the page as text alone (textContent), never as markup.
+// The ops page: asks /api/status every two seconds and draws the answer. All texts come from
+// strangers: they go into the page only as text (textContent), never as markup.
 
 const POLL_MS = 2000;
 const ANSWER_MS = 8000;
@@ -72,7 +72,7 @@ async function ask(path, options = {}) {
   throw new Trouble(message, answer.status);
 }
 
-// The token may come behind #, which browsers send to nobody; then it leaves the address bar.
+// The token may come after #, which browsers never send; it is then removed from the address bar.
 function takeToken() {
   const given = new URLSearchParams(location.hash.slice(1)).get("token");
   if (given) {
@@ -129,16 +129,21 @@ function drawTiles(status) {
   const repeats = counts.near_duplicate + counts.exact_duplicate;
   const behind = status.lag.reduce((sum, each) => sum + each.messages, 0);
   const add = (name) => status.shards.reduce((sum, each) => sum + each[name], 0);
-  const { latency } = status;
+  const { latency, ordering, in_flight: flight } = status;
   byId("tiles").replaceChildren(
     tile("Throughput", `${short.format(latest(status.throughput.documents))}/s`, "documents, last 10 s"),
     tile("Duplicates", total ? percent.format(repeats / total) : "–", `${whole.format(repeats)} of ${whole.format(total)}`),
-    tile("Lag", whole.format(behind), behind === 1 ? "message behind" : "messages behind"),
+    tile("Lag", whole.format(behind), behind === 1 ? "raw record behind" : "raw records behind"),
     tile("Latency", seconds(latency.p50), `half; 95\u00a0%: ${seconds(latency.p95)}, 99\u00a0%: ${seconds(latency.p99)}`),
-    tile("Index", whole.format(add("entries")), `entries here, ${bytes(add("store_bytes"))}`),
-    tile("Waiting", whole.format(add("parked")), `parked; ${whole.format(add("pending"))} pending`),
+    tile("Index", whole.format(add("entries")), `documents here, ${bytes(add("store_bytes"))}`),
+    tile("In flight", whole.format(flight.documents), `documents, ${bytes(flight.bytes)}`),
+    tile("Undecided", whole.format(ordering.undecided_documents), `oldest: ${age(ordering)}`),
     tile("Disk", bytes(status.disk_free_bytes), `free of ${bytes(status.disk_size_bytes)}`),
   );
+}
+
+function age({ undecided_documents: documents, undecided_oldest_seconds: oldest }) {
+  return documents ? seconds(oldest) : "–";
 }
 
 function drawThroughput({ documents, duplicates, sample_seconds: every }) {
@@ -201,22 +206,38 @@ function stateOf(shard) {
     ` ${done}, ${whole.format(shard.remaining)} records left`);
 }
 
+function drawLog({ ordering, fullest_bucket: fullest }) {
+  const { leads, leader, log_position: position, log_end: end, reports_missing: missing } = ordering;
+  const behind = Math.max(0, end - position);
+  const counted = (count, what) => `${whole.format(count)} ${what}`;
+  byId("log-facts").replaceChildren(...factPairs([
+    ["leader", leads ? "this worker" : leader ?? "none known"],
+    ["read up to", `${whole.format(position)}, ${counted(behind, behind === 1 ? "record behind" : "records behind")}`],
+    ["undecided", `${counted(ordering.undecided_documents, "documents")}, oldest ${age(ordering)}`],
+    ["reports missing", leads ? (missing.map((shard) => `shard ${shard}`).join(", ") || "none") : null],
+    ["packets skipped", whole.format(ordering.packets_skipped)],
+    ["control records refused", whole.format(ordering.control_records_refused)],
+    ["foreign records", whole.format(ordering.foreign_records)],
+  ]));
+  byId("index-facts").replaceChildren(...factPairs([
+    ["fullest bucket", fullest === null ? "none met in the last five minutes"
+      : `${whole.format(fullest)} documents, of those met in the last five minutes`],
+  ]));
+}
+
 function drawShards(status) {
   byId("shard-rows").replaceChildren(...status.shards.map((shard) => el("tr", {},
     cell("shard", String(shard.partition)),
     cell("", stateOf(shard)),
     cell("entries", whole.format(shard.entries)),
-    cell("pending", whole.format(shard.pending)),
-    cell("parked", whole.format(shard.parked)),
+    cell("in flight", whole.format(shard.waiting)),
     cell("on disk", bytes(shard.store_bytes)),
-    cell("next offset", whole.format(shard.next_offset)))));
-  byId("shards-title").textContent =
-    `Shards of this worker: ${status.shards.length} of the ${status.shards_of_index} of the index`;
+    cell("next raw offset", whole.format(shard.next_offset)),
+    cell("needs the log from", whole.format(shard.log_position)))));
+  byId("shards-title").textContent = `Shards of this worker: ${status.shards.length}`;
   byId("lag-rows").replaceChildren(...status.lag.map((each) => el("tr", {},
     cell("", each.topic, true), cell("partition", String(each.partition)),
     cell("behind", whole.format(each.messages)))));
-  bars("buckets", status.shards.filter((shard) => shard.fullest_bucket !== null)
-    .map((shard) => ({ name: `shard ${shard.partition}`, count: shard.fullest_bucket })));
 }
 
 function draw(status) {
@@ -231,6 +252,7 @@ function draw(status) {
   bars("verdicts", Object.entries(status.documents).map(([verdict, count]) =>
     ({ name: name(verdict), count, second: verdict.endsWith("duplicate") })));
   drawDistances(status.distances);
+  drawLog(status);
   drawShards(status);
   byId("footer").textContent =
     `index ${status.index}; up for ${whole.format(Math.round(status.uptime_seconds / 60))} min; texts held here: ` +
@@ -258,10 +280,12 @@ function side(title, pieces, only) {
   return el("div", {}, heading, text);
 }
 
-function facts(pairs) {
-  return el("dl", { class: "facts" }, ...pairs.filter(([, value]) => value !== null)
-    .flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, String(value))]));
+function factPairs(pairs) {
+  return pairs.filter(([, value]) => value !== null)
+    .flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, String(value))]);
 }
+
+const facts = (pairs) => el("dl", { class: "facts" }, ...factPairs(pairs));
 
 function factsOf(each) {
   return [
@@ -310,7 +334,7 @@ async function listDuplicates(count) {
     ? `the last ${shown} of ${whole.format(count)}; open one to see both texts` : "none yet";
 }
 
-// What somebody reads does not move: while one is open, or has the focus, newer ones are announced.
+// Nothing moves under a reader: while one is open, or has the focus, newer ones are announced.
 async function followDuplicates(count) {
   if (count === listed) return;
   const list = byId("duplicate-list");
@@ -330,18 +354,16 @@ byId("newer").addEventListener("click", async () => {
 
 // ---------------------------------------------------------------- check
 
-const SAID = {
-  unique: "Unique: the index knows nothing near it",
-  undecidable: "Undecidable: too little text to be near anything, and no exact repeat",
+const VERDICTS = {
+  unique: "Unique: no document of the index is near it",
+  undecidable: "Undecidable: too little text for a fingerprint, and no exact repeat",
   near_duplicate: "Near duplicate",
   exact_duplicate: "Exact duplicate",
-  pending: "Pending: a near document is itself still under way",
 };
 
 function verdictText(answer) {
   const original = answer.original ? ` of ${answer.original.id}` : "";
-  const doubt = answer.complete ? "" : ", as far as this worker can tell";
-  return `${SAID[answer.verdict] ?? answer.verdict}${original}${doubt}.`;
+  return `${VERDICTS[answer.verdict] ?? answer.verdict}${original}.`;
 }
 
 function nearestTable(answer) {
@@ -361,16 +383,14 @@ function nearestTable(answer) {
 
 function drawAnswer(answer) {
   const { differences } = answer;
-  const missing = answer.not_looked_at.map((each) => `shard ${each.shard}: ${each.why}`);
   const first = answer.nearest.find((each) => differences && place(each.source) === place(differences.source));
   byId("answer").replaceChildren(
     el("p", { class: "verdict" }, verdictText(answer)),
     facts([
       ["fingerprint", answer.fingerprint ?? `none (${answer.undecidable})`],
       ["features", answer.features],
-      ["candidates", answer.looked_at.reduce((sum, each) => sum + each.candidates, 0)],
-      ["shards looked at", answer.looked_at.map((each) => each.shard).join(", ") || "none"],
-      ["not looked at", missing.length ? missing.join("; ") : null],
+      ["candidates", whole.format(answer.candidates)],
+      ["fullest bucket", `${whole.format(answer.fullest_bucket)} documents`],
     ]),
     nearestTable(answer),
     differences ? el("div", { class: "sides" },

@@ -16,7 +16,7 @@ from tests.ops_page.live_worker import EDITED, HOSTILE_ID, ORIGINAL, Live, now_m
 def live(embedded_broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     """A worker with two shards that has decided generated documents, and two hostile ones last."""
     directory = tmp_path_factory.mktemp("ops-page")
-    with Stream(embedded_broker, directory, raw_partitions=2, shards=2) as stream:
+    with Stream(embedded_broker, directory, raw_partitions=2) as stream:
         worker = stream.started()
         stream.send(each._replace(timestamp_ms=now_ms()) for each in generated(seed=7, count=120))
         stream.settle()

@@ -88,7 +88,14 @@ def ask(
     worker: Worker, method: str, path: str, body: bytes | Iterator[bytes] = b"", **headers: str
 ) -> Reply:
     """Ask a worker; the connection is not kept."""
-    connection = http.client.HTTPConnection("127.0.0.1", worker.port, timeout=SECONDS)
+    return ask_port(worker.port, method, path, body, **headers)
+
+
+def ask_port(
+    port: int, method: str, path: str, body: bytes | Iterator[bytes] = b"", **headers: str
+) -> Reply:
+    """Ask the server on a port; the connection is not kept."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=SECONDS)
     try:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         connection.request(method, path, body or None, named)

@@ -222,7 +222,7 @@ def test_a_worker_that_goes_away_is_told(
     """Given a worker with a token, then the page asks for it, says when it is not the one, takes it
     from behind # as well, and sends it nowhere else; when the worker stops, the page says so.
     """
-    with Stream(embedded_broker, tmp_path, raw_partitions=1, shards=1) as stream:
+    with Stream(embedded_broker, tmp_path, raw_partitions=1) as stream:
         worker = stream.started(
             "web.token_file=" + _token_file(tmp_path), "web.open_monitoring=true"
         )

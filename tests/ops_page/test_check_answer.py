@@ -1,122 +1,137 @@
-"""The verdict that follows from what shards say, and the answers of several workers joined."""
+"""What the index says of a text, as the page and the command show it."""
 
 from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from http import HTTPStatus
 
 import msgspec
 import pytest
 
-from simhash_core.verdicts import Method, UndecidableReason
-from streams.ops_page.check_answer import (
-    CheckAnswer,
-    LookedAt,
-    NearDocument,
-    NotLookedAt,
-    Place,
-    concluded,
-    joined,
-)
+from simhash_core.log.records import Answer
+from streams.cli.check_view import check_text, exit_code_of_answer
+from streams.exit_codes import ExitCode
+from streams.ops_page.check_answer import CheckAnswer
+from tests.cli.running import firstseen
+from tests.ops_page.live_worker import EDITED, ORIGINAL
+from tests.ops_page.served_page import Served, at_work, near_answer, served_page
+
+NONE = Answer(None, [], 0, 0)
 
 
-def near(
-    name: str, shard: int, distance: int = 3, method: Method | None = Method.NEAR
-) -> NearDocument:
-    """A document of the index; with no method, one that is not near."""
-    place = Place("raw", 0, int(name[1:]))
-    is_near = method is not None
-    return NearDocument(name, place, "", distance, 0.9, is_near, method, None, 0, shard)
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """The pages of a worker that holds the texts of the original."""
+    with served_page(tmp_path_factory.mktemp("state")) as running:
+        at_work(running)
+        yield running
 
 
-def said(shard: int, original: NearDocument | None = None, behind: str | None = None) -> LookedAt:
-    """What a shard said."""
-    return LookedAt(shard, 1, 1, original, behind)
+def answered(served: Served, text: str, answer: Answer, **fields: object) -> CheckAnswer:
+    """What the page says of a text, where the index gives this answer."""
+    served.view.answer = answer
+    reply = served.check(text, **fields)
+    assert reply.status == HTTPStatus.OK, reply.body
+    return msgspec.json.decode(reply.body, type=CheckAnswer)
 
 
-def answer(
-    *looked_at: LookedAt,
-    missing: tuple[int, ...] = (),
-    nearest: tuple[NearDocument, ...] = (),
-    index: str = "i",
-    undecidable: UndecidableReason | None = None,
-) -> CheckAnswer:
-    """An answer before its verdict."""
-    return CheckAnswer(
-        verdict="",
-        complete=False,
-        original=None,
-        nearest=list(nearest),
-        looked_at=list(looked_at),
-        not_looked_at=[NotLookedAt(shard, "not here") for shard in missing],
-        fingerprint="00",
-        bits=64,
-        features=30,
-        undecidable=undecidable,
-        content_digest="",
-        index=index,
-        shards=4,
-    )
+def exact_answer() -> Answer:
+    """What the index says of an exact repeat."""
+    found = near_answer(0)
+    assert found.match is not None
+    match = msgspec.structs.replace(found.match, exact=True, similarity=None)
+    return msgspec.structs.replace(found, match=match)
+
+
+def test_the_question_is_the_document_as_it_would_be_read(served: Served) -> None:
+    """Given a text with a title and keywords, then the index is asked about all of them, for as
+    many neighbours as are wanted.
+    """
+    answered(served, "a text", NONE, title="a title", keywords=["k"], nearest=3)
+
+    content, limit = served.view.asked[-1]
+    assert (content.text, content.title, content.keywords) == ("a text", "a title", ("k",))
+    assert limit == 3
 
 
 @pytest.mark.parametrize(
-    ("given", "verdict", "complete"),
+    ("text", "answer", "verdict", "code"),
     [
-        (answer(said(0), said(2)), "unique", True),
-        (answer(said(0), missing=(2,)), "unique", False),
-        (answer(said(0), undecidable=UndecidableReason.EMPTY), "undecidable", True),
-        (answer(said(0), said(2, near("d1", 2))), "near_duplicate", True),
-        (answer(said(0, near("d1", 0)), missing=(2,)), "near_duplicate", True),
-        (answer(said(2, near("d1", 2)), missing=(0,)), "near_duplicate", False),
-        (answer(said(0, near("d1", 0, 0, Method.EXACT))), "exact_duplicate", True),
-        (answer(said(0, behind="raw/0@7")), "pending", False),
-        (answer(said(0, behind="raw/0@7"), said(2, near("d1", 2))), "near_duplicate", False),
+        (ORIGINAL, NONE, "unique", ExitCode.OK),
+        ("😀 ok", NONE, "undecidable", ExitCode.OK),
+        (EDITED, near_answer(), "near_duplicate", ExitCode.DUPLICATE),
+        (ORIGINAL, exact_answer(), "exact_duplicate", ExitCode.DUPLICATE),
     ],
 )
-def test_the_verdict_is_that_of_the_first_shard_that_knows(
-    given: CheckAnswer, verdict: str, complete: bool
-) -> None:
-    """Given what each shard on the way said, then the verdict is what the index would decide; it is
-    complete only where nothing that was not seen could change it.
+def test_verdicts(served: Served, text: str, answer: Answer, verdict: str, code: ExitCode) -> None:
+    """Given what the index says, then the verdict, its original and the exit code follow."""
+    made = answered(served, text, answer)
+
+    assert made.verdict == verdict
+    assert (made.original is None) is (answer.match is None)
+    assert (made.fingerprint is None) is (verdict == "undecidable")
+    assert exit_code_of_answer(made) == code
+    assert check_text(made).startswith("verdict      " + verdict.replace("_", " "))
+
+
+def test_an_original_has_all_that_a_duplicates_record_has(served: Served) -> None:
+    """Given a near document, then its position, distance, block and agreement are in the answer,
+    and what differs in the texts; of a document beyond the distance, that it is not near.
     """
-    made = concluded(given)
+    made = answered(served, EDITED, near_answer(), differences=True)
 
-    assert (made.verdict, made.complete) == (verdict, complete)
+    assert made.original is not None
+    assert made.original.id == "ferry"
+    assert (made.original.source.topic, made.original.source.offset) == ("raw-documents", 1)
+    assert (made.original.distance, made.original.block, made.original.agreement) == (9, 4, 0.81)
+    assert made.original.similarity == pytest.approx(1 - 9 / 256, abs=1e-6)
+    assert [(each.id, each.near, each.method) for each in made.nearest] == [
+        ("ferry", True, "near"),
+        ("bakers", False, None),
+    ]
+    assert (made.candidates, made.fullest_bucket) == (41, 12)
+    assert made.differences is not None
+    assert ("only", "Wednesday") in made.differences.text
 
 
-def test_the_original_is_that_of_the_lowest_shard() -> None:
-    """Given two shards with near documents, then the lower decides, as a visit comes there first,
-    even where the higher knows a nearer one.
+def test_no_neighbours_where_none_are_wanted(served: Served) -> None:
+    """Given a question for no neighbours, then there are none, though the original is named."""
+    made = answered(served, EDITED, near_answer(), nearest=0)
+
+    assert made.nearest == []
+    assert made.original is not None
+
+
+def test_an_index_that_cannot_answer(served: Served) -> None:
+    """Given no leader, then the answer is 503 with the reason, and when to try again; the command
+    ends with 69 and the same reason.
     """
-    given = answer(said(3, near("d1", 3, 1)), said(1, near("d2", 1, 9)))
+    served.view.answer = None
 
-    assert getattr(concluded(given).original, "id", "") == "d2"
+    reply = served.check(ORIGINAL)
+    result = firstseen("check", "--text", "a", "--url", served.url)
 
-
-def test_nearest_are_near_ones_first_each_once() -> None:
-    """Given documents that several shards know, then each stands there once, near ones first."""
-    documents = (near("d3", 0, 1, None), near("d1", 0, 5), near("d1", 2, 5), near("d2", 2, 3))
-
-    assert [each.id for each in concluded(answer(nearest=documents), 2).nearest] == ["d2", "d1"]
-
-
-def test_answers_of_workers_join() -> None:
-    """Given answers of two workers, each of its shards, then together nothing is missing."""
-    one = answer(said(0), missing=(2,), nearest=(near("d1", 0),))
-    other = answer(said(2, near("d1", 2)), missing=(0,), nearest=(near("d1", 2),))
-
-    made = joined([concluded(one), concluded(other)], 10)
-
-    assert (made.verdict, made.complete, made.not_looked_at) == ("near_duplicate", True, [])
-    assert [each.shard for each in made.looked_at] == [0, 2]
-    assert len(made.nearest) == 1
+    assert reply.status == HTTPStatus.SERVICE_UNAVAILABLE
+    assert int(reply.headers["Retry-After"]) >= 1
+    assert "no leader answered within 5 s" in reply.json["error"]["message"]
+    assert result.returncode == ExitCode.BROKER_UNAVAILABLE
+    assert "no leader answered within 5 s" in result.stderr
 
 
-def test_answers_of_different_indexes_do_not_join() -> None:
-    """Given workers of two indexes, then their answers are not mixed."""
-    with pytest.raises(ValueError, match="different indexes"):
-        joined([answer(said(0)), answer(said(2), index="j")], 10)
+def test_the_command_shows_the_answer(served: Served) -> None:
+    """Given a near document, then the command prints it with its neighbours, within 110 columns;
+    with --json it prints what the worker answered.
+    """
+    served.view.answer = near_answer()
 
+    shown = firstseen("check", "--text", EDITED, "--url", served.url, "--exit-code")
+    as_json = firstseen("check", "--text", EDITED, "--url", served.url, "--json")
 
-def test_an_answer_survives_json() -> None:
-    """Given an answer, then a client reads what the worker wrote."""
-    made = concluded(answer(said(0, near("d1", 0)), nearest=(near("d1", 0),)))
-
-    assert msgspec.json.decode(msgspec.json.encode(made), type=CheckAnswer) == made
+    assert shown.returncode == ExitCode.DUPLICATE, shown.stderr
+    lines = shown.stdout.splitlines()
+    assert lines[0] == "verdict      near duplicate of ferry (raw-documents/0@1)"
+    assert "candidates   41, 12 in the fullest bucket" in lines
+    assert any(line.startswith("bakers") for line in lines)
+    assert max(map(len, lines)) <= 110
+    assert json.loads(as_json.stdout)["schema"] == "firstseen.check/2"

@@ -59,7 +59,7 @@ def test_each_worker_knows_its_shards_and_together_they_know_all(
     token = tmp_path / "token"
     token.write_text(TOKEN, "utf-8")
     options = (f"web.token_file={token}", "web.open_monitoring=true")
-    with Stream(kafka_broker, tmp_path, raw_partitions=1, shards=2) as stream:
+    with Stream(kafka_broker, tmp_path, raw_partitions=1) as stream:
         workers = [stream.worker(*options, state=f"state-{n}") for n in range(2)]
         for worker in workers:
             worker.start()
@@ -92,7 +92,7 @@ def test_what_is_not_committed_is_not_seen(kafka_broker: Broker, tmp_path: Path)
     the answer is that the shard is busy, not what it may yet have to forget; once it is committed,
     the text is known.
     """
-    with Stream(kafka_broker, tmp_path, raw_partitions=1, shards=1) as stream:
+    with Stream(kafka_broker, tmp_path, raw_partitions=1) as stream:
         worker = stream.worker(f"web.token={TOKEN}", "web.open_monitoring=true")
         module = "tests.integration.slow_worker"
         worker.start_as([sys.executable, "-m", module, str(SLOW_SECONDS)])

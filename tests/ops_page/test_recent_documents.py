@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from simhash_core.documents import RawRecord, SourcePosition
-from simhash_core.effects import Emit
-from simhash_core.probes import Probe
-from simhash_core.verdicts import DuplicateOf, Method, Unique
+from simhash_core.verdicts import DuplicateOf, Method, Unique, Verdict
 from streams.fields import FieldSettings
 from streams.ops_page.duplicate_views import DuplicateViews
-from streams.ops_page.recent_documents import MOST_DUPLICATES, RecentDocuments
+from streams.ops_page.recent_documents import DUPLICATES_LIMIT, RecentDocuments
+from streams.output.output_records import Arrival
 from streams.raw_documents import DocumentReader
 
 MIB = 1024 * 1024
@@ -19,24 +18,24 @@ def at(number: int) -> SourcePosition:
     return SourcePosition("raw", 0, number)
 
 
-def probe(number: int, value: bytes) -> Probe:
+def arrival(number: int, value: bytes) -> Arrival:
     """A document with this raw value."""
-    return Probe(at(number), f"d{number}", 0, b"", b"", None, RawRecord(None, value, 0))
+    return Arrival(RawRecord(None, value, 0), at(number), f"d{number}", 0, b"")
 
 
-def unique(number: int, value: bytes = b"text") -> Emit:
+def unique(number: int, value: bytes = b"text") -> tuple[Arrival, Verdict]:
     """A document that was put out as unique."""
-    return Emit(probe(number, value), Unique())
+    return arrival(number, value), Unique()
 
 
-def duplicate(number: int, original: int, value: bytes = b"text") -> Emit:
+def duplicate(number: int, original: int, value: bytes = b"text") -> tuple[Arrival, Verdict]:
     """A document that repeats another."""
     verdict = DuplicateOf(f"d{original}", at(original), 0, 3, 1, Method.NEAR, 0.75)
-    return Emit(probe(number, value), verdict)
+    return arrival(number, value), verdict
 
 
 def views(recent: RecentDocuments, fields: FieldSettings | None = None) -> DuplicateViews:
-    """What the page is told of them; values are read as texts unless told otherwise."""
+    """What the page shows of them; values are read as texts unless ``fields`` say otherwise."""
     return DuplicateViews(recent, DocumentReader(fields or FieldSettings(format="text")), 256)
 
 
@@ -56,7 +55,7 @@ def test_a_duplicate_is_shown_beside_its_original() -> None:
     view = shown.duplicate
     assert (view.id, view.original_id, view.distance, view.block) == ("d2", "d1", 3, 1)
     assert view.agreement == 0.75
-    assert view.reason == "3 bits differ of 256, block 1 is equal, the sketches agree by 0.75"
+    assert view.reason == "3 bits differ of 256, block 1 is equal, text overlap about 75%"
 
 
 def test_an_original_that_is_not_held_is_named() -> None:
@@ -77,13 +76,13 @@ def test_an_original_that_is_not_held_is_named() -> None:
 def test_the_latest_stand_first_and_are_bounded() -> None:
     """Given more duplicates than are kept, then the latest are, the last one first."""
     recent = RecentDocuments(MIB)
-    recent.note([duplicate(number, 0) for number in range(1, MOST_DUPLICATES + 11)], 5)
+    recent.note([duplicate(number, 0) for number in range(1, DUPLICATES_LIMIT + 11)], 5)
 
     numbers = [each.number for each in views(recent).latest().duplicates]
 
-    assert numbers == list(range(MOST_DUPLICATES + 10, 10, -1))
+    assert numbers == list(range(DUPLICATES_LIMIT + 10, 10, -1))
     assert views(recent).texts(1) is None
-    assert recent.held().duplicates == MOST_DUPLICATES + 10
+    assert recent.held().duplicates == DUPLICATES_LIMIT + 10
 
 
 def test_memory_is_bounded() -> None:
@@ -93,8 +92,8 @@ def test_memory_is_bounded() -> None:
     recent = RecentDocuments(MIB)
     for number in range(5000):
         size = 997 * number % 8000
-        effects = [unique(number, bytes(size)), duplicate(10_000 + number, number, bytes(size))]
-        recent.note(effects, 5)
+        decided = [unique(number, bytes(size)), duplicate(10_000 + number, number, bytes(size))]
+        recent.note(decided, 5)
         assert recent.held().size_bytes <= MIB
 
     assert recent.held().documents > 100
