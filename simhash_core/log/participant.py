@@ -118,6 +118,9 @@ class Participant(Generic[Record]):
             shard.in_session = True
         return self.replica.start
 
+    def _in_session(self) -> list[Shard[Record]]:
+        return [shard for shard in self.shards.values() if shard.in_session]
+
     @property
     def caught_up(self) -> bool:
         """Whether the log was read as far as it was when the session began."""
@@ -140,7 +143,7 @@ class Participant(Generic[Record]):
         heads = Heads(heeded.control.heads)
         for decided in heeded.decided:
             self._decided(decided)
-        for shard in self.shards.values():
+        for shard in self._in_session():
             shard.stream.heads_known(heads.last(shard.stream.chain))
         if heeded.control.leads:
             self._looked_up.clear()  # the new leader knows of no report
@@ -178,7 +181,7 @@ class Participant(Generic[Record]):
         """Yield the packets to append now, those of one shard in order."""
         if not self.caught_up:
             return
-        for shard in [each for each in self.shards.values() if each.in_session]:
+        for shard in self._in_session():
             while (packet := shard.stream.next_packet(self.replica)) is not None:
                 yield packet
 
@@ -215,7 +218,7 @@ class Participant(Generic[Record]):
     def _report(self, packets: list[PacketReport]) -> Report:
         return Report(
             self.worker,
-            sorted(p for p, shard in self.shards.items() if shard.in_session),
+            sorted(shard.partition for shard in self._in_session()),
             packets,
             {p: shard.stream.committed.needed for p, shard in self.shards.items()},
         )
@@ -257,11 +260,11 @@ class Participant(Generic[Record]):
         so that the log can be trimmed.
         """
         found: list[ShardReady[Record]] = []
-        for partition, shard in self.shards.items():
+        for shard in self._in_session():
             ready = shard.stream.ready(limit)
             progress = shard.stream.progress(ready.next, self.replica)
             if ready.next > shard.stream.next or (positions and progress != shard.stream.committed):
-                found.append(ShardReady(partition, ready, progress))
+                found.append(ShardReady(shard.partition, ready, progress))
         return found
 
     def committed(self, ready: ShardReady[Record]) -> None:
