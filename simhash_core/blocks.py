@@ -35,9 +35,6 @@ from simhash_core.fingerprint import check_bits
 Bucket = NewType("Bucket", bytes)
 """A bucket's name: one byte of block index, then the block's value, big-endian."""
 
-CONTENT_BLOCK: Final = 0xFF
-"""The index in the name of a content bucket: documents of one content digest, exactly."""
-
 MOST_BLOCKS: Final = 128
 WIDEST_BLOCK_BITS: Final = 32
 
@@ -136,6 +133,23 @@ class BlockScheme:
         pairs = zip(self.values(a), self.values(b), strict=True)
         return [index for index, (left, right) in enumerate(pairs) if left == right]
 
+    def first_shared_block(self, a: bytes, b: bytes) -> int | None:
+        """Return the first of ``shared_blocks``, None where there is none."""
+        differing = int.from_bytes(a, "big") ^ int.from_bytes(b, "big")
+        mask = (1 << self.block_bits) - 1
+        shift = self.bits
+        columns = 0
+        for block in range(self.blocks):
+            shift -= self.block_bits
+            row = differing >> shift & mask
+            if not row:
+                return block
+            columns |= row
+        if self.cuts > 1 and columns != mask:
+            equal = ~columns & mask
+            return self.blocks + self.block_bits - equal.bit_length()
+        return None
+
     def expected_recall(self, distance: int) -> float:
         """Return the chance that two fingerprints at this distance share a block, 0 to 1.
 
@@ -166,8 +180,3 @@ class BlockScheme:
     def expected_candidates(self, documents: int) -> float:
         """Return the expected candidates of one look-up among ``documents`` random fingerprints."""
         return self.all_blocks * documents / (1 << self.block_bits)
-
-
-def content_bucket(content_digest: bytes) -> Bucket:
-    """Return the bucket in which an undecidable document meets its exact repeats."""
-    return Bucket(bytes((CONTENT_BLOCK,)) + content_digest)

@@ -94,7 +94,7 @@ def plan_index(
         bits=scheme.bits,
         blocks=scheme.blocks,
         block_bits=scheme.block_bits,
-        buckets_per_document=len(scheme.buckets(bytes(scheme.bits // 8))),
+        buckets_per_document=scheme.all_blocks,
         distance=scheme.distance,
         verify=profile.verify,
         verify_at=profile.verify_at,

@@ -7,13 +7,12 @@ each for all fingerprints together (Warren, Hacker's Delight, 2nd edition, secti
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simhash_core.blocks import BlockScheme, Bucket
+from simhash_core.blocks import BlockScheme
 
 _UNSIGNED: Final[dict[int, np.dtype[np.unsignedinteger]]] = {
     8: np.dtype(">u1"),
@@ -38,26 +37,6 @@ def block_values(scheme: BlockScheme, fingerprints: NDArray[np.uint8]) -> NDArra
     if scheme.cuts > 1:
         values[:, scheme.blocks :] = _across(first, scheme.blocks)
     return values
-
-
-def bucket_names(scheme: BlockScheme, values: NDArray[np.uint32]) -> NDArray[np.uint8]:
-    """Return the names of the buckets of ``values``, uint8 (rows, all blocks, bytes of a name)."""
-    size = (scheme.block_bits + 7) // 8
-    names = np.empty((*values.shape, 1 + size), dtype=np.uint8)
-    names[:, :, 0] = np.arange(scheme.all_blocks)
-    big_endian = values.astype(">u4").view(np.uint8).reshape(*values.shape, 4)
-    names[:, :, 1:] = big_endian[:, :, 4 - size :]
-    return names
-
-
-def bucket_keys(scheme: BlockScheme, buckets: Sequence[Bucket]) -> NDArray[np.uint64]:
-    """Return buckets of blocks as numbers, (block index, value) in ``block_bits`` bits, uint64."""
-    size = (scheme.block_bits + 7) // 8
-    names = np.frombuffer(b"".join(buckets), dtype=np.uint8).reshape(len(buckets), 1 + size)
-    keys = names[:, 0].astype(np.uint64) << np.uint64(scheme.block_bits)
-    for place in range(size):
-        keys |= names[:, 1 + place].astype(np.uint64) << np.uint64(8 * (size - 1 - place))
-    return keys
 
 
 def _slices(bits: NDArray[np.uint8], blocks: int, block_bits: int) -> NDArray[np.uint32]:

@@ -76,10 +76,9 @@ class Nearness:
         """Return the match of a document with an entry."""
         block = None
         if not columns.undecidable[row]:
-            shared = self.scheme.shared_blocks(
+            block = self.scheme.first_shared_block(
                 columns.fingerprints[row].tobytes(), entry.fingerprint
             )
-            block = shared[0]
         return Match(
             row,
             distance,

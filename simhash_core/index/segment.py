@@ -22,8 +22,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from simhash_core.block_values import block_values
 from simhash_core.blocks import BlockScheme
+from simhash_core.index.block_values import block_values
 
 _CHUNK: Final = 65_536
 """Fingerprints whose blocks are computed at once: bounds the memory."""

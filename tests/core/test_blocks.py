@@ -5,15 +5,17 @@ from __future__ import annotations
 import itertools
 import random
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simhash_core.blocks import BlockScheme, content_bucket
+from simhash_core.blocks import BlockScheme
 from simhash_core.distance import distance_bits
 from simhash_core.errors import UsageError
-from simhash_core.placement import Placement
+from simhash_core.index.block_values import block_values
 
+SQUARES = [BlockScheme(64, 8, 3, 8, 2), BlockScheme(256, 16, 72, 16, 2)]
 schemes = st.sampled_from(
     [
         BlockScheme(64, 4, 3),
@@ -151,24 +153,40 @@ def test_a_fingerprint_of_another_width_is_refused() -> None:
         BlockScheme(128, 8, 7).values(bytes(8))
 
 
-@given(schemes, st.integers(1, 64), st.binary(min_size=64, max_size=64))
-def test_each_bucket_has_one_owner_and_the_way_rises(
-    scheme: BlockScheme, partitions: int, noise: bytes
-) -> None:
-    """A document's buckets are dealt out to owners whole, in ascending order of partition."""
-    placement = Placement(scheme, partitions)
+@given(
+    st.sampled_from([*SQUARES, BlockScheme(64, 4, 3), BlockScheme(64, 7, 6, 9)]),
+    st.binary(min_size=64, max_size=64),
+    st.lists(st.integers(0, 511), max_size=40),
+)
+def test_the_first_shared_block(scheme: BlockScheme, noise: bytes, bits: list[int]) -> None:
+    """Given two fingerprints, then the first block that they share is the first of all those."""
     fingerprint = noise[: scheme.bits // 8]
-    way = placement.by_partition(fingerprint, noise[:16])
-    assert list(way) == sorted(way)
-    assert all(0 <= partition < partitions for partition in way)
-    dealt = sorted(bucket for buckets in way.values() for bucket in buckets)
-    assert dealt == sorted(scheme.buckets(fingerprint))
+    other = _flip(fingerprint, [bit % scheme.bits for bit in bits])
+
+    shared = scheme.shared_blocks(fingerprint, other)
+    assert scheme.first_shared_block(fingerprint, other) == (shared[0] if shared else None)
 
 
-def test_content_buckets_are_never_block_buckets() -> None:
-    """An undecidable document has one bucket, of its content, which no block can name."""
-    placement = Placement(BlockScheme(64, 4, 3), 4)
-    digest = bytes(range(16))
-    (buckets,) = placement.by_partition(b"", digest).values()
-    assert buckets == [content_bucket(digest)]
-    assert buckets[0][0] == 0xFF
+@given(
+    st.sampled_from(
+        [
+            *SQUARES,
+            BlockScheme(64, 4, 3),
+            BlockScheme(256, 21, 20, 12),
+            BlockScheme(64, 7, 6, 9),
+            BlockScheme(512, 16, 6, 32),
+            BlockScheme(512, 128, 6, 4),
+            BlockScheme(64, 1, 0, 1),
+            BlockScheme(512, 20, 0, 25),
+        ]
+    ),
+    st.lists(st.binary(min_size=64, max_size=64), max_size=5),
+)
+def test_blocks_of_many_are_those_of_each(scheme: BlockScheme, noise: list[bytes]) -> None:
+    """Given fingerprints, then the values of their blocks, found for all at once, are those that
+    the scheme gives for each.
+    """
+    prints = [each[: scheme.bits // 8] for each in noise]
+    whole = np.frombuffer(b"".join(prints), dtype=np.uint8).reshape(len(prints), scheme.bits // 8)
+
+    assert block_values(scheme, whole).tolist() == [scheme.values(each) for each in prints]
