@@ -14,9 +14,14 @@ from streams.ordering.index_identity import (
     Difference,
     OtherSettingsError,
     differences,
+    read_claim,
     refuse_other_settings,
 )
 from streams.settings import Settings
+from tests.brokers.broker import Broker
+from tests.store.changelog import PARTITION, ChangelogTopic, progress_of
+from tests.store.samples import INDEX
+from tests.store.samples import READING as SAMPLE_READING
 
 CLASSIC = Fingerprinter(profile_named("classic")).identity
 READING = reading_rules(Settings())
@@ -80,3 +85,17 @@ def test_each_part_of_an_identity_has_its_settings() -> None:
             "format",
             "normalization",
         ]
+
+
+def test_the_claim_of_an_index_is_read(embedded_broker: Broker) -> None:
+    """Given a changelog, then the claim is what its last progress record says; of a shard without
+    one there is none.
+    """
+    topic = ChangelogTopic(embedded_broker)
+    topic.commit(topic.producer(), range(3))
+    last = progress_of(2)
+
+    claim = read_claim(topic.name, topic.config, 30.0, PARTITION)
+
+    assert claim == Claim(INDEX, SAMPLE_READING, last.position, last.control)
+    assert read_claim(topic.name, topic.config, 30.0) is None
