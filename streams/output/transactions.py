@@ -95,8 +95,7 @@ class OutputTransactions:
             "transactional.id": transactional_id,
             "transaction.timeout.ms": timeout_ms,
             "message.timeout.ms": timeout_ms,
-            # Right after a commit the coordinator is still writing its markers, and refuses the
-            # next offsets. With the default of 100 each such transaction waits 100 ms; with 2, 1.
+            # With the default of 100, offsets right after a commit wait for 100 ms; with 2, for 1.
             "retry.backoff.ms": 2,
         }
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="transactions")
@@ -156,27 +155,20 @@ class OutputTransactions:
             producer.begin_transaction()
         except KafkaException as error:
             self._judge(_BEGIN, producer, error.args[0])
-        try:
-            deadline = time.monotonic() + self._answer_seconds
-            deliveries.produce(producer, deadline=deadline, reports=reports)
-        except RecordTooLargeError:
-            self._until_done(_ABORT, producer, producer.abort_transaction)
-            raise
-        except DeliveryError as error:
-            self._abort(producer, AbortedError(f"{self._id}: {error}"))
-        except UnansweredError:
-            self._drop()
-            raise
         places = [TopicPartition(self._source_topic, *each) for each in offsets.items()]
+        if places:
+            # First, for right after a commit the coordinator still writes its markers and refuses
+            # more. librdkafka asks again after retry.backoff.ms here, but after a fixed 20 ms where
+            # it adds the partitions of records.
+            self._until_done(
+                "add offsets to",
+                producer,
+                lambda seconds: producer.send_offsets_to_transaction(
+                    places, group_metadata, seconds
+                ),
+            )
+        self._produce(producer, deliveries, reports=reports)
         try:
-            if places:
-                self._until_done(
-                    "add offsets to",
-                    producer,
-                    lambda seconds: producer.send_offsets_to_transaction(
-                        places, group_metadata, seconds
-                    ),
-                )
             self._until_done("commit", producer, producer.commit_transaction)
         except AbortedError:
             # A record that is refused for its size aborts the transaction: not to be tried again.
@@ -189,6 +181,19 @@ class OutputTransactions:
             )
         self._asks_of_each = False
         return deliveries.next_offsets
+
+    def _produce(self, producer: Producer, deliveries: Deliveries, *, reports: bool) -> None:
+        deadline = time.monotonic() + self._answer_seconds
+        try:
+            deliveries.produce(producer, deadline=deadline, reports=reports)
+        except RecordTooLargeError:
+            self._until_done(_ABORT, producer, producer.abort_transaction)
+            raise
+        except DeliveryError as error:
+            self._abort(producer, AbortedError(f"{self._id}: {error}"))
+        except UnansweredError:
+            self._drop()
+            raise
 
     def _until_done(self, step: str, producer: Producer, call: Callable[[float], None]) -> None:
         """Call until it succeeds, at most as long as an answer may take.
