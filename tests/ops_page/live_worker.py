@@ -62,7 +62,7 @@ class Live(NamedTuple):
         return self.ask("GET", "/api/status").json
 
     def check(self, text: str, **fields: object) -> Any:  # noqa: ANN401 - JSON
-        """Look a text up, after a while where too many were."""
+        """Check a text, after a while where too many were."""
         body = json.dumps({"text": text, **fields}).encode()
         deadline = time.monotonic() + SECONDS
         while time.monotonic() < deadline:
@@ -71,7 +71,7 @@ class Live(NamedTuple):
                 assert reply.status == http.client.OK, reply.body
                 return reply.json
             time.sleep(0.2)
-        raise AssertionError("no text is looked up any more")
+        raise AssertionError("no text is checked any more")
 
     def send(self, *texts: str, ids: Sequence[str] = ()) -> list[SourcePosition]:
         """Send documents and wait until each has an output; return where they are."""

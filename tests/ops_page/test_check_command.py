@@ -20,7 +20,7 @@ from tests.ops_page.live_worker import EDITED, ORIGINAL, Live
 
 def test_a_verdict_for_people(live: Live, tmp_path: Path) -> None:
     """Given a file with an edited text, then the verdict, the original, the fingerprint and the
-    nearest documents are told; with --exit-code a duplicate ends with 3.
+    nearest documents are printed; with --exit-code a duplicate ends with 3.
     """
     file = tmp_path / "edited.txt"
     file.write_text(EDITED, "utf-8")
@@ -31,7 +31,7 @@ def test_a_verdict_for_people(live: Live, tmp_path: Path) -> None:
     first, *_ = result.stdout.splitlines()
     assert first.startswith("verdict      near duplicate of ferry (")
     assert "fingerprint  " in result.stdout
-    assert "looked at 0, 1, of 2" in result.stdout
+    assert "candidates   " in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 110
 
 
@@ -61,8 +61,8 @@ def test_a_verdict_for_programs(live: Live) -> None:
     [
         ([], ExitCode.USAGE, "either a FILE"),
         (["a.txt", "--text", "b"], ExitCode.USAGE, "either a FILE"),
-        (["--text", "b", "--url", "ftp://a"], ExitCode.USAGE, "no address"),
-        (["--text", "b", "--url", "http://a:x"], ExitCode.USAGE, "no address"),
+        (["--text", "b", "--url", "ftp://a"], ExitCode.USAGE, "not a valid address"),
+        (["--text", "b", "--url", "http://a:x"], ExitCode.USAGE, "not a valid address"),
         (["--text", "b", "--nearest", "51"], ExitCode.USAGE, "51"),
         (["missing.txt"], ExitCode.USAGE, "missing.txt"),
     ],
@@ -70,7 +70,7 @@ def test_a_verdict_for_programs(live: Live) -> None:
 def test_wrong_command_lines(
     arguments: list[str], code: ExitCode, says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Given a command line that cannot be, then it ends with 2 and says what is wrong."""
+    """Given an invalid command line, then it ends with 2 and says what is wrong."""
     assert main(["check", *arguments]) == code
     assert says in capsys.readouterr().err
 
@@ -101,7 +101,7 @@ def test_something_else_answers(capsys: pytest.CaptureFixture[str]) -> None:
         server.shutdown()
 
     assert code == ExitCode.RUNTIME
-    assert "is no worker" in capsys.readouterr().err
+    assert "is not a worker of this version" in capsys.readouterr().err
 
 
 def test_a_worker_does_not_start_for_all_to_see() -> None:

@@ -1,29 +1,33 @@
-"""Looking texts up where shards are shared, and while a batch is being committed."""
+"""``firstseen check`` where shards are shared: any worker answers for the whole index."""
 
 from __future__ import annotations
 
 import json
-import sys
 import time
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
+from simhash_core.documents import SourcePosition
 from streams.exit_codes import ExitCode
 from tests.brokers.broker import Broker
 from tests.cli.running import firstseen
 from tests.integration.stream_harness import Stream, Worker
 from tests.integration.stream_outputs import Raw
-from tests.ops_page.live_worker import EDITED, ORIGINAL, SECONDS, STRANGER, ask, now_ms
+from tests.ops_page.live_worker import EDITED, ORIGINAL, SECONDS, STRANGER, Reply, ask, now_ms
 
 TOKEN = "a-token-for-both-of-them"  # noqa: S105 - a test's
-SLOW_SECONDS = 6
 
 
-def check(worker: Worker, text: str) -> Any:  # noqa: ANN401 - JSON
-    """What a worker says of a text."""
+def get(worker: Worker, path: str) -> Any:  # noqa: ANN401 - JSON
+    """What a worker answers."""
+    return ask(worker, "GET", path, Authorization=f"Bearer {TOKEN}").json
+
+
+def check(worker: Worker, text: str) -> Reply:
+    """What a worker answers about a text."""
     body = json.dumps({"text": text}).encode()
-    reply = ask(
+    return ask(
         worker,
         "POST",
         "/api/check",
@@ -31,80 +35,70 @@ def check(worker: Worker, text: str) -> Any:  # noqa: ANN401 - JSON
         Content_Type="application/json",
         Authorization=f"Bearer {TOKEN}",
     )
-    assert reply.status == HTTPStatus.OK, reply.body
-    return reply.json
 
 
-def shards_of(worker: Worker) -> list[int]:
-    """The shards that a worker has open."""
-    status = ask(worker, "GET", "/api/status", Authorization=f"Bearer {TOKEN}").json
-    return [each["partition"] for each in status["shards"] if each["state"] == "ready"]
+def await_each_with_a_shard(workers: list[Worker]) -> None:
+    """Wait until each worker has one shard, open."""
+    deadline = time.monotonic() + SECONDS
+    while True:
+        shards = [get(worker, "/api/status")["shards"] for worker in workers]
+        if all([each["state"] for each in found] == ["ready"] for found in shards):
+            return
+        assert time.monotonic() < deadline, f"the shards are not shared: {shards}"
+        time.sleep(0.2)
 
 
-def send(stream: Stream, *texts: str) -> None:
-    """Send documents without waiting for their outputs."""
-    stream.send(
-        Raw(None, json.dumps({"id": f"d{n}", "text": text}).encode(), timestamp_ms=now_ms())
-        for n, text in enumerate(texts)
-    )
+def send_to(stream: Stream, partition: int, text: str) -> SourcePosition:
+    """Send a document to a partition; return its position once it has an output."""
+    value = json.dumps({"id": f"d{partition}", "text": text}).encode()
+    (source,) = stream.send([Raw(None, value, partition=partition, timestamp_ms=now_ms())])
+    stream.settle()
+    return source
 
 
-def test_each_worker_knows_its_shards_and_together_they_know_all(
-    kafka_broker: Broker, tmp_path: Path
-) -> None:
-    """Given two workers with a shard each, then one alone names the shard that it has not looked
-    at, and `firstseen check` with the addresses of both knows all; without the token, or with
-    another one, it ends with 78.
+def test_any_worker_answers_for_the_whole_index(kafka_broker: Broker, tmp_path: Path) -> None:
+    """Given two workers with a shard each, and a document in each shard, then either worker knows
+    both documents, and says the same; without the token, `firstseen check` ends with 78. When the
+    leader is killed, then the other one says that it cannot ask, or answers, and in the end it
+    answers for both shards.
     """
     token = tmp_path / "token"
     token.write_text(TOKEN, "utf-8")
     options = (f"web.token_file={token}", "web.open_monitoring=true")
-    with Stream(kafka_broker, tmp_path, raw_partitions=1) as stream:
+    with Stream(kafka_broker, tmp_path, raw_partitions=2) as stream:
         workers = [stream.worker(*options, state=f"state-{n}") for n in range(2)]
         for worker in workers:
             worker.start()
         for worker in workers:
             worker.await_ready()
-        deadline = time.monotonic() + SECONDS
-        while sorted(shards_of(workers[0]) + shards_of(workers[1])) != [0, 1]:
-            assert time.monotonic() < deadline, "the shards were not shared"
-            time.sleep(0.2)
-        send(stream, ORIGINAL)
-        stream.settle()
+        await_each_with_a_shard(workers)
+        send_to(stream, 0, ORIGINAL)
+        send_to(stream, 1, STRANGER)
 
-        (mine,), answer = shards_of(workers[0]), check(workers[0], EDITED)
-        urls = [part for worker in workers for part in ("--url", worker.url)]
+        answers = [[check(worker, text).json for text in (EDITED, STRANGER)] for worker in workers]
+        url = ("--url", workers[1].url)
         environ = {"FIRSTSEEN_WEB__TOKEN_FILE": str(token)}
-        both = firstseen("check", "--text", EDITED, *urls, "--json", environ=environ)
-        refused = firstseen("check", "--text", EDITED, *urls)
+        told = firstseen("check", "--text", EDITED, *url, "--json", environ=environ)
+        refused = firstseen("check", "--text", EDITED, *url)
+        orderings = [get(worker, "/api/status")["ordering"] for worker in workers]
 
-    assert [each["shard"] for each in answer["looked_at"]] == [mine]
-    assert answer["not_looked_at"] == [{"shard": 1 - mine, "why": "this worker does not have it"}]
-    joined = json.loads(both.stdout)
-    assert (joined["verdict"], joined["complete"]) == ("near_duplicate", True)
-    assert [each["shard"] for each in joined["looked_at"]] == [0, 1]
+        leaders = [each["leads"] for each in orderings]
+        assert sorted(leaders) == [False, True]
+        assert orderings[0]["leader"] == orderings[1]["leader"]
+        workers[leaders.index(True)].kill()
+        follower = workers[leaders.index(False)]
+        deadline = time.monotonic() + SECONDS
+        while (last := check(follower, EDITED)).status != HTTPStatus.OK:
+            assert last.status == HTTPStatus.SERVICE_UNAVAILABLE
+            assert last.json["error"]["message"]
+            assert time.monotonic() < deadline, last.body
+            time.sleep(0.2)
+
+    for edited, stranger in answers:
+        assert (edited["verdict"], edited["original"]["id"]) == ("near_duplicate", "d0")
+        assert (stranger["verdict"], stranger["original"]["id"]) == ("exact_duplicate", "d1")
+    assert answers[0] == answers[1]
+    assert json.loads(told.stdout)["original"] == answers[0][0]["original"]
     assert refused.returncode == ExitCode.CONFIGURATION
     assert "web.token" in refused.stderr
-
-
-def test_what_is_not_committed_is_not_seen(kafka_broker: Broker, tmp_path: Path) -> None:
-    """Given a shard in the middle of a transaction, when a text of that batch is looked up, then
-    the answer is that the shard is busy, not what it may yet have to forget; once it is committed,
-    the text is known.
-    """
-    with Stream(kafka_broker, tmp_path, raw_partitions=1) as stream:
-        worker = stream.worker(f"web.token={TOKEN}", "web.open_monitoring=true")
-        module = "tests.integration.slow_worker"
-        worker.start_as([sys.executable, "-m", module, str(SLOW_SECONDS)])
-        worker.await_ready()
-        send(stream, STRANGER)
-        worker.await_log("sleeping in a transaction")
-
-        busy = check(worker, STRANGER)
-        stream.settle()
-        known = check(worker, STRANGER)
-
-    assert busy["looked_at"] == []
-    assert busy["not_looked_at"] == [{"shard": 0, "why": "it is busy with a batch: try again"}]
-    assert (busy["verdict"], busy["complete"]) == ("unique", False)
-    assert known["verdict"] == "exact_duplicate"
+    assert last.json["original"]["id"] == "d0"

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from streams.ops_page.check_answer import CheckAnswer, CheckRequest
-from streams.ops_page.status import ShardStatus, Status
+from streams.ops_page.status_form import InFlight, Ordering, ShardStatus, Status
 from tests.architecture.source_tree import ROOT
 from tests.cli.running import clean_environment
 from tests.ops_page.live_worker import Live
@@ -65,7 +65,9 @@ def test_there_are_commands() -> None:
         assert wanted in shown
 
 
-@pytest.mark.parametrize("struct", [Status, ShardStatus, CheckRequest, CheckAnswer])
+@pytest.mark.parametrize(
+    "struct", [Status, ShardStatus, Ordering, InFlight, CheckRequest, CheckAnswer]
+)
 def test_every_field_is_explained(struct: type[msgspec.Struct]) -> None:
     """Given what is asked and answered, then the page names each field."""
     section = PAGE.partition("### The ops page")[2].partition("### Prometheus")[0]
