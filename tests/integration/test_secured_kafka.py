@@ -16,13 +16,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from confluent_kafka.cimpl import NewTopic
 
+from streams.broker_connection import connect_admin
 from streams.cli.main import main
 from streams.demo.worker_process import WorkerProcess
 from streams.exit_codes import ExitCode
+from streams.shard_topics import grow_changelog
+from streams.topics import TopicsError
 from tests.brokers.secured_kafka import PASSWORD, Grant, SecuredKafka
 from tests.cli.running import clean_environment, firstseen
 from tests.settings.certificates import KEY_PASSWORD, make_certificates
+from tests.settings.sources import load
 
 pytestmark = [pytest.mark.kafka, pytest.mark.usefixtures("kafka_required")]
 
@@ -62,10 +67,16 @@ def documented_grants() -> Iterator[Grant]:
     for kind, names, rest in rows:
         operations = tuple(re.findall(r"`([A-Z]\w+)`", rest))
         for name in re.findall(r"`([^`]+)`", names):
-            own = [name] if name.endswith("*") else [f"{client}-{name}" for client in CLIENTS]
+            own = [name] if name.endswith("*") else [own_topic(client, name) for client in CLIENTS]
             yield from (Grant(kind, each, operations) for each in own)
     yield Grant("Topic", "firstseen.*", ("Create",))
     yield from (Grant("Topic", f"{client}-*", ("Create",)) for client in CLIENTS)
+
+
+def own_topic(client: str, name: str) -> str:
+    """Return what a topic of a default name is called here, for a client."""
+    internal = name.removeprefix("firstseen.")
+    return f"{client}-{name}" if internal == name else f"firstseen.{client}.{internal}"
 
 
 class Client(NamedTuple):
@@ -188,10 +199,32 @@ def test_without_rights(secured: SecuredKafka, tmp_path: Path) -> None:
     assert missing == [
         "Write topic elsewhere.duplicates",
         "Write topic elsewhere.dead_letters",
-        "Write topic elsewhere.probes",
+        "Delete topic elsewhere.log",
+        "Write topic elsewhere.log",
+        "Write topic elsewhere.reports",
         "Write topic elsewhere.changelog",
         "Read group elsewhere",
     ]
+
+
+def test_a_changelog_that_may_not_grow(secured: SecuredKafka, tmp_path: Path) -> None:
+    """Given a raw topic with more partitions than the changelog, and a user without the right to
+    add some, then the error names the right and the command for somebody who has it.
+    """
+    properties = {**secured.scram_properties(), "sasl.password": PASSWORD}
+    path = write(tmp_path / "client.properties", secured.sasl_ssl, properties)
+    secured.grant([Grant("Topic", "grown*", ("Create", "Describe", "Read"))])
+    settings = load("application_id=grown", "topics.raw=grown.raw", kafka_config=path).settings
+    admin = connect_admin(settings, 30.0)
+    topics = [NewTopic("grown.raw", 2, 1), NewTopic("grown.changelog", 1, 1)]
+    for future in admin.create_topics(topics).values():
+        future.result(30)
+
+    with pytest.raises(TopicsError, match=r"grown\.changelog needs 2 partitions") as refused:
+        grow_changelog(admin, settings)
+
+    assert "ACL operation Alter" in str(refused.value)
+    assert "--topic grown.changelog --partitions 2" in str(refused.value)
 
 
 class Wrong(NamedTuple):
