@@ -10,23 +10,22 @@ import pytest
 from benchmarks.recovery import main
 
 
-@pytest.mark.parametrize(("options", "records"), [([], 603), (["--as-written"], 1803)])
-def test_figures_of_records(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], records: int
-) -> None:
-    """Given a small log, then all its documents are recovered, from as many records as it has, and
-    nothing is left on the disk.
+def test_figures_of_records(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Given a small changelog of each profile, then all its documents are recovered, from as many
+    records as it has, and nothing is left on the disk.
     """
     path, state_dir = tmp_path / "figures.json", tmp_path / "state"
     state_dir.mkdir()
-    arguments = f"--documents 600 --partitions 4 --state-dir {state_dir} --json {path}"
-    main([*arguments.split(), *options])
 
-    (figures,) = json.loads(path.read_text("utf-8"))["figures"]
-    assert (figures["source"], figures["partitions"]) == ("records", 4)
-    assert (figures["documents"], figures["records"]) == (600, records)
-    assert figures["documents_per_cpu_second"] > 0
-    assert figures["disk_bytes_per_document"] > 300
+    main(f"--documents 600 --state-dir {state_dir} --json {path}".split())
+
+    figures = {each["profile"]: each for each in json.loads(path.read_text("utf-8"))["figures"]}
+    assert figures.keys() == {"wide", "classic"}
+    for each in figures.values():
+        assert (each["source"], each["documents"], each["records"]) == ("records", 600, 4)
+        assert each["documents_per_cpu_second"] > 0
+    assert 256 + 32 + 16 + 20 < figures["wide"]["packet_bytes"] < 350
+    assert 8 + 16 + 20 < figures["classic"]["changelog_bytes"] < 60
     assert "600" in capsys.readouterr().out
     assert list(state_dir.iterdir()) == []
 
