@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 
 from simhash_core.blocks import BlockScheme
 from simhash_core.errors import UsageError
+from simhash_core.index.memtable import Memtable, Rows, joined
+from simhash_core.index.near_rows import near_rows
 from simhash_core.index.segment import Segment, bucket_numbers, build_segment
 
 MEMTABLE_DOCUMENTS: Final = 512
@@ -68,7 +70,7 @@ class DocumentIndex:
         self._scheme = scheme
         self._words = scheme.bits // 64
         self._segments: list[Segment] = []
-        self._memtable = _Memtable(self._words)
+        self._memtable = Memtable(self._words, MEMTABLE_DOCUMENTS)
         self._live = np.zeros(SLOTS_LIMIT, dtype=np.bool_)
         self._visible = np.zeros(SLOTS_LIMIT, dtype=np.bool_)
         self._counts: dict[int, int] = {}
@@ -120,11 +122,11 @@ class DocumentIndex:
         if not count:
             return
         slots = np.full(count, slot, dtype=np.uint16)
-        part = _Part(sequences, slots, fingerprints)
+        part = Rows(sequences, slots, fingerprints)
         if self._memtable.count + count < MEMTABLE_DOCUMENTS:
             self._memtable.append(part)
             return
-        whole = _joined([self._memtable.part(), part]).live(self._live)
+        whole = joined([self._memtable.rows(), part]).live(self._live)
         self._memtable.clear()
         for first in range(0, len(whole), SEGMENT_DOCUMENTS_LIMIT):
             self._seal(whole.rows(slice(first, first + SEGMENT_DOCUMENTS_LIMIT)))
@@ -175,10 +177,10 @@ class DocumentIndex:
 
     def _candidates(
         self, fingerprint: NDArray[np.uint64]
-    ) -> Iterator[tuple[Segment | _Part, NDArray[np.intp], NDArray[np.intp]]]:
+    ) -> Iterator[tuple[Segment | Rows, NDArray[np.intp], NDArray[np.intp]]]:
         """Yield what shares a bucket with one document: a part, indices of blocks, and its rows."""
         keys = bucket_numbers(self._scheme, fingerprint)[0]
-        part = self._memtable.part()
+        part = self._memtable.rows()
         if len(part):
             rows, blocks = np.nonzero(bucket_numbers(self._scheme, part.fingerprints) == keys)
             live = self._visible[part.slots[rows]]
@@ -188,13 +190,13 @@ class DocumentIndex:
             live = self._visible[segment.slots[met]]
             yield segment, asked[live], met[live].astype(np.intp)
 
-    def _all_parts(self) -> list[_Part]:
-        parts = [_Part(each.sequences, each.slots, each.fingerprints) for each in self._segments]
-        return [self._memtable.part(), *parts]
+    def _all_parts(self) -> list[Rows]:
+        parts = [Rows(each.sequences, each.slots, each.fingerprints) for each in self._segments]
+        return [self._memtable.rows(), *parts]
 
     def _forget_dropped(self) -> None:
         """Rebuild what holds mostly rows of slots that were dropped."""
-        memtable = self._memtable.part()
+        memtable = self._memtable.rows()
         kept = memtable.live(self._live)
         if len(kept) < len(memtable):
             self._memtable.clear()
@@ -205,17 +207,17 @@ class DocumentIndex:
             if 2 * live > len(segment):
                 self._segments.append(segment)
             elif live:
-                part = _Part(segment.sequences, segment.slots, segment.fingerprints)
+                part = Rows(segment.sequences, segment.slots, segment.fingerprints)
                 self._segments.append(self._built(part.live(self._live)))
 
-    def _seal(self, part: _Part) -> None:
+    def _seal(self, part: Rows) -> None:
         if not len(part):
             return
         self._segments.append(self._built(part))
         while (first := self._first_to_merge()) is not None:
             merged = self._segments[first:]
-            parts = [_Part(each.sequences, each.slots, each.fingerprints) for each in merged]
-            self._segments[first:] = [self._built(_joined(parts).live(self._live))]
+            parts = [Rows(each.sequences, each.slots, each.fingerprints) for each in merged]
+            self._segments[first:] = [self._built(joined(parts).live(self._live))]
 
     def _first_to_merge(self) -> int | None:
         """Return from which segment on they are to become one; None: none are."""
@@ -229,11 +231,11 @@ class DocumentIndex:
             return None
         return first
 
-    def _built(self, part: _Part) -> Segment:
+    def _built(self, part: Rows) -> Segment:
         return build_segment(self._scheme, part.sequences, part.slots, part.fingerprints)
 
     def _pairs_in_memtable(self, fingerprints: NDArray[np.uint64]) -> Iterator[Pairs]:
-        part = self._memtable.part()
+        part = self._memtable.rows()
         if not len(part):
             return
         for first in range(0, len(fingerprints), _COMPARED_ROWS):
@@ -299,75 +301,6 @@ class DocumentIndex:
             rows, distances = rows[first], distances[first]
             sequences, slots = sequences[first], slots[first]
         return Pairs(rows, distances, sequences, slots)
-
-
-class _Part(NamedTuple):
-    """Rows of documents."""
-
-    sequences: NDArray[np.uint64]
-    slots: NDArray[np.uint16]
-    fingerprints: NDArray[np.uint64]
-
-    def __len__(self) -> int:
-        return len(self.sequences)
-
-    def rows(self, kept: slice | NDArray[np.bool_]) -> _Part:
-        return _Part(self.sequences[kept], self.slots[kept], self.fingerprints[kept])
-
-    def live(self, live: NDArray[np.bool_]) -> _Part:
-        """Return the rows of slots that are open."""
-        return self.rows(live[self.slots])
-
-
-class _Memtable:
-    """Rows that are not sorted yet, in arrays with room for more."""
-
-    def __init__(self, words: int) -> None:
-        self.count = 0
-        self._sequences = np.empty(MEMTABLE_DOCUMENTS, dtype=np.uint64)
-        self._slots = np.empty(MEMTABLE_DOCUMENTS, dtype=np.uint16)
-        self._fingerprints = np.empty((MEMTABLE_DOCUMENTS, words), dtype=np.uint64)
-
-    def append(self, part: _Part) -> None:
-        rows = slice(self.count, self.count + len(part))
-        self._sequences[rows] = part.sequences
-        self._slots[rows] = part.slots
-        self._fingerprints[rows] = part.fingerprints
-        self.count += len(part)
-
-    def part(self) -> _Part:
-        """Return a copy of the rows: what is cleared here stays there."""
-        rows = slice(0, self.count)
-        return _Part(
-            self._sequences[rows].copy(), self._slots[rows].copy(), self._fingerprints[rows].copy()
-        )
-
-    def clear(self) -> None:
-        self.count = 0
-
-
-def near_rows(
-    scheme: BlockScheme, left: NDArray[np.uint64], right: NDArray[np.uint64]
-) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.uint16]]:
-    """Compare all with all; return the pairs that share a block and are within the distance.
-
-    ``left``, ``right``: uint64 words (documents, bits / 64). Returned: of each pair its row in
-    ``left``, its row in ``right``, and its distance in bits.
-    """
-    distances = np.zeros((len(left), len(right)), dtype=np.uint16)
-    for word in range(left.shape[1]):
-        distances += np.bitwise_count(left[:, word, None] ^ right[None, :, word])
-    rows, others = np.nonzero(distances <= scheme.distance)
-    found = distances[rows, others]
-    if not scheme.guaranteed and len(rows):
-        ours, theirs = bucket_numbers(scheme, left[rows]), bucket_numbers(scheme, right[others])
-        shared = np.any(ours == theirs, axis=1)
-        rows, others, found = rows[shared], others[shared], found[shared]
-    return rows, others, found
-
-
-def _joined(parts: list[_Part]) -> _Part:
-    return _Part(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 def _distances(

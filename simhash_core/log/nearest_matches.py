@@ -13,8 +13,9 @@ from typing import Final
 import numpy as np
 
 from simhash_core.entries import Entry
-from simhash_core.index.document_index import DocumentIndex, near_rows
+from simhash_core.index.document_index import DocumentIndex
 from simhash_core.index.look_up import Nearness, Similarity
+from simhash_core.index.near_rows import near_rows
 from simhash_core.log.packets import NO_OFFSET, DocumentColumns
 from simhash_core.log.records import Match
 from simhash_core.log.sequence import index_of, log_offset_of, sequence_number
