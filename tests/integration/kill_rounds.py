@@ -31,15 +31,15 @@ from tests.integration.short_documents import short_documents
 from tests.integration.stream_harness import Stream, Worker
 from tests.integration.stream_outputs import Outputs
 
-RAW_PARTITIONS, SHARDS = 2, 4
+RAW_PARTITIONS = 3
 KILL_SECONDS = (0.2, 3.0)
 START_KILL_SECONDS = (0.5, 4.0)
 TURN_SECONDS = 0.05
 STARTS_KILLED = 0.2
 BATCHES = (
     (),
-    ("batch.documents=50", "batch.packets=10"),
-    ("batch.documents=7", "batch.packets=2", "batch.packet_bytes=2048"),
+    ("batch.documents=50", "batch.packets=4"),
+    ("batch.documents=7", "batch.packets=2", "in_flight.documents=100"),
 )
 """Sizes of batches, one of which each worker has: small ones make more points to be killed at."""
 _MACHINES = ("machine-0", "machine-1")
@@ -66,6 +66,7 @@ class KillFigures:
     own_original: int = 0
     near_uniques: int = 0
     ungrounded: int = 0
+    out_of_order: int = 0
     seconds: float = 0.0
     problems: list[str] = field(default_factory=list)
 
@@ -93,7 +94,7 @@ def run_rounds(
     """Kill a worker in each of so many rounds while documents come; check what has come out."""
     started = time.monotonic()
     rng = random.Random(seed)
-    with Stream(broker, directory, raw_partitions=RAW_PARTITIONS, shards=SHARDS) as stream:
+    with Stream(broker, directory, raw_partitions=RAW_PARTITIONS) as stream:
         figures = KillFigures(broker.name, stream.settings.delivery, rounds, documents, seed)
         queue = short_documents(rng, documents)
         share = documents // (rounds + 1)
@@ -155,6 +156,7 @@ def _judge(stream: Stream, outputs: Outputs, figures: KillFigures) -> None:
     may_repeat = not stream.broker.supports_transactions
     figures.count(lambda: judge.conserved(sent, outputs, repeats_allowed=may_repeat))
     figures.count(lambda: judge.unchanged(sent, outputs))
+    figures.out_of_order = figures.count(lambda: judge.ordered(outputs))
     figures.near_uniques = figures.count(lambda: judge.separated(sent, outputs))
     figures.ungrounded = figures.count(lambda: judge.grounded(sent, outputs))
 

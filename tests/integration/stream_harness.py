@@ -28,6 +28,7 @@ from tests.integration.stream_outputs import Judge, Outputs, Raw
 SEND_SECONDS = 60.0
 SETTLE_SECONDS = 90.0
 END_SECONDS = 120.0
+OUTPUT_PARTITIONS = 4
 LARGEST_BYTES = 8 * 1024 * 1024
 LOG_TAIL_CHARACTERS = 3_000
 FUTURE_MS = 2**63 - 1
@@ -107,14 +108,12 @@ class Stream:
         directory: Path,
         *,
         raw_partitions: int = 2,
-        shards: int = 4,
         options: Sequence[str] = (),
         create: bool = True,
     ) -> None:
         self.broker = broker
         self.directory = directory
         self.raw_partitions = raw_partitions
-        self.shards = shards
         self.sent: dict[SourcePosition, Raw] = {}
         self.workers: list[Worker] = []
         self._producers: dict[tuple[tuple[str, Any], ...], Producer] = {}
@@ -150,7 +149,7 @@ class Stream:
 
     def create_topics(self) -> None:
         """Make all topics, as ``firstseen topics create`` does where the broker can do that."""
-        plans = topic_plans(self.settings, self.shards, self.raw_partitions)
+        plans = topic_plans(self.settings, OUTPUT_PARTITIONS, self.raw_partitions)
         if self.broker.name == "embedded":
             self.broker.create_topics({plan.name: plan.partitions or 1 for plan in plans})
             return
@@ -220,7 +219,7 @@ class Stream:
     @cached_property
     def outputs(self) -> Outputs:
         """The reader of the outputs."""
-        plans = topic_plans(self.settings, self.shards, self.raw_partitions)
+        plans = topic_plans(self.settings, OUTPUT_PARTITIONS, self.raw_partitions)
         partitions = {plan.name: plan.partitions or 1 for plan in plans}
         names = self.settings.topics
         wanted = (names.unique, names.duplicates, names.dead_letters)
@@ -238,11 +237,12 @@ class Stream:
 
     def judge_all(self) -> None:
         """Wait until all is settled; fail unless each record has one output, and no uniques are
-        near, and every duplicate names one.
+        near, every duplicate names one, and all is in raw order.
         """
         outputs = self.settle()
         outputs.read_to_ends()
         self.judge.conserved(self.sent, outputs)
+        self.judge.ordered(outputs)
         self.judge.separated(self.sent, outputs)
         self.judge.grounded(self.sent, outputs)
 

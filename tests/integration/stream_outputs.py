@@ -181,6 +181,23 @@ class Judge:
         check_conservation(arrivals, *(map(str, each) for each in verdicts))
         return len(repeats)
 
+    def ordered(self, outputs: Outputs) -> int:
+        """What came from one raw partition is in raw order in each output partition; repeats do not
+        count. Returns the number of outputs that were compared.
+        """
+        last: dict[tuple[str, int, int], int] = {}
+        seen: set[SourcePosition] = set()
+        for record, said in outputs.records:
+            source, position = said.source, record.position
+            if source in seen:
+                continue
+            seen.add(source)
+            place = position.topic, position.partition, source.partition
+            before = last.get(place, -1)
+            assert before < source.offset, f"{source} is at {position}, after offset {before}"
+            last[place] = source.offset
+        return len(seen)
+
     def unchanged(self, sent: Mapping[SourcePosition, Raw], outputs: Outputs) -> int:
         """What is on ``unique`` is what was sent: key, value, time, and its own headers first."""
         for source, (record, _) in outputs.uniques.items():

@@ -113,7 +113,7 @@ def ended(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     good = short_documents(random.Random(5), 10 * len(CASES))
     directory = tmp_path_factory.mktemp("bad-input")
     options = [f"max_record_bytes={MAX_RECORD_BYTES}"]
-    with Stream(broker, directory, raw_partitions=1, shards=2, options=options) as stream:
+    with Stream(broker, directory, raw_partitions=1, options=options) as stream:
         records: list[Raw] = []
         for case in CASES.values():
             following = next(raw for raw in good if raw.value != b'{"text": ')

@@ -42,7 +42,7 @@ def test_sends_and_commits_are_done_again(kafka_broker: Broker, tmp_path: Path) 
     """
     # The group does not miss it so soon: this is about sends alone.
     options = [f"send_timeout_seconds={TIMEOUT_SECONDS}", "session_timeout_seconds=30"]
-    with Stream(kafka_broker, tmp_path, raw_partitions=2, shards=2, options=options) as stream:
+    with Stream(kafka_broker, tmp_path, raw_partitions=2, options=options) as stream:
         worker = stream.worker()
         worker.start_as([sys.executable, "-m", "tests.integration.slow_worker", "1"])
         worker.await_ready()
@@ -67,7 +67,7 @@ def test_a_worker_that_starts_waits(own_kafka_broker: Broker, tmp_path: Path) ->
     leaders for a moment, then the shards are opened all the same.
     """
     options = ["session_timeout_seconds=30"]
-    with Stream(own_kafka_broker, tmp_path, raw_partitions=2, shards=4, options=options) as stream:
+    with Stream(own_kafka_broker, tmp_path, raw_partitions=2, options=options) as stream:
         stream.send(keyed_documents(3, 100))
         worker = stream.worker()
         worker.start()
@@ -86,7 +86,7 @@ def test_a_changelog_that_is_silent_is_read_again(kafka_broker: Broker, tmp_path
     broker stands still for longer than an answer may take, then they are opened once more.
     """
     options = [f"send_timeout_seconds={TIMEOUT_SECONDS}", "session_timeout_seconds=30"]
-    with Stream(kafka_broker, tmp_path, raw_partitions=2, shards=1, options=options) as stream:
+    with Stream(kafka_broker, tmp_path, raw_partitions=2, options=options) as stream:
         stream.send(keyed_documents(7, 100))
         worker = stream.worker()
         worker.start_as([sys.executable, "-m", "tests.integration.slow_recovery_worker", "1"])
@@ -107,7 +107,7 @@ def test_a_worker_can_be_stopped(kafka_broker: Broker, tmp_path: Path) -> None:
     the time of one send and a little more, though its group does not let it go.
     """
     options = [f"send_timeout_seconds={TIMEOUT_SECONDS}"]
-    with Stream(kafka_broker, tmp_path, raw_partitions=2, shards=2, options=options) as stream:
+    with Stream(kafka_broker, tmp_path, raw_partitions=2, options=options) as stream:
         worker = stream.started()
         stream.send(keyed_documents(5, 2_000))
         time.sleep(1.0)

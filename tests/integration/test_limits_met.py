@@ -56,7 +56,7 @@ def test_probes_of_another_version_end_a_running_worker(broker: Broker, tmp_path
     """Given a worker at work, when a packet of a version to come is put on its probes topic, then
     it ends, names the record, both versions and the fix; so does the next one, which skips nothing.
     """
-    with Stream(broker, tmp_path, raw_partitions=1, shards=1) as stream:
+    with Stream(broker, tmp_path, raw_partitions=1) as stream:
         worker = stream.started()
         stream.send(keyed_documents(1, 40))
         identity = Fingerprinter(stream.settings.index_profile()).identity
@@ -88,7 +88,7 @@ def test_a_transaction_that_takes_too_long_is_done_again(
     with KafkaBroker(tmp_path / "kafka", properties=soon) as server:
         options = [f"send_timeout_seconds={TRANSACTION_SECONDS}"]
         broker = Broker("kafka", server)
-        with Stream(broker, tmp_path, raw_partitions=1, shards=2, options=options) as stream:
+        with Stream(broker, tmp_path, raw_partitions=1, options=options) as stream:
             worker = stream.worker()
             slow = ["-m", "tests.integration.slow_worker", str(SLOW_SECONDS)]
             worker.start_as([sys.executable, *slow])
@@ -110,7 +110,7 @@ def test_a_batch_larger_than_a_request_is_sent_in_several(
     has two, then all of it comes out.
     """
     options = [f"max_record_bytes={LARGE_CHARACTERS + KIB}", "batch.packet_bytes=65536"]
-    with Stream(kafka_broker, tmp_path, raw_partitions=1, shards=1, options=options) as stream:
+    with Stream(kafka_broker, tmp_path, raw_partitions=1, options=options) as stream:
         stream.send(large_documents(3, 12))
         worker = stream.started()
         stream.judge_all()
@@ -125,7 +125,7 @@ def test_a_document_larger_than_a_topic_takes_is_named(
     larger, then the worker ends at once, names document, topic, size and limit; with the limit as
     it was, the next worker puts that document out, and those around it.
     """
-    with Stream(kafka_broker, tmp_path, raw_partitions=1, shards=1) as stream:
+    with Stream(kafka_broker, tmp_path, raw_partitions=1) as stream:
         name = getattr(stream.settings.topics, topic)
         stream.started()
         stream.send(keyed_documents(4, 20))
@@ -184,7 +184,7 @@ def test_a_disk_that_gets_full(kafka_broker: Broker, tmp_path: Path) -> None:
     """
     with (
         small_disk(tmp_path / "disk"),
-        Stream(kafka_broker, tmp_path, raw_partitions=1, shards=2) as stream,
+        Stream(kafka_broker, tmp_path, raw_partitions=1) as stream,
     ):
         worker = stream.started(state="disk")
         stream.send(keyed_documents(7, 200))
@@ -204,7 +204,7 @@ def test_a_limit_on_the_size_of_files(kafka_broker: Broker, tmp_path: Path) -> N
 
     Any user can have this, where a full disk takes one who mounts.
     """
-    with Stream(kafka_broker, tmp_path, raw_partitions=1, shards=2) as stream:
+    with Stream(kafka_broker, tmp_path, raw_partitions=1) as stream:
         worker = stream.started()
         assert worker._process is not None
         resource.prlimit(worker._process.pid, resource.RLIMIT_FSIZE, (64 * KIB, 64 * KIB))

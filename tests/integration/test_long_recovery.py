@@ -28,7 +28,7 @@ def test_a_long_recovery_is_left_at_once(kafka_broker: Broker, tmp_path: Path) -
     SIGTERM in the middle of that, then it ends in good order and soon; the next one goes on
     where it was. Until then its ops page says how far it is.
     """
-    with Stream(kafka_broker, tmp_path, raw_partitions=1, shards=1) as stream:
+    with Stream(kafka_broker, tmp_path, raw_partitions=1) as stream:
         fill_changelog(stream, RECOVERED_ENTRIES)
         worker = stream.worker()
         worker.start()

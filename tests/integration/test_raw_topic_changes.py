@@ -91,7 +91,7 @@ def test_records_that_were_deleted_unread_are_told(
     not read, then it says which offsets are lost and why, counts them, and goes on behind them.
     """
     first, lost, rest = documents(1, 20), documents(2, 15), documents(3, 15)
-    with Stream(kafka_broker, tmp_path, raw_partitions=1, shards=2) as stream:
+    with Stream(kafka_broker, tmp_path, raw_partitions=1) as stream:
         raw = stream.settings.topics.raw
         worker = stream.started()
         stream.send(first)
@@ -121,7 +121,7 @@ def test_a_topic_that_was_made_again_while_the_worker_was_stopped(
     """Given a worker that has read 30 records of one partition and was stopped, when the raw topic
     is deleted, and made again with three, whose offsets begin at 0, then each record comes out.
     """
-    with Stream(kafka_broker, tmp_path, raw_partitions=1, shards=2) as stream:
+    with Stream(kafka_broker, tmp_path, raw_partitions=1) as stream:
         before = documents(4, 30)
         after = [raw._replace(partition=n % 3) for n, raw in enumerate(documents(5, 120))]
         worker = stream.started()
@@ -144,7 +144,7 @@ def test_a_topic_that_was_made_again_while_the_worker_runs(
     made again, so fast that the worker could go on reading in the middle, or slowly; then each
     record of the new topic has its output, those at offsets that it has read before too.
     """
-    with Stream(kafka_broker, tmp_path, raw_partitions=2, shards=2) as stream:
+    with Stream(kafka_broker, tmp_path, raw_partitions=2) as stream:
         before, after = documents(6, 30), documents(7, again)
         before = [raw._replace(partition=n % 2) for n, raw in enumerate(before)]
         after = [raw._replace(partition=n % 2) for n, raw in enumerate(after)]

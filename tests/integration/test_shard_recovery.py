@@ -79,7 +79,7 @@ def test_lost_and_damaged_state_is_rebuilt(kafka_broker: Broker, tmp_path: Path)
         overwrite_the_manifest,
         cut_the_log,
     ]
-    with Stream(kafka_broker, tmp_path, raw_partitions=2, shards=4) as stream:
+    with Stream(kafka_broker, tmp_path, raw_partitions=2) as stream:
         worker = stream.started()
         stream.send(generated(seed=51, count=DOCUMENTS))
         stream.settle()
@@ -108,7 +108,7 @@ def test_another_machine_takes_over(kafka_broker: Broker, tmp_path: Path) -> Non
     another machine, and then the first one again, whose state is behind by now; then each knows
     the documents of both.
     """
-    with Stream(kafka_broker, tmp_path, shards=2) as stream:
+    with Stream(kafka_broker, tmp_path, raw_partitions=2) as stream:
         documents = generated(seed=52, count=DOCUMENTS)
         for run, machine in enumerate(["first", "second", "first"]):
             worker = stream.started(state=machine)
@@ -127,7 +127,7 @@ def test_at_least_once_refuses_a_shard_whose_state_is_elsewhere(
     without it; then it ends, and says where the state is to be found.
     """
     options = [] if broker.name == "embedded" else ["delivery=at_least_once"]
-    with Stream(broker, tmp_path, shards=1, options=options) as stream:
+    with Stream(broker, tmp_path, raw_partitions=1, options=options) as stream:
         worker = stream.started()
         stream.send(generated(seed=53, count=40))
         stream.settle()

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import time
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -12,10 +9,11 @@ from typing import NamedTuple
 import pytest
 
 from streams.demo.corpus import generate
-from streams.demo.worker_process import WorkerProcessError
+from streams.received_outputs import DeadLetterOutput
 from tests.brokers.broker import Broker
-from tests.integration.stream_harness import END_SECONDS, Stream, Worker
+from tests.integration.stream_harness import OUTPUT_PARTITIONS, Stream
 from tests.integration.stream_outputs import Outputs, Raw
+from tests.integration.worker_metrics import await_shared
 
 DOCUMENTS = 400
 CODECS = ("gzip", "lz4", "snappy", "zstd")
@@ -43,12 +41,12 @@ class Finished(NamedTuple):
 
 @pytest.fixture(scope="module")
 def finished(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Finished]:
-    """Documents on two raw partitions and four shards, the worker stopped and started midway.
+    """Documents on two raw partitions, the worker stopped and started midway.
 
     The second half is sent while no worker runs.
     """
     documents = generated(seed=11, count=DOCUMENTS)
-    with Stream(broker, tmp_path_factory.mktemp("stream"), raw_partitions=2, shards=4) as stream:
+    with Stream(broker, tmp_path_factory.mktemp("stream"), raw_partitions=2) as stream:
         worker = stream.started()
         stream.send(documents[: DOCUMENTS // 2])
         stream.settle()
@@ -72,6 +70,36 @@ def test_every_record_has_exactly_one_output(finished: Finished) -> None:
     assert len(outputs.uniques) > DOCUMENTS / 3
     assert len(outputs.duplicates) > DOCUMENTS / 5
     assert {dead.reason for dead in outputs.dead_letters.values()} >= {"not_json", "missing_text"}
+
+
+def test_outputs_are_in_raw_order(finished: Finished) -> None:
+    """What comes from one raw partition is in its order in each output partition, and records of
+    one key are in the partition that Kafka's own clients would choose.
+    """
+    stream, outputs = finished
+
+    assert stream.judge.ordered(outputs) == DOCUMENTS
+    for record, said in outputs.records:
+        if record.key is not None and not isinstance(said, DeadLetterOutput):
+            place = (murmur2(record.key) & 0x7FFFFFFF) % OUTPUT_PARTITIONS
+            assert record.position.partition == place
+
+
+def murmur2(key: bytes) -> int:
+    """The hash by which Kafka's Java client chooses a partition: MurmurHash2 with its seed, of 32
+    bits (``org.apache.kafka.common.utils.Utils.murmur2``).
+    """
+    multiplier, mask = 0x5BD1E995, 0xFFFFFFFF
+    found = 0x9747B28C ^ len(key)
+    whole = len(key) // 4 * 4
+    for start in range(0, whole, 4):
+        word = int.from_bytes(key[start : start + 4], "little") * multiplier & mask
+        word = (word ^ word >> 24) * multiplier & mask
+        found = found * multiplier & mask ^ word
+    if rest := key[whole:]:
+        found = (found ^ int.from_bytes(rest, "little")) * multiplier & mask
+    found = (found ^ found >> 13) * multiplier & mask
+    return found ^ found >> 15
 
 
 def test_uniques_are_the_raw_records(finished: Finished) -> None:
@@ -118,46 +146,18 @@ def test_dead_letters_are_the_raw_records(finished: Finished) -> None:
         assert (output.record.key, output.record.value) == (raw.key, raw.value)
 
 
-def test_compressed_records_of_more_partitions_than_shards(broker: Broker, tmp_path: Path) -> None:
-    """Given more raw partitions than shards, and records compressed in each of the four ways;
-    when a worker has run; then each record has one output, and the invariants hold.
+def test_compressed_records(broker: Broker, tmp_path: Path) -> None:
+    """Given records compressed in each of the four ways; when a worker has run; then each record
+    has one output, and the invariants hold.
     """
-    with Stream(broker, tmp_path, raw_partitions=5, shards=2) as stream:
+    with Stream(broker, tmp_path, raw_partitions=5) as stream:
         worker = stream.started()
         for seed, codec in enumerate(CODECS):
             stream.send(generated(seed=20 + seed, count=40), compression_type=codec)
-        outputs = stream.settle()
+        stream.judge_all()
+        stream.judge.unchanged(stream.sent, stream.outputs)
         worker.stop_gently()
-        outputs.read_to_ends()
-
-        stream.judge.conserved(stream.sent, outputs)
-        stream.judge.unchanged(stream.sent, outputs)
-        stream.judge.separated(stream.sent, outputs)
-        stream.judge.grounded(stream.sent, outputs)
     assert {source.partition for source in stream.sent} == set(range(5))
-
-
-def shards_of(worker: Worker) -> int:
-    """How many shards a worker says that it has; 0 while it starts."""
-    worker.check()
-    try:
-        metrics = worker.metrics()
-    except WorkerProcessError:
-        return 0
-    found = re.search(r"^firstseen_assigned_shards ([0-9.]+)$", metrics, re.MULTILINE)
-    assert found, "the metric is missing"
-    return int(float(found[1]))
-
-
-def await_shared(workers: list[Worker], shards: int) -> None:
-    """Wait until the workers have all shards between them, and each has some."""
-    deadline = time.monotonic() + END_SECONDS
-    while True:
-        counts = [shards_of(worker) for worker in workers]
-        if sum(counts) == shards and all(counts):
-            return
-        assert time.monotonic() < deadline, f"{counts} shards of {shards}"
-        time.sleep(0.1)
 
 
 def test_workers_share_the_shards(kafka_broker: Broker, tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_workers_share_the_shards(kafka_broker: Broker, tmp_path: Path) -> None:
     one output, and the invariants hold over all of them.
     """
     documents = generated(seed=31, count=600)
-    with Stream(kafka_broker, tmp_path, raw_partitions=4, shards=6) as stream:
+    with Stream(kafka_broker, tmp_path, raw_partitions=6) as stream:
         first, second, third = (stream.worker(state=f"machine-{n}") for n in range(3))
         first.start()
         second.start()
@@ -178,13 +178,7 @@ def test_workers_share_the_shards(kafka_broker: Broker, tmp_path: Path) -> None:
         first.stop_gently()
         stream.send(documents[400:])
         await_shared([second, third], 6)
-        outputs = stream.settle()
+        stream.judge_all()
         second.stop_gently()
         third.stop_gently()
-        outputs.read_to_ends()
-
-        stream.judge.conserved(stream.sent, outputs)
-        stream.judge.unchanged(stream.sent, outputs)
-        stream.judge.separated(stream.sent, outputs)
-        stream.judge.grounded(stream.sent, outputs)
-    assert Counter(source.topic for source in outputs.count)[stream.settings.topics.raw] == 600
+        assert len(stream.outputs.count) == 600

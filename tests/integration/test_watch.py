@@ -65,7 +65,7 @@ def test_lag_comes_to_rest_at_zero(broker: Broker, tmp_path: Path) -> None:
     """Given a worker, when it has decided what was sent, then the lag of every partition that it
     has, raw ones and probes, is 0: ends of transactions, which take an offset each, are no lag.
     """
-    with Stream(broker, tmp_path, raw_partitions=2, shards=4) as stream:
+    with Stream(broker, tmp_path, raw_partitions=2) as stream:
         worker = stream.started()
         stream.send(generated(seed=71, count=60))
         stream.settle()
@@ -88,7 +88,7 @@ def test_a_stalled_consumer(embedded_broker: Broker, tmp_path: Path, fault: byte
     loop, when records come, then lag rises with them; after ``stall_seconds`` /healthz fails with
     the reason, the metric counts the partition, and one line of the log names it.
     """
-    with Stream(embedded_broker, tmp_path, raw_partitions=1, shards=1) as stream:
+    with Stream(embedded_broker, tmp_path, raw_partitions=1) as stream:
         worker = stream.worker("stall_seconds=3")
         worker.start_as([sys.executable, "-m", "tests.integration.stalling_worker"])
         worker.await_ready()
@@ -126,7 +126,7 @@ def test_a_stopped_broker(own_kafka_broker: Broker, tmp_path: Path) -> None:
     """
     server = own_kafka_broker.server
     assert isinstance(server, KafkaBroker)
-    with Stream(own_kafka_broker, tmp_path, raw_partitions=1, shards=1) as stream:
+    with Stream(own_kafka_broker, tmp_path, raw_partitions=1) as stream:
         worker = stream.started("stall_seconds=5")
         stream.send(generated(seed=75, count=10))
         stream.settle()
@@ -165,7 +165,7 @@ def test_a_full_disk(embedded_broker: Broker, tmp_path: Path) -> None:
         pytest.skip("no mount namespace for this user")
     disk = tmp_path / "state"
     disk.mkdir()
-    with Stream(embedded_broker, tmp_path, raw_partitions=1, shards=1) as stream:
+    with Stream(embedded_broker, tmp_path, raw_partitions=1) as stream:
         worker = stream.worker()
         mount = f"mount -t tmpfs -o size=1m tmpfs {disk} && head -c 700000 /dev/zero > {disk}/used"
         launch = f"{mount} && exec {sys.executable} -m tests.integration.lingering_worker "

@@ -62,7 +62,7 @@ def test_changes_of_state(kafka_broker: Broker, tmp_path: Path) -> None:
 
     The worker serves its own pages alone, on the loopback alone: none of Faust's.
     """
-    with Stream(kafka_broker, tmp_path, shards=2, options=[JSON]) as stream:
+    with Stream(kafka_broker, tmp_path, raw_partitions=2, options=[JSON]) as stream:
         first = stream.started(state="first")
         stream.send(documents(5))
         stream.settle()

@@ -103,7 +103,7 @@ def test_a_client_of_the_pages_that_goes_away(embedded_broker: Broker, tmp_path:
     """Given a worker; when a client of its pages resets the connection in the middle of a request;
     then nothing of it is in the log, and the pages answer the next one.
     """
-    with Stream(embedded_broker, tmp_path, shards=1) as stream:
+    with Stream(embedded_broker, tmp_path, raw_partitions=1) as stream:
         worker = stream.started()
         with socket.create_connection(("127.0.0.1", worker.port), timeout=5) as client:
             client.sendall(b"GET /metr")
@@ -121,7 +121,7 @@ def test_another_index_on_the_same_state(broker: Broker, tmp_path: Path) -> None
     shows both identities. With exactly-once delivery so does one on an empty state directory, as on
     another machine: the changelog knows its index.
     """
-    with Stream(broker, tmp_path, shards=1) as stream:
+    with Stream(broker, tmp_path, raw_partitions=1) as stream:
         worker = stream.started()
         stream.send(generated(seed=42, count=10))
         stream.settle()

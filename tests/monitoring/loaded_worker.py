@@ -36,7 +36,7 @@ def documents(seed: int, count: int) -> list[Raw]:
 @contextmanager
 def loaded_worker(broker: Broker, directory: Path) -> Iterator[tuple[Stream, Worker]]:
     """Run a worker that has decided some documents; ``directory`` is for its state and log."""
-    with Stream(broker, directory, raw_partitions=2, shards=4) as stream:
+    with Stream(broker, directory, raw_partitions=2) as stream:
         worker = stream.started()
         stream.send(documents(seed=1, count=60))
         stream.settle()
