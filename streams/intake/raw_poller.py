@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from operator import methodcaller
@@ -31,6 +31,7 @@ logger = logging.getLogger(__name__)
 
 _POLL_SECONDS: Final = 0.01
 """Longest wait of a call from the loop while the stream is idle."""
+_COMMIT_POLL_SECONDS: Final = 0.005
 _BLOCKED_SECONDS: Final = 0.05
 """How often rebalances are served while the loop is behind."""
 _PAUSE_SECONDS: Final = 2.0
@@ -111,9 +112,12 @@ class RawPoller:
             )
             while not self.closing:
                 self._turn()
+            # While it is a member: when the client closes it can commit no more.
+            self._give_up(frozenset(self._owned))
         finally:
+            self._forget(frozenset(self._owned))  # after a failure nothing more is committed
             try:
-                self.consumer.close()  # calls _on_revoke
+                self.consumer.close()
             finally:
                 self._calls.close()
 
@@ -246,40 +250,51 @@ class RawPoller:
 
     def _on_revoke(self, _: Consumer, places: list[TopicPartition]) -> None:
         revoked = frozenset(map(_partition, places))
-        released = self._release(revoked)
+        assigned = revoked & set(self._positions)
         try:
-            done = self._events.revoked(revoked, self.metadata())
-            deadline = time.monotonic() + self._limits.revoke_seconds
-            while not done.done():
-                if time.monotonic() > deadline:
-                    done.cancel()
-                    logger.warning(
-                        "partitions %s are given up before everything under way was committed: it "
-                        "took longer than %g s. Their next owner does it again",
-                        sorted(revoked),
-                        self._limits.revoke_seconds,
-                    )
-                    break
-                self._calls.serve()
-                time.sleep(_POLL_SECONDS)
+            self._give_up(revoked & self._owned)
         finally:
-            self.consumer.incremental_unassign(released)
+            self._unassign(assigned)
+
+    def _give_up(self, partitions: frozenset[int]) -> None:
+        """Wait until what is under way for partitions is committed, as long as that may take."""
+        if not partitions:
+            return
+        self._forget(partitions)
+        done = self._events.revoked(partitions, self.metadata())
+        deadline = time.monotonic() + self._limits.revoke_seconds
+        while not done.done():
+            if time.monotonic() > deadline:
+                done.cancel()
+                logger.warning(
+                    "partitions %s are given up before everything under way was committed: it took "
+                    "longer than %g s. Their next owner does it again",
+                    sorted(partitions),
+                    self._limits.revoke_seconds,
+                )
+                return
+            self._calls.serve()
+            time.sleep(_COMMIT_POLL_SECONDS)
 
     def _on_lost(self, _: Consumer, places: list[TopicPartition]) -> None:
         lost = frozenset(map(_partition, places))
-        released = self._release(lost)
+        assigned = lost & set(self._positions)
+        self._forget(lost)
         self._events.lost(lost, self.metadata())
-        self.consumer.incremental_unassign(released)
+        self._unassign(assigned)
 
-    def _release(self, partitions: frozenset[int]) -> list[TopicPartition]:
-        """Forget partitions; return those that the client has been assigned."""
-        assigned = partitions & set(self._positions)
+    def _forget(self, partitions: frozenset[int]) -> None:
         for partition in partitions:
             self._owned.discard(partition)
             self._stopped.discard(partition)
             self._restarts.pop(partition, None)
             self._positions.pop(partition, None)
-        return [TopicPartition(self.topic, partition) for partition in assigned]
+
+    def _unassign(self, partitions: Iterable[int]) -> None:
+        """Answer a revocation: of those that the client was assigned, which are not all."""
+        self.consumer.incremental_unassign(
+            [TopicPartition(self.topic, partition) for partition in partitions]
+        )
 
     def metadata(self) -> bytes:
         """Return the group metadata as it is now, for ``send_offsets_to_transaction``."""

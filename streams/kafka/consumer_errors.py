@@ -22,6 +22,7 @@ _GONE: Final = frozenset(
         KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001 - a public code of librdkafka
     }
 )
+_FENCED: Final = KafkaError(KafkaError.FENCED_INSTANCE_ID).str()
 _NOT_ALLOWED: Final = frozenset(
     {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED}
 )
@@ -45,7 +46,8 @@ class MemberFencedError(FirstseenError):
 def judge(error: KafkaError, topic: str) -> FirstseenError | None:
     """Return what ends the consumer, None for what passes by itself."""
     code = error.code()
-    if code == KafkaError.FENCED_INSTANCE_ID:
+    # Of a fatal error the reason may be in the text alone.
+    if code == KafkaError.FENCED_INSTANCE_ID or _FENCED in error.str():
         return MemberFencedError(
             "another worker has joined the group with this worker's group_instance_id: give each "
             "worker an id of its own"
@@ -53,7 +55,7 @@ def judge(error: KafkaError, topic: str) -> FirstseenError | None:
     if code == KafkaError._MAX_POLL_EXCEEDED:  # noqa: SLF001 - a public code of librdkafka
         logger.warning("this worker was out of the group for a while: %s", error.str())
         return None
-    if error.fatal():
+    if error.fatal() or code == KafkaError._FATAL:  # noqa: SLF001 - a public code of librdkafka
         return BrokerRefusedError(f"the consumer of {topic} has failed: {error.str()}")
     if code in PASSING_ERRORS or code in _GONE or error.retriable():
         return None

@@ -26,11 +26,13 @@ async def until(condition: Callable[[], object], seconds: float = WAIT_SECONDS) 
         await asyncio.sleep(0.01)
 
 
-def settings_for(broker: Broker, application: str, **changes: Any) -> Settings:
+def settings_for(broker: Broker, application: str, *, instance_id: str | None = None) -> Settings:
     """Settings of a worker whose group rebalances quickly."""
-    kafka = {"fetch.wait.max.ms": "20", **changes.pop("kafka", {})}
     return Settings(
-        application_id=application, brokers=broker.bootstrap_servers, kafka=kafka, **changes
+        application_id=application,
+        brokers=broker.bootstrap_servers,
+        group_instance_id=instance_id,
+        kafka={"fetch.wait.max.ms": "20"},
     )
 
 
@@ -46,11 +48,16 @@ class RecordingOwner:
         self.events: list[tuple[str, frozenset[int]]] = []
         self.generations = 0
         self.failure: FirstseenError | None = None
-        self.before_record: Callable[[], Awaitable[None]] | None = None
+        self.before_record: Callable[[], Awaitable[object]] | None = None
         self.on_revoke: Callable[[frozenset[int]], Awaitable[None]] | None = None
 
     def open(
-        self, settings: Settings, topic: str, *, config: dict[str, Any] | None = None, **limits: Any
+        self,
+        settings: Settings,
+        topic: str,
+        *,
+        config: dict[str, Any] | None = None,
+        **limits: Any,  # noqa: ANN401 - of several types
     ) -> RawConsumer:
         """Make the consumer, and join."""
         self.consumer = RawConsumer(

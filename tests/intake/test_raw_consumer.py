@@ -35,7 +35,8 @@ def raw_topic(broker: Broker, per_partition: dict[int, int], size: int = 10) -> 
 
 def test_all_records_come_in_order(broker: Broker) -> None:
     """Given three partitions, one to be read from offset 50, when they are started, then every
-    record from there comes once, in order, in batches of no more than the limit."""
+    record from there comes once, in order, in batches of no more than the limit.
+    """
     topic = raw_topic(broker, {0: 400, 1: 300, 2: 200})
 
     async def scene() -> RecordingOwner:
@@ -58,7 +59,8 @@ def test_all_records_come_in_order(broker: Broker) -> None:
 
 def test_bytes_of_a_batch_are_bounded(embedded_broker: Broker) -> None:
     """Given records of 1,000 bytes and one of 9,000, when batches may have 5,000 bytes, then none
-    has more, but the one that the large record has for itself."""
+    has more, but the one that the large record has for itself.
+    """
     topic = raw_topic(embedded_broker, {0: 23}, 1000)
     produce(embedded_broker, topic, {0: 1}, 9000)
     produce(embedded_broker, topic, {0: 20}, 1000)
@@ -80,7 +82,8 @@ def test_bytes_of_a_batch_are_bounded(embedded_broker: Broker) -> None:
 
 def test_nothing_is_read_before_it_is_started(broker: Broker) -> None:
     """Given owned partitions, when only one is started, then only that one is read, until the
-    other is; and one that is stopped is read no more until it is started again."""
+    other is; and one that is stopped is read no more until it is started again.
+    """
     topic = raw_topic(broker, {0: 10, 1: 10})
 
     async def scene() -> RecordingOwner:
@@ -106,7 +109,8 @@ def test_nothing_is_read_before_it_is_started(broker: Broker) -> None:
 
 def test_what_an_earlier_start_had_read_is_dropped(broker: Broker) -> None:
     """Given batches that wait for a slow owner, when the partition is started again elsewhere, then
-    what was read before is not handed over, and runs carry the number of the new start."""
+    what was read before is not handed over, and runs carry the number of the new start.
+    """
     topic = raw_topic(broker, {0: 1000})
 
     async def scene() -> tuple[RecordingOwner, int]:
@@ -132,7 +136,8 @@ def test_held_and_slow_owners_get_no_more_than_is_queued(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Given a held consumer, when it is held for so long that partitions are paused, then no more
-    comes than was queued; released, the rest comes, once and in order."""
+    comes than was queued; released, the rest comes, once and in order.
+    """
     monkeypatch.setattr(raw_poller, "_PAUSE_SECONDS", 0.3)
     topic = raw_topic(broker, {0: 2000, 1: 2000})
 
@@ -185,7 +190,8 @@ def test_added_partitions_are_assigned(kafka_broker: Broker) -> None:
 
 def test_a_topic_that_ends_before_the_offset_is_told(broker: Broker) -> None:
     """Given a partition with 10 records, when it is to be read from offset 100, then that is a
-    failure, and no record comes: the topic is not the one of which the offset is."""
+    failure, and no record comes: the topic is not the one of which the offset is.
+    """
     topic = raw_topic(broker, {0: 10})
 
     async def scene() -> RecordingOwner:

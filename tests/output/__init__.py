@@ -1,0 +1,1 @@
+"""Tests of what is put out, and of the commits that make it last."""
