@@ -33,8 +33,8 @@ OVERVIEW: Final = Row(
             3,
         ),
         Panel(
-            "Messages behind",
-            "Raw records and internal messages to read. It comes back to 0 when input rests.",
+            "Records behind",
+            "Raw records to put out. It returns to 0 when input rests.",
             "short",
             (Query(f"sum({recorded('firstseen:consumer_lag_messages:sum')})"),),
             Kind.STAT,
@@ -42,7 +42,7 @@ OVERVIEW: Final = Row(
         ),
         Panel(
             "Latency, 99%",
-            "99 of 100 documents had their verdict so long after the time of their record.",
+            "99 of 100 documents were put out within this time from the time of their record.",
             "s",
             (Query(quantile(0.99, _LATENCY)),),
             Kind.STAT,
@@ -58,7 +58,7 @@ OVERVIEW: Final = Row(
         ),
         Panel(
             "Shards open",
-            "Shards that are assigned to a worker and have caught up with their changelog.",
+            "Shards that are assigned to a worker and open.",
             "short",
             (Query(f"{total('firstseen_assigned_shards')} - {total('firstseen_opening_shards')}"),),
             Kind.STAT,
@@ -66,7 +66,7 @@ OVERVIEW: Final = Row(
         ),
         Panel(
             "Stalled partitions",
-            "Partitions with messages and no progress: /healthz of their worker fails.",
+            "Partitions with records to process and no progress: /healthz of their worker fails.",
             "short",
             (Query(total("firstseen_stalled_partitions")),),
             Kind.STAT,
@@ -74,7 +74,7 @@ OVERVIEW: Final = Row(
             red_from=1,
         ),
         Panel(
-            "Broker away",
+            "Broker down",
             "Workers that the broker does not answer.",
             "short",
             (Query(f"count({each('firstseen_broker_up')}) - {total('firstseen_broker_up')}"),),
@@ -113,19 +113,14 @@ THROUGHPUT: Final = Row(
             "Bytes of raw records read, by worker.",
             "Bps",
             (Query(rate("firstseen_input_bytes_total", "instance"), "{{instance}}"),),
+            width=12,
         ),
         Panel(
             "Documents by worker",
-            "Verdicts a second: is the work spread evenly?",
+            "Outputs a second: is the work spread evenly?",
             "short",
             (Query(rate(_DOCUMENTS, "instance"), "{{instance}}"),),
-        ),
-        Panel(
-            "Messages between shards",
-            "What it costs that documents visit several shards; see the documentation on scale.",
-            "short",
-            (Query(rate("firstseen_internal_messages_total", "kind"), "{{kind}}"),),
-            stacked=True,
+            width=12,
         ),
     ),
 )
@@ -134,15 +129,16 @@ LAG: Final = Row(
     "Lag and freshness",
     (
         Panel(
-            "Lag by topic",
-            "Messages behind, as the broker tells; also while consumers stand still.",
+            "Lag",
+            "Raw records behind, as the broker has it; correct also while consumers are stuck.",
             "short",
             (Query(recorded("firstseen:consumer_lag_messages:sum"), "{{topic}}"),),
             width=12,
         ),
         Panel(
             "Partitions furthest behind",
-            "The ten partitions with the most messages to read: one alone is unevenly filled.",
+            "The ten partitions with the most records to process: a single one gets more than "
+            "its share.",
             "short",
             (
                 Query(
@@ -154,13 +150,13 @@ LAG: Final = Row(
         ),
         Panel(
             "Age of the newest document",
-            "Now less the time of the newest record decided. It rises while nothing comes.",
+            "Now less the time of the newest record put out. It rises while nothing comes.",
             "s",
             (Query(f"time() - max({each('firstseen_last_record_timestamp_seconds')} > 0)"),),
         ),
         Panel(
             "Late documents",
-            "The share whose verdict took over a minute; the alert FreshnessSLO allows 1%.",
+            "The share that took over a minute; the alert FreshnessSLO allows 1%.",
             "percentunit",
             (Query(recorded("firstseen:late_documents:ratio_rate5m"), "{{job}}"),),
             red_from=0.01,
@@ -179,7 +175,7 @@ LATENCY: Final = Row(
     "Latency",
     (
         Panel(
-            "From record to verdict",
+            "From record to output",
             "How many documents a second took how long, from the time of their record.",
             "s",
             (Query(rate(f"{_LATENCY}_bucket", "le"), "{{le}}"),),
@@ -187,15 +183,15 @@ LATENCY: Final = Row(
             12,
         ),
         Panel(
-            "From record to verdict, quantiles",
-            "Half of the documents, nine of ten, 99 of 100 had their verdict within this time.",
+            "From record to output, quantiles",
+            "Half of the documents, nine of ten, 99 of 100 were put out within this time.",
             "s",
             tuple(Query(quantile(part, _LATENCY), f"{part:.0%}") for part in (0.5, 0.9, 0.99)),
             width=12,
         ),
         Panel(
             "Time of a batch by step",
-            "The mean time of one batch: fingerprint and look-up are ours, send is the broker's.",
+            "The mean time of one batch in each step, waiting for the broker included.",
             "s",
             (
                 Query(
@@ -206,10 +202,10 @@ LATENCY: Final = Row(
             width=12,
         ),
         Panel(
-            "Time spent by step",
-            "Seconds a second in each step, all workers together: where the time goes.",
-            "s",
-            (Query(rate(f"{_STAGE}_sum", "stage"), "{{stage}}"),),
+            "CPU time by step",
+            "Cores that each step uses, all workers together, without the Kafka client's threads.",
+            "short",
+            (Query(rate("firstseen_stage_cpu_seconds_total", "stage"), "{{stage}}"),),
             width=12,
             stacked=True,
         ),
@@ -231,27 +227,23 @@ QUALITY: Final = Row(
                 ),
                 Query(recorded("firstseen:candidates_per_lookup:mean_rate15m"), "15 minutes"),
             ),
+            width=12,
             red_from=1000,
         ),
         Panel(
-            "Documents in a bucket",
-            "Of buckets that look-ups read, one look-up in 32: 99% and nearly all have no more.",
+            "Documents in the fullest bucket",
+            "Of a sample of documents: half, 99% and nearly all have no more in any bucket.",
             "short",
             tuple(
                 Query(quantile(part, "firstseen_bucket_documents"), f"{part:.1%}")
                 for part in (0.5, 0.99, 0.999)
             ),
-        ),
-        Panel(
-            "Waiting for another document",
-            "Documents parked behind an undecided one. It comes back to 0.",
-            "short",
-            (Query(total("firstseen_parked_documents"), "parked"),),
+            width=12,
         ),
         Panel(
             "Distances of duplicates",
-            "Bits by which duplicates differ from their originals, over the time shown. A heap "
-            "just below the threshold says that it is low.",
+            "Bits by which duplicates differ from their originals, over the time shown. If "
+            "many lie just below the threshold, it is too low.",
             "short",
             (
                 Query(
@@ -263,8 +255,9 @@ QUALITY: Final = Row(
             12,
         ),
         Panel(
-            "Sizes of buckets",
-            "How many buckets that look-ups read have how many documents, over the time shown.",
+            "Sizes of the fullest buckets",
+            "How many documents of the sample had how many in their fullest bucket, over the time "
+            "shown.",
             "short",
             (
                 Query(
@@ -278,4 +271,5 @@ QUALITY: Final = Row(
     ),
 )
 
-ROWS: Final = (OVERVIEW, THROUGHPUT, LAG, LATENCY, QUALITY)
+FLOW: Final = (OVERVIEW, THROUGHPUT, LAG)
+QUALITY_ROWS: Final = (LATENCY, QUALITY)

@@ -11,11 +11,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from deploy.grafana import flow_rows, state_rows
+from deploy.grafana import flow_rows, ordering_rows, state_rows
 from deploy.grafana.panels import Kind, Panel, Row
 
 DASHBOARD: Final = Path(__file__).resolve().parent / "dashboards" / "firstseen.json"
-ROWS: Final[tuple[Row, ...]] = (*flow_rows.ROWS, *state_rows.ROWS)
+ROWS: Final[tuple[Row, ...]] = (
+    *flow_rows.FLOW,
+    *ordering_rows.ROWS,
+    *flow_rows.QUALITY_ROWS,
+    *state_rows.ROWS,
+)
 
 _SOURCE: Final = {"type": "prometheus", "uid": "${datasource}"}
 _COLUMNS: Final = 24

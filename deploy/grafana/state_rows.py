@@ -10,19 +10,38 @@ STATE: Final = Row(
     "State",
     (
         Panel(
-            "Entries",
-            "In the block tables: a document has one in each shard that owns a bucket of it.",
+            "Entries by worker",
+            "Documents of the index in the shards of each worker: one entry per unique document.",
             "short",
-            (Query(each("firstseen_store_documents"), "{{instance}}"),),
+            (Query(total("firstseen_store_documents", "instance"), "{{instance}}"),),
+        ),
+        Panel(
+            "Entries by shard",
+            "The ten largest shards, with the worker that owns each.",
+            "short",
+            (
+                Query(
+                    f"topk(10, {each('firstseen_store_documents')})",
+                    "shard {{partition}}, {{instance}}",
+                ),
+            ),
+        ),
+        Panel(
+            "Documents in flight by shard",
+            "The ten shards with the most raw records that are read and not put out yet.",
+            "short",
+            (
+                Query(
+                    f"topk(10, {each('firstseen_waiting_documents')})",
+                    "shard {{partition}}, {{instance}}",
+                ),
+            ),
         ),
         Panel(
             "Bytes on disk",
-            "Sorted files of the block tables, and segments of the bucket indexes beside them.",
+            "Sorted files of the shards, without the write-ahead log.",
             "bytes",
-            (
-                Query(each("firstseen_store_bytes"), "tables, {{instance}}"),
-                Query(each("firstseen_bucket_index_bytes"), "buckets, {{instance}}"),
-            ),
+            (Query(each("firstseen_store_bytes"), "{{instance}}"),),
         ),
         Panel(
             "Room on the state disk",
@@ -45,7 +64,7 @@ STATE: Final = Row(
         ),
         Panel(
             "Memory beside the block cache",
-            "What is not in a file yet, and filters and indexes of open files.",
+            "Writes that are not in a file yet, and filters and indexes of open files.",
             "bytes",
             (
                 Query(total("firstseen_rocksdb_memtable_bytes"), "memtables"),
@@ -67,7 +86,6 @@ STATE: Final = Row(
                 Query(total("firstseen_rocksdb_running_compactions"), "compactions"),
                 Query(total("firstseen_rocksdb_level0_files"), "level 0 files"),
             ),
-            width=12,
         ),
         Panel(
             "RocksDB in trouble",
@@ -77,7 +95,6 @@ STATE: Final = Row(
                 Query(total("firstseen_rocksdb_stopped_shards"), "stopped shards"),
                 Query(total("firstseen_rocksdb_background_errors"), "background errors"),
             ),
-            width=12,
             red_from=1,
         ),
     ),
@@ -88,16 +105,16 @@ RECOVERY: Final = Row(
     (
         Panel(
             "Shards",
-            "Shards that each worker has, and those of them that have yet to catch up.",
+            "Shards that each worker has, and those of them that are still being opened.",
             "short",
             (
                 Query(each("firstseen_assigned_shards"), "assigned, {{instance}}"),
-                Query(each("firstseen_opening_shards"), "catching up, {{instance}}"),
+                Query(each("firstseen_opening_shards"), "opening, {{instance}}"),
             ),
         ),
         Panel(
             "Changelog records to read",
-            "How far shards have to go until they are open.",
+            "Changelog records that shards still have to read until they are open.",
             "short",
             (Query(each("firstseen_recovery_remaining_messages"), "{{instance}}"),),
         ),
@@ -175,8 +192,8 @@ PROCESS: Final = Row(
     "Process",
     (
         Panel(
-            "Processor time",
-            "Cores in use by each worker. Python computes on one: near 1 it can do no more.",
+            "CPU",
+            "Cores in use by each worker. Python computes on one, the Kafka client on others.",
             "short",
             (Query(rate("process_cpu_seconds_total", "instance"), "{{instance}}"),),
         ),

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from streams.metric_definitions import DEFINITIONS, MetricKind
+from streams.metric_definitions import DEFINITIONS
+from streams.metric_types import MetricKind
 
 ROOT = Path(__file__).resolve().parents[2]
 PROMETHEUS = ROOT / "deploy" / "prometheus"

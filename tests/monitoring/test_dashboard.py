@@ -20,6 +20,7 @@ ROWS = [
     "Overview",
     "Throughput and verdicts",
     "Lag and freshness",
+    "Ordering and deciding",
     "Latency",
     "Index quality",
     "State",
