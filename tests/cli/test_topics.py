@@ -236,6 +236,7 @@ def test_a_raw_topic_with_fewer_partitions(kafka_broker: Broker) -> None:
     admin.delete_topics([raw])[raw].result(30)
     wait_until(lambda: not partitions_of(admin, [raw]))
     kafka_broker.create_topics({raw: 3})
+    wait_until(lambda: partitions_of(admin, [raw]) == {raw: 3})
     after = raw_topic(admin, settings)
 
     refuse_lost_shards(admin, settings)
