@@ -136,8 +136,8 @@ UNDECIDED_DOCUMENTS: Final = gauge(
 )
 UNDECIDED_AGE: Final = gauge(
     "undecided_oldest_seconds",
-    "Time since this worker read the oldest document that has no verdict yet.",
-    "Is deciding stuck? 0 where everything is decided.",
+    "Age of the oldest packet in the log that has no verdicts yet.",
+    "Is deciding stuck? 0 where everything is decided. High as well while an old log is read.",
 )
 LEADER: Final = gauge(
     "leader",
@@ -162,7 +162,7 @@ PACKETS_SKIPPED: Final = counter(
 )
 FOREIGN_RECORDS: Final = counter(
     "foreign_records_total",
-    "Records of another index identity read on an internal topic, and ignored.",
+    "Records of another index identity, or unreadable, on an internal topic; they are ignored.",
     "Does a worker with other settings write to the topics of this index?",
     {"topic": _INTERNAL_TOPICS},
 )

@@ -37,7 +37,7 @@ class OrderingMetrics:
         self._log_end.set(max(position, end))
 
     def undecided(self, documents: int, oldest_seconds: float) -> None:
-        """Note the documents of the log without a verdict, and since when the oldest was read."""
+        """Note the documents in the log without a verdict, and the age of the oldest."""
         self._undecided_documents.set(documents)
         self._undecided_age.set(oldest_seconds if documents else 0)
 
@@ -60,7 +60,7 @@ class OrderingMetrics:
         self._packets_skipped.inc(packets)
 
     def foreign_record(self, topic: str) -> None:
-        """Count a record of another index identity; ``topic`` is of ``InternalTopic``."""
+        """Count a record that is ignored, of another index; ``topic`` is of ``InternalTopic``."""
         self._foreign[named(InternalTopic, topic)].inc()
 
     def in_flight(self, documents: int, size_bytes: int) -> None:
