@@ -31,9 +31,9 @@ from simhash_core.fingerprinter import Fingerprinted, Fingerprinter
 from simhash_core.profiles import PROFILES, Profile
 from simhash_core.vector_cosine import vector_cosine
 from simhash_core.verification import NO_VERIFICATION, usual_threshold
-from streams.evaluation.evaluation import Labelled, read_labelled
-from streams.evaluation.figures import caught, f1, precision_counts, recall
-from streams.evaluation.labelled_files import documents_again
+from streams.offline.evaluation.evaluation import Labelled, read_labelled
+from streams.offline.evaluation.figures import caught, f1, precision_counts, recall
+from streams.offline.evaluation.labelled_files import documents_again
 from streams.settings import Settings
 
 BATCH: Final = 250

@@ -4,7 +4,7 @@ Wang and Wang (2019) had five topics with 1,000 similar documents each among 5,0
 the paper on improved weights had 500 each among about 10,000. Neither published its documents.
 Here the documents are one version of each article of a set of revisions; a topic is the articles in
 whose titles and texts its words stand most; the near-duplicates are edits of its articles
-(``streams.evaluation.injected_edits``), and all articles of all topics are the unrelated ones. All
+(``streams.offline.evaluation.injected_edits``), and all articles of all topics are the unrelated ones. All
 copies are labelled with their article; those that share less than half with it do not score.
 """
 
@@ -23,13 +23,13 @@ from benchmarks.quality.sets import LabelledSet
 from simhash_core.documents import Document
 from simhash_core.exact_jaccard import exact_jaccard
 from simhash_core.weighting import WEIGHTINGS
-from streams.evaluation.evaluation import evaluate, read_labelled
-from streams.evaluation.figures import FALSE_DUPLICATE_BELOW, POSITIVE, UNSCORED
-from streams.evaluation.injected_edits import edited_copies
-from streams.evaluation.labelled_files import documents_again, read_documents
-from streams.evaluation.quality import Quality
-from streams.evaluation.remembered_fingerprints import RememberedFingerprints
 from streams.index_settings import IndexSettings
+from streams.offline.evaluation.evaluation import evaluate, read_labelled
+from streams.offline.evaluation.figures import FALSE_DUPLICATE_BELOW, POSITIVE, UNSCORED
+from streams.offline.evaluation.injected_edits import edited_copies
+from streams.offline.evaluation.labelled_files import documents_again, read_documents
+from streams.offline.evaluation.quality import Quality
+from streams.offline.evaluation.remembered_fingerprints import RememberedFingerprints
 from streams.settings import Settings
 
 COPIES_A_TOPIC: Final = 500

@@ -11,8 +11,8 @@ from pathlib import Path
 import msgspec
 
 from simhash_core.normalization import normalize
-from streams.evaluation.dedup_pass import decide
-from streams.evaluation.labelled_files import read_documents
+from streams.offline.evaluation.dedup_pass import decide
+from streams.offline.evaluation.labelled_files import read_documents
 from streams.settings import Settings
 
 

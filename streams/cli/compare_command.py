@@ -10,7 +10,7 @@ from simhash_core.errors import UsageError
 from streams.cli.profile_options import ProfileCommand, with_profile_settings
 
 if TYPE_CHECKING:
-    from streams.comparison import Comparison
+    from streams.offline.comparison import Comparison
     from streams.settings import Settings
 
 
@@ -33,7 +33,7 @@ def command(settings: Settings, *, a: str, b: str, as_json: bool) -> None:
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
     import msgspec
 
-    from streams.comparison import compare
+    from streams.offline.comparison import compare
     from streams.text_files import read_text
 
     if a == b == "-":

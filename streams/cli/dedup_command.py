@@ -14,7 +14,7 @@ from simhash_core.errors import UsageError
 from streams.cli.options import with_settings
 
 if TYPE_CHECKING:
-    from streams.local_dedup import LocalDedup
+    from streams.offline.local_dedup import LocalDedup
     from streams.settings import Settings
 
 
@@ -68,8 +68,8 @@ def command(
     import msgspec
 
     from streams.cli.dedup_report import progress_bar, report_of, summary
-    from streams.dedup_launch import DedupRequest, launched
-    from streams.dedup_progress import KINDS
+    from streams.offline.dedup_launch import DedupRequest, launched
+    from streams.offline.dedup_progress import KINDS
 
     if as_json and "-" in outputs.values():
         raise UsageError("--json writes to standard output, as an output does: name a file for it")

@@ -11,9 +11,9 @@ import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from streams.dedup_launch import Launched
-from streams.dedup_progress import BLANK, DEAD_LETTER, Kind, RunProgress
 from streams.input_lines import InputLines
+from streams.offline.dedup_launch import Launched
+from streams.offline.dedup_progress import BLANK, DEAD_LETTER, Kind, RunProgress
 
 _DUPLICATES: Final = ("exact_duplicate", "near_duplicate")
 

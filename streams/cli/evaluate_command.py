@@ -56,9 +56,9 @@ def command(
 
     from streams.cli.evaluate_view import evaluation_text
     from streams.cli.step_progress import step_progress
-    from streams.evaluation.evaluation import evaluate, read_labelled
-    from streams.evaluation.report_content import report_content
-    from streams.evaluation.report_page import report_page
+    from streams.offline.evaluation.evaluation import evaluate, read_labelled
+    from streams.offline.evaluation.report_content import report_content
+    from streams.offline.evaluation.report_page import report_page
 
     with step_progress() as tell:
         if report is None:

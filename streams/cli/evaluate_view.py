@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streams.cli.columns import table
-from streams.evaluation.quality import Quality
+from streams.offline.evaluation.quality import Quality
 
 
 def evaluation_text(quality: Quality, file: str) -> str:

@@ -61,7 +61,7 @@ def command(
 
     from simhash_core.fingerprinter import Fingerprinter
     from streams.cli.explain_view import explanation_object, explanation_text
-    from streams.explanation import explain
+    from streams.offline.explanation import explain
 
     pairs = _named_texts(texts, (text_a, text_b), documents, settings)
     names = (pairs[0][0], pairs[1][0])

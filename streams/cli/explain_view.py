@@ -15,7 +15,7 @@ from streams.cli.fingerprint_view import (
     scheme_in_words,
     undecidable_lines,
 )
-from streams.explanation import Explanation
+from streams.offline.explanation import Explanation
 from streams.terminal_text import one_line
 
 CLOSE_CALL: Final = 0.02

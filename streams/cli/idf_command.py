@@ -83,8 +83,8 @@ def train(
     from simhash_core.idf_format import encode_idf
     from streams.cli.idf_view import header_text, model_object
     from streams.cli.step_progress import step_progress
-    from streams.idf_corpus import IdfCorpus, train_idf
-    from streams.idf_model_file import checked_name, write_model
+    from streams.offline.idf_corpus import IdfCorpus, train_idf
+    from streams.offline.idf_model_file import checked_name, write_model
 
     name = checked_name(name, output)
     if output.exists() and not force:

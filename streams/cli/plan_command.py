@@ -56,7 +56,7 @@ def command(
     import msgspec
 
     from streams.cli.plan_view import plan_text
-    from streams.index_plan import plan_index
+    from streams.offline.index_plan import plan_index
 
     plan = plan_index(documents, settings.index_profile(), partitions, workers)
     if as_json:

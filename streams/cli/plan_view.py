@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from streams.cli.columns import table
-from streams.index_plan import IndexPlan
+from streams.offline.index_plan import IndexPlan
 
 _STEP: Final = 1024
 _UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")

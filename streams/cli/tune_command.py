@@ -77,10 +77,10 @@ def command(
     from simhash_core.profiles import PROFILES
     from streams.cli.step_progress import step_progress
     from streams.cli.tune_view import tuned_text
-    from streams.evaluation.evaluation import read_labelled
-    from streams.evaluation.injected_sample import inject
-    from streams.evaluation.threshold_sweep import DOCUMENTS_MAX
-    from streams.evaluation.tuning import tune
+    from streams.offline.evaluation.evaluation import read_labelled
+    from streams.offline.evaluation.injected_sample import inject
+    from streams.offline.evaluation.threshold_sweep import DOCUMENTS_MAX
+    from streams.offline.evaluation.tuning import tune
 
     given = click.get_current_context().params.get("profile")
     names = list(PROFILES) if given is None else [settings.profile]

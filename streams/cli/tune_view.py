@@ -6,8 +6,8 @@ from typing import Final
 
 from streams.cli.columns import table
 from streams.cli.evaluate_view import percent
-from streams.evaluation.injected_sample import InjectedSample
-from streams.evaluation.tuning import Tuned, TunedPoint
+from streams.offline.evaluation.injected_sample import InjectedSample
+from streams.offline.evaluation.tuning import Tuned, TunedPoint
 
 _MARK: Final = "*"
 

@@ -8,7 +8,7 @@ import msgspec
 
 from simhash_core.documents import Document, RawRecord, SourcePosition
 from simhash_core.verdicts import Method
-from streams.evaluation.text_differences import Piece, side_by_side
+from streams.offline.evaluation.text_differences import Piece, side_by_side
 from streams.ops_page.check_answer import Place
 from streams.ops_page.recent_documents import RecentDocuments, RecentDuplicate
 from streams.ops_page.text_check import place_of

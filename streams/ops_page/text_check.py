@@ -20,7 +20,7 @@ from simhash_core.fingerprinter import Fingerprinted, Fingerprinter
 from simhash_core.log.records import Answer, Match
 from simhash_core.profiles import Profile
 from simhash_core.verdicts import Method
-from streams.evaluation.text_differences import side_by_side
+from streams.offline.evaluation.text_differences import side_by_side
 from streams.ops_page.check_answer import (
     CheckAnswer,
     CheckRequest,

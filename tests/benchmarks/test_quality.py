@@ -17,7 +17,7 @@ from benchmarks.quality.page import BEGIN, END, at_one_threshold
 from benchmarks.quality.peer import grams, texts_in
 from benchmarks.quality.sets import sets_in
 from benchmarks.report import Spread
-from streams.evaluation.quality import Quality
+from streams.offline.evaluation.quality import Quality
 from streams.settings import Settings
 from tests.evaluation.labelled_sample import labelled_sample
 

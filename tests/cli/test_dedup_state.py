@@ -19,10 +19,10 @@ import pytest
 from simhash_core.fingerprinter import Fingerprinter
 from simhash_core.profiles import profile_named
 from streams.cli.main import main
-from streams.dedup_launch import DedupRequest, launched
-from streams.dedup_progress import KINDS, Kind
 from streams.exit_codes import ExitCode
 from streams.flow_settings import BatchSettings
+from streams.offline.dedup_launch import DedupRequest, launched
+from streams.offline.dedup_progress import KINDS, Kind
 from streams.settings import Settings
 from tests.architecture.source_tree import ROOT
 from tests.cli.dedup_corpus import (

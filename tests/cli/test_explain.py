@@ -17,7 +17,7 @@ from streams.cli.main import main
 from streams.demo.corpus import generate
 from streams.demo.generated import EditKind
 from streams.exit_codes import ExitCode
-from streams.explanation import explain, margins
+from streams.offline.explanation import explain, margins
 
 
 @pytest.fixture(autouse=True)

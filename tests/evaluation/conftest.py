@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from streams.evaluation.report_content import report_content
-from streams.evaluation.report_page import report_page
 from streams.index_settings import IndexSettings
+from streams.offline.evaluation.report_content import report_content
+from streams.offline.evaluation.report_page import report_page
 from streams.settings import Settings
 from tests.evaluation.labelled_sample import labelled_sample
 

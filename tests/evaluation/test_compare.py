@@ -9,8 +9,8 @@ import pytest
 
 from simhash_core.profiles import PROFILES
 from streams.cli.main import main
-from streams.comparison import compare
 from streams.exit_codes import ExitCode
+from streams.offline.comparison import compare
 
 ARTICLE = (
     "今天上午，新桥正式通车，市长和居民代表一起走过桥面。这座桥把两岸连在一起，市民出行更方便。"

@@ -14,10 +14,10 @@ import pytest
 from simhash_core.documents import Document, SourcePosition
 from simhash_core.exact_jaccard import exact_jaccard
 from streams.cli.main import main
-from streams.evaluation.dedup_pass import decide
-from streams.evaluation.labelled_files import read_documents
-from streams.evaluation.text_pass import exact_jaccards, named_by, of_pass
 from streams.exit_codes import ExitCode
+from streams.offline.evaluation.dedup_pass import decide
+from streams.offline.evaluation.labelled_files import read_documents
+from streams.offline.evaluation.text_pass import exact_jaccards, named_by, of_pass
 from streams.settings import Settings
 from tests.cli.dedup_corpus import json_lines
 from tests.cli.running import clean_environment, firstseen

@@ -23,8 +23,13 @@ from simhash_core.plan import (
 from simhash_core.profiles import PROFILES, Profile
 from streams.cli.main import main
 from streams.exit_codes import ExitCode
-from streams.index_plan import LEAST_PARTITIONS, SHARD_BYTES_WANTED, partitions_for, plan_index
-from streams.state_size import (
+from streams.offline.index_plan import (
+    LEAST_PARTITIONS,
+    SHARD_BYTES_WANTED,
+    partitions_for,
+    plan_index,
+)
+from streams.offline.state_size import (
     memory_bytes_per_document,
     row_bytes_per_document,
     state_bytes_per_document,

@@ -14,17 +14,17 @@ from msgspec.structs import replace
 from simhash_core.idf import IdfModel
 from simhash_core.profiles import Profile
 from streams.cli.main import main
-from streams.evaluation.figures import BANDS
-from streams.evaluation.remembered_fingerprints import RememberedFingerprints
-from streams.evaluation.svg_charts import Chart, Series, bars, histogram, lines
-from streams.evaluation.threshold_sweep import (
+from streams.exit_codes import ExitCode
+from streams.index_settings import IndexSettings
+from streams.offline.evaluation.figures import BANDS
+from streams.offline.evaluation.remembered_fingerprints import RememberedFingerprints
+from streams.offline.evaluation.svg_charts import Chart, Series, bars, histogram, lines
+from streams.offline.evaluation.threshold_sweep import (
     Threshold,
     confirmations_around,
     distances_around,
     with_threshold,
 )
-from streams.exit_codes import ExitCode
-from streams.index_settings import IndexSettings
 from streams.settings import Settings
 from tests.evaluation.labelled_sample import labelled_sample
 

@@ -11,11 +11,11 @@ import pytest
 
 from simhash_core.exact_jaccard import exact_jaccard
 from streams.cli.main import main
-from streams.evaluation.figures import POSITIVE
-from streams.evaluation.injected_edits import EDITS, Edit, edited, edited_copies
-from streams.evaluation.injected_sample import inject
-from streams.evaluation.tuning import TunedPoint, best, lower_bound, pairs_needed
 from streams.exit_codes import ExitCode
+from streams.offline.evaluation.figures import POSITIVE
+from streams.offline.evaluation.injected_edits import EDITS, Edit, edited, edited_copies
+from streams.offline.evaluation.injected_sample import inject
+from streams.offline.evaluation.tuning import TunedPoint, best, lower_bound, pairs_needed
 from streams.settings import Settings
 from tests.evaluation.labelled_sample import labelled_sample
 

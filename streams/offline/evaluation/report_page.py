@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Final
 
 from simhash_core.documents import Document
-from streams.evaluation import svg_charts
-from streams.evaluation.figures import BANDS
-from streams.evaluation.report_content import Case, ReportContent
-from streams.evaluation.svg_charts import Chart, Series
-from streams.evaluation.text_differences import Piece, PieceKind, side_by_side
-from streams.evaluation.threshold_sweep import DOCUMENTS_MAX, SweepPoint
+from streams.offline.evaluation import svg_charts
+from streams.offline.evaluation.figures import BANDS
+from streams.offline.evaluation.report_content import Case, ReportContent
+from streams.offline.evaluation.svg_charts import Chart, Series
+from streams.offline.evaluation.text_differences import Piece, PieceKind, side_by_side
+from streams.offline.evaluation.threshold_sweep import DOCUMENTS_MAX, SweepPoint
 
 _STYLE: Final = Path(__file__).with_name("report_page.css")
 _BINS: Final = 24

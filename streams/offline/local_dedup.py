@@ -26,7 +26,8 @@ from simhash_core.log.records import NO_CONTROL, Progress
 from simhash_core.log.shard_stream import NewEntries
 from simhash_core.rejections import Rejection, RejectionReason
 from simhash_core.verdicts import DuplicateOf, verdict_name
-from streams.dedup_progress import (
+from streams.input_lines import InputLines, Line
+from streams.offline.dedup_progress import (
     BLANK,
     DEAD_LETTER,
     KINDS,
@@ -35,10 +36,9 @@ from streams.dedup_progress import (
     RunProgress,
     encode_run,
 )
-from streams.input_lines import InputLines, Line
-from streams.local_index import LocalStore
+from streams.offline.local_index import LocalStore
+from streams.offline.output_files import OutputFile
 from streams.output.output_records import arrival_of, duplicate_record
-from streams.output_files import OutputFile
 from streams.raw_documents import DocumentReader
 from streams.record_views import bytes_view
 from streams.settings import Settings

@@ -9,9 +9,9 @@ from typing import Final, NamedTuple
 from simhash_core.distance import distance_bits
 from simhash_core.documents import Content
 from simhash_core.fingerprinter import Fingerprinted, Fingerprinter
-from streams.evaluation.evaluation import Labelled
-from streams.evaluation.figures import NEGATIVE, POSITIVE, LabelledPair
-from streams.evaluation.labelled_files import documents_again
+from streams.offline.evaluation.evaluation import Labelled
+from streams.offline.evaluation.figures import NEGATIVE, POSITIVE, LabelledPair
+from streams.offline.evaluation.labelled_files import documents_again
 from streams.settings import Settings
 
 RANDOM_PAIRS: Final = 4_000

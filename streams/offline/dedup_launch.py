@@ -10,18 +10,18 @@ from typing import NamedTuple
 from simhash_core.errors import UsageError
 from simhash_core.fingerprinter import Fingerprinter
 from simhash_core.profiles import Profile
-from streams.dedup_outputs import (
+from streams.input_lines import InputLines
+from streams.offline.dedup_outputs import (
     check_can_be_continued,
     check_new,
     close_outputs,
     open_outputs,
     output_paths,
 )
-from streams.dedup_progress import Kind, RunProgress, decode_run
-from streams.dedup_runs import abandon, check_same_command, new_run, skip_done
-from streams.input_lines import InputLines
-from streams.local_dedup import LocalDedup, begin
-from streams.local_index import open_local_index
+from streams.offline.dedup_progress import Kind, RunProgress, decode_run
+from streams.offline.dedup_runs import abandon, check_same_command, new_run, skip_done
+from streams.offline.local_dedup import LocalDedup, begin
+from streams.offline.local_index import open_local_index
 from streams.settings import Settings
 
 

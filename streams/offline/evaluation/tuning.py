@@ -13,10 +13,10 @@ from typing import Final
 
 import msgspec
 
-from streams.evaluation.evaluation import Labelled, Tell
-from streams.evaluation.figures import POSITIVE
-from streams.evaluation.remembered_fingerprints import RememberedFingerprints
-from streams.evaluation.threshold_sweep import (
+from streams.offline.evaluation.evaluation import Labelled, Tell
+from streams.offline.evaluation.figures import POSITIVE
+from streams.offline.evaluation.remembered_fingerprints import RememberedFingerprints
+from streams.offline.evaluation.threshold_sweep import (
     SweepPoint,
     Threshold,
     confirmations_around,
@@ -24,8 +24,8 @@ from streams.evaluation.threshold_sweep import (
     sweep,
     with_threshold,
 )
+from streams.offline.state_size import sketch_bytes, state_bytes_per_document
 from streams.settings import Settings
-from streams.state_size import sketch_bytes, state_bytes_per_document
 
 _Z: Final = 1.6449
 """The normal quantile of 95 %."""

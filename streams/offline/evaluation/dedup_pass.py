@@ -18,10 +18,10 @@ import msgspec
 
 from simhash_core.fingerprinter import Fingerprinter
 from simhash_core.profiles import Profile
-from streams.dedup_launch import DedupRequest, Launched, launched
-from streams.dedup_progress import RunProgress
-from streams.evaluation.labelled_files import LabelledDocuments
 from streams.input_lines import InputLines
+from streams.offline.dedup_launch import DedupRequest, Launched, launched
+from streams.offline.dedup_progress import RunProgress
+from streams.offline.evaluation.labelled_files import LabelledDocuments
 from streams.settings import Settings
 
 Watch = Callable[[InputLines, RunProgress], None]

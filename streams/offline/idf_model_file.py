@@ -8,7 +8,7 @@ from pathlib import Path
 
 from simhash_core.errors import UsageError
 from simhash_core.idf_format import NAME
-from streams.output_files import NewFile
+from streams.offline.output_files import NewFile
 
 
 def checked_name(name: str | None, output: Path) -> str:

@@ -14,11 +14,11 @@ from msgspec.structs import replace
 
 from simhash_core.fingerprinter import Fingerprinter
 from simhash_core.profiles import Profile
-from streams.evaluation.dedup_pass import Decided, decide
-from streams.evaluation.evaluation import Labelled, Tell
-from streams.evaluation.labelled_files import documents_again
-from streams.evaluation.quality import Quality, quality_of
-from streams.evaluation.text_pass import exact_jaccards, named_by, of_pass
+from streams.offline.evaluation.dedup_pass import Decided, decide
+from streams.offline.evaluation.evaluation import Labelled, Tell
+from streams.offline.evaluation.labelled_files import documents_again
+from streams.offline.evaluation.quality import Quality, quality_of
+from streams.offline.evaluation.text_pass import exact_jaccards, named_by, of_pass
 from streams.settings import Settings
 
 DOCUMENTS_MAX: Final = 50_000

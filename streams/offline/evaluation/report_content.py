@@ -6,18 +6,18 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from simhash_core.documents import Document
-from streams.evaluation.evaluation import Evaluated, Tell, evaluate, read_labelled, texts_of
-from streams.evaluation.figures import (
+from streams.offline.evaluation.evaluation import Evaluated, Tell, evaluate, read_labelled, texts_of
+from streams.offline.evaluation.figures import (
     FALSE_DUPLICATE_BELOW,
     NEGATIVE,
     POSITIVE,
     is_duplicate,
     joined,
 )
-from streams.evaluation.pair_distances import PairDistances, pair_distances
-from streams.evaluation.quality import Quality
-from streams.evaluation.remembered_fingerprints import RememberedFingerprints
-from streams.evaluation.threshold_sweep import (
+from streams.offline.evaluation.pair_distances import PairDistances, pair_distances
+from streams.offline.evaluation.quality import Quality
+from streams.offline.evaluation.remembered_fingerprints import RememberedFingerprints
+from streams.offline.evaluation.threshold_sweep import (
     DOCUMENTS_MAX,
     SweepPoint,
     confirmations_around,

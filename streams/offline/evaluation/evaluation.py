@@ -8,16 +8,16 @@ from typing import NamedTuple
 from simhash_core.documents import Document
 from simhash_core.fingerprinter import Fingerprinter
 from simhash_core.profiles import Profile
-from streams.evaluation.dedup_pass import Decided, decide
-from streams.evaluation.figures import LabelledPair
-from streams.evaluation.labelled_files import (
+from streams.offline.evaluation.dedup_pass import Decided, decide
+from streams.offline.evaluation.figures import LabelledPair
+from streams.offline.evaluation.labelled_files import (
     LabelledDocuments,
     documents_again,
     read_documents,
     read_pairs,
 )
-from streams.evaluation.quality import Quality, quality_of
-from streams.evaluation.text_pass import exact_jaccards, named_by, of_pass
+from streams.offline.evaluation.quality import Quality, quality_of
+from streams.offline.evaluation.text_pass import exact_jaccards, named_by, of_pass
 from streams.settings import Settings
 
 Tell = Callable[[str, int, int], None]

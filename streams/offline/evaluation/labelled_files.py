@@ -15,10 +15,10 @@ from typing import Final, NamedTuple, NoReturn
 from simhash_core.documents import Document, RawRecord, SourcePosition
 from simhash_core.errors import FirstseenError, UsageError
 from simhash_core.rejections import Rejection
-from streams.evaluation.figures import LABELS, LabelledPair
 from streams.fields import Field
 from streams.input_lines import STANDARD_INPUT, InputLines, Line
 from streams.json_values import UnreadableError, decode_json, decode_text
+from streams.offline.evaluation.figures import LABELS, LabelledPair
 from streams.raw_documents import DocumentReader
 from streams.settings import Settings
 

@@ -7,10 +7,10 @@ from typing import Final
 
 import msgspec
 
-from streams.evaluation import figures
-from streams.evaluation.dedup_pass import Decided
-from streams.evaluation.figures import LabelledPair
-from streams.evaluation.labelled_files import LabelledDocuments
+from streams.offline.evaluation import figures
+from streams.offline.evaluation.dedup_pass import Decided
+from streams.offline.evaluation.figures import LabelledPair
+from streams.offline.evaluation.labelled_files import LabelledDocuments
 
 _DIGITS: Final = 6
 
@@ -18,7 +18,7 @@ _DIGITS: Final = 6
 class Quality(msgspec.Struct, frozen=True, kw_only=True):
     """The figures; shares are 0 to 1 to six digits, None where there was nothing to measure.
 
-    ``recall`` to ``false_duplicates`` are defined in ``streams.evaluation.figures``.
+    ``recall`` to ``false_duplicates`` are defined in ``streams.offline.evaluation.figures``.
     ``joined_pairs`` are those that precision is of, ``negatives_joined`` the labelled negatives
     among all that are joined. ``documents_per_second`` is of the deduplication alone, by the
     clock; ``cpu_seconds`` is the processor's time for the same.

@@ -9,7 +9,11 @@ import msgspec
 from simhash_core.errors import UsageError
 from simhash_core.plan import candidates_per_block, recall_by_distance, recall_by_jaccard
 from simhash_core.profiles import Profile
-from streams.state_size import memory_bytes_per_document, sketch_bytes, state_bytes_per_document
+from streams.offline.state_size import (
+    memory_bytes_per_document,
+    sketch_bytes,
+    state_bytes_per_document,
+)
 
 SHARD_BYTES_WANTED: Final = 16 << 30
 """State of a shard that is caught up or rebuilt within minutes; suggested partitions keep to it."""

@@ -16,12 +16,16 @@ import msgspec
 
 from simhash_core.documents import Document
 from simhash_core.exact_jaccard import exact_jaccard
-from streams.evaluation.dedup_pass import decide
-from streams.evaluation.evaluation import Labelled, read_labelled
-from streams.evaluation.figures import FALSE_DUPLICATE_BELOW, POSITIVE, UNSCORED
-from streams.evaluation.injected_edits import edited_copies
-from streams.evaluation.labelled_files import LabelledFileError, documents_again, read_documents
-from streams.evaluation.text_pass import exact_jaccards, named_by
+from streams.offline.evaluation.dedup_pass import decide
+from streams.offline.evaluation.evaluation import Labelled, read_labelled
+from streams.offline.evaluation.figures import FALSE_DUPLICATE_BELOW, POSITIVE, UNSCORED
+from streams.offline.evaluation.injected_edits import edited_copies
+from streams.offline.evaluation.labelled_files import (
+    LabelledFileError,
+    documents_again,
+    read_documents,
+)
+from streams.offline.evaluation.text_pass import exact_jaccards, named_by
 from streams.settings import Settings
 
 _encode: Final = msgspec.json.Encoder().encode

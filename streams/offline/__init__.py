@@ -1,0 +1,1 @@
+"""What needs no broker: deduplication of files, evaluation, explanations, plans, idf models."""
