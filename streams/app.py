@@ -27,13 +27,13 @@ _RAW_EVENTS: Final = 1
 _LOG_EVENTS: Final = 4
 
 
-class _Boot(BootStrategy):  # type: ignore[misc] - Faust's classes are untyped
+class _Boot(BootStrategy):
     """Starts agents and nothing that speaks to Kafka."""
 
     enable_kafka = False
 
 
-class WorkerApp(faust.App):  # type: ignore[misc] - the same
+class WorkerApp(faust.App):
     """An app whose agents read from channels alone."""
 
     BootStrategy = _Boot

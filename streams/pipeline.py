@@ -45,7 +45,7 @@ from streams.metrics import Metrics
 from streams.ops_page.fullest_buckets import FullestBuckets
 from streams.ordering.index_on_kafka import IndexOnKafka
 from streams.ordering.log_codec import LogCodec
-from streams.ordering.log_stage import LogStage
+from streams.ordering.log_stage import LogClient, LogStage
 from streams.ordering.raw_batches import RawArrival, RawBatches
 from streams.ordering.shard_sessions import ShardSessions, ShardSources
 from streams.output.acknowledged_sends import AcknowledgedSends
@@ -114,7 +114,6 @@ class Pipeline:
         """Connect nothing yet. ``channels``: of raw records, log, decisions and outputs."""
         topics = settings.topics
         worker = f"{settings.group_instance_id or 'worker'}-{uuid.uuid4().hex[:12]}"
-        codec = LogCodec(rules.identity)
         metrics = self.metrics = observers.metrics
         self.failure: FirstseenError | None = None
         self._on_failure = on_failure
@@ -146,6 +145,7 @@ class Pipeline:
             log_reader_config(settings), topics.reports, self._reports_arrived, self.fail
         )
         self._appender = Appender(appender_config(settings))
+        log = LogClient(LogCodec(rules.identity), self._appender, topics)
         self._committer: Committer = (
             OutputTransactions(
                 output_config(settings),
@@ -181,21 +181,17 @@ class Pipeline:
                 _PACKET_BYTES,
                 metrics,
             ),
-            codec,
-            self._appender,
-            topics,
+            log,
             metrics,
-            observers.fullest,
             limit=settings.batch.packets,
             on_report=self._own_report,
             on_failure=self.fail,
+            on_bucket=observers.fullest.note,
         )
         self._leader = Leader(
             self.participant,
-            codec,
-            self._appender,
+            log,
             self._reports_reader,
-            topics,
             metrics,
             index.delete_before,
             limit=settings.batch.packets,
@@ -367,7 +363,9 @@ class Pipeline:
                 waiting=0,
                 next_offset=0,
                 log_position=0,
-                recovery_remaining=recoveries[partition].left if partition in recoveries else 0,
+                recovery_remaining=recoveries[partition].remaining
+                if partition in recoveries
+                else 0,
             )
             for partition in list(self._sessions.opening)
         }

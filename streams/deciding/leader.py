@@ -10,12 +10,12 @@ from typing import Final
 from simhash_core.errors import FirstseenError
 from simhash_core.log.participant import Participant
 from simhash_core.log.records import Report
-from streams.kafka.appender import Appender, AppendUnknownError
+from streams.kafka.appender import AppendUnknownError
 from streams.kafka.log_reader import LogReader, LogRecords
 from streams.metrics import Metrics
-from streams.ordering.log_codec import LogCodec, LogDecodeError, OtherIndexError
+from streams.ordering.log_codec import LogDecodeError, OtherIndexError
+from streams.ordering.log_stage import LogClient
 from streams.ordering.raw_batches import RawArrival
-from streams.topic_settings import TopicSettings
 
 logger = logging.getLogger(__name__)
 
@@ -34,10 +34,8 @@ class Leader:
     def __init__(
         self,
         participant: Participant[RawArrival],
-        codec: LogCodec,
-        appender: Appender,
+        log: LogClient,
         reports: LogReader,
-        topics: TopicSettings,
         metrics: Metrics,
         delete_before: DeleteBefore,
         *,
@@ -46,10 +44,8 @@ class Leader:
     ) -> None:
         """``limit``: of packets in a control record. Nothing is read before ``prepare``."""
         self._participant = participant
-        self._codec = codec
-        self._appender = appender
+        self._codec, self._appender, self._topics = log
         self._reports = reports
-        self._topics = topics
         self._metrics = metrics
         self._delete_before = delete_before
         self._limit = limit

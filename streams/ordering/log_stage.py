@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from simhash_core.errors import FirstseenError
 from simhash_core.log.participant import Participant
@@ -18,7 +18,6 @@ from streams.intake.raw_records import RawRecords
 from streams.kafka.appender import Appender, AppendUnknownError
 from streams.kafka.log_reader import LogRecords
 from streams.metrics import Metrics
-from streams.ops_page.fullest_buckets import FullestBuckets
 from streams.ordering.log_codec import LogCodec, LogDecodeError, OtherIndexError
 from streams.ordering.raw_batches import RawArrival, RawBatches
 from streams.topic_settings import TopicSettings
@@ -31,6 +30,16 @@ _MILLISECONDS: Final = 1000
 
 OnReport = Callable[[Report], None]
 OnFailure = Callable[[FirstseenError], None]
+OnBucket = Callable[[int], None]
+"""Is told how many documents the fullest bucket of a document has, once a second."""
+
+
+class LogClient(NamedTuple):
+    """What writes to the log and to the topic of reports."""
+
+    codec: LogCodec
+    appender: Appender
+    topics: TopicSettings
 
 
 class LogStage:
@@ -40,15 +49,13 @@ class LogStage:
         self,
         participant: Participant[RawArrival],
         batches: RawBatches,
-        codec: LogCodec,
-        appender: Appender,
-        topics: TopicSettings,
+        log: LogClient,
         metrics: Metrics,
-        fullest: FullestBuckets,
         *,
         limit: int,
         on_report: OnReport,
         on_failure: OnFailure,
+        on_bucket: OnBucket,
     ) -> None:
         """``limit``: of packets in a report.
 
@@ -56,11 +63,9 @@ class LogStage:
         """
         self._participant = participant
         self._batches = batches
-        self._codec = codec
-        self._appender = appender
-        self._topics = topics
+        self._codec, self._appender, self._topics = log
         self._metrics = metrics
-        self._fullest = fullest
+        self._on_bucket = on_bucket
         self._sampled_at = 0.0
         self._limit = limit
         self._on_report = on_report
@@ -155,7 +160,7 @@ class LogStage:
         if item is None or not len(item.columns) or item.columns.undecidable[0]:
             return
         counts = self._participant.index.bucket_counts(item.columns.fingerprints[:1])
-        self._fullest.note(counts.fullest)
+        self._on_bucket(counts.fullest)
         self._metrics.bucket_documents([counts.fullest])
 
     def _send(self, report: Report) -> None:

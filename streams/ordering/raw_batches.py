@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 from confluent_kafka import Message
 
@@ -76,12 +76,11 @@ class RawBatches:
 
     def _read(self, message: Message) -> tuple[RawArrival, Document | None]:
         source = SourcePosition(self._topic, message.partition() or 0, message.offset() or 0)
-        headers = message.headers()
         record = RawRecord(
-            message.key(),  # type: ignore[arg-type] - bytes, as no deserializer is set
-            message.value(),  # type: ignore[arg-type] - the same
+            cast("bytes | None", message.key()),
+            cast("bytes | None", message.value()),
             message.timestamp()[1],
-            tuple(headers) if headers else (),  # type: ignore[arg-type] - the same
+            tuple(cast("list[tuple[str, bytes | None]]", message.headers() or ())),
         )
         item = self._reader.read(source, record)
         if isinstance(item, Document):

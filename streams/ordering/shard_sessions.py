@@ -60,7 +60,7 @@ class ShardSources(NamedTuple):
     """What a shard is opened from."""
 
     stores: OpenStore
-    index: IndexOnKafka
+    on_kafka: IndexOnKafka
     consumer: RawConsumer
     log_reader: LogReader
 
@@ -278,7 +278,7 @@ class ShardSessions:
         """Commit the first progress of shards, before anything of them is in the log."""
         if not new:
             return
-        first = [
+        first: list[ShardReady[RawArrival]] = [
             ShardReady(each.partition, Ready([], [], each.progress.next), each.progress)
             for each in new
         ]
