@@ -1,123 +1,83 @@
-"""docs/formats.md, "Probes" and "Changelog": their bytes are those that are sent, and are read."""
+"""docs/formats.md: the bytes of internal topics there are those that are sent, and are read."""
 
 from __future__ import annotations
 
-import re
+from typing import Final
 
 import pytest
 
-from simhash_core.documents import RawRecord, SourcePosition
-from simhash_core.entries import Change, Entry, Progress, PutEntry, PutParked, PutPending
-from simhash_core.errors import IndexMismatchError
-from simhash_core.probes import (
-    Confirm,
-    Packet,
-    Probe,
-    Visit,
-    Withdraw,
-    raw_sender,
-    shard_sender,
+from simhash_core.log.packets import Packet
+from simhash_core.log.records import LogRecord, Query
+from streams.ordering.log_codec import LOG_VERSION, LogCodec
+from streams.store.changelog_codec import (
+    CHANGELOG_VERSION,
+    ChangelogRecord,
+    LoggedProgress,
+    decode_record,
+    encode_entries,
+    encode_progress,
 )
-from streams.changelog_codec import ChangelogFormatError, decode_change, encode_change
-from streams.packet_codec import PacketCodec, PacketFormatError
-from tests.architecture.source_tree import ROOT
-
-PAGE = (ROOT / "docs" / "formats.md").read_text("utf-8")
-CODEC = PacketCodec("the index identity", 4)
-SOURCE = SourcePosition("raw", 2, 10)
-TIME_MS = 1_714_978_827_264
-PRINT, DIGEST = b"\x81" * 8, bytes(range(16))
-PROBE = Probe(
-    SOURCE,
-    "d",
-    TIME_MS,
-    PRINT,
-    DIGEST,
-    None,
-    RawRecord(None, b"{}", TIME_MS, (("trace", b"7f"),)),
+from streams.store.entry_block import EntryBlock
+from tests.records.internal_samples import (
+    BEGUN,
+    DECIDED,
+    ENTRIES,
+    INDEX,
+    PACKET,
+    PAGE,
+    PROGRESS,
+    QUERY,
+    READING,
+    REPORT,
+    example,
 )
-PACKETS = (
-    Packet(raw_sender("raw", 2), 9, ((10, Visit(PROBE, (0,))),)),
-    Packet(
-        shard_sender(1), -1, ((0, Confirm(SOURCE)), (1, Withdraw(SourcePosition("raw", 2, 11))))
-    ),
-)
-ENTRY = Entry(SOURCE, "d", TIME_MS, PRINT, DIGEST)
-CHANGES: tuple[Change, ...] = (
-    PutEntry(7, ENTRY),
-    PutPending(SOURCE, ENTRY),
-    PutPending(SOURCE, None),
-    PutParked(3, SourcePosition("", 0, 0), None),
-    Progress(42, {"raw/raw/2": 10}, {1: 2}, 8, 4, index="the index identity"),
-)
+from tests.store.strategies import same_columns
 
-
-def _example(name: str) -> list[str]:
-    """Return the records of an example, comments and spaces taken out."""
-    found = re.search(rf"<!-- example: {name} -->\n```text\n(.*?)```", PAGE, re.DOTALL)
-    assert found is not None, f"docs/formats.md has no example {name!r}"
-    lines = [line for line in found[1].splitlines() if not line.startswith("#")]
-    records = "\n".join(lines).replace("\n   ", " ")
-    return [record.replace(" ", "") for record in records.splitlines()]
-
-
-def test_the_example_of_probes_is_what_is_sent_and_read() -> None:
-    """Each packet of the page is encoded to its bytes, and decoded from them."""
-    values = [CODEC.encode(packet) for packet in PACKETS]
-    assert [value.hex() for value in values] == _example("probes")
-    assert tuple(CODEC.decode(value, "here") for value in values) == PACKETS
-
-
-def test_the_example_of_the_changelog_is_what_is_written_and_read() -> None:
-    """Each change of the page is encoded to its key and value, and decoded from them."""
-    records = [encode_change(change) for change in CHANGES]
-    written = [f"{key.hex()}={value.hex() if value else 'null'}" for key, value in records]
-    assert written == _example("changelog")
-    assert tuple(decode_change(key, value, "here") for key, value in records) == CHANGES
+CODEC: Final = LogCodec(INDEX)
 
 
 @pytest.mark.parametrize(
-    ("value", "says"),
-    [
-        (None, "no value"),
-        (b"", "no value"),
-        (b"\x01" + CODEC.encode(PACKETS[0])[1:], "format version 1, this program reads 2"),
-        (CODEC.encode(PACKETS[0])[:-1], "damaged"),
-        (b"\x02\xff\xff", "damaged"),
-        (PacketCodec("the index identity", 5).encode(PACKETS[0]), "5 partitions, the topic has 4"),
-    ],
+    ("name", "records"),
+    [("packet", [PACKET]), ("query", [QUERY]), ("control records", [BEGUN, DECIDED])],
 )
-def test_probes_that_cannot_be_read_are_named(value: bytes | None, says: str) -> None:
-    """A record of another version, another number of partitions, or damaged, stops the reader."""
-    with pytest.raises(PacketFormatError, match=says) as raised:
-        CODEC.decode(value, "probes/0@7")
-    assert "probes/0@7" in str(raised.value)
+def test_the_examples_of_the_log(name: str, records: list[LogRecord]) -> None:
+    """Given the records of the page, then they are encoded to its bytes, and decoded from them."""
+    values = example(name)
+
+    assert [CODEC.encode(record).hex() for record in records] == values
+    for record, value in zip(records, values, strict=True):
+        found = CODEC.decode(bytes.fromhex(value), "here")
+        if isinstance(record, Packet | Query):
+            assert isinstance(found, type(record))
+            assert same_columns(found.columns, record.columns)
+        else:
+            assert found == record
 
 
-def test_probes_of_another_index_are_refused_with_both_identities() -> None:
-    """An agent with other settings must not feed this index."""
-    with pytest.raises(IndexMismatchError, match=r"there: another\n.*here:  the index identity"):
-        CODEC.decode(PacketCodec("another", 4).encode(PACKETS[0]), "probes/0@7")
+def test_the_example_of_a_report() -> None:
+    """Given the report of the page, then it is encoded to its bytes, and decoded from them."""
+    (value,) = example("report")
+
+    assert CODEC.encode_report(REPORT).hex() == value
+    assert CODEC.decode_report(bytes.fromhex(value), "here") == REPORT
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "says"),
-    [
-        (None, b"\x02", "no key"),
-        (b"e" + bytes(8), b"\x01", "format version 01, this program reads 2"),
-        (b"e" + bytes(8), b"", "format version none"),
-        (b"e" + bytes(8), b"\x02\xff", "damaged"),
-        (b"e" + bytes(7), b"\x02", "damaged"),
-        (b"e" + bytes(8), None, "unknown key 650000"),
-        (b"w" + bytes(7), None, "damaged"),
-        (b"p\xff", None, "damaged"),
-        (b"?", None, "unknown key 3f"),
-    ],
-)
-def test_changelog_records_that_cannot_be_read_are_named(
-    key: bytes | None, value: bytes | None, says: str
-) -> None:
-    """Recovery must not go on past a record that it does not understand."""
-    with pytest.raises(ChangelogFormatError, match=says) as raised:
-        decode_change(key, value, "changelog/0@7")
-    assert "changelog/0@7" in str(raised.value)
+def test_the_example_of_the_changelog() -> None:
+    """Given the records of the page, then they are encoded to its keys and values, and decoded
+    from them.
+    """
+    pairs = [line.partition("=") for line in example("changelog")]
+    written = [ChangelogRecord(bytes.fromhex(key), bytes.fromhex(value)) for key, _, value in pairs]
+
+    assert written == [encode_entries(ENTRIES), encode_progress(PROGRESS, INDEX, READING)]
+    block, progress = (decode_record(*record, "here") for record in written)
+    assert isinstance(block, EntryBlock)
+    assert block.sequences.tolist() == ENTRIES.sequences.tolist()
+    assert same_columns(block.columns, ENTRIES.packet.columns)
+    assert progress == LoggedProgress(PROGRESS, INDEX, READING)
+
+
+def test_versions_are_those_of_the_page() -> None:
+    """Given the versions of the code, then the page names them."""
+    assert f"record of the log or of a report is {LOG_VERSION}" in PAGE
+    assert f"record of the changelog is {CHANGELOG_VERSION}" in PAGE
