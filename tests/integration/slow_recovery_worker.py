@@ -10,11 +10,11 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from streams.changelog_reader import Changelog, LoggedBatch, Report
 from streams.cli.main import main
 from streams.demo.worker_launcher import _end_when_orphaned
+from streams.store.changelog_reader import Changelog, LoggedBatch, Report
 
 logger = logging.getLogger(__name__)
 
@@ -24,12 +24,14 @@ _read = Changelog.read
 _slept: set[int] = set()
 
 
-def _slowly(self: Changelog, start: int, report: Report) -> Iterator[LoggedBatch]:
-    if not _slept:
+def _slowly(
+    self: Changelog, start: int, report: Report, is_enough: Callable[[], bool] = lambda: True
+) -> Iterator[LoggedBatch]:
+    if not _slept and threading.current_thread() is not threading.main_thread():
         _slept.add(self.partition)
         logger.warning("%s: sleeping before it is read", self)
         time.sleep(SECONDS)
-    return _read(self, start, report)
+    return _read(self, start, report, is_enough)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A worker in which the first batch takes so many seconds between its sends and its commit.
+"""A worker in which the first transaction with documents takes so many seconds before its commit.
 
 ``python -m tests.integration.slow_worker SECONDS [OPTION…]`` takes the options of ``firstseen
 worker`` after the number; it ends when its standard input does.
@@ -12,28 +12,36 @@ import threading
 import time
 from collections.abc import Callable
 
+from confluent_kafka import Producer
+
 from streams.cli.main import main
 from streams.demo.worker_launcher import _end_when_orphaned
-from streams.transactions import ShardTransactions
+from streams.output.transactions import OutputTransactions
 
 logger = logging.getLogger(__name__)
 
 SECONDS = float(sys.argv[1])
 
-_until_done = ShardTransactions._until_done
-_slept: set[str] = set()
+_until_done = OutputTransactions._until_done
+_slept: list[str] = []
+_offsets: list[str] = []
 
 
-def _slowly(self: ShardTransactions, step: str, call: Callable[[float], None]) -> None:
-    if step == "commit" and self._id not in _slept:
-        _slept.add(self._id)
-        logger.warning("%s: sleeping in a transaction", self._id)
-        self._taken_over().flush(SECONDS)
+def _slowly(
+    self: OutputTransactions, step: str, producer: Producer, call: Callable[[float], None]
+) -> None:
+    # The first commit of a shard says where it begins, and has no offsets of raw records.
+    if step.startswith("add"):
+        _offsets.append(step)
+    if step == "commit" and _offsets and not _slept:
+        _slept.append(step)
+        logger.warning("sleeping in a transaction")
+        producer.flush(SECONDS)
         time.sleep(SECONDS)
-    _until_done(self, step, call)
+    _until_done(self, step, producer, call)
 
 
 if __name__ == "__main__":
-    ShardTransactions._until_done = _slowly  # type: ignore[method-assign]
+    OutputTransactions._until_done = _slowly  # type: ignore[method-assign]
     threading.Thread(target=_end_when_orphaned, daemon=True).start()
     sys.exit(main(["worker", *sys.argv[2:]]))

@@ -1,7 +1,7 @@
-"""A worker whose agents stop in silence, as Faust's do now and then, while its heartbeats go on.
+"""A worker whose steps stop in silence, while its heartbeats go on.
 
-The fingerprint agent waits for ever once a record holds the word ``STALL``, and the event loop with
-it once one holds ``BLOCK``.
+What is put out waits for ever once a record holds the word ``STALL``, and the event loop stands
+still once one holds ``BLOCK``.
 ``python -m tests.integration.stalling_worker [OPTION…]`` takes the options of ``firstseen worker``;
 it ends when its standard input does.
 """
@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from streams import worker
 from streams.cli.main import main
 from streams.demo.worker_launcher import _end_when_orphaned
-from streams.fingerprint_stage import RawInput
+from streams.intake.raw_records import RawRecords
 from streams.pipeline import Pipeline
 
 STALL = b"STALL"
@@ -26,16 +26,24 @@ LONG_SECONDS = 600
 
 
 class StallingPipeline(Pipeline):
-    """Fingerprints until it meets the word."""
+    """Works until it meets the word."""
 
-    async def fingerprint(self, inputs: Sequence[RawInput]) -> set[str]:
-        """Wait for what never comes, where one of the records says so."""
-        values = b" ".join(record.value or b"" for _, record in inputs)
-        if STALL in values:
-            await asyncio.Event().wait()
+    stalled = False
+
+    def fingerprint(self, batch: Sequence[RawRecords]) -> None:
+        """Stop where one of the records says so."""
+        messages = (message for records in batch for message in records.messages)
+        values = b" ".join(message.value() or b"" for message in messages)
+        self.stalled = self.stalled or STALL in values
         if BLOCK in values:
-            time.sleep(LONG_SECONDS)  # noqa: ASYNC251 - that is the fault
-        return await super().fingerprint(inputs)
+            time.sleep(LONG_SECONDS)
+        super().fingerprint(batch)
+
+    async def put_out(self) -> None:
+        """Wait for what never comes, once a record has said so."""
+        if self.stalled:
+            await asyncio.Event().wait()
+        await super().put_out()
 
 
 if __name__ == "__main__":

@@ -35,14 +35,17 @@ def test_a_worker_stops_while_its_broker_is_away(own_kafka_broker: Broker, tmp_p
         assert time.monotonic() - started < STOP_SECONDS
 
 
-def test_a_broker_that_goes_away_during_the_start_is_named(tmp_path: Path) -> None:
+def test_a_broker_that_goes_away_during_the_start_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Given a broker that answered and then went away, when a worker goes on starting, then it ends
-    with the error whose exit code says "try again", and not with an internal one.
+    with an error whose exit code says "try again", and not with an internal one.
     """
+    monkeypatch.setattr(worker, "_await_topics", lambda _: None)
     settings = load_settings(
         flags={"--broker": f"127.0.0.1:{free_port()}"},
-        assignments=[f"state_dir={tmp_path}", "web.enabled=false"],
+        assignments=[f"state_dir={tmp_path}", "web.enabled=false", "send_timeout_seconds=2"],
         environ={},
     ).settings
-    with pytest.raises(BrokerUnavailableError, match="went away while the worker started"):
-        worker._run(settings, 4)
+    with pytest.raises(BrokerUnavailableError, match="is it reachable"):
+        worker.run_worker(settings)

@@ -7,21 +7,17 @@ from __future__ import annotations
 
 import random
 import resource
-import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from simhash_core.fingerprinter import Fingerprinter
-from simhash_core.probes import Packet
+from simhash_core.log.records import NO_CONTROL, Control
 from streams.exit_codes import ExitCode
-from streams.packet_codec import PACKET_VERSION, PacketCodec
+from streams.ordering.log_codec import LOG_VERSION, LogCodec
 from tests.brokers.broker import Broker
 from tests.brokers.kafka_broker import KafkaBroker
 from tests.integration.short_documents import keyed_documents
@@ -52,18 +48,19 @@ def set_largest(stream: Stream, topic: str, size_bytes: int) -> None:
     admin.incremental_alter_configs([changed])[changed].result(ANSWER_SECONDS)
 
 
-def test_probes_of_another_version_end_a_running_worker(broker: Broker, tmp_path: Path) -> None:
-    """Given a worker at work, when a packet of a version to come is put on its probes topic, then
-    it ends, names the record, both versions and the fix; so does the next one, which skips nothing.
+def test_a_log_of_another_version_ends_a_running_worker(broker: Broker, tmp_path: Path) -> None:
+    """Given a worker at work, when a record of a version to come is put on its log, then it ends,
+    and names the record and both versions; so does the next one, which skips nothing.
     """
     with Stream(broker, tmp_path, raw_partitions=1) as stream:
         worker = stream.started()
         stream.send(keyed_documents(1, 40))
         identity = Fingerprinter(stream.settings.index_profile()).identity
-        value = PacketCodec(identity, 1).encode(Packet("shard/0", -1, ()))
+        control = Control(NO_CONTROL, "x", leads=True, decisions=[], heads=[], next=0)
+        value = LogCodec(identity).encode(control)
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
-        probes = stream.settings.topics.probes
-        producer.produce(probes, bytes((PACKET_VERSION + 1,)) + value[1:], partition=0)
+        log = stream.settings.topics.log
+        producer.produce(log, bytes((LOG_VERSION + 1,)) + value[1:], partition=0)
         assert producer.flush(ANSWER_SECONDS) == 0
 
         assert worker.await_end() == ExitCode.RUNTIME
@@ -72,9 +69,8 @@ def test_probes_of_another_version_end_a_running_worker(broker: Broker, tmp_path
         assert again.await_end() == ExitCode.RUNTIME
         for each in (worker, again):
             said = each.log_text().splitlines()[-1]
-            assert f"the probes record {probes}/0@" in said
-            assert f"has format version {PACKET_VERSION + 1}" in said
-            assert "finish the upgrade of all workers" in said
+            assert f"the record {log}/0@" in said
+            assert f"has format version {LOG_VERSION + 1}, this program reads {LOG_VERSION}" in said
 
 
 def test_a_transaction_that_takes_too_long_is_done_again(
@@ -97,7 +93,7 @@ def test_a_transaction_that_takes_too_long_is_done_again(
             stream.judge_all()
 
             said = worker.log_text()
-            assert said.count("sleeping in a transaction") == 2
+            assert said.count("sleeping in a transaction") == 1
             assert f"took longer than {TRANSACTION_SECONDS} s (send_timeout_seconds)" in said
             assert 'firstseen_transactions_total{outcome="fenced"} 0.0' not in worker.metrics()
             worker.stop_gently()
@@ -109,7 +105,7 @@ def test_a_batch_larger_than_a_request_is_sent_in_several(
     """Given topics and clients that take less than a megabyte at once, when one batch of documents
     has two, then all of it comes out.
     """
-    options = [f"max_record_bytes={LARGE_CHARACTERS + KIB}", "batch.packet_bytes=65536"]
+    options = [f"max_record_bytes={LARGE_CHARACTERS + KIB}"]
     with Stream(kafka_broker, tmp_path, raw_partitions=1, options=options) as stream:
         stream.send(large_documents(3, 12))
         worker = stream.started()
@@ -117,16 +113,15 @@ def test_a_batch_larger_than_a_request_is_sent_in_several(
         worker.stop_gently()
 
 
-@pytest.mark.parametrize("topic", ["unique", "probes"])
 def test_a_document_larger_than_a_topic_takes_is_named(
-    kafka_broker: Broker, tmp_path: Path, topic: str
+    kafka_broker: Broker, tmp_path: Path
 ) -> None:
     """Given a worker at work and a topic whose limit was lowered meanwhile, when a document is
     larger, then the worker ends at once, names document, topic, size and limit; with the limit as
     it was, the next worker puts that document out, and those around it.
     """
     with Stream(kafka_broker, tmp_path, raw_partitions=1) as stream:
-        name = getattr(stream.settings.topics, topic)
+        name = stream.settings.topics.unique
         stream.started()
         stream.send(keyed_documents(4, 20))
         stream.settle()
@@ -145,29 +140,6 @@ def test_a_document_larger_than_a_topic_takes_is_named(
         worker.stop_gently()
 
 
-@contextmanager
-def small_disk(directory: Path) -> Iterator[None]:
-    """A file system of its own at ``directory``, of 64 MB; skips where none can be mounted."""
-    directory.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(directory)]
-    if (
-        sys.platform != "linux"
-        or subprocess.run(mount, capture_output=True, check=False).returncode
-    ):
-        pytest.skip("no file system can be mounted by this user")
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", "--lazy", str(directory)], check=True)
-
-
-def fill(path: Path) -> None:
-    """Write a file until there is no more room."""
-    with path.open("wb", buffering=0) as file, suppress(OSError):
-        while True:
-            file.write(bytes(KIB))
-
-
 def check_ended_for_want_of_room(stream: Stream, full: Worker, state: str) -> None:
     """Fail unless the worker has ended by itself, said why, and left something to do."""
     assert full.await_end() == ExitCode.RUNTIME
@@ -178,31 +150,10 @@ def check_ended_for_want_of_room(stream: Stream, full: Worker, state: str) -> No
     assert stream.open > 0, "nothing was left to do: no test"
 
 
-def test_a_disk_that_gets_full(kafka_broker: Broker, tmp_path: Path) -> None:
-    """Given a worker at work whose disk gets full, then it ends, and names the path and the fix;
-    when room is made, the next one does what was left: nothing is skipped, nothing put out twice.
-    """
-    with (
-        small_disk(tmp_path / "disk"),
-        Stream(kafka_broker, tmp_path, raw_partitions=1) as stream,
-    ):
-        worker = stream.started(state="disk")
-        stream.send(keyed_documents(7, 200))
-        stream.settle()
-        filling = tmp_path / "disk" / "filling"
-        fill(filling)
-        stream.send(keyed_documents(8, 400))
-        check_ended_for_want_of_room(stream, worker, "disk")
-        filling.unlink()
-        worker = stream.started(state="disk")
-        stream.judge_all()
-        worker.stop_gently()
-
-
 def test_a_limit_on_the_size_of_files(kafka_broker: Broker, tmp_path: Path) -> None:
-    """Given a worker at work that may write no file of more than 64 KB from now on, then the same.
-
-    Any user can have this, where a full disk takes one who mounts.
+    """Given a worker at work that may write no file of more than 64 KB from now on, as on a disk
+    without room, then it ends, and names the path and the fix; without the limit, the next one does
+    what was left: nothing is skipped, nothing put out twice.
     """
     with Stream(kafka_broker, tmp_path, raw_partitions=1) as stream:
         worker = stream.started()

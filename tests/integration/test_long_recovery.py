@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-import random
 import time
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 from confluent_kafka import Producer
 
-from simhash_core.documents import SourcePosition
-from simhash_core.entries import Entry, Progress, PutEntry
-from simhash_core.fingerprinter import Fingerprinter
-from streams.changelog_codec import encode_change
+from simhash_core.fingerprinter import CONTENT_DIGEST_SIZE, Fingerprinter
+from simhash_core.log.packets import BytesColumn, Chain, DocumentColumns, Packet, Sender
+from simhash_core.log.records import NO_CONTROL, Progress
+from simhash_core.log.shard_stream import NewEntries
 from streams.demo.worker_process import WorkerProcessError
+from streams.documents.reading_rules import reading_rules
+from streams.store.changelog_codec import encode_entries, encode_progress
 from tests.brokers.broker import Broker
 from tests.integration.stream_harness import Stream, Worker
 from tests.ops_page.live_worker import ask
 
-RECOVERED_ENTRIES = 150_000
+A_PACKET = 250
+RECOVERED_ENTRIES = 500_000
 STOP_SECONDS = 30.0
 SEEN_SECONDS = 90.0
 
 
 def test_a_long_recovery_is_left_at_once(kafka_broker: Broker, tmp_path: Path) -> None:
-    """Given a shard with hundreds of thousands of changelog records to read, when the worker gets
+    """Given a shard with hundreds of thousands of documents to recover, when the worker gets
     SIGTERM in the middle of that, then it ends in good order and soon; the next one goes on
     where it was. Until then its ops page says how far it is.
     """
@@ -40,7 +43,6 @@ def test_a_long_recovery_is_left_at_once(kafka_broker: Broker, tmp_path: Path) -
         started = time.monotonic()
         worker.stop_gently()
         assert time.monotonic() - started < STOP_SECONDS
-        assert "moved away while it was opened" in worker.log_text()
 
         worker = stream.worker()
         worker.start()
@@ -62,26 +64,30 @@ def await_recovering(worker: Worker) -> float:
     raise AssertionError(f"no recovery was seen; {worker.log_text()}")
 
 
-def fill_changelog(stream: Stream, entries: int) -> None:
+def fill_changelog(stream: Stream, documents: int) -> None:
     """Write a changelog of so many unique documents, as a worker that decided them would have."""
-    rng = random.Random(10)
-    scheme = stream.settings.index_profile().scheme()
+    rng = np.random.default_rng(10)
+    profile = stream.settings.index_profile()
     producer = Producer(
-        {
-            "bootstrap.servers": stream.broker.bootstrap_servers,
-            "queue.buffering.max.messages": entries + 1,
-            "queue.buffering.max.kbytes": 1024 * 1024,
-        }
+        {"bootstrap.servers": stream.broker.bootstrap_servers, "compression.type": "lz4"}
     )
-    topic = stream.settings.topics.changelog
-    for order in range(entries):
-        source = SourcePosition(stream.settings.topics.raw, 0, order)
-        entry = Entry(source, str(order), 0, rng.randbytes(scheme.bits // 8), rng.randbytes(16))
-        key, value = encode_change(PutEntry(order, entry))
+    topic, chain = stream.settings.topics.changelog, Chain(stream.settings.topics.raw, "", 0)
+    for number, first in enumerate(range(0, documents, A_PACKET)):
+        columns = DocumentColumns(
+            np.arange(first, first + A_PACKET),
+            np.zeros(A_PACKET, np.int64),
+            BytesColumn.of([b"%d" % order for order in range(first, first + A_PACKET)]),
+            rng.integers(0, 256, (A_PACKET, CONTENT_DIGEST_SIZE), np.uint8),
+            rng.integers(0, 2**64, (A_PACKET, profile.bits // 64), np.uint64),
+            np.zeros(A_PACKET, np.uint8),
+            BytesColumn.of([b""] * A_PACKET),
+        )
+        packet = Packet(chain, Sender("x", number), first - 1, first + A_PACKET - 1, columns)
+        key, value = encode_entries(NewEntries(number, packet, np.arange(A_PACKET)))
         producer.produce(topic, value, key, partition=0)
-        if order % 1000 == 0:
-            producer.poll(0)
-    identity = Fingerprinter(stream.settings.index_profile()).identity
-    key, value = encode_change(Progress(next_order=entries, index=identity))
+        producer.poll(0)
+    identity = Fingerprinter(profile).identity
+    progress = Progress(chain, documents, documents // A_PACKET, NO_CONTROL)
+    key, value = encode_progress(progress, identity, reading_rules(stream.settings))
     producer.produce(topic, value, key, partition=0)
     assert producer.flush(60.0) == 0

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from streams.exit_codes import ExitCode
 from tests.brokers.broker import Broker
 from tests.integration.stream_harness import Stream
 from tests.integration.stream_outputs import Raw
@@ -21,7 +20,7 @@ DOCUMENTS = 120
 def shard_directories(stream: Stream) -> list[Path]:
     """Where the shards of the stream keep their state, in order."""
     found = sorted((stream.directory / "state" / stream.settings.application_id).glob("shard-*"))
-    assert len(found) == stream.shards
+    assert len(found) == stream.raw_partitions
     return found
 
 
@@ -79,7 +78,7 @@ def test_lost_and_damaged_state_is_rebuilt(kafka_broker: Broker, tmp_path: Path)
         overwrite_the_manifest,
         cut_the_log,
     ]
-    with Stream(kafka_broker, tmp_path, raw_partitions=2) as stream:
+    with Stream(kafka_broker, tmp_path, raw_partitions=4) as stream:
         worker = stream.started()
         stream.send(generated(seed=51, count=DOCUMENTS))
         stream.settle()
@@ -103,12 +102,12 @@ def test_lost_and_damaged_state_is_rebuilt(kafka_broker: Broker, tmp_path: Path)
         stream.judge.grounded(stream.sent, stream.outputs)
 
 
-def test_another_machine_takes_over(kafka_broker: Broker, tmp_path: Path) -> None:
-    """Given exactly-once delivery; when a worker with an empty state directory takes over, as on
-    another machine, and then the first one again, whose state is behind by now; then each knows
+def test_another_machine_takes_over(broker: Broker, tmp_path: Path) -> None:
+    """Given a worker that has stopped; when a worker with an empty state directory takes over, as
+    on another machine, and then the first one again, whose state is behind by now; then each knows
     the documents of both.
     """
-    with Stream(kafka_broker, tmp_path, raw_partitions=2) as stream:
+    with Stream(broker, tmp_path, raw_partitions=2) as stream:
         documents = generated(seed=52, count=DOCUMENTS)
         for run, machine in enumerate(["first", "second", "first"]):
             worker = stream.started(state=machine)
@@ -118,26 +117,3 @@ def test_another_machine_takes_over(kafka_broker: Broker, tmp_path: Path) -> Non
             worker.stop_gently()
         stream.judge.conserved(stream.sent, stream.outputs)
         stream.judge.separated(stream.sent, stream.outputs)
-
-
-def test_at_least_once_refuses_a_shard_whose_state_is_elsewhere(
-    broker: Broker, tmp_path: Path
-) -> None:
-    """Given at-least-once delivery, where the state is on one disk alone; when a worker starts
-    without it; then it ends, and says where the state is to be found.
-    """
-    options = [] if broker.name == "embedded" else ["delivery=at_least_once"]
-    with Stream(broker, tmp_path, raw_partitions=1, options=options) as stream:
-        worker = stream.started()
-        stream.send(generated(seed=53, count=40))
-        stream.settle()
-        worker.stop_gently()
-
-        other = stream.worker(state="elsewhere")
-        other.start()
-
-        assert other.await_end() == ExitCode.RUNTIME
-        said = other.log_text()
-        assert f"the group {stream.settings.application_id} has processed the probes" in said
-        assert "the block table here only up to 0" in said
-        assert "start the worker that has it, or use delivery=exactly_once" in said

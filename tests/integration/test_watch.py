@@ -7,76 +7,46 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from http import HTTPStatus
 from pathlib import Path
 from random import Random
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from streams.demo.worker_process import WorkerProcessError
 from streams.exit_codes import ExitCode
 from tests.brokers.broker import Broker
 from tests.brokers.kafka_broker import KafkaBroker
 from tests.integration.stalling_worker import BLOCK, STALL
-from tests.integration.stream_harness import Stream, Worker
+from tests.integration.stream_harness import Stream
 from tests.integration.stream_outputs import Raw
 from tests.integration.test_stream import generated
+from tests.integration.worker_metrics import await_that, lags, value
 
 SECONDS = 120.0
-LAG = "firstseen_consumer_lag_messages"
-
-Labels = frozenset[tuple[str, str]]
-
-
-def samples(worker: Worker) -> dict[tuple[str, Labels], float]:
-    """What it exposes now, by name and labels."""
-    return {
-        (sample.name, frozenset(sample.labels.items())): sample.value
-        for family in text_string_to_metric_families(worker.metrics())
-        for sample in family.samples
-    }
-
-
-def value(worker: Worker, name: str, **labels: str) -> float:
-    """One value that it exposes now."""
-    return samples(worker)[name, frozenset(labels.items())]
-
-
-def lags(worker: Worker) -> dict[tuple[str, int], float]:
-    """Its lag by topic and partition."""
-    return {
-        (dict(labels)["topic"], int(dict(labels)["partition"])): lag
-        for (name, labels), lag in samples(worker).items()
-        if name == LAG
-    }
-
-
-def await_that(what: str, holds: Callable[[], bool], worker: Worker) -> None:
-    """Wait until it holds; fail with the log of the worker otherwise."""
-    deadline = time.monotonic() + SECONDS
-    while not holds():
-        assert time.monotonic() < deadline, f"not so: {what}; {worker.log_text()}"
-        time.sleep(0.25)
 
 
 def test_lag_comes_to_rest_at_zero(broker: Broker, tmp_path: Path) -> None:
-    """Given a worker, when it has decided what was sent, then the lag of every partition that it
-    has, raw ones and probes, is 0: ends of transactions, which take an offset each, are no lag.
+    """Given a worker, when it has decided what was sent, then the lag of every raw partition that
+    it has is 0, it has read the log to its end, and nothing is undecided or in flight.
     """
     with Stream(broker, tmp_path, raw_partitions=2) as stream:
         worker = stream.started()
         stream.send(generated(seed=71, count=60))
         stream.settle()
-        topics = stream.settings.topics
-        places = {(topics.raw, n) for n in range(2)} | {(topics.probes, n) for n in range(4)}
+        places = {(stream.settings.topics.raw, n) for n in range(2)}
 
         await_that("no lag", lambda: lags(worker) == dict.fromkeys(places, 0), worker)
         assert value(worker, "firstseen_broker_up") == 1
-        assert value(worker, "firstseen_assigned_shards") == 4
+        assert value(worker, "firstseen_assigned_shards") == 2
         assert value(worker, "firstseen_opening_shards") == 0
-        assert value(worker, "firstseen_recovery_duration_seconds_count") == 4
+        assert value(worker, "firstseen_leader") == 1
+        for name in ("undecided_documents", "undecided_oldest_seconds", "in_flight_documents"):
+            assert value(worker, f"firstseen_{name}") == 0, name
+        assert value(worker, "firstseen_log_position_offset") == value(
+            worker, "firstseen_log_end_offset"
+        )
+        assert value(worker, "firstseen_recovery_duration_seconds_count") > 0
         assert value(worker, "firstseen_state_disk_free_bytes") > 0
         assert value(worker, "firstseen_rocksdb_memtable_bytes") > 0
         assert value(worker, "firstseen_bucket_documents_count") > 0
@@ -84,9 +54,9 @@ def test_lag_comes_to_rest_at_zero(broker: Broker, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fault", [STALL, BLOCK])
 def test_a_stalled_consumer(embedded_broker: Broker, tmp_path: Path, fault: bytes) -> None:
-    """Given a worker whose agent waits for ever though its heartbeats go on, or keeps the event
-    loop, when records come, then lag rises with them; after ``stall_seconds`` /healthz fails with
-    the reason, the metric counts the partition, and one line of the log names it.
+    """Given a worker that puts nothing out any more though its heartbeats go on, or whose event
+    loop stands still, when records come, then lag rises with them; after ``stall_seconds`` /healthz
+    fails with the reason, the metric counts the partition, and one line of the log names it.
     """
     with Stream(embedded_broker, tmp_path, raw_partitions=1) as stream:
         worker = stream.worker("stall_seconds=3")
@@ -106,15 +76,14 @@ def test_a_stalled_consumer(embedded_broker: Broker, tmp_path: Path, fault: byte
         stalled = "firstseen_stalled_partitions"
         await_that("stalled", lambda: value(worker, stalled) == 1, worker)
 
-        stands = f"stalled: {raw}/0 stands at offset 10 for "
+        stands = f"stalled: {raw}/0: no progress for "
         reason = stands if fault == STALL else "the event loop has not run for "
         await_that(reason, lambda: worker._get("/healthz")[1].startswith(reason), worker)
         status, why = worker._get("/healthz")
         assert status == HTTPStatus.SERVICE_UNAVAILABLE
-        assert fault != STALL or why.endswith("with 12 messages to read\n")
+        assert fault != STALL or why.endswith("at offset 10, with 12 records to process\n")
         assert worker._get("/readyz")[0] == HTTPStatus.OK
         assert worker.log_text().count("stalled, /healthz fails from now on") == 1
-        assert f"{raw}/0 stands at offset 10" in worker.log_text()
         assert "(stall_seconds=3)" in worker.log_text()
 
 
