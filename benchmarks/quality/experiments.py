@@ -4,8 +4,8 @@ Wang and Wang (2019) had five topics with 1,000 similar documents each among 5,0
 the paper on improved weights had 500 each among about 10,000. Neither published its documents.
 Here the documents are one version of each article of a set of revisions; a topic is the articles in
 whose titles and texts its words stand most; the near-duplicates are edits of its articles
-(``streams.offline.evaluation.injected_edits``), and all articles of all topics are the unrelated ones. All
-copies are labelled with their article; those that share less than half with it do not score.
+(``streams.offline.evaluation.injected_edits``); the articles of all topics are the unrelated ones.
+All copies are labelled with their article; those that share less than half with it do not score.
 """
 
 from __future__ import annotations

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     "--state",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Keep the index here: later runs know its documents, an interrupted one goes on.",
+    help="Keep the index here: later runs know its documents, an interrupted one continues.",
 )
 @click.option("--abandon", is_flag=True, help="Give up an interrupted run of another command.")
-@click.option("--force", is_flag=True, help="Write outputs anew that exist.")
+@click.option("--force", is_flag=True, help="Overwrite outputs that exist.")
 @click.option("--json", "as_json", is_flag=True, help="Write the summary as one JSON object.")
 @with_settings
 def command(
@@ -54,7 +54,7 @@ def command(
     that ends in .gz is written as gzip, and - is standard output.
 
     With --state DIR the index is on disk. A later run with another file knows the documents of
-    earlier ones. A run that was killed, at any moment, is gone on with by giving the same command
+    earlier ones. A run that was killed, at any moment, continues when the same command is given
     again. The same file run once more is a new arrival of each document: all are repeats.
 
     \b
@@ -101,7 +101,7 @@ def _way_on_told(dedup: LocalDedup, state: Path | None) -> Iterator[None]:
         if state is not None:
             click.echo(
                 f"firstseen: interrupted after line {dedup.progress.lines:,}: "
-                "the same command goes on from there",
+                "the same command continues from there",
                 err=True,
             )
         raise

@@ -23,7 +23,7 @@ class DedupReport(msgspec.Struct, frozen=True, kw_only=True):
 
     ``unique`` counts the lines of that output, ``undecidable`` those among them that were too
     short to compare. Counts are of the whole run, ``seconds`` and ``documents_per_second`` of this
-    process: they differ where it took up an interrupted run, at line ``resumed_after_line``.
+    process: they differ where it continued an interrupted run, at line ``resumed_after_line``.
     """
 
     input: str
@@ -66,7 +66,7 @@ def summary(report: DedupReport) -> str:
         f"({report.documents_per_second:,.0f} a second)"
     )
     if report.resumed_after_line is not None:
-        head += f"\nrun {report.run} taken up after line {report.resumed_after_line:,}"
+        head += f"\nrun {report.run} continued after line {report.resumed_after_line:,}"
     rows = [
         ("unique", report.unique, shown_path(report.outputs["unique"])),
         ("  undecidable", report.undecidable, "too short to compare: exact repeats only"),
@@ -132,7 +132,7 @@ def report_of(
 
 @contextmanager
 def progress_bar(lines: InputLines) -> Iterator[Callable[[RunProgress], None]]:
-    """Show a bar on standard error while a run goes on; give what moves it.
+    """Show a bar on standard error during a run; give what moves it.
 
     By bytes read; without their total (a pipe) only the figures move. Nothing is shown where
     standard error is not a terminal.

@@ -1,4 +1,4 @@
-"""From what was asked for to a run that is ready to go: everything opened, checked, taken up."""
+"""From what was asked for to a run that is ready to go: everything opened and checked."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def launched(
     request: DedupRequest,
     fingerprinter_of: Callable[[Profile], Fingerprinter] = Fingerprinter,
 ) -> Iterator[Launched]:
-    """Open input, index and outputs, and take up an interrupted run; close all of them at the end.
+    """Open input, index and outputs, and continue an interrupted run; close all of them at the end.
 
     ``fingerprinter_of`` makes the fingerprinter: one that remembers, for runs over the same texts.
     Raises ``UsageError``, ``IndexMismatchError``, ``InterruptedRunError``, ``OutputFileError``,
@@ -79,7 +79,7 @@ def launched(
         )
         stored = store.progress()
         previous = None if stored is None else decode_run(stored.run)
-        run = _take_up(previous, lines, paths, request)
+        run = _run_to_do(previous, lines, paths, request)
         resumed = run is previous
         if not resumed:
             begin(store, run)
@@ -90,7 +90,7 @@ def launched(
         yield Launched(dedup, lines, fingerprinter.identity, done, run.documents)
 
 
-def _take_up(
+def _run_to_do(
     previous: RunProgress | None,
     lines: InputLines,
     paths: Mapping[Kind, Path],

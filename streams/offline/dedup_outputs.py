@@ -50,7 +50,7 @@ def check_can_be_continued(paths: Mapping[Kind, Path]) -> None:
         if path.suffix == ".gz":
             raise UsageError(
                 f"{FLAGS[kind]} is {path}: gzip cannot be continued after a crash, so with "
-                "--state outputs are plain; leave .gz away"
+                "--state outputs are plain files: remove .gz"
             )
 
 
@@ -63,9 +63,9 @@ def check_new(paths: Mapping[Kind, Path], previous: RunProgress | None = None) -
             raise UsageError(
                 f"{FLAGS[kind]} is {path}, which run {previous.run} of this state has written, of "
                 f"{previous.input_name}, {previous.lines} lines. A new run takes each document "
-                "for a new arrival: name other files, or use --force to write these anew"
+                "for a new arrival: name other files, or use --force to overwrite these"
             )
-        raise UsageError(f"{FLAGS[kind]} is {path}, which exists: use --force to write it anew")
+        raise UsageError(f"{FLAGS[kind]} is {path}, which exists: use --force to overwrite it")
 
 
 def open_outputs(run: RunProgress, *, with_state: bool) -> dict[Kind, OutputFile]:

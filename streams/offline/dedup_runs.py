@@ -1,4 +1,4 @@
-"""Runs on a state: begun, taken up after an interruption, given up."""
+"""Runs on a state: begun, continued after an interruption, given up."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def check_same_command(
         raise InterruptedRunError(
             f"run {interrupted.run} of this state was interrupted after line "
             f"{interrupted.lines}, and this is another command:\n  {listed}\n"
-            "Let that one go on first, by its own command; or give it up with --abandon: what it "
+            "Let that one finish first, by its own command; or give it up with --abandon: what it "
             "has put out stays, the rest of its file is not looked at."
         )
 

@@ -1,7 +1,7 @@
-"""Files that a command writes: whole or not at all, or so that they can be taken up again.
+"""Files that a command writes: whole or not at all, or so that they can be continued.
 
 ``NewFile`` is written under another name and gets its own at the end. ``ContinuedFile`` is cut to a
-length that is known to be good and goes on from there. ``Stream`` is a pipe or a device, which can
+length that is known to be good and continues from there. ``Stream`` is a pipe or a device, which can
 neither be renamed nor cut.
 """
 

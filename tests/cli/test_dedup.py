@@ -277,7 +277,7 @@ def test_an_empty_file(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_outputs_that_exist_are_kept(capsys: pytest.CaptureFixture[str]) -> None:
-    """Given an output that exists, then it is refused and untouched; --force writes it anew."""
+    """Given an output that exists, then it is refused and untouched; --force overwrites it."""
     Path("f.jsonl").write_bytes(as_line("1", TEXT))
     Path("f.duplicates.jsonl").write_bytes(b"precious")
 

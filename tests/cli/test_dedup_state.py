@@ -242,7 +242,7 @@ def test_killed_between_commits(
     done: int, lines: list[bytes], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Given a run that ends after so many commits, also before the first one, with bytes written
-    that were never committed, when it is gone on with, then the outcome is that of one run.
+    that were never committed, when it is continued, then the outcome is that of one run.
     """
     part = [*lines[:20], b"", *lines[20:299]]
     write("f.jsonl", part)
@@ -269,7 +269,7 @@ def test_a_run_that_is_stopped_says_that_it_can_go_on(
     sent: signal.Signals, lines: list[bytes], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Given Ctrl-C or SIGTERM, then the command ends with the signal's code, tells the way on, and
-    goes on when it is given again.
+    continues when it is given again.
     """
     write("f.jsonl", lines[:1500])
     with started("f.jsonl", "--state", "s", *SMALL_BATCHES) as process:
@@ -278,14 +278,14 @@ def test_a_run_that_is_stopped_says_that_it_can_go_on(
         _, message = process.communicate(timeout=SECONDS_MAX)
 
     assert process.returncode == 128 + sent
-    assert b"the same command goes on from there" in message
+    assert b"the same command continues from there" in message
     assert b"Traceback" not in message
     report = dedup(capsys, "f.jsonl", "--state", "s")
     assert report["resumed_after_line"] > 0
     assert report["lines"] == 1500
 
 
-def test_another_command_does_not_take_up_an_interrupted_run(
+def test_another_command_does_not_continue_an_interrupted_run(
     lines: list[bytes], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Given an interrupted run, when another file or other outputs are asked for, then both are
