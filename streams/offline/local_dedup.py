@@ -2,8 +2,8 @@
 
 A file is a topic of one partition, and the number of a line, from 0, is its offset. Each batch of
 lines is decided, its outputs are written and settled, and only then is it committed to the index,
-together with how far the run has come: a run that is killed continues from its last commit, with the
-outputs cut to what they were then.
+together with how far the run has come: a run that is killed continues from its last commit, with
+the outputs cut to what they were then.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Files that a command writes: whole or not at all, or so that they can be continued.
 
 ``NewFile`` is written under another name and gets its own at the end. ``ContinuedFile`` is cut to a
-length that is known to be good and continues from there. ``Stream`` is a pipe or a device, which can
-neither be renamed nor cut.
+length that is known to be good and continues from there. ``Stream`` is a pipe or a device, which
+can neither be renamed nor cut.
 """
 
 from __future__ import annotations
