@@ -16,6 +16,7 @@ from typing import Final
 import msgspec
 
 from simhash_core.documents import Content, SourcePosition
+from simhash_core.errors import FirstseenError
 from simhash_core.fingerprinter import Fingerprinted, Fingerprinter
 from simhash_core.log.records import Answer, Match
 from simhash_core.profiles import Profile
@@ -115,6 +116,10 @@ class TextCheck:
                 f"no answer from the index within {_ANSWER_SECONDS:g} s: /healthz and /readyz of "
                 "the workers may say why"
             ) from None
+        except CheckUnavailableError:
+            raise
+        except FirstseenError as error:
+            raise CheckUnavailableError(f"the index was not asked: {error}") from error
 
     def _with_differences(self, answer: CheckAnswer, text: str) -> CheckAnswer:
         """Show the text beside its original, or the nearest within the distance that is held."""

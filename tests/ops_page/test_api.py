@@ -58,8 +58,9 @@ def test_the_status_says_what_the_worker_does(live: Live) -> None:
     assert [shard["partition"] for shard in status["shards"]] == [0, 1]
     for shard in status["shards"]:
         assert (shard["state"], shard["waiting"]) == ("ready", 0)
-        assert shard["entries"] > 20
+        assert shard["entries"] > 5
         assert shard["store_bytes"] > 1000
+    assert sum(shard["entries"] for shard in status["shards"]) == len(outputs.uniques)
     assert {lag["topic"] for lag in status["lag"]} == {live.stream.settings.topics.raw}
     ordering = status["ordering"]
     assert ordering["leads"] is True
@@ -173,7 +174,7 @@ def test_a_check_leaves_no_trace(live: Live) -> None:
 
 def figures(live: Live) -> list[str]:
     """The metrics that documents change."""
-    names = ("documents_total", "store_documents", "candidates_per_lookup", "input_bytes_total")
+    names = ("documents_total", "store_documents", "input_bytes_total")
     lines = live.worker.metrics().splitlines()
     return [line for line in lines if line.startswith(tuple(f"firstseen_{name}" for name in names))]
 
