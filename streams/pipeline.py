@@ -29,7 +29,7 @@ from simhash_core.log.columns import document_columns
 from simhash_core.log.participant import Participant
 from simhash_core.log.records import Answer, Query, Report
 from streams.deciding.leader import Leader
-from streams.errors import StateMismatchError
+from streams.errors import BrokerUnavailableError, StateMismatchError
 from streams.intake.raw_consumer import RawConsumer
 from streams.intake.raw_records import RawRecords
 from streams.kafka.appender import Appender
@@ -60,6 +60,7 @@ from streams.worker_state import CheckUnavailableError, ShardState
 logger = logging.getLogger(__name__)
 
 _ANSWER_SECONDS: Final = 5.0
+_PARTITIONS_SECONDS: Final = 5.0
 _ANSWER_LOOK_SECONDS: Final = 0.005
 _WORD_BITS: Final = 64
 _PACKET_BYTES: Final = 256 * 1024
@@ -113,7 +114,6 @@ class Pipeline:
     ) -> None:
         """Connect nothing yet. ``channels``: of raw records, log, decisions and outputs."""
         topics = settings.topics
-        worker = f"{settings.group_instance_id or 'worker'}-{uuid.uuid4().hex[:12]}"
         metrics = self.metrics = observers.metrics
         self.failure: FirstseenError | None = None
         self._on_failure = on_failure
@@ -122,6 +122,7 @@ class Pipeline:
         self._raw, self._log, self._reports, outputs = channels
         self._wake_decide, self._wake_put_out = _Wake(self._reports), _Wake(outputs)
         self._held = False
+        self._partitions_at = time.monotonic()
         self._stopping = False
         self._stores = ShardStores(
             settings,
@@ -130,10 +131,11 @@ class Pipeline:
             metrics,
         )
         self.participant: Participant[RawArrival] = Participant(
-            worker, Nearness(fingerprinter.scheme, fingerprinter.confirmation)
+            f"{rules.writer}.{uuid.uuid4().hex[:8]}",
+            Nearness(fingerprinter.scheme, fingerprinter.confirmation),
         )
         self._consumer = RawConsumer(
-            raw_consumer_config(settings),
+            raw_consumer_config(settings, rules.writer),
             topics.raw,
             self,
             batch_records=settings.batch.documents,
@@ -149,10 +151,11 @@ class Pipeline:
         self._committer: Committer = (
             OutputTransactions(
                 output_config(settings),
-                f"{settings.application_id}.{worker}",
+                rules.writer,
                 source_topic=topics.raw,
                 changelog_topic=topics.changelog,
-                timeout_seconds=settings.send_timeout_seconds,
+                timeout_seconds=settings.session_timeout_seconds,
+                answer_seconds=settings.send_timeout_seconds,
             )
             if settings.delivery is Delivery.EXACTLY_ONCE
             else AcknowledgedSends(
@@ -441,9 +444,14 @@ class Pipeline:
     async def _refuse_lost_partitions(self) -> None:
         """Fail where the raw topic has fewer partitions than the index has shards."""
         decider = self.participant.decider
-        if decider is None or not decider.leads or not decider.shards:
+        since = time.monotonic() - self._partitions_at
+        if decider is None or not decider.shards or since < _PARTITIONS_SECONDS:
             return
-        partitions = await self._consumer.partitions()
+        self._partitions_at = time.monotonic()
+        try:
+            partitions = await self._consumer.partitions()
+        except BrokerUnavailableError:
+            return  # the watch says so, and this is asked again
         lost = sorted(shard for shard in decider.shards if shard >= partitions)
         if lost and partitions:
             self.fail(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import uuid
 from typing import Final
 
 import faust
@@ -50,7 +51,10 @@ def run_worker(settings: Settings) -> int:
     fingerprinter = Fingerprinter(profile)
     identity, reading = fingerprinter.identity, reading_rules(settings)
     logger.info("index identity: %s", identity)
-    index = IndexOnKafka(settings, identity, reading)
+    # A static member keeps its name: so its next life aborts what this one leaves open.
+    life = settings.group_instance_id or uuid.uuid4().hex[:12]
+    writer = f"{settings.application_id}.{life}"
+    index = IndexOnKafka(settings, identity, reading, writer)
     index.refuse_other_settings()  # before the group is joined, or anything is sent
     index_info = IndexInfo(identity, settings.application_id, settings.profile, settings.delivery)
     metrics = Metrics(index=index_info)
@@ -61,7 +65,7 @@ def run_worker(settings: Settings) -> int:
     app = create_app(settings)
     channels = create_channels(app)
     rules = OutputRules(
-        identity, reading, fingerprinter.scheme.bits, settings.topics, settings.include_body
+        identity, reading, writer, fingerprinter.scheme.bits, settings.topics, settings.include_body
     )
     pipeline = Pipeline(
         settings,

@@ -27,7 +27,7 @@ _MIB: Final = 1024 * _KIB
 _PREFETCH_KIB: Final = 16 * _KIB
 """Raw records that librdkafka holds in advance; a fetch may exceed it."""
 _REFRESH_MS: Final = 5000
-"""How soon a partition that was added is found."""
+"""How soon it is found that a topic was deleted, or has more partitions."""
 _HEARTBEAT_MS: Final = 500
 """How soon a member learns that the group rebalances; at most a third of the session."""
 _NOT_PROPERTIES: Final = frozenset({"logger", "on_commit", "on_delivery"})
@@ -119,8 +119,11 @@ def producer_config(settings: Settings, **extra: Any) -> dict[str, Any]:  # noqa
     return _config(settings, _OF_CONSUMERS, extra)
 
 
-def raw_consumer_config(settings: Settings) -> dict[str, Any]:
-    """Return the configuration of the consumer of raw records, a member of the group."""
+def raw_consumer_config(settings: Settings, worker: str) -> dict[str, Any]:
+    """Return the configuration of the consumer of raw records, a member of the group.
+
+    ``worker``: its name there, by which other workers and operators know it.
+    """
     session_ms = int(settings.session_timeout_seconds * _MS)
     static = (
         {}
@@ -134,6 +137,7 @@ def raw_consumer_config(settings: Settings) -> dict[str, Any]:
         "topic.metadata.refresh.interval.ms": _REFRESH_MS,
         **consumer_config(
             settings,
+            client_id=worker,
             group_id=settings.application_id,
             partition_assignment_strategy="cooperative-sticky",
             session_timeout_ms=session_ms,
@@ -153,6 +157,7 @@ def log_reader_config(settings: Settings) -> dict[str, Any]:
     return {
         # A broker answers as soon as there is a byte, so a long wait only spares requests.
         "fetch.wait.max.ms": 500,
+        "topic.metadata.refresh.interval.ms": _REFRESH_MS,
         "fetch.queue.backoff.ms": 20,
         "queued.max.messages.kbytes": _PREFETCH_KIB,
         **consumer_config(

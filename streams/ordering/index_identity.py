@@ -35,12 +35,16 @@ _SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
 
 
 class Claim(NamedTuple):
-    """What a progress record says of its index, and where in the log its shard goes on."""
+    """What a progress record says of its index, and where in the log its shard goes on.
+
+    ``writer``: the transactional id of the worker that committed it.
+    """
 
     identity: str
     reading: str
     position: int
     control: int
+    writer: str = ""
 
 
 class Difference(NamedTuple):
@@ -80,7 +84,8 @@ def read_claim(
     found = last_progress(topic, partition, config, timeout_seconds)
     if found is None:
         return None
-    return Claim(found.identity, found.reading, found.progress.position, found.progress.control)
+    progress = found.progress
+    return Claim(found.identity, found.reading, progress.position, progress.control, found.writer)
 
 
 def differences(claim: Claim, identity: str, reading: str) -> list[Difference]:

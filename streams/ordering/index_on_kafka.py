@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from concurrent.futures import Future
+from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
 from confluent_kafka import KafkaException, TopicPartition
@@ -12,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 
 from simhash_core.errors import FirstseenError
 from streams.errors import BrokerUnavailableError
-from streams.kafka.client_config import admin_config
+from streams.kafka.client_config import admin_config, output_config
 from streams.kafka_config import changelog_group, librdkafka_config
 from streams.ordering.index_identity import (
     Claim,
@@ -20,6 +21,7 @@ from streams.ordering.index_identity import (
     read_claim,
     refuse_other_settings,
 )
+from streams.output.transactions import abort_left_open
 from streams.settings import Delivery, Settings
 from streams.shard_topics import grow_changelog
 from streams.topic_ids import TopicIdAsker, TopicIds
@@ -28,17 +30,22 @@ logger = logging.getLogger(__name__)
 
 _DELETE_SECONDS: Final = 10.0
 _GROUP_SECONDS: Final = 10.0
+_CLAIMS_TOGETHER: Final = 8
 _ID_TRIES: Final = 5
 
 
 class IndexOnKafka:
     """Asked on the event loop; each question runs in a thread."""
 
-    def __init__(self, settings: Settings, identity: str, reading: str) -> None:
-        """``identity``, ``reading``: of this worker's index, and of how it reads records."""
+    def __init__(self, settings: Settings, identity: str, reading: str, writer: str) -> None:
+        """``identity``, ``reading``: of this worker's index, and of how it reads records.
+
+        ``writer``: the name of this worker in the group, and its transactional id.
+        """
         self._settings = settings
         self._identity = identity
         self._reading = reading
+        self._writer = writer
         has_transactions = settings.delivery is Delivery.EXACTLY_ONCE
         self._has_admin = has_transactions
         ask = TopicIdAsker(self._connect, has_ids=has_transactions)
@@ -65,7 +72,7 @@ class IndexOnKafka:
         claim = self._claim()
         if claim is None or claim.reading == self._reading:
             return
-        if self._has_admin and _has_members(self._connect(), self._settings.application_id):
+        if self._has_admin and _members(self._connect(), self._settings.application_id):
             refuse_other_settings(claim, self._identity, self._reading, self._where)
         for each in differences(claim, self._identity, self._reading):
             logger.warning(
@@ -91,9 +98,41 @@ class IndexOnKafka:
         refuse_other_settings(claim, self._identity, reading, self._where)
         return claim
 
-    async def grow_changelog(self, partition: int) -> None:
-        """Make sure that the changelog has this partition, as the raw topic has it."""
-        del partition
+    async def abort_left_open(self, partitions: Iterable[int]) -> None:
+        """Abort what workers that are gone have left open, without waiting for its time-out.
+
+        Readers of the outputs would wait that long, and the new owner of a shard as well.
+        ``partitions``: whose last owners to look for.
+        """
+        if not self._has_admin:
+            return
+        writers = await asyncio.to_thread(self._gone_writers, set(partitions))
+        for writer in sorted(writers):
+            logger.warning("%s has left the group: what it left open is aborted", writer)
+            await abort_left_open(
+                output_config(self._settings), writer, self._settings.send_timeout_seconds
+            )
+
+    def _gone_writers(self, partitions: set[int]) -> set[str]:
+        """Return who committed last for partitions and is in the group no more."""
+        settings = self._settings
+        config = librdkafka_config(settings, group_id=changelog_group(settings))
+
+        def writer_of(partition: int) -> str:
+            claim = read_claim(
+                settings.topics.changelog, config, settings.send_timeout_seconds, partition
+            )
+            return "" if claim is None else claim.writer
+
+        with ThreadPoolExecutor(_CLAIMS_TOGETHER) as threads:
+            writers = set(threads.map(writer_of, partitions)) - {"", self._writer}
+        if not writers:
+            return writers
+        members = _members(self._connect(), settings.application_id)
+        return writers - members
+
+    async def grow_changelog(self) -> None:
+        """Make sure that the changelog has a partition for each of the raw topic."""
         if self._has_admin:
             await asyncio.to_thread(lambda: grow_changelog(self._connect(), self._settings))
 
@@ -120,11 +159,11 @@ class IndexOnKafka:
         return AdminClient(admin_config(self._settings))
 
 
-def _has_members(admin: AdminClient, group: str) -> bool:
-    """Return whether a group has any member. Raises ``BrokerUnavailableError``."""
+def _members(admin: AdminClient, group: str) -> set[str]:
+    """Return the names of the members of a group. Raises ``BrokerUnavailableError``."""
     futures = admin.describe_consumer_groups([group], request_timeout=_GROUP_SECONDS)
     try:
-        return bool(futures[group].result(_GROUP_SECONDS).members)
+        return {member.client_id for member in futures[group].result(_GROUP_SECONDS).members}
     except (KafkaException, TimeoutError) as error:
         raise BrokerUnavailableError(
             f"it is not known whether other workers are in the group {group}: {error}"

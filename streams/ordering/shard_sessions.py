@@ -43,8 +43,12 @@ class IndexOnKafka(Protocol):
         """Return the last progress of shard 0, known to be of an index with these settings."""
         ...
 
-    async def grow_changelog(self, partition: int) -> None:
-        """Make sure that the changelog has this partition."""
+    async def grow_changelog(self) -> None:
+        """Make sure that the changelog has a partition for each of the raw topic."""
+        ...
+
+    async def abort_left_open(self, partitions: Iterable[int]) -> None:
+        """Abort what the last owners of partitions left open, if they are gone."""
         ...
 
 
@@ -195,11 +199,11 @@ class ShardSessions:
     async def _opened(self, partitions: list[int]) -> list[_Opened]:
         """Open the stores of partitions, those left out that were taken away meanwhile."""
         logger.info("shards opening: %s", " ".join(map(str, partitions)))
-        committed = await self._consumer.committed_stable(partitions)
-        chain_of = {p: Chain(self._topic, await self._index.topic_id(), p) for p in partitions[:1]}
-        topic_id = chain_of[partitions[0]].topic_id
+        topic_id = await self._index.topic_id()
         claim = await self._index.claim()
-        await self._index.grow_changelog(max(partitions))
+        await self._index.grow_changelog()
+        await self._index.abort_left_open(partitions)
+        committed = await self._consumer.committed_stable(partitions)
         threads = asyncio.Semaphore(_OPENED_TOGETHER)
 
         async def open_one(partition: int) -> _Opened | None:

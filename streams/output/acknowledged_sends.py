@@ -12,10 +12,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from streams.errors import UnansweredError
-from streams.kafka.producer_record import ProducerRecord
+from streams.kafka.producer_record import ProducerRecord, RecordTooLargeError
 from streams.output.deliveries import Deliveries
 
 
@@ -79,8 +79,7 @@ class AcknowledgedSends:
             left = producer.flush(max(0.0, deadline - time.monotonic()) + 1.0)
         except (KafkaException, SystemError) as error:
             self._producer = None
-            deliveries.raise_too_large()
-            raise UnansweredError(f"records were not delivered: {error}") from error
+            raise _fatal(error, records) from error
         except Exception:
             self._producer = None
             raise
@@ -94,3 +93,17 @@ class AcknowledgedSends:
                 "(send_timeout_seconds bounds the wait)"
             )
         return deliveries.next_offsets
+
+
+def _fatal(
+    error: KafkaException | SystemError, records: Sequence[ProducerRecord]
+) -> RecordTooLargeError | UnansweredError:
+    """Return what it means that the client gave up for good.
+
+    It does where a record was refused and later ones may have been accepted. The exception comes
+    out of the report on some record, whose reason is only in its text.
+    """
+    cause = error if isinstance(error, KafkaException) else error.__cause__
+    if KafkaError(KafkaError.MSG_SIZE_TOO_LARGE).str() in str(cause):
+        return RecordTooLargeError(records)
+    return UnansweredError(f"a record was not delivered to {records[0].topic}: {cause or error}")

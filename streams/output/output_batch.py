@@ -30,10 +30,14 @@ from streams.topic_settings import TopicSettings
 
 @dataclass(frozen=True, slots=True)
 class OutputRules:
-    """How outputs become records: the same for all shards of a worker."""
+    """How outputs become records: the same for all shards of a worker.
+
+    ``writer``: the transactional id of the worker.
+    """
 
     identity: str
     reading: str
+    writer: str
     bits: int
     topics: TopicSettings
     include_body: bool
@@ -92,7 +96,8 @@ def output_batch(shards: Sequence[ShardReady[RawArrival]], rules: OutputRules) -
                     )
                 )
         changes += [(partition, encode_entries(new)) for new in ready.entries]
-        changes.append((partition, encode_progress(progress, rules.identity, rules.reading)))
+        committed = encode_progress(progress, rules.identity, rules.reading, rules.writer)
+        changes.append((partition, committed))
         if ready.outputs:
             batch.offsets[partition] = ready.next
     for partition, change in changes:

@@ -15,7 +15,7 @@ from streams.errors import UnansweredError
 from streams.metric_labels import TransactionOutcome
 from streams.metrics import Metrics
 from streams.ordering.raw_batches import RawArrival
-from streams.output.commit_errors import AbortedError, StaleGenerationError
+from streams.output.commit_errors import AbortedError, FencedError, StaleGenerationError
 from streams.output.output_batch import DecidedOutput, OutputBatch, OutputRules, output_batch
 from streams.output.transactions import Committer
 from streams.store.shard_store import ShardStore
@@ -108,7 +108,8 @@ class PutOut:
             batch = output_batch(ready, self._rules)
         try:
             ends = await self._committer.commit(batch.records, batch.offsets, self._group.metadata)
-        except AbortedError as error:
+        except (AbortedError, FencedError) as error:
+            # Fenced by the broker, for a transaction that took too long: the id is this worker's.
             self._metrics.transaction(TransactionOutcome.ABORTED)
             self._aborts += 1
             logger.warning("a transaction was aborted, try %d: %s", self._aborts, error)

@@ -60,11 +60,15 @@ class ChangelogRecord(NamedTuple):
 
 
 class LoggedProgress(msgspec.Struct, frozen=True, array_like=True):
-    """How far a shard has come. ``identity``: of the index. ``reading``: rules of raw records."""
+    """How far a shard has come. ``identity``: of the index. ``reading``: rules of raw records.
+
+    ``writer``: the transactional id of the worker that committed it, "" where it had none.
+    """
 
     progress: Progress
     identity: str
     reading: str
+    writer: str = ""
 
 
 class _Entries(msgspec.Struct, frozen=True, array_like=True):
@@ -95,9 +99,11 @@ def encode_entries(new: NewEntries) -> ChangelogRecord:
     return ChangelogRecord(ENTRIES_TAG + first, _VERSION + _encode(encoded))
 
 
-def encode_progress(progress: Progress, identity: str, reading: str) -> ChangelogRecord:
+def encode_progress(
+    progress: Progress, identity: str, reading: str, writer: str = ""
+) -> ChangelogRecord:
     """Return the record of the progress: the last one of a transaction."""
-    logged = LoggedProgress(progress, identity, reading)
+    logged = LoggedProgress(progress, identity, reading, writer)
     return ChangelogRecord(PROGRESS_KEY, _VERSION + _encode(logged))
 
 
