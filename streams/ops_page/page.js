@@ -25,6 +25,7 @@ function svg(tag, attributes, ...children) {
 }
 
 const whole = new Intl.NumberFormat("en");
+const counted = (count, one, more = `${one}s`) => `${whole.format(count)} ${count === 1 ? one : more}`;
 const short = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });
 const percent = new Intl.NumberFormat("en", { style: "percent", maximumFractionDigits: 1 });
 
@@ -209,11 +210,10 @@ function stateOf(shard) {
 function drawLog({ ordering, fullest_bucket: fullest }) {
   const { leads, leader, log_position: position, log_end: end, reports_missing: missing } = ordering;
   const behind = Math.max(0, end - position);
-  const counted = (count, what) => `${whole.format(count)} ${what}`;
   byId("log-facts").replaceChildren(...factPairs([
     ["leader", leads ? "this worker" : leader ?? "none known"],
-    ["read up to", `${whole.format(position)}, ${counted(behind, behind === 1 ? "record behind" : "records behind")}`],
-    ["undecided", `${counted(ordering.undecided_documents, "documents")}, oldest ${age(ordering)}`],
+    ["read up to", `${whole.format(position)}, ${counted(behind, "record behind", "records behind")}`],
+    ["undecided", `${counted(ordering.undecided_documents, "document")}, oldest ${age(ordering)}`],
     ["reports missing", leads ? (missing.map((shard) => `shard ${shard}`).join(", ") || "none") : null],
     ["packets skipped", whole.format(ordering.packets_skipped)],
     ["control records refused", whole.format(ordering.control_records_refused)],
@@ -221,7 +221,7 @@ function drawLog({ ordering, fullest_bucket: fullest }) {
   ]));
   byId("index-facts").replaceChildren(...factPairs([
     ["fullest bucket", fullest === null ? "none met in the last five minutes"
-      : `${whole.format(fullest)} documents, of those met in the last five minutes`],
+      : `${counted(fullest, "document")}, of those met in the last five minutes`],
   ]));
 }
 
@@ -390,7 +390,7 @@ function drawAnswer(answer) {
       ["fingerprint", answer.fingerprint ?? `none (${answer.undecidable})`],
       ["features", answer.features],
       ["candidates", whole.format(answer.candidates)],
-      ["fullest bucket", `${whole.format(answer.fullest_bucket)} documents`],
+      ["fullest bucket", counted(answer.fullest_bucket, "document")],
     ]),
     nearestTable(answer),
     differences ? el("div", { class: "sides" },
