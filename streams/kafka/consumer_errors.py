@@ -72,8 +72,11 @@ def topic_is_gone(error: KafkaError, consumer: Consumer, topic: str) -> bool:
 
     A broker that has just started may not know a topic for a moment.
     """
-    if error.code() not in _GONE:
-        return False
+    return error.code() in _GONE and is_absent(consumer, topic)
+
+
+def is_absent(consumer: Consumer, topic: str) -> bool:
+    """Return whether a broker says that a topic does not exist."""
     try:
         found = consumer.list_topics(topic, timeout=_ANSWER_SECONDS).topics.get(topic)
     except KafkaException:

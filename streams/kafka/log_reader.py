@@ -19,7 +19,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from simhash_core.errors import FirstseenError
 from streams.errors import BrokerRefusedError, UnansweredError
-from streams.kafka.consumer_errors import TopicGoneError, judge, topic_is_gone
+from streams.kafka.consumer_errors import TopicGoneError, is_absent, judge, topic_is_gone
 from streams.kafka.hand_over import Calls, HandOver
 
 logger = logging.getLogger(__name__)
@@ -30,6 +30,8 @@ _POLL_SECONDS: Final = 0.01
 _BLOCKED_SECONDS: Final = 0.05
 _ANSWER_SECONDS: Final = 0.5
 _AGAIN_SECONDS: Final = 0.05
+_SILENT_SECONDS: Final = 2.0
+"""After so long without records it is checked that the partition is still there."""
 _CLOSE_SECONDS: Final = 10.0
 _CUT: Final = frozenset(
     {
@@ -94,6 +96,9 @@ class LogReader:
         # Of the thread: what is being read.
         self._reading = 0
         self._next = 0
+        self._heard = 0.0
+        self._was_absent = False
+        self._is_assigned = False
         self._error: FirstseenError | None = None
 
     def open(self) -> None:
@@ -179,6 +184,10 @@ class LogReader:
         message = self._consumer.poll(_POLL_SECONDS)
         if message is not None:
             self._take([message, *self._consumer.consume(self._batch_records - 1, 0)])
+            self._heard = time.monotonic()
+        elif self._is_assigned and time.monotonic() - self._heard > _SILENT_SECONDS:
+            self._check_partition()
+            self._heard = time.monotonic()
         if self._error is not None:
             raise self._error
 
@@ -198,6 +207,13 @@ class LogReader:
     def _assign(self, offset: int, epoch: int) -> None:
         self._consumer.assign([TopicPartition(self._topic, _PARTITION, offset)])
         self._reading, self._next = epoch, offset
+        self._is_assigned = True
+
+    def _stop_with(self, error: FirstseenError) -> None:
+        """Read no more until the next ``seek``."""
+        self._consumer.unassign()
+        self._is_assigned = False
+        self._batches.call(self._fail, error)
 
     def _watermarks(self) -> tuple[int, int]:
         place = TopicPartition(self._topic, _PARTITION)
@@ -208,25 +224,33 @@ class LogReader:
 
     def _note(self, error: KafkaError) -> None:
         if error.code() in _CUT:
-            self._report_cut(self._next)
+            if not self._is_cut():
+                self._assign(self._next, self._reading)  # it was only not known for a moment
         elif topic_is_gone(error, self._consumer, self._topic):
-            self._consumer.unassign()
-            self._batches.call(self._fail, TopicGoneError(self._topic))
+            self._stop_with(TopicGoneError(self._topic))
         else:
             self._error = self._error or judge(error, self._topic)
 
-    def _report_cut(self, wanted: int) -> None:
+    def _check_partition(self) -> None:
+        """See whether the partition was deleted, or is another: a silent consumer does not say."""
+        if self._is_cut() is not None:
+            self._was_absent = False
+            return
+        was_absent, self._was_absent = self._was_absent, is_absent(self._consumer, self._topic)
+        # Twice: a broker that has just started may not know it for a moment.
+        if was_absent and self._was_absent:
+            self._stop_with(TopicGoneError(self._topic))
+
+    def _is_cut(self) -> bool | None:
+        """Return whether what is to be read next is not there, and report it; None: not known."""
         try:
             start, end = self._watermarks()
         except KafkaException:
-            # Try again: the fetch fails again, or it was of no consequence.
-            self._assign(wanted, self._reading)
-            return
-        if start <= wanted <= end:
-            self._assign(wanted, self._reading)  # as after a leader's election
-        else:
-            self._consumer.unassign()
-            self._batches.call(self._fail, LogCutError(self._topic, wanted, start, end))
+            return None
+        if start <= self._next <= end:
+            return False
+        self._stop_with(LogCutError(self._topic, self._next, start, end))
+        return True
 
     def _on_error(self, error: KafkaError) -> None:
         if error.fatal():

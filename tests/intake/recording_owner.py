@@ -61,7 +61,7 @@ class RecordingOwner:
     ) -> RawConsumer:
         """Make the consumer, and join."""
         self.consumer = RawConsumer(
-            {**raw_consumer_config(settings), **(config or {})}, topic, self, **limits
+            {**raw_consumer_config(settings, "worker"), **(config or {})}, topic, self, **limits
         )
         self.consumer.open()
         return self.consumer
