@@ -1,6 +1,6 @@
 """All benchmarks, one after the other: ``python -m benchmarks``. Each can be run alone as well.
 
-python -m benchmarks [--only fingerprints worker block_table recovery] [--json FILE]
+python -m benchmarks [--only fingerprints worker recovery] [--json FILE]
 """
 
 from __future__ import annotations
@@ -11,18 +11,17 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from typing import Final
 
-import msgspec
 from rich.console import Console
 
-from benchmarks import block_table, fingerprints, recovery, worker
+from benchmarks import fingerprints, recovery, worker
 from benchmarks.contender_process import ContenderError
 from benchmarks.peers.environment import PeersUnavailableError
 from benchmarks.report import STANDARD_OUTPUT, add_json_option, show, write_json
 from benchmarks.texts import CHARACTERS, generated_documents
 from benchmarks.worker import IncompleteRunError
 from simhash_core.errors import FirstseenError
+from simhash_core.profiles import PROFILES
 
-_TABLE_ENTRIES: Final = (10_000, 100_000)
 _RECOVERED: Final = 100_000
 
 
@@ -42,26 +41,8 @@ def _worker(_options: argparse.Namespace) -> object:
     return figures
 
 
-def _block_table(_options: argparse.Namespace) -> object:
-    workload = block_table.Workload(
-        documents=5_000,
-        batch=250,
-        bits=256,
-        blocks=16,
-        block_bits=16,
-        cuts=2,
-        sync=False,
-        block_cache_bytes=256 * 1024 * 1024,
-    )
-    figures = [
-        each for entries in _TABLE_ENTRIES for each in block_table.run(entries, workload, None)
-    ]
-    block_table.show(figures, workload)
-    return {"workload": msgspec.structs.asdict(workload), "tables": figures}
-
-
 def _recovery(_options: argparse.Namespace) -> object:
-    report = recovery.run([_RECOVERED], [1, 16], None, None, as_written=False)
+    report = recovery.run(list(PROFILES), [_RECOVERED], None, None)
     show(recovery.tables(report))
     return report
 
@@ -69,7 +50,6 @@ def _recovery(_options: argparse.Namespace) -> object:
 BENCHMARKS: Final[Mapping[str, Callable[[argparse.Namespace], object]]] = {
     "fingerprints": _fingerprints,
     "worker": _worker,
-    "block_table": _block_table,
     "recovery": _recovery,
 }
 

@@ -12,6 +12,7 @@ of which Kafka keeps its partitions for it.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import shutil
 import tempfile
 import time
@@ -20,20 +21,25 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+import numpy as np
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
 from rich.table import Table
 
 from benchmarks.kafka_stream import KafkaStream, MeasurementError, measured_kafka
-from benchmarks.recovery import records_of
+from benchmarks.recovery import PACKET, packet_of
 from benchmarks.report import Machine, Spread, add_json_option, machine, new_table, publish
 from benchmarks.texts import CHARACTERS, generated_documents
-from simhash_core.entries import Progress
 from simhash_core.errors import FirstseenError
 from simhash_core.fingerprinter import Fingerprinter
-from simhash_core.placement import Placement
-from streams.changelog_codec import encode_change
+from simhash_core.log.packets import Chain
+from simhash_core.log.records import NO_CONTROL, Progress
+from simhash_core.log.shard_stream import NewEntries
 from streams.demo.worker_process import WorkerProcess, WorkerProcessError
+from streams.documents.reading_rules import reading_rules
+from streams.store.changelog_codec import ChangelogRecord, encode_entries, encode_progress
 from streams.topic_follower import TopicFollower
+from streams.topic_ids import topic_id
 from tests.brokers.kafka_broker import KafkaBrokerError
 
 DOCUMENTS: Final = 1_000_000
@@ -43,7 +49,7 @@ _READY_SECONDS: Final = 900.0
 _END_SECONDS: Final = 30.0
 _FLUSH_SECONDS: Final = 120.0
 _POLL_SECONDS: Final = 0.05
-_SAY_EVERY: Final = 1_000
+_LOG_OFFSET: Final = 1 << 40
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
@@ -153,29 +159,30 @@ def _await_output(outputs: TopicFollower, worker: _KilledWorker) -> None:
 
 def _fill(stream: KafkaStream, brokers: str, documents: int) -> None:
     """Write the changelog that a shard with so many documents would have."""
-    fingerprinter = Fingerprinter(stream.settings.index_profile())
+    settings = stream.settings
+    raw = settings.topics.raw
+    chain = Chain(raw, topic_id(AdminClient({"bootstrap.servers": brokers}), raw), 0)
     producer = Producer(
         {"bootstrap.servers": brokers, "linger.ms": 20, "compression.type": "lz4", "log_level": 2}
     )
-    topic = stream.settings.topics.changelog
 
-    def send(key: bytes, value: bytes | None) -> None:
+    def send(record: ChangelogRecord) -> None:
         while True:
             try:
-                producer.produce(topic, value, key, partition=0)
+                producer.produce(settings.topics.changelog, record.value, record.key, partition=0)
             except BufferError:
                 producer.poll(_POLL_SECONDS)
             else:
                 return
 
-    lots = records_of(Placement(fingerprinter.scheme, 1), documents, as_written=False)
-    for lot in lots:
-        for number, (key, value) in enumerate(lot):
-            if key != encode_change(Progress())[0]:  # theirs are of no index
-                send(key, value)
-            if number % _SAY_EVERY == 0:
-                producer.poll(0)
-    send(*encode_change(Progress(next_order=documents, index=fingerprinter.identity)))
+    for number, first in enumerate(range(0, documents, PACKET)):
+        packet = packet_of(settings.profile, number, min(PACKET, documents - first))
+        packet = dataclasses.replace(packet, chain=chain)
+        # Far behind where the log of the run begins, so that no sequence number is there twice.
+        send(encode_entries(NewEntries(_LOG_OFFSET + number, packet, np.arange(len(packet)))))
+    identity = Fingerprinter(settings.index_profile()).identity
+    progress = Progress(chain, 0, 0, NO_CONTROL)
+    send(encode_progress(progress, identity, reading_rules(settings)))
     if producer.flush(_FLUSH_SECONDS):
         raise MeasurementError("the broker does not take the changelog")
 

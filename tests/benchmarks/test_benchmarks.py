@@ -129,14 +129,14 @@ def test_all_in_one_json(
     """Given two of the benchmarks, then standard output is one object with both, and no table."""
     monkeypatch.setattr(fingerprints, "DOCUMENTS", 4)
     monkeypatch.setattr(fingerprints, "ROUNDS", 1)
-    monkeypatch.setattr(all_benchmarks, "_TABLE_ENTRIES", (100,))
-    arguments = ["--only", "fingerprints", "block_table", "--without-peers", "--json", "-"]
+    monkeypatch.setattr(all_benchmarks, "_RECOVERED", 300)
+    arguments = ["--only", "fingerprints", "recovery", "--without-peers", "--json", "-"]
 
     all_benchmarks.main(arguments)
 
     figures = json.loads(capsysbinary.readouterr().out)
-    assert list(figures) == ["fingerprints", "block_table"]
-    assert [each["table"] for each in figures["block_table"]["tables"]] == ["memory", "rocksdb"]
+    assert list(figures) == ["fingerprints", "recovery"]
+    assert [each["documents"] for each in figures["recovery"]["figures"]] == [300, 300]
 
 
 def test_a_contender_that_dies_or_hangs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
