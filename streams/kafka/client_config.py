@@ -7,19 +7,12 @@ on goes before what was passed on; ``kafka_properties.RESERVED`` refuses it earl
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from streams.kafka_config import librdkafka_config
 from streams.settings import Settings
-
-LIBRDKAFKA: Final = "firstseen.librdkafka"
-"""The logger of the library's own lines."""
-
-logger = logging.getLogger(LIBRDKAFKA)
-# A command that sets up no logging reports errors itself; Python would print them a second time.
-logger.addHandler(logging.NullHandler())
 
 _MS: Final = 1000
 _KIB: Final = 1024
@@ -30,7 +23,6 @@ _REFRESH_MS: Final = 5000
 """How soon it is found that a topic was deleted, or has more partitions."""
 _HEARTBEAT_MS: Final = 500
 """How soon a member learns that the group rebalances; at most a third of the session."""
-_NOT_PROPERTIES: Final = frozenset({"logger", "on_commit", "on_delivery"})
 
 # librdkafka's CONFIGURATION.md, column C/P.
 _OF_CONSUMERS: Final = frozenset(
@@ -99,23 +91,18 @@ _SAME: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 
-def admin_config(settings: Settings, **extra: Any) -> dict[str, Any]:  # noqa: ANN401 - numbers, texts, callbacks
-    """Return the configuration of an admin client; see ``consumer_config`` for ``extra``."""
+def admin_config(settings: Settings, **extra: Any) -> dict[str, Any]:  # noqa: ANN401 - as below
+    """Return the configuration of an admin client; ``extra`` as in ``librdkafka_config``."""
     return _config(settings, _OF_CONSUMERS | _OF_PRODUCERS, extra)
 
 
 def consumer_config(settings: Settings, **extra: Any) -> dict[str, Any]:  # noqa: ANN401 - numbers, texts, callbacks
-    """Return the configuration of a consumer.
-
-    ``extra`` is what the client in question must have: its underscores stand for dots
-    (``group_id="x"``), except in the names of callbacks, and it goes before what was passed on.
-    The log of the library goes to ``firstseen.librdkafka`` whenever the client polls.
-    """
+    """Return the configuration of a consumer; ``extra`` as in ``librdkafka_config``."""
     return _config(settings, _OF_PRODUCERS, extra)
 
 
 def producer_config(settings: Settings, **extra: Any) -> dict[str, Any]:  # noqa: ANN401 - numbers, texts, callbacks
-    """Return the configuration of a producer; see ``consumer_config`` for ``extra``."""
+    """Return the configuration of a producer; ``extra`` as in ``librdkafka_config``."""
     return _config(settings, _OF_CONSUMERS, extra)
 
 
@@ -202,21 +189,8 @@ def output_config(settings: Settings) -> dict[str, Any]:
 def _config(
     settings: Settings, foreign: frozenset[str], extra: Mapping[str, Any]
 ) -> dict[str, Any]:
-    passed_on = {
+    return {
         _SAME.get(name, name): value
-        for name, value in settings.kafka.items()
+        for name, value in librdkafka_config(settings, **extra).items()
         if name not in foreign
     }
-    return {
-        "client.id": settings.application_id,
-        "message.max.bytes": settings.largest_message_bytes,
-        "logger": logger,
-        **passed_on,
-        "bootstrap.servers": settings.brokers,
-        **{_property(name): value for name, value in extra.items()},
-    }
-
-
-def _property(name: str) -> str:
-    is_callback = name in _NOT_PROPERTIES or name.endswith("_cb")
-    return name if is_callback else name.replace("_", ".")
