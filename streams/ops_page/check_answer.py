@@ -66,8 +66,8 @@ class Differences(msgspec.Struct, frozen=True):
 class CheckAnswer(msgspec.Struct, frozen=True):
     """What the whole index says of a text.
 
-    ``verdict`` is one of ``VERDICT_NAMES``. ``candidates``: documents in the buckets of the text; one
-    in several buckets counts in each. ``fullest_bucket``: those of the fullest of its buckets.
+    ``verdict`` is one of ``VERDICT_NAMES``. ``candidates``: documents in the buckets of the text;
+    one in several counts in each. ``fullest_bucket``: those of the fullest of its buckets.
     """
 
     verdict: str

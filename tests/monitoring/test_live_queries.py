@@ -28,6 +28,9 @@ VARIABLES = {
     "$__range": "5m",
 }
 
+ONLY_IN_TROUBLE = frozenset({"firstseen_report_missing"})
+"""Its series are the shards that the leader waits for: none, where all report."""
+
 
 def asked(expression: str) -> str:
     """An expression as Grafana would send it."""
@@ -69,8 +72,8 @@ def test_every_query_returns_data(kafka_broker: Broker, tmp_path: Path) -> None:
             panels = [asked(expression) for _, expression in expressions()]
             assert without_data(server, panels) == []
             assert without_data(server, sorted(recorded())) == []
-            watched = [each.text for rule in alerts() for each in selectors(rule["expr"])]
-            assert without_data(server, sorted(set(watched))) == []
+            watched = {each.text for rule in alerts() for each in selectors(rule["expr"])}
+            assert without_data(server, sorted(watched - ONLY_IN_TROUBLE)) == []
 
             assert {rule["health"] for rule in server.rules()} == {"ok"}
             errors = server.query("firstseen_errors_total")
