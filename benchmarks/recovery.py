@@ -7,9 +7,10 @@ packet. The shard is caught up from nothing, in two ways:
 - ``kafka``: they are read from a topic of a real broker, as a worker reads them
   (``--bootstrap-servers``: its topic is deleted afterwards).
 
-Then the store is closed, opened again, and the index is filled from it, as at a restart. Time is
-that of the processor, of the whole process, so that RocksDB's and librdkafka's threads are counted
-too; making the records is not.
+Then the index is filled from the store, and documents are looked up in it, a packet at a time. The
+store is closed, opened again and read for the index, as at a restart. Time is that of the
+processor, of the whole process, so that RocksDB's and librdkafka's threads are counted too; making
+the records is not.
 
     python -m benchmarks.recovery [--profile wide classic] [--documents 1000000]
         [--bootstrap-servers …]
@@ -19,34 +20,26 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-import threading
 import time
-import uuid
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
 import msgspec
 import numpy as np
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 from rich.table import Table
 
+from benchmarks.changelogs import IDENTITY, PACKET, changelog, packet_of, records_of
 from benchmarks.report import Machine, add_json_option, machine, new_table, publish
 from simhash_core.index.document_index import DocumentIndex
-from simhash_core.log.packets import BytesColumn, Chain, DocumentColumns, Packet, Sender
-from simhash_core.log.records import Progress
 from simhash_core.log.shard_stream import NewEntries
 from simhash_core.profiles import PROFILES, profile_named
 from streams.ordering.log_codec import LogCodec
 from streams.store.changelog_codec import (
-    ChangelogRecord,
     LoggedProgress,
     decode_record,
     encode_entries,
-    encode_progress,
 )
 from streams.store.changelog_reader import Changelog
 from streams.store.entry_block import EntryBlock
@@ -56,16 +49,11 @@ from streams.store.shard_directory import open_shard_store
 from streams.store.shard_store import ShardStore
 from streams.store.state_codec import ProgressRow, StoreIdentity
 
-IDENTITY: Final = "firstseen-index/1 benchmark"
-CHAIN: Final = Chain("raw-documents", "wVzq5XKbQnOXq3kcTtQx2g", 0)
-PACKET: Final = 250
-LOT: Final = 40
-"""Packets in a transaction, and loaded at once."""
-
-_SKETCH_BYTES: Final = {"wide": 256, "classic": 0}
-_SEED: Final = 20_141_201
-_SECONDS: Final = 60.0
 _TIMES: Final = 200
+_LOOKED_UP: Final = 20
+"""Packets."""
+_PROBES: Final = 1 << 40
+"""The number of the first of them."""
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,6 +66,8 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     documents_per_cpu_second: float
     recovery_cpu_us: float
     index_cpu_us: float
+    lookup_cpu_us: float
+    candidates_per_lookup: float
     open_seconds: float
     from_disk_cpu_us: float
     packet_bytes: float
@@ -92,41 +82,6 @@ class Report(msgspec.Struct, frozen=True):
 
     machine: Machine
     figures: list[Figures]
-
-
-def packet_of(profile: str, number: int, documents: int) -> Packet:
-    """Return the packet of random documents with this number; equal for equal arguments."""
-    words = PROFILES[profile].bits // 64
-    random = np.random.default_rng([_SEED, number])
-    first = number * PACKET
-    sketches = [random.bytes(_SKETCH_BYTES[profile]) for _ in range(documents)]
-    columns = DocumentColumns(
-        offsets=np.arange(first, first + documents, dtype=np.int64),
-        times_ms=1_700_000_000_000 + first + random.integers(0, 60_000, documents),
-        ids=BytesColumn.of([b"document-%011d" % at for at in range(first, first + documents)]),
-        digests=random.integers(0, 256, (documents, 16), dtype=np.uint8),
-        fingerprints=random.integers(0, 2**64, (documents, words), dtype=np.uint64),
-        undecidable=np.zeros(documents, dtype=np.uint8),
-        sketches=BytesColumn.of(sketches),
-    )
-    sender = Sender("benchmark-1", number)
-    return Packet(CHAIN, sender, first - 1, first + documents - 1, columns)
-
-
-def records_of(
-    profile: str, documents: int, identity: str = IDENTITY, reading: str = ""
-) -> Iterator[list[ChangelogRecord]]:
-    """Yield the changelog of a shard with so many entries, a transaction at a time."""
-    packets = -(-documents // PACKET)
-    for begun in range(0, packets, LOT):
-        records = []
-        last = 0
-        for number in range(begun, min(begun + LOT, packets)):
-            packet = packet_of(profile, number, min(PACKET, documents - number * PACKET))
-            records.append(encode_entries(NewEntries(number, packet, np.arange(len(packet)))))
-            last = packet.last
-        progress = Progress(CHAIN, last + 1, begun + LOT, begun)
-        yield [*records, encode_progress(progress, identity, reading)]
 
 
 def from_records(store: ShardStore, profile: str, documents: int) -> tuple[int, float]:
@@ -144,33 +99,25 @@ def from_records(store: ShardStore, profile: str, documents: int) -> tuple[int, 
     return count, making
 
 
-@contextmanager
-def changelog(servers: str, profile: str, documents: int) -> Iterator[Changelog]:
-    """Write the changelog to a topic of its own, which is deleted afterwards."""
-    topic = f"recovery-{uuid.uuid4().hex[:8]}"
-    admin = AdminClient({"bootstrap.servers": servers})
-    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(_SECONDS)
-    producer = Producer(
-        {"bootstrap.servers": servers, "transactional.id": topic, "compression.type": "lz4"}
-    )
-    producer.init_transactions(_SECONDS)
-    for lot in records_of(profile, documents):
-        producer.begin_transaction()
-        for record in lot:
-            producer.produce(topic, record.value, record.key, partition=0)
-        producer.commit_transaction(_SECONDS)
-    config = {"bootstrap.servers": servers, "group.id": "benchmark"}
-    yield Changelog(topic, 0, config, _SECONDS, threading.Event())
-    admin.delete_topics([topic])[topic].result(_SECONDS)
-
-
-def fill_index(store: ShardStore, profile: str) -> int:
-    """Fill an index from a store, as a worker does; return the number of documents."""
+def fill_index(store: ShardStore, profile: str) -> DocumentIndex:
+    """Return an index that is filled from a store, as a worker does it."""
     index = DocumentIndex(profile_named(profile).scheme())
     slot = index.open_slot()
     for sequences, fingerprints in store.fingerprints():
         index.add(slot, sequences, fingerprints)
-    return len(index)
+    return index
+
+
+def look_up(index: DocumentIndex, profile: str) -> tuple[float, float]:
+    """Look new documents up; return CPU microseconds and candidates of each."""
+    packets = [packet_of(profile, _PROBES + number, PACKET) for number in range(_LOOKED_UP)]
+    met = index.candidates_met
+    begun = time.process_time()
+    for packet in packets:
+        index.pairs(packet.columns.fingerprints)
+    documents = _LOOKED_UP * PACKET
+    seconds = time.process_time() - begun
+    return seconds / documents * 1e6, (index.candidates_met - met) / documents
 
 
 def measure(state_dir: Path, profile: str, documents: int, log: Changelog | None) -> Figures:
@@ -189,8 +136,10 @@ def measure(state_dir: Path, profile: str, documents: int, log: Changelog | None
         if len(store) != documents:
             raise RuntimeError(f"{len(store)} of {documents} documents were recovered")
         begun = time.process_time()
-        fill_index(store, profile)
+        filled = fill_index(store, profile)
         index = time.process_time() - begun
+        lookup, met = look_up(filled, profile)
+        del filled
     begun, begun_wall = time.process_time(), time.perf_counter()
     with closing(open_shard_store(path, owner, bits, block_cache())) as store:
         for _ in store.fingerprints():
@@ -208,6 +157,8 @@ def measure(state_dir: Path, profile: str, documents: int, log: Changelog | None
         documents_per_cpu_second=documents / recovered,
         recovery_cpu_us=recovered / documents * 1e6,
         index_cpu_us=index / documents * 1e6,
+        lookup_cpu_us=lookup,
+        candidates_per_lookup=met,
         open_seconds=opened,
         from_disk_cpu_us=from_disk / documents * 1e6,
         packet_bytes=len(value) / PACKET,
@@ -255,6 +206,8 @@ def tables(report: Report) -> list[Table]:
         "docs a CPU s",
         "recover µs",
         "fill index µs",
+        "look up µs",
+        "met",
         "from disk µs",
         "open s",
     )
@@ -275,6 +228,8 @@ def tables(report: Report) -> list[Table]:
             f"{each.documents_per_cpu_second:,.0f}",
             f"{each.recovery_cpu_us:.1f}",
             f"{each.index_cpu_us:.1f}",
+            f"{each.lookup_cpu_us:.1f}",
+            f"{each.candidates_per_lookup:.0f}",
             f"{each.from_disk_cpu_us:.1f}",
             f"{each.open_seconds:.2f}",
         )

@@ -26,8 +26,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from rich.table import Table
 
+from benchmarks.changelogs import PACKET, packet_of
 from benchmarks.kafka_stream import KafkaStream, MeasurementError, measured_kafka
-from benchmarks.recovery import PACKET, packet_of
 from benchmarks.report import Machine, Spread, add_json_option, machine, new_table, publish
 from benchmarks.texts import CHARACTERS, generated_documents
 from simhash_core.errors import FirstseenError
