@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -68,11 +69,11 @@ class LocalDecider:
 
 
 class MemoryEntries:
-    """Entries in memory, as the packets that they came in."""
+    """Entries in memory, as the packets that they came in, without the duplicates."""
 
     def __init__(self) -> None:
         """Begin empty."""
-        self._packets: dict[int, Packet] = {}
+        self._packets: dict[int, tuple[Packet, NDArray[np.intp]]] = {}
         self._contents: dict[bytes, int] = {}
         self._count = 0
 
@@ -82,19 +83,28 @@ class MemoryEntries:
 
     def add(self, new: NewEntries) -> None:
         """Add the unique documents of a packet."""
+        if not len(new.rows):
+            return
         self._count += len(new.rows)
-        self._packets[new.log_offset] = new.packet
         columns = new.packet.columns
+        kept = new.packet
+        if len(new.rows) < len(columns):
+            kept = replace(kept, columns=columns.take(new.rows))
+        self._packets[new.log_offset] = kept, new.rows
         for row in new.rows[columns.undecidable[new.rows] != 0].tolist():
             self._contents[columns.digest(row)] = sequence_number(new.log_offset, row)
 
     def entries(self, sequences: Sequence[int]) -> list[Entry]:
         """Return entries by sequence number."""
-        return [entry_of(self._packets[log_offset_of(each)], index_of(each)) for each in sequences]
+        return [self._entry(each) for each in sequences]
 
     def by_content(self, digest: bytes) -> int | None:
         """Return the sequence number of the undecidable document with this content digest."""
         return self._contents.get(digest)
+
+    def _entry(self, sequence: int) -> Entry:
+        packet, rows = self._packets[log_offset_of(sequence)]
+        return entry_of(packet, int(np.searchsorted(rows, index_of(sequence))))
 
 
 class _OneStore:

@@ -7,10 +7,12 @@ import hashlib
 import pytest
 from hypothesis import given
 
-from simhash_core.documents import RawRecord
+from simhash_core.documents import RawRecord, SourcePosition
 from simhash_core.verdicts import Undecidable, UndecidableReason, Unique
 from streams.output.output_records import OutputKind, index_digest, unique_record
-from tests.records.samples import IDENTITY, any_records, arrival_of, raw
+from streams.output.output_records import arrival_of as arrival_of_row
+from tests.core.log.made_to_order import Made, packet_of
+from tests.records.samples import FINGERPRINT, IDENTITY, any_records, arrival_of, raw
 
 
 @given(any_records)
@@ -78,3 +80,16 @@ def test_the_index_is_named_by_a_digest() -> None:
 
     assert index_digest(IDENTITY) == digest == "f035ec2f58c1"
     assert index_digest(IDENTITY + " ") != digest
+
+
+def test_what_a_packet_says_of_a_record() -> None:
+    """Given a raw record and its row in a packet, then the output has that document's id, place,
+    time and fingerprint; an undecidable document has no fingerprint.
+    """
+    packet = packet_of([Made(FINGERPRINT), Made(b"")], first=7)
+    record = raw(b"value")
+
+    assert arrival_of_row(record, packet, 0) == arrival_of(
+        record, "document 7", SourcePosition("raw", 0, 7), 1_007
+    )
+    assert arrival_of_row(record, packet, 1).fingerprint == b""
