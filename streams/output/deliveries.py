@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -18,7 +19,15 @@ from streams.kafka.producer_record import (
 )
 
 _POLL_SECONDS: Final = 0.05
+_METADATA_SECONDS: Final = 5.0
 _ANY_PARTITION: Final = -1
+_NOT_KNOWN_YET: Final = frozenset(
+    {
+        KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001 - a public code of librdkafka
+        KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001 - a public code of librdkafka
+    }
+)
+"""What a client says of a partition that was added since it last asked for metadata."""
 
 
 class Deliveries:
@@ -45,7 +54,7 @@ class Deliveries:
 
         Without, only the last record of each changelog partition is asked about: a report takes the
         interpreter from the event loop, each for itself. Waits for room in the client's queue up to
-        ``deadline`` (monotonic). Raises ``UnansweredError`` where there is none by then,
+        ``deadline`` (monotonic), and for partitions that were just added. Raises ``UnansweredError`` where there is none by then,
         ``RecordTooLargeError`` when the client refuses a record for its size, ``DeliveryError``
         otherwise.
         """
@@ -100,8 +109,18 @@ def _produce(
                 ) from None
             producer.poll(_POLL_SECONDS)
         except KafkaException as error:
-            if is_too_large(error.args[0]):
+            reason: KafkaError = error.args[0]
+            if is_too_large(reason):
                 raise RecordTooLargeError([record]) from error
-            raise DeliveryError(f"cannot send to {topic}: {error}") from error
+            if reason.code() not in _NOT_KNOWN_YET or time.monotonic() > deadline:
+                raise DeliveryError(f"cannot send to {topic}: {error}") from error
+            _look_again(producer, topic)
         else:
             return
+
+
+def _look_again(producer: Producer, topic: str) -> None:
+    """Let a client learn which partitions a topic has; it would ask minutes later by itself."""
+    with suppress(KafkaException):
+        producer.list_topics(topic, timeout=_METADATA_SECONDS)
+    producer.poll(_POLL_SECONDS)

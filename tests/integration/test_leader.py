@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -90,7 +91,9 @@ def test_the_leader_trims_the_log(kafka_broker: Broker, tmp_path: Path) -> None:
         stream.settle()
         worker.stop_gently()
 
-        worker = stream.started(state="second")
+        worker = stream.worker(state="second")
+        worker.start_as([sys.executable, "-m", "tests.integration.trimming_worker"])
+        worker.await_ready()
         for number in range(5):
             stream.send(keyed_documents(141 + number, 100))
             stream.settle()

@@ -29,13 +29,13 @@ OTHER = "index.distance=40"
 
 
 def ends(stream: Stream) -> dict[str, int]:
-    """The ends of the internal topics' first partitions."""
+    """The ends of the log and of the reports."""
     topics = stream.settings.topics
     consumer = Consumer(stream.broker.consumer_settings(stream.broker.unique("ends")))
     try:
         return {
             topic: consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=SEND_SECONDS)[1]
-            for topic in (topics.log, topics.reports, topics.changelog)
+            for topic in (topics.log, topics.reports)
         }
     finally:
         consumer.close()
@@ -43,8 +43,8 @@ def ends(stream: Stream) -> dict[str, int]:
 
 def test_it_ends_before_it_joins_or_sends(kafka_broker: Broker, tmp_path: Path) -> None:
     """Given a worker at work; when others with another threshold start, again and again, then each
-    ends with 78 and names that setting alone; the group never shares out again, nothing is
-    sent to an internal topic, and the first worker goes on, before and after a restart.
+    ends with 78 and names that setting alone; the group never rebalances, nothing is sent to the
+    log, and the first worker goes on, before and after a restart.
     """
     with Stream(kafka_broker, tmp_path, raw_partitions=2) as stream:
         worker = stream.started(state="first")
