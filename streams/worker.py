@@ -78,11 +78,10 @@ def run_worker(settings: Settings) -> int:
     )
     health = Health(settings.stall_seconds, lambda: pipeline.failure)
     add_agents(app, channels, pipeline, health)
-    page = OpsPage(
-        settings, Monitored(pipeline, metrics, health, recent, fullest, index_info, profile), loop
-    )
+    monitored = Monitored(pipeline.view, metrics, health, recent, fullest, index_info, profile)
+    page = OpsPage(settings, monitored, loop)
     watch = WorkerWatch(
-        pipeline,
+        pipeline.view,
         WatchedTopics(settings.topics.raw, settings.topics.log),
         BrokerWatermarks(librdkafka_config(settings), settings.application_id, _WATCH_SECONDS),
         health,

@@ -58,7 +58,8 @@ class Participant(Generic[Record]):
         self.shards: dict[int, Shard[Record]] = {}
         self.replica = Replica(0, NO_CONTROL)
         self.decider: Decider | None = None
-        self.answers: dict[str, Answer] = {}
+        self.answers: dict[str, Answer | None] = {}
+        """Answers to the queries that are asked here; None while there is none yet."""
         self.packets_skipped = 0
         self.controls_refused = 0
         self._look_up = LookUp(self.index, nearness, ShardEntries(self.shards))
@@ -168,7 +169,7 @@ class Participant(Generic[Record]):
         self._looked_up.discard(decided.offset)
         item = decided.item
         if isinstance(item, Query):
-            if decided.decision.answer is not None:
+            if item.identifier in self.answers:
                 self.answers[item.identifier] = decided.decision.answer
             return
         self.packets_skipped += decided.decision.matches is None

@@ -164,7 +164,7 @@ class LogCodec:
 
 
 def _packet(body: _PacketBody) -> Packet:
-    columns = decode_columns(body.columns)
+    columns = decode_columns([body.columns])
     if not NO_OFFSET <= body.previous < body.last:
         raise ColumnsError(f"a packet from offset {body.previous} to {body.last}")
     offsets = columns.offsets
@@ -174,7 +174,7 @@ def _packet(body: _PacketBody) -> Packet:
 
 
 def _query(body: _QueryBody) -> Query:
-    columns = decode_columns(body.columns)
+    columns = decode_columns([body.columns])
     if len(columns) != 1:
         raise ColumnsError(f"a query about {len(columns)} documents")
     return Query(body.identifier, body.limit, columns)

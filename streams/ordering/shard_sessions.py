@@ -18,6 +18,7 @@ from simhash_core.log.packets import Chain
 from simhash_core.log.participant import LEADING_SHARD, Participant, ShardReady
 from simhash_core.log.records import NO_CONTROL, Progress
 from simhash_core.log.shard_stream import Ready
+from streams.errors import BrokerUnavailableError
 from streams.intake.raw_consumer import RawConsumer
 from streams.kafka.log_reader import LogReader
 from streams.metrics import Metrics
@@ -28,6 +29,7 @@ from streams.store.shard_store import ShardStore
 
 logger = logging.getLogger(__name__)
 
+_RETRY_SECONDS: Final = 1.0
 _OPENED_TOGETHER: Final = 4
 """Shards opened at one time: each reads its changelog in a thread."""
 
@@ -93,6 +95,7 @@ class ShardSessions:
     ) -> None:
         """Nothing is opened before ``assigned``."""
         self.epoch = -1
+        self.starts: dict[int, int] = {}
         self.opening: dict[int, threading.Event] = {}
         self._topic = topic
         self._participant = participant
@@ -175,26 +178,43 @@ class ShardSessions:
             return
         started = time.monotonic()
         async with self._moves:
-            opened: list[_Opened] = []
             try:
-                opened = await self._opened(partitions)
-                await self._take_in(opened)
+                while waiting := [p for p in partitions if not self.opening[p].is_set()]:
+                    try:
+                        await self._open_once(waiting)
+                        break
+                    except BrokerUnavailableError as error:
+                        logger.warning("shards are not open yet: %s", error)
+                        await asyncio.sleep(_RETRY_SECONDS)
             finally:
-                for each in opened:
-                    if each.partition not in self._put_out.stores:
-                        each.store.close()
                 for partition in partitions:
                     self.opening.pop(partition, None)
                 self._note()
         self._metrics.recovered(time.monotonic() - started)
-        for each in opened:
-            if each.partition in self._participant.shards:
+        for partition in partitions:
+            shard = self._participant.shards.get(partition)
+            if shard is not None:
                 logger.info(
                     "shard %d open: %d documents, next raw offset %d",
-                    each.partition,
-                    len(each.store),
-                    each.progress.next,
+                    partition,
+                    len(self._put_out.stores[partition]),
+                    shard.stream.next,
                 )
+
+    async def _open_once(self, partitions: list[int]) -> None:
+        """Open shards, or none of them. Raises ``BrokerUnavailableError``: to be tried again."""
+        opened = await self._opened(partitions)
+        try:
+            await self._take_in(opened)
+        except BaseException:
+            for each in opened:
+                self._participant.drop_shard(each.partition)
+                self._put_out.stores.pop(each.partition, None)
+            raise
+        finally:
+            for each in opened:
+                if each.partition not in self._put_out.stores:
+                    each.store.close()
 
     async def _opened(self, partitions: list[int]) -> list[_Opened]:
         """Open the stores of partitions, those left out that were taken away meanwhile."""
@@ -276,7 +296,8 @@ class ShardSessions:
             self.epoch = self._log_reader.seek(self._participant.begin(end))
         self._on_session()
         for each in kept:
-            self._consumer.start(each.partition, each.progress.next)
+            offset = each.progress.next
+            self.starts[each.partition] = self._consumer.start(each.partition, offset)
 
     async def _commit_new(self, new: list[_Opened]) -> None:
         """Commit the first progress of shards, before anything of them is in the log."""
@@ -294,6 +315,7 @@ class ShardSessions:
         if partition not in self._participant.shards:
             return
         self._participant.drop_shard(partition)
+        self.starts.pop(partition, None)
         store = self._put_out.stores.pop(partition, None)
         if store is not None:
             store.close()

@@ -24,7 +24,8 @@ from streams.store.state_codec import StoredProgress
 logger = logging.getLogger(__name__)
 
 _MILLISECONDS: Final = 1000
-_ABORTS_LIMIT: Final = 5
+_ABORTS_LIMIT: Final = 10
+_ABORTED_WAIT_SECONDS: Final = 0.2
 _POSITION_SECONDS: Final = 10.0
 """How often shards without outputs commit how far they need the log, so that it can be trimmed."""
 _STALE_WAIT_SECONDS: Final = 0.05
@@ -115,6 +116,7 @@ class PutOut:
             logger.warning("a transaction was aborted, try %d: %s", self._aborts, error)
             if self._aborts >= _ABORTS_LIMIT:
                 raise
+            await asyncio.sleep(_ABORTED_WAIT_SECONDS)
             return True
         except StaleGenerationError as error:
             # Partitions are moving: the group says which within its session's time-out.

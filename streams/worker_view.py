@@ -1,0 +1,147 @@
+"""The worker as seen from beside it: by its pages, its probes, and whoever asks about a text."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from simhash_core.documents import Content, Document, SourcePosition
+from simhash_core.errors import FirstseenError
+from simhash_core.fingerprinter import Fingerprinter
+from simhash_core.log.columns import document_columns
+from simhash_core.log.participant import Participant
+from simhash_core.log.records import Answer, Query
+from streams.ordering.log_stage import LogStage
+from streams.ordering.raw_batches import RawArrival
+from streams.ordering.shard_sessions import ShardSessions
+from streams.store.shard_stores import ShardStores
+from streams.worker_state import CheckUnavailableError, ShardState
+
+_ANSWER_SECONDS: Final = 5.0
+_ANSWER_LOOK_SECONDS: Final = 0.005
+_WORD_BITS: Final = 64
+
+
+class PipelineView:
+    """Implements ``WorkerView``. All but ``ask`` may be called from any thread."""
+
+    def __init__(
+        self,
+        participant: Participant[RawArrival],
+        stage: LogStage,
+        sessions: ShardSessions,
+        stores: ShardStores,
+        fingerprinter: Fingerprinter,
+        failure: Callable[[], FirstseenError | None],
+    ) -> None:
+        """``failure`` returns what the worker failed of."""
+        self._participant = participant
+        self._stage = stage
+        self._sessions = sessions
+        self._stores = stores
+        self._fingerprinter = fingerprinter
+        self._failure = failure
+
+    @property
+    def failure(self) -> FirstseenError | None:
+        """What the worker failed of; None while it works."""
+        return self._failure()
+
+    @property
+    def ready(self) -> bool:
+        """Whether all assigned shards are open, and the log is read to its end."""
+        return self._sessions.ready
+
+    @property
+    def leads(self) -> bool:
+        """Whether this worker is the leader."""
+        return self._participant.leads
+
+    @property
+    def leader(self) -> str | None:
+        """The name of the worker that leads; None where no leader is known."""
+        latest = self._participant.replica.latest
+        return None if latest is None else latest.leader.rpartition(".")[0]
+
+    @property
+    def log_position(self) -> int | None:
+        """The offset of the log that is read next; None before reading begins."""
+        return self._participant.replica.position if self._participant.shards else None
+
+    def why_not_ready(self) -> str | None:
+        """Return what ``ready`` waits for; None where the worker is ready."""
+        opening = sorted(self._sessions.opening)
+        if opening:
+            count = len(opening) + len(self._participant.shards)
+            return (
+                f"{len(opening)} of {count} shards are being opened: {' '.join(map(str, opening))}"
+            )
+        if not self._sessions.assigned_once:
+            return "no partitions assigned yet"
+        if not self._participant.caught_up:
+            return "the log is being read to its end"
+        return None
+
+    def shards(self) -> Mapping[int, ShardState]:
+        """Return the state of each assigned shard, by raw partition. From any thread."""
+        recoveries = self._stores.recoveries()
+        states = {
+            partition: ShardState(
+                is_open=False,
+                entries=0,
+                waiting=0,
+                next_offset=0,
+                log_position=0,
+                recovery_remaining=recoveries[partition].remaining
+                if partition in recoveries
+                else 0,
+            )
+            for partition in list(self._sessions.opening)
+        }
+        for partition, shard in self._participant.shards.copy().items():
+            states[partition] = ShardState(
+                is_open=True,
+                entries=self._participant.index.documents(shard.slot),
+                waiting=shard.stream.waiting,
+                next_offset=shard.stream.next,
+                log_position=shard.stream.committed.needed,
+                recovery_remaining=0,
+            )
+        return dict(sorted(states.items()))
+
+    async def ask(self, content: Content, limit: int) -> Answer:
+        """Return what the whole index says of a document, through the log; nothing is kept.
+
+        Raises ``CheckUnavailableError`` where the worker is not ready, and where no leader has
+        answered in time.
+        """
+        why = self.why_not_ready()
+        if why is not None:
+            raise CheckUnavailableError(f"this worker is not ready: {why}")
+        if not self._participant.shards:
+            raise CheckUnavailableError("this worker has no shards: ask another worker")
+        document = Document("", content.text, SourcePosition("", 0, 0), 0)
+        printed = self._fingerprinter.fingerprint(content)
+        words = self._fingerprinter.scheme.bits // _WORD_BITS
+        query = Query(uuid.uuid4().hex, limit, document_columns([document], [printed], words))
+        answers = self._participant.answers
+        answers[query.identifier] = None
+        try:
+            await self._stage.ask(query)
+            return await self._answer(query.identifier)
+        finally:
+            del answers[query.identifier]
+
+    async def _answer(self, identifier: str) -> Answer:
+        deadline = time.monotonic() + _ANSWER_SECONDS
+        while (answer := self._participant.answers[identifier]) is None:
+            if time.monotonic() > deadline:
+                raise CheckUnavailableError(
+                    f"no answer within {_ANSWER_SECONDS:g} s: no worker leads now, or a shard does "
+                    "not report (metrics firstseen_leader and firstseen_reports_missing_shards)"
+                )
+            await asyncio.sleep(_ANSWER_LOOK_SECONDS)
+        return answer
