@@ -18,6 +18,7 @@ from streams.intake.group_requests import commit_offsets, committed_offsets, par
 from streams.intake.raw_poller import Limits, PollerEvents, RawPoller
 from streams.intake.raw_records import RawEvents, RawRecords
 from streams.kafka.hand_over import Calls, HandOver
+from streams.output.commit_errors import StaleGenerationError
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +63,7 @@ class RawConsumer:
             dict(config),
             topic,
             Limits(batch_records, batch_bytes, revoke_seconds),
-            PollerEvents(self._assigned, self._revoked, self._lost),
+            PollerEvents(self._assigned, self._revoked, self._released, self._lost),
             self._calls,
             self._batches,
             self._is_blocked,
@@ -70,6 +71,7 @@ class RawConsumer:
         self._thread = threading.Thread(target=self._run, name="raw consumer", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._assignment: frozenset[int] = frozenset()
+        self._committable: frozenset[int] = frozenset()
         self._starts: dict[int, int] = {}
         self._number = 0
         self._failed = False
@@ -144,6 +146,20 @@ class RawConsumer:
 
     # ---- the group
 
+    def metadata_for(self, partitions: Iterable[int]) -> bytes:
+        """Return ``metadata`` for a commit of partitions.
+
+        Raises ``StaleGenerationError`` where they have been lost or given up: the coordinator
+        checks that a member is of its generation, but not which partitions it owns, and after it
+        has joined again it would be let commit what others have gone on with.
+        """
+        foreign = set(partitions) - self._committable
+        if foreign:
+            raise StaleGenerationError(
+                f"partitions of {self._topic} are not of this worker any more: {sorted(foreign)}"
+            )
+        return self.metadata
+
     async def refresh_metadata(self) -> bool:
         """Ask for the group metadata again; return whether it has changed."""
         before = self.metadata
@@ -177,6 +193,7 @@ class RawConsumer:
 
         See ``group_requests.commit_offsets`` for the errors.
         """
+        self.metadata_for(offsets)
         places = [TopicPartition(self._topic, *each) for each in offsets.items()]
         await self._ask(lambda: commit_offsets(self._poller.consumer, places))
 
@@ -223,6 +240,7 @@ class RawConsumer:
         def on_loop() -> None:
             self.metadata = metadata
             self._assignment |= partitions
+            self._committable |= partitions
             if partitions:
                 self._events.assigned(partitions)
             self._events.generation_changed()
@@ -232,6 +250,7 @@ class RawConsumer:
     def _lost(self, partitions: frozenset[int], metadata: bytes) -> None:
         def on_loop() -> None:
             self._forget(partitions, metadata)
+            self._committable -= partitions
             self._events.lost(partitions)
 
         self._batches.call(on_loop)
@@ -246,6 +265,13 @@ class RawConsumer:
 
         assert self._loop is not None
         return asyncio.run_coroutine_threadsafe(on_loop(), self._loop)
+
+    def _released(self, partitions: frozenset[int], metadata: bytes) -> None:
+        def on_loop() -> None:
+            self.metadata = metadata
+            self._committable -= partitions
+
+        self._batches.call(on_loop)
 
     def _forget(self, partitions: frozenset[int], metadata: bytes) -> None:
         self.metadata = metadata

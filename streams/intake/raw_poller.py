@@ -44,11 +44,13 @@ class PollerEvents(NamedTuple):
     """What to call in the thread, with the partitions concerned and the group metadata.
 
     ``assigned`` may have none: each generation has one call. ``revoked`` returns a future that is
-    done when what is under way for the partitions is committed; they are given up then.
+    done when what is under way for the partitions is committed; ``released`` follows when they are
+    given up, before a generation in which others can have them.
     """
 
     assigned: Callable[[frozenset[int], bytes], None]
     revoked: Callable[[frozenset[int], bytes], Future[None]]
+    released: Callable[[frozenset[int], bytes], None]
     lost: Callable[[frozenset[int], bytes], None]
 
 
@@ -263,18 +265,18 @@ class RawPoller:
         self._forget(partitions)
         done = self._events.revoked(partitions, self.metadata())
         deadline = time.monotonic() + self._limits.revoke_seconds
-        while not done.done():
-            if time.monotonic() > deadline:
-                done.cancel()
-                logger.warning(
-                    "partitions %s are given up before everything under way was committed: it took "
-                    "longer than %g s. Their next owner does it again",
-                    sorted(partitions),
-                    self._limits.revoke_seconds,
-                )
-                return
+        while not done.done() and time.monotonic() < deadline:
             self._calls.serve()
             time.sleep(_COMMIT_POLL_SECONDS)
+        if not done.done():
+            done.cancel()
+            logger.warning(
+                "partitions %s are given up before everything under way was committed: it took "
+                "longer than %g s. Their next owner does it again",
+                sorted(partitions),
+                self._limits.revoke_seconds,
+            )
+        self._events.released(partitions, self.metadata())
 
     def _on_lost(self, _: Consumer, places: list[TopicPartition]) -> None:
         lost = frozenset(map(_partition, places))

@@ -66,7 +66,8 @@ def test_a_second_member_gets_what_the_first_has_committed(kafka_broker: Broker)
         async def commit(partitions: frozenset[int]) -> None:
             assert not second.owned & partitions
             await asyncio.sleep(0.3)
-            await commits.commit([], {p: 40 + p for p in partitions}, one.metadata)
+            metadata = one.metadata_for(partitions)
+            await commits.commit([], {p: 40 + p for p in partitions}, metadata)
 
         await until(lambda: first.owned == {0, 1, 2, 3})
         first.on_revoke = commit
@@ -106,6 +107,13 @@ def test_a_revocation_waits_no_longer_than_it_may(
         two = second.open(settings, topic)
         await until(lambda: len(second.owned) == 1)
         assert "given up before everything under way was committed" in caplog.text
+        # This one is a member of the new generation, and must not commit for what it had.
+        for partition in second.owned:
+            with pytest.raises(StaleGenerationError):
+                one.metadata_for([partition])
+            with pytest.raises(StaleGenerationError):
+                await one.commit({partition: 1})
+        assert one.metadata_for(first.owned) == one.metadata
         first.on_revoke = None
         await asyncio.gather(one.close(), two.close())
 

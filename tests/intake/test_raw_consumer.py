@@ -143,6 +143,7 @@ def test_held_and_slow_owners_get_no_more_than_is_queued(
 
     async def scene() -> RecordingOwner:
         owner = RecordingOwner()
+        owner.before_record = lambda: asyncio.sleep(0.005)
         consumer = owner.open(settings_for(broker, topic), topic, batch_records=20)
         await until(lambda: owner.count > 100)
         for _ in range(20):
