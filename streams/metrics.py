@@ -16,6 +16,8 @@ from typing import Final, NamedTuple
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
     CollectorRegistry,
+    Counter,
+    Histogram,
     ProcessCollector,
     disable_created_metrics,
     generate_latest,
@@ -56,6 +58,13 @@ class IndexInfo(NamedTuple):
     application_id: str = ""
     profile: str = ""
     delivery: str = ""
+
+
+class _StageSeries(NamedTuple):
+    """The series of one step."""
+
+    duration: Histogram
+    cpu: Counter
 
 
 class Metrics(OrderingMetrics, ShardMetrics):
@@ -101,7 +110,9 @@ class Metrics(OrderingMetrics, ShardMetrics):
         self._by_rejection = {name: dead_letters.labels(name) for name in REJECTION_REASONS}
         stages = histogram(defined.STAGE_DURATION, registry)
         stages_cpu = counter(defined.STAGE_CPU, registry)
-        self._by_stage = {name: (stages.labels(name), stages_cpu.labels(name)) for name in Stage}
+        self._by_stage = {
+            name: _StageSeries(stages.labels(name), stages_cpu.labels(name)) for name in Stage
+        }
         transactions = counter(defined.TRANSACTIONS, registry)
         self._by_outcome = {name: transactions.labels(name) for name in TransactionOutcome}
         errors = counter(defined.ERRORS, registry)
@@ -156,15 +167,26 @@ class Metrics(OrderingMetrics, ShardMetrics):
         """Time a batch in one step, and count it where it fails; ``name`` is of ``Stage``.
 
         The CPU time is that of the calling thread, so a coroutine must not wait inside: what others
-        do meanwhile would count as well. Raises ``UnknownNameError`` for another name.
+        do meanwhile would count as well; see ``waiting``. Raises ``UnknownNameError`` for another
+        name.
         """
-        duration, cpu = self._by_stage[named(Stage, name)]
-        started, cpu_started = time.perf_counter(), time.thread_time()
+        cpu = self._by_stage[named(Stage, name)].cpu
+        started = time.thread_time()
+        try:
+            with self.waiting(name):
+                yield
+        finally:
+            cpu.inc(time.thread_time() - started)
+
+    @contextmanager
+    def waiting(self, name: str) -> Iterator[None]:
+        """Time a step that waits for others, without its CPU time; else like ``stage``."""
+        duration = self._by_stage[named(Stage, name)].duration
+        started = time.perf_counter()
         try:
             with self.failures(name):
                 yield
         finally:
-            cpu.inc(time.thread_time() - cpu_started)
             duration.observe(time.perf_counter() - started)
 
     @contextmanager

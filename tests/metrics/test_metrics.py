@@ -80,6 +80,7 @@ STAGES = {
     "lookup",
     "decide",
     "output",
+    "commit",
     "store",
     "recover",
     "watch",
@@ -335,6 +336,15 @@ def test_stages_are_timed(metrics: Metrics, stage: Stage) -> None:
     assert value(metrics, "firstseen_stage_duration_seconds_count", stage=stage) == 1
 
 
+def test_a_step_that_waits_takes_no_cpu_time(metrics: Metrics) -> None:
+    """Given a step that waits for others, then its duration is counted, and no CPU time."""
+    with metrics.waiting("commit"):
+        sum(range(100_000))
+
+    assert value(metrics, "firstseen_stage_duration_seconds_count", stage="commit") == 1
+    assert value(metrics, "firstseen_stage_cpu_seconds_total", stage="commit") == 0
+
+
 @pytest.mark.parametrize(
     ("error", "reason"),
     [
@@ -426,7 +436,7 @@ def test_the_other_counters(metrics: Metrics) -> None:
 def test_names_outside_the_lists(metrics: Metrics) -> None:
     """Given a stage or a reason that is none, then it is refused with those that there are."""
     with (
-        pytest.raises(UnknownNameError, match="fingerprint, lookup, output"),
+        pytest.raises(UnknownNameError, match="decide, fingerprint, lookup, output"),
         metrics.stage("stroll"),
     ):
         pytest.fail("not reached")
