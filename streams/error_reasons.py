@@ -14,15 +14,15 @@ from streams.errors import (
     UnansweredError,
 )
 from streams.kafka.appender import AppendUnknownError
-from streams.kafka.producer_record import DeliveryError
-from streams.metric_labels import ErrorReason
-from streams.ordering.log_codec import OtherIndexError
-from streams.output.commit_errors import (
+from streams.kafka.commit_errors import (
     AbortedError,
     FencedError,
     StaleGenerationError,
     TransactionError,
 )
+from streams.kafka.producer_record import DeliveryError
+from streams.metric_labels import ErrorReason
+from streams.ordering.log_codec import OtherIndexError
 from streams.store.changelog_codec import ChangelogFormatError
 from streams.store.changelog_reader import RecoveryError
 from streams.store.state_codec import StateDecodeError

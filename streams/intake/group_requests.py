@@ -8,20 +8,11 @@ from typing import Final
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from streams.errors import BrokerRefusedError, BrokerUnavailableError, UnansweredError
-from streams.output.commit_errors import AbortedError, StaleGenerationError
+from streams.kafka.commit_errors import STALE_GENERATION, AbortedError, StaleGenerationError
 from streams.passing_errors import PASSING_ERRORS
 
 _ANSWER_SECONDS: Final = 0.5
 """How long one question may keep the thread from polling."""
-
-STALE_GENERATION: Final = frozenset(
-    {
-        KafkaError.ILLEGAL_GENERATION,
-        KafkaError.UNKNOWN_MEMBER_ID,
-        KafkaError.FENCED_INSTANCE_ID,
-    }
-)
-"""What the coordinator says to a commit of somebody who is no member of this generation."""
 
 
 def committed_offsets(

@@ -17,8 +17,8 @@ from streams.errors import BrokerRefusedError, UnansweredError
 from streams.intake.group_requests import commit_offsets, committed_offsets, partitions_of
 from streams.intake.raw_poller import Limits, PollerEvents, RawPoller
 from streams.intake.raw_records import RawEvents, RawRecords
+from streams.kafka.commit_errors import StaleGenerationError
 from streams.kafka.hand_over import Calls, HandOver
-from streams.output.commit_errors import StaleGenerationError
 
 logger = logging.getLogger(__name__)
 

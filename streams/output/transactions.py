@@ -17,14 +17,14 @@ from typing import Any, Final, NoReturn, Protocol, TypeVar
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from streams.errors import UnansweredError
-from streams.intake.group_requests import STALE_GENERATION
-from streams.kafka.producer_record import DeliveryError, ProducerRecord, RecordTooLargeError
-from streams.output.commit_errors import (
+from streams.kafka.commit_errors import (
+    STALE_GENERATION,
     AbortedError,
     FencedError,
     StaleGenerationError,
     TransactionError,
 )
+from streams.kafka.producer_record import DeliveryError, ProducerRecord, RecordTooLargeError
 from streams.output.deliveries import Deliveries
 
 _Result = TypeVar("_Result")

@@ -13,8 +13,8 @@ from streams.errors import UnansweredError
 from streams.intake import raw_consumer
 from streams.intake.raw_consumer import RawConsumer
 from streams.kafka.client_config import output_config
+from streams.kafka.commit_errors import StaleGenerationError
 from streams.kafka.consumer_errors import MemberFencedError
-from streams.output.commit_errors import StaleGenerationError
 from streams.output.transactions import OutputTransactions, abort_left_open
 from streams.settings import Settings
 from tests.brokers.broker import Broker

@@ -12,12 +12,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from simhash_core.errors import ProtocolError, UnknownNameError
 from simhash_core.rejections import RejectionReason
 from simhash_core.verdicts import VERDICT_NAMES
+from streams.kafka.commit_errors import AbortedError, FencedError, StaleGenerationError
 from streams.kafka.producer_record import DeliveryError
 from streams.metric_definitions import DEFINITIONS
 from streams.metric_labels import ErrorReason, Stage, TransactionOutcome
 from streams.metric_types import MetricKind
 from streams.metrics import CONTENT_TYPE, IndexInfo, Metrics
-from streams.output.commit_errors import AbortedError, FencedError, StaleGenerationError
 from streams.store.store_errors import StoreCorruptError, StoreFullError
 
 NAMES = {

@@ -14,9 +14,9 @@ from confluent_kafka import Consumer, TopicPartition
 
 from streams.errors import UnansweredError
 from streams.kafka.client_config import output_config
+from streams.kafka.commit_errors import AbortedError, FencedError, TransactionError
 from streams.kafka.producer_record import ProducerRecord, RecordTooLargeError
 from streams.output.acknowledged_sends import AcknowledgedSends
-from streams.output.commit_errors import AbortedError, FencedError, TransactionError
 from streams.output.transactions import OutputTransactions
 from tests.brokers.broker import Broker
 from tests.brokers.kafka_broker import KafkaBroker

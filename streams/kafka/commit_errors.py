@@ -14,6 +14,10 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from confluent_kafka import KafkaError
+
 from simhash_core.errors import FirstseenError
 
 
@@ -34,3 +38,13 @@ class FencedError(FirstseenError):
 
 class TransactionError(FirstseenError):
     """The transaction failed for good, in a way that trying again cannot fix."""
+
+
+STALE_GENERATION: Final = frozenset(
+    {
+        KafkaError.ILLEGAL_GENERATION,
+        KafkaError.UNKNOWN_MEMBER_ID,
+        KafkaError.FENCED_INSTANCE_ID,
+    }
+)
+"""What the coordinator says to a commit of somebody who is no member of this generation."""
