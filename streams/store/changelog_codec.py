@@ -12,6 +12,8 @@ them, since no two records of entries have one key, and the last progress. There
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 import msgspec
@@ -27,6 +29,7 @@ from streams.store.columns_codec import (
     ColumnsError,
     EncodedColumns,
     EncodedNumbers,
+    check_rising,
     decode_columns,
     decode_numbers,
     encode_columns,
@@ -40,6 +43,7 @@ CHANGELOG_VERSION: Final = 3
 ENTRIES_TAG: Final = b"e"
 PROGRESS_KEY: Final = b"p"
 
+_JOINED_ENTRIES: Final = 4096
 _KEY_BYTES: Final = len(ENTRIES_TAG) + NUMBER_BYTES
 _LOG_OFFSETS: Final = 1 << 64 - INDEX_BITS
 
@@ -79,6 +83,21 @@ class _Entries(msgspec.Struct, frozen=True, array_like=True):
     rows: EncodedNumbers
     columns: EncodedColumns
 
+    def follows(self, other: _Entries) -> bool:
+        """Whether both can be one block: of one raw partition, rising in the log."""
+        return (
+            self.log_offset > other.log_offset
+            and self.columns.words == other.columns.words
+            and self.chain == other.chain
+        )
+
+
+class Decoded(NamedTuple):
+    """What records say: entries in their order, and the last progress."""
+
+    blocks: list[EntryBlock]
+    progress: LoggedProgress | None
+
 
 _VERSION: Final = bytes((CHANGELOG_VERSION,))
 _encode = msgspec.msgpack.Encoder().encode
@@ -111,13 +130,55 @@ def decode_record(
     key: bytes | None, value: bytes | None, where: str
 ) -> EntryBlock | LoggedProgress:
     """Return what a record says; ``where`` names it in errors. Raises ``ChangelogFormatError``."""
+    found = _opened(key, value, lambda: where)
+    if isinstance(found, LoggedProgress):
+        return found
+    try:
+        return _block([found])
+    except ColumnsError as error:
+        raise _damaged(where, error) from error
+
+
+def decode_records(
+    keys: Sequence[bytes | None], values: Sequence[bytes | None], where: Callable[[int], str]
+) -> Decoded:
+    """Return what records say; ``where`` names one by its index. Raises ``ChangelogFormatError``.
+
+    Entries of packets that follow each other are joined: most of the cost is that of a block, and
+    packets are small where few documents come.
+    """
+    progress: LoggedProgress | None = None
+    runs: list[list[_Entries]] = []
+    documents = 0
+    for index, (key, value) in enumerate(zip(keys, values, strict=True)):
+        found = _opened(key, value, partial(where, index))
+        if isinstance(found, LoggedProgress):
+            progress = found
+            continue
+        if not runs or documents > _JOINED_ENTRIES or not found.follows(runs[-1][-1]):
+            runs.append([])
+            documents = 0
+        runs[-1].append(found)
+        documents += found.columns.documents
+    try:
+        return Decoded([_block(run) for run in runs], progress)
+    except ColumnsError:
+        for index, (key, value) in enumerate(zip(keys, values, strict=True)):
+            decode_record(key, value, where(index))  # one of them raises, and names its record
+        raise
+
+
+def _opened(
+    key: bytes | None, value: bytes | None, where: Callable[[], str]
+) -> _Entries | LoggedProgress:
+    """Return what MessagePack says in a record of this version."""
     if not key or not value:
         raise ChangelogFormatError(
-            f"the changelog record {where} has no key or no value: who else writes to this topic?"
+            f"the changelog record {where()} has no key or no value: who else writes to this topic?"
         )
     if value[:1] != _VERSION:
         raise ChangelogVersionError(
-            f"the changelog record {where} has format version {value[0]}, this program reads "
+            f"the changelog record {where()} has format version {value[0]}, this program reads "
             f"{CHANGELOG_VERSION}: use the program that wrote it, or begin a new index: a new "
             "application id and an empty state directory"
         )
@@ -126,23 +187,29 @@ def decode_record(
         if key == PROGRESS_KEY:
             return _progress_decoder.decode(body)
         if len(key) == _KEY_BYTES and key[:1] == ENTRIES_TAG:
-            return _block(_entries_decoder.decode(body))
-    except (msgspec.DecodeError, UnicodeDecodeError, ColumnsError) as error:
-        raise ChangelogFormatError(
-            f"the changelog record {where} is damaged: {error}. The changelog is internal; no "
-            "other program may write to it"
-        ) from error
-    raise ChangelogFormatError(f"the changelog record {where} has an unknown key {key.hex()}")
+            return _entries_decoder.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise _damaged(where(), error) from error
+    raise ChangelogFormatError(f"the changelog record {where()} has an unknown key {key.hex()}")
 
 
-def _block(entries: _Entries) -> EntryBlock:
-    columns = decode_columns(entries.columns)
-    rows = decode_numbers(entries.rows, len(columns))
-    if not 0 <= entries.log_offset < _LOG_OFFSETS:
-        raise ColumnsError(f"{entries.log_offset} is no offset of the log")
-    if not len(rows) or rows[0] < 0 or rows[-1] >= PACKET_DOCUMENTS_LIMIT:
+def _block(run: Sequence[_Entries]) -> EntryBlock:
+    """Return the entries of packets that follow each other."""
+    columns = decode_columns([each.columns for each in run])
+    counts = [each.columns.documents for each in run]
+    rows = decode_numbers([each.rows for each in run], counts)
+    check_rising(rows, counts)
+    if 0 in counts or rows.max() >= PACKET_DOCUMENTS_LIMIT:
         raise ColumnsError("entries without their rows in a packet")
-    if not bool(np.all(rows[1:] > rows[:-1])):
-        raise ColumnsError("the rows of entries do not rise")
-    first = np.uint64(entries.log_offset << INDEX_BITS)
-    return EntryBlock(entries.chain, first + rows.astype(np.uint64), columns)
+    offsets = [each.log_offset for each in run]
+    if min(offsets) < 0 or max(offsets) >= _LOG_OFFSETS:
+        raise ColumnsError(f"{min(offsets)} or {max(offsets)} is no offset of the log")
+    first = np.repeat(np.array(offsets, dtype=np.uint64) << np.uint64(INDEX_BITS), counts)
+    return EntryBlock(run[0].chain, first + rows.astype(np.uint64), columns)
+
+
+def _damaged(where: str, error: Exception) -> ChangelogFormatError:
+    return ChangelogFormatError(
+        f"the changelog record {where} is damaged: {error}. The changelog is internal; no other "
+        "program may write to it"
+    )

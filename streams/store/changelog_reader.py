@@ -15,8 +15,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from simhash_core.errors import FirstseenError
 from streams.errors import UnansweredError
 from streams.passing_errors import PASSING_ERRORS
-from streams.store.changelog_codec import LoggedProgress, decode_record
-from streams.store.entry_block import EntryBlock
+from streams.store.changelog_codec import Decoded, decode_records
 
 logger = logging.getLogger(__name__)
 
@@ -51,10 +50,11 @@ class LoggedBatch(NamedTuple):
         """The offset after the last record."""
         return self.offsets[-1] + 1
 
-    def decoded(self) -> Iterator[EntryBlock | LoggedProgress]:
-        """Yield what each record says. Raises ``ChangelogFormatError``, which names the record."""
-        for key, value, offset in zip(self.keys, self.values, self.offsets, strict=True):
-            yield decode_record(key, value, f"{self.log}@{offset}")
+    def decoded(self) -> Decoded:
+        """Return what the records say. Raises ``ChangelogFormatError``, which names its record."""
+        return decode_records(
+            self.keys, self.values, lambda index: f"{self.log}@{self.offsets[index]}"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,9 +32,7 @@ def last_progress(
     found: LoggedProgress | None = None
     for first in _steps_back(low, high):
         for batch in log.read(first, _say_nothing):
-            for record in batch.decoded():
-                if isinstance(record, LoggedProgress):
-                    found = record
+            found = batch.decoded().progress or found
         if found is not None:
             break
     return found

@@ -11,6 +11,8 @@ not expect anything else of them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import Final
 
 import msgspec
@@ -27,6 +29,7 @@ WORDS_LIMIT: Final = 8
 """A fingerprint has 512 bits at most."""
 
 _INT64: Final = range(-(1 << 63), 1 << 63)
+_STRING_LIMIT: Final = 1 << 31
 _WIDTHS: Final = (0, 1, 2, 4, 8)
 _MODULUS: Final = 1 << 64
 _CONTINUATION_MASK: Final = 0xC0
@@ -78,29 +81,42 @@ def encode_columns(columns: DocumentColumns) -> EncodedColumns:
     )
 
 
-def decode_columns(encoded: EncodedColumns) -> DocumentColumns:
-    """Return the columns; raises ``ColumnsError`` for what can be none."""
-    documents, words = encoded.documents, encoded.words
-    if not 0 <= documents <= PACKET_DOCUMENTS_LIMIT:
-        raise ColumnsError(f"{documents} documents: at most {PACKET_DOCUMENTS_LIMIT} can be")
+def decode_columns(parts: Sequence[EncodedColumns]) -> DocumentColumns:
+    """Return the columns of one record or of several, joined, of which there is one at least.
+
+    Raises ``ColumnsError`` for what can be none. Several cost little more than one does, so that
+    small packets are read by their thousands.
+    """
+    words = parts[0].words
     if not 1 <= words <= WORDS_LIMIT:
         raise ColumnsError(f"fingerprints of {words} words: it must be 1 to {WORDS_LIMIT}")
-    offsets = decode_numbers(encoded.offsets, documents)
-    if documents and (offsets[0] < 0 or not bool(np.all(offsets[1:] > offsets[:-1]))):
-        raise ColumnsError("the offsets do not rise from 0 on")
-    undecidable = decode_numbers(encoded.undecidable, documents)
-    if documents and not 0 <= undecidable.min() <= undecidable.max() < len(REASON_CODES):
+    counts = [each.documents for each in parts]
+    for each, count in zip(parts, counts, strict=True):
+        if not 0 <= count <= PACKET_DOCUMENTS_LIMIT:
+            raise ColumnsError(f"{count} documents: at most {PACKET_DOCUMENTS_LIMIT} can be")
+        if len(each.digests) != count * DIGEST_BYTES:
+            raise ColumnsError(f"{len(each.digests)} bytes are no {count} digests")
+        if each.words != words or len(each.fingerprints) != count * words * WORD_BYTES:
+            raise ColumnsError(f"{len(each.fingerprints)} bytes are no {count} fingerprints")
+    offsets = decode_numbers([each.offsets for each in parts], counts)
+    check_rising(offsets, counts)
+    undecidable = decode_numbers([each.undecidable for each in parts], counts)
+    if len(undecidable) and not 0 <= undecidable.min() <= undecidable.max() < len(REASON_CODES):
         raise ColumnsError("a document is undecidable for no known reason")
-    ids = _strings(encoded.id_bytes, encoded.ids, documents)
+    ids = _strings([each.id_bytes for each in parts], [each.ids for each in parts], counts)
     _check_utf8(ids)
+    digests = b"".join([each.digests for each in parts])
+    fingerprints = b"".join([each.fingerprints for each in parts])
     return DocumentColumns(
         offsets=offsets,
-        times_ms=decode_numbers(encoded.times_ms, documents),
+        times_ms=decode_numbers([each.times_ms for each in parts], counts),
         ids=ids,
-        digests=_matrix(encoded.digests, np.dtype(np.uint8), documents, DIGEST_BYTES),
-        fingerprints=_matrix(encoded.fingerprints, np.dtype(np.uint64), documents, words),
+        digests=np.frombuffer(digests, dtype=np.uint8).reshape(-1, DIGEST_BYTES),
+        fingerprints=np.frombuffer(fingerprints, dtype=np.uint64).reshape(-1, words),
         undecidable=undecidable.astype(np.uint8),
-        sketches=_strings(encoded.sketch_bytes, encoded.sketches, documents),
+        sketches=_strings(
+            [each.sketch_bytes for each in parts], [each.sketches for each in parts], counts
+        ),
     )
 
 
@@ -117,15 +133,44 @@ def encode_numbers(values: NDArray[np.int64]) -> EncodedNumbers:
     return EncodedNumbers(base, width, added.astype(f"<u{width}").tobytes())
 
 
-def decode_numbers(encoded: EncodedNumbers, count: int) -> NDArray[np.int64]:
-    """Return a column of ``count`` numbers, int64; raises ``ColumnsError``."""
-    base, width, added = encoded.base, encoded.width, encoded.added
-    if width not in _WIDTHS or len(added) != width * count or base not in _INT64:
-        raise ColumnsError(f"{len(added)} bytes are no {count} numbers of {width} bytes each")
-    if not width:
-        return np.full(count, base, dtype=np.int64)
-    values = np.frombuffer(added, dtype=f"<u{width}").astype(np.uint64)
-    return (values + np.uint64(base % _MODULUS)).astype(np.int64)
+def decode_numbers(parts: Sequence[EncodedNumbers], counts: Sequence[int]) -> NDArray[np.int64]:
+    """Return columns of so many numbers each, joined, int64; raises ``ColumnsError``."""
+    for each, count in zip(parts, counts, strict=True):
+        if each.width not in _WIDTHS or len(each.added) != each.width * count:
+            raise ColumnsError(f"{len(each.added)} bytes are no {count} numbers of {each.width}")
+        if each.base not in _INT64:
+            raise ColumnsError("a base of numbers has more than 64 bits")
+    if len(parts) == 1:
+        return _one_column(parts[0], counts[0])
+    bases = np.array([each.base for each in parts], dtype=np.int64)
+    values = np.repeat(bases, counts).view(np.uint64)
+    widths = [each.width for each in parts]
+    for width in {*widths} - {0}:
+        joined = b"".join([each.added for each in parts if each.width == width])
+        added = np.frombuffer(joined, dtype=f"<u{width}").astype(np.uint64)
+        if len(added) == len(values):
+            values += added
+        else:
+            values[np.repeat(np.array(widths) == width, counts)] += added
+    return values.view(np.int64)
+
+
+def _one_column(encoded: EncodedNumbers, count: int) -> NDArray[np.int64]:
+    if not encoded.width:
+        return np.full(count, encoded.base, dtype=np.int64)
+    values = np.frombuffer(encoded.added, dtype=f"<u{encoded.width}").astype(np.uint64)
+    values += np.uint64(encoded.base % _MODULUS)
+    return values.view(np.int64)
+
+
+def check_rising(values: NDArray[np.int64], counts: Sequence[int]) -> None:
+    """Raise ``ColumnsError`` unless each of the joined columns rises, from 0 on at the earliest."""
+    rising = values[1:] > values[:-1]
+    if len(counts) > 1:
+        ends = np.cumsum(counts)
+        rising[ends[(ends > 0) & (ends < len(values))] - 1] = True
+    if len(values) and (values.min() < 0 or not rising.all()):
+        raise ColumnsError("offsets or rows do not rise from 0 on")
 
 
 def _lengths(strings: BytesColumn) -> NDArray[np.int64]:
@@ -133,15 +178,18 @@ def _lengths(strings: BytesColumn) -> NDArray[np.int64]:
     return bounds[1:] - bounds[:-1]
 
 
-def _strings(sizes: EncodedNumbers, joined: bytes, count: int) -> BytesColumn:
-    lengths = decode_numbers(sizes, count)
-    if count and (lengths.min() < 0 or lengths.max() > len(joined)):
-        raise ColumnsError(f"a byte string of {lengths.max()} bytes in {len(joined)}")
-    bounds = np.zeros(count + 1, dtype=np.int64)
+def _strings(
+    sizes: Sequence[EncodedNumbers], joined: Sequence[bytes], counts: Sequence[int]
+) -> BytesColumn:
+    lengths = decode_numbers(sizes, counts)
+    if len(lengths) and (lengths.min() < 0 or lengths.max() > _STRING_LIMIT):
+        raise ColumnsError(f"a byte string of {lengths.max()} bytes")
+    bounds = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=bounds[1:])
-    if bounds[-1] != len(joined):
-        raise ColumnsError(f"byte strings of {bounds[-1]} bytes in all in {len(joined)}")
-    return BytesColumn(joined, bounds.astype(np.uint32))
+    at_ends = bounds[np.cumsum(counts)].tolist()
+    if at_ends != list(accumulate(map(len, joined))):
+        raise ColumnsError("byte strings of other lengths than they have")
+    return BytesColumn(b"".join(joined), bounds.astype(np.uint32))
 
 
 def _check_utf8(strings: BytesColumn) -> None:
@@ -154,9 +202,3 @@ def _check_utf8(strings: BytesColumn) -> None:
     first = np.frombuffer(strings.joined, dtype=np.uint8)[starts]
     if np.any(first & _CONTINUATION_MASK == _CONTINUATION):
         raise ColumnsError("an id begins within a character")
-
-
-def _matrix(raw: bytes, dtype: np.dtype, rows: int, columns: int) -> NDArray:  # type: ignore[type-arg]
-    if len(raw) != rows * columns * dtype.itemsize:
-        raise ColumnsError(f"{len(raw)} bytes are no {rows} rows of {columns} {dtype}")
-    return np.frombuffer(raw, dtype=dtype).reshape(rows, columns)

@@ -11,7 +11,6 @@ from __future__ import annotations
 from simhash_core.errors import IndexMismatchError
 from streams.store.changelog_codec import LoggedProgress
 from streams.store.changelog_reader import Changelog, LoggedBatch, Report
-from streams.store.entry_block import EntryBlock
 from streams.store.shard_store import ShardStore
 from streams.store.state_codec import ProgressRow
 
@@ -39,13 +38,7 @@ def catch_up(
 
 
 def _load(store: ShardStore, batch: LoggedBatch, identity: str) -> None:
-    blocks: list[EntryBlock] = []
-    logged: LoggedProgress | None = None
-    for record in batch.decoded():
-        if isinstance(record, EntryBlock):
-            blocks.append(record)
-        else:
-            logged = record
+    blocks, logged = batch.decoded()
     if logged is None:
         stored = store.progress()
         if stored is not None:

@@ -25,7 +25,7 @@ from tests.store.strategies import columns, int64, same_columns
 @given(columns())
 def test_columns_come_back(documents: DocumentColumns) -> None:
     """Given columns of any documents, or of none, then what was encoded is decoded, to the type."""
-    assert same_columns(decode_columns(encode_columns(documents)), documents)
+    assert same_columns(decode_columns([encode_columns(documents)]), documents)
 
 
 @given(st.lists(int64))
@@ -35,7 +35,7 @@ def test_numbers_come_back(values: list[int]) -> None:
     """
     array = np.array(values, dtype=np.int64)
 
-    assert decode_numbers(encode_numbers(array), len(values)).tolist() == values
+    assert decode_numbers([encode_numbers(array)], [len(values)]).tolist() == values
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_what_are_no_columns_is_refused(changed: dict[str, object]) -> None:
         digests=bytes(32),
         fingerprints=bytes(16),
     )
-    assert len(decode_columns(right)) == 2
+    assert len(decode_columns([right])) == 2
 
     with pytest.raises(ColumnsError):
-        decode_columns(msgspec.structs.replace(right, **changed))
+        decode_columns([msgspec.structs.replace(right, **changed)])
