@@ -20,6 +20,7 @@ from simhash_core.log.records import NO_CONTROL, Progress
 from simhash_core.log.shard_stream import Ready
 from streams.errors import BrokerUnavailableError
 from streams.intake.raw_consumer import RawConsumer
+from streams.kafka.commit_errors import AbortedError, FencedError, StaleGenerationError
 from streams.kafka.log_reader import LogReader
 from streams.metrics import Metrics
 from streams.ordering.index_identity import Claim
@@ -30,6 +31,8 @@ from streams.store.shard_store import ShardStore
 logger = logging.getLogger(__name__)
 
 _RETRY_SECONDS: Final = 1.0
+_PASSING: Final = (BrokerUnavailableError, AbortedError, FencedError, StaleGenerationError)
+"""The broker is away, or the group rebalances: shards are opened a little later."""
 _OPENED_TOGETHER: Final = 4
 """Shards opened at one time: each reads its changelog in a thread."""
 
@@ -183,9 +186,10 @@ class ShardSessions:
                     try:
                         await self._open_once(waiting)
                         break
-                    except BrokerUnavailableError as error:
+                    except _PASSING as error:
                         logger.warning("shards are not open yet: %s", error)
                         await asyncio.sleep(_RETRY_SECONDS)
+                        await self._consumer.refresh_metadata()
             finally:
                 for partition in partitions:
                     self.opening.pop(partition, None)
@@ -204,12 +208,15 @@ class ShardSessions:
     async def _open_once(self, partitions: list[int]) -> None:
         """Open shards, or none of them. Raises ``BrokerUnavailableError``: to be tried again."""
         opened = await self._opened(partitions)
+        slots: dict[int, int] = {}
         try:
-            await self._take_in(opened)
+            await self._take_in(opened, slots)
         except BaseException:
             for each in opened:
                 self._participant.drop_shard(each.partition)
                 self._put_out.stores.pop(each.partition, None)
+            for slot in slots.values():
+                self._participant.index.drop_slot(slot)
             raise
         finally:
             for each in opened:
@@ -270,10 +277,12 @@ class ShardSessions:
             return Progress(chain, 0, claim.position, claim.control), True
         return Progress(chain, 0, await self._log_reader.start_offset(), NO_CONTROL), True
 
-    async def _take_in(self, opened: list[_Opened]) -> None:
-        """Load the entries of shards into the index, and begin a session with them."""
+    async def _take_in(self, opened: list[_Opened], slots: dict[int, int]) -> None:
+        """Load the entries of shards into the index, and begin a session with them.
+
+        ``slots``: filled with the slots of the index that are opened.
+        """
         index = self._participant.index
-        slots: dict[int, int] = {}
         for each in opened:
             slots[each.partition] = index.open_slot(visible=False)
             for sequences, fingerprints in each.store.fingerprints():
@@ -284,7 +293,7 @@ class ShardSessions:
             for each in opened:
                 if each not in kept:
                     index.drop_slot(slots[each.partition])
-            await self._commit_new([each for each in kept if each.is_new])
+            kept = await self._commit_new(kept)
             for each in kept:
                 self._participant.show_shard(each.progress, each.store, slots[each.partition])
                 self._put_out.stores[each.partition] = each.store
@@ -299,17 +308,32 @@ class ShardSessions:
             offset = each.progress.next
             self.starts[each.partition] = self._consumer.start(each.partition, offset)
 
-    async def _commit_new(self, new: list[_Opened]) -> None:
-        """Commit the first progress of shards, before anything of them is in the log."""
-        if not new:
-            return
-        first: list[ShardReady[RawArrival]] = [
+    async def _commit_new(self, opened: list[_Opened]) -> list[_Opened]:
+        """Commit the first progress of shards, before anything of them is in the log.
+
+        Returns all with the progress that they have now. The position is shard 0's of this moment:
+        the leader trims the log only to positions that are a minute old.
+        """
+        if not any(each.is_new for each in opened):
+            return opened
+        claim = await self._index.claim()
+        found = []
+        for each in opened:
+            progress = each.progress
+            if each.is_new and claim is not None and claim.position > progress.position:
+                chain, first = progress.chain, progress.next
+                progress = Progress(chain, first, claim.position, claim.control)
+            found.append(each._replace(progress=progress))
+        first_progress: list[ShardReady[RawArrival]] = [
             ShardReady(each.partition, Ready([], [], each.progress.next), each.progress)
-            for each in new
+            for each in found
+            if each.is_new
         ]
-        ends = await self._put_out.commit_first(first)
-        for each, ready in zip(new, first, strict=True):
-            each.store.commit([], self._put_out.stored(ready, ends))
+        ends = await self._put_out.commit_first(first_progress)
+        stores = {each.partition: each.store for each in found}
+        for ready in first_progress:
+            stores[ready.partition].commit([], self._put_out.stored(ready, ends))
+        return found
 
     def _close(self, partition: int, why: str) -> None:
         if partition not in self._participant.shards:
