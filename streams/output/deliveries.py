@@ -53,10 +53,10 @@ class Deliveries:
         """Give all records to librdkafka; ``reports`` asks what becomes of each.
 
         Without, only the last record of each changelog partition is asked about: a report takes the
-        interpreter from the event loop, each for itself. Waits for room in the client's queue up to
-        ``deadline`` (monotonic), and for partitions that were just added. Raises ``UnansweredError`` where there is none by then,
-        ``RecordTooLargeError`` when the client refuses a record for its size, ``DeliveryError``
-        otherwise.
+        interpreter from the event loop, each for itself. Waits up to ``deadline`` (monotonic) for
+        room in the client's queue, and for partitions that were just added. Raises
+        ``UnansweredError`` where there is no room by then, ``RecordTooLargeError`` when the client
+        refuses a record for its size, ``DeliveryError`` otherwise.
         """
         asked = set(self._last.values())
         for index, record in enumerate(self.records):
