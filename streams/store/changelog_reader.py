@@ -19,7 +19,7 @@ from streams.store.changelog_codec import Decoded, decode_records
 
 logger = logging.getLogger(__name__)
 
-_BATCH: Final = 1_000
+_BATCH: Final = 400
 _POLL_SECONDS: Final = 0.05
 _AGAIN_SECONDS: Final = 0.2
 _EMPTY_FETCH_MS: Final = 10
@@ -108,7 +108,7 @@ class Changelog:
         consumer = Consumer(
             {
                 "fetch.message.max.bytes": 8 * 1024 * 1024,
-                "queued.max.messages.kbytes": 64 * 1024,
+                "queued.max.messages.kbytes": 32 * 1024,
                 **self.config,
                 "enable.auto.commit": False,
                 "enable.auto.offset.store": False,

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable, Sequence
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simhash_core.log.packets import Chain, Packet
+from simhash_core.entries import Entry
+from simhash_core.log.packets import Chain, Packet, Sender
+from simhash_core.log.recent_uniques import entry_of
 from simhash_core.log.records import Progress
 from simhash_core.log.shard_stream import NewEntries
 from streams.errors import StateMismatchError
@@ -16,11 +21,12 @@ from streams.store.changelog_codec import (
     ChangelogRecord,
     LoggedProgress,
     decode_record,
+    decode_records,
     encode_entries,
     encode_progress,
 )
 from streams.store.entry_block import EntryBlock
-from tests.store.samples import INDEX, READING, new_entries, progress_at, sample
+from tests.store.samples import INDEX, READING, new_entries, packet_of, progress_at, sample
 from tests.store.strategies import chains, names, offsets, packets, same_columns
 
 
@@ -129,3 +135,71 @@ def test_garbage_never_crashes(
             decode_record(record.key, each, "changelog/3@7")
         except ChangelogFormatError:
             continue
+
+
+def in_one(blocks: Sequence[EntryBlock]) -> list[tuple[int, Entry]]:
+    """Entries of blocks by sequence number, in their order."""
+    return [
+        (int(sequence), entry_of(Packet(block.chain, Sender("", 0), -1, 0, block.columns), row))
+        for block in blocks
+        for row, sequence in enumerate(block.sequences)
+    ]
+
+
+@given(found=st.lists(st.tuples(st.integers(0, 9), packets()), max_size=8), in_order=st.booleans())
+def test_records_are_decoded_together_as_one_by_one(
+    found: list[tuple[int, Packet]], *, in_order: bool
+) -> None:
+    """Given records of any packets, of one chain or several, in the order of the log or not, then
+    decoding them together gives the entries, in order, that decoding each gives; and the last
+    progress.
+    """
+    if in_order:
+        found.sort(key=lambda each: each[0])
+    new = [NewEntries(at, p, np.arange(len(p), dtype=np.intp)) for at, p in found if len(p)]
+    records = [encode_entries(each) for each in new]
+    records[1:1] = [encode_progress(progress_at(n).progress, INDEX, READING) for n in (1, 2)]
+
+    blocks, progress = decode_records(*_columns(records), str)
+
+    each = [decode_record(*record, "x") for record in records]
+    assert in_one(blocks) == in_one([one for one in each if isinstance(one, EntryBlock)])
+    assert progress == LoggedProgress(progress_at(2).progress, INDEX, READING)
+    for block in blocks:
+        assert all(block.sequences[1:] > block.sequences[:-1])
+
+
+@pytest.mark.parametrize("damage", [lambda v: v[:-1], lambda v: v[:-8], lambda v: v[:1] + b"\x90"])
+def test_the_damaged_one_of_many_is_named(damage: Callable[[bytes], bytes]) -> None:
+    """Given many records of which one is damaged, then the error names that one."""
+    records = [encode_entries(new_entries(at, [sample(at)])) for at in range(20)]
+    records[7] = records[7]._replace(value=damage(records[7].value))
+
+    with pytest.raises(ChangelogFormatError, match="record 7 "):
+        decode_records(*_columns(records), str)
+
+
+def test_the_one_of_many_that_does_not_fit_is_named() -> None:
+    """Given many records of which one says what cannot be, then the error names that one."""
+    records = [encode_entries(new_entries(at, [sample(at)])) for at in range(20)]
+    wrong = sample(7)._replace(offset=-7)
+    packet = packet_of([sample(7)])
+    columns = dataclasses.replace(packet.columns, offsets=np.array([wrong.offset]))
+    packet = dataclasses.replace(packet, columns=columns)
+    records[7] = encode_entries(NewEntries(7, packet, np.arange(1)))
+
+    with pytest.raises(ChangelogFormatError, match="record 7 is damaged: offsets or rows"):
+        decode_records(*_columns(records), str)
+
+
+def test_many_small_packets_make_few_blocks() -> None:
+    """Given a thousand packets of one document, then few blocks are loaded."""
+    records = [encode_entries(new_entries(at, [sample(at)])) for at in range(1000)]
+
+    assert len(decode_records(*_columns(records), str).blocks) == 1
+
+
+def _columns(
+    records: Sequence[ChangelogRecord],
+) -> tuple[list[bytes | None], list[bytes | None]]:
+    return [record.key for record in records], [record.value for record in records]
