@@ -101,7 +101,7 @@ def test_from_an_empty_broker_to_verdicts(kafka: ComposeKafka, tmp_path: Path) -
     for state in ("created", "exists"):
         run = firstseen(*arguments("topics-init"), environ=variables("topics-init", kafka))
         assert run.returncode == ExitCode.OK, run.stderr
-        assert [line.split()[0] for line in run.stdout.splitlines()] == [state] * 6
+        assert [line.split()[0] for line in run.stdout.splitlines()] == [state] * 7
 
     port = free_port()
     with worker(kafka, tmp_path, port) as process:
