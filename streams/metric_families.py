@@ -159,6 +159,10 @@ class PartitionGauge(Collector):
         """Set the value of one series."""
         self._series[labels] = value
 
+    def labels(self) -> list[tuple[str, ...]]:
+        """Return the label values of all series."""
+        return list(self._series.copy())
+
     def remove(self, labels: tuple[str, ...]) -> None:
         """Remove one series, if it is there."""
         self._series.pop(labels, None)

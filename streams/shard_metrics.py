@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 
 from prometheus_client import CollectorRegistry
 
@@ -50,6 +51,17 @@ class ShardMetrics:
         self._store_documents.remove((str(partition),))
         self._waiting_documents.remove((str(partition),))
         self.recovery_remaining(partition, 0)
+
+    def open_shards(self, entries: Mapping[int, int]) -> None:
+        """Take the shards that are open, with their entries: those of others leave, new ones come.
+
+        A shard that puts nothing out notes no state itself.
+        """
+        noted = {int(partition) for (partition,) in self._store_documents.labels()}
+        for partition in noted - entries.keys():
+            self.forget_shard(partition)
+        for partition in entries.keys() - noted:
+            self.shard_state(partition, entries[partition], waiting=0)
 
     def recovery_remaining(self, partition: int, messages: int) -> None:
         """Note how many changelog records a shard still has to read."""

@@ -86,7 +86,7 @@ class WorkerWatch:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            for check in (self.check_disk, self.check_lag):
+            for check in (self.check_disk, self.check_shards, self.check_lag):
                 try:
                     check()
                 except Exception as error:  # noqa: BLE001 - nothing may end the watch
@@ -97,6 +97,11 @@ class WorkerWatch:
         """Measure the room on the disk of the state."""
         disk = shutil.disk_usage(self._state_path)
         self._metrics.state_disk(disk.free, disk.total)
+
+    def check_shards(self) -> None:
+        """Give every open shard its series, and no other."""
+        shards = self._view.shards()
+        self._metrics.open_shards({p: each.entries for p, each in shards.items() if each.is_open})
 
     def check_lag(self) -> None:
         """Ask the broker for the ends of partitions, and find those without progress."""

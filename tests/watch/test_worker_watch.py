@@ -108,6 +108,29 @@ def test_the_log_is_measured(embedded_broker: Broker, tmp_path: Path) -> None:
     assert watching.value("log_position_offset") == 2
 
 
+def test_shards_come_and_go(tmp_path: Path) -> None:
+    """Given a shard that puts nothing out, then it has its series; when it moves away, then it has
+    none; and what a shard has noted itself stays.
+    """
+    watching = Watching(f"127.0.0.1:{free_port()}", tmp_path, "raw")
+    watching.metrics.shard_state(0, entries=12, waiting=3)
+    watching.view.states = {
+        0: OPEN._replace(entries=10),
+        1: OPEN._replace(entries=7),
+        2: OPEN._replace(is_open=False),
+    }
+    watching.watch.check_shards()
+    assert watching.value("store_documents", partition="0") == 12
+    assert watching.value("waiting_documents", partition="0") == 3
+    assert watching.value("store_documents", partition="1") == 7
+    assert watching.value("store_documents", partition="2") is None
+
+    watching.view.states = {1: OPEN}
+    watching.watch.check_shards()
+    assert watching.value("store_documents", partition="0") is None
+    assert watching.value("waiting_documents", partition="0") is None
+
+
 def test_a_worker_that_is_not_ready_is_no_stall(embedded_broker: Broker, tmp_path: Path) -> None:
     """Given records that nobody processes while the worker is not ready, then it is no stall; when
     it is ready, then it is one after the limit.
