@@ -143,7 +143,8 @@ class IndexOnKafka:
 
     def _delete_before(self, offset: int) -> None:
         log = self._settings.topics.log
-        futures: dict[TopicPartition, Future[object]] = self._connect().delete_records(
+        admin = self._connect()  # no answer comes once it is let go of
+        futures: dict[TopicPartition, Future[object]] = admin.delete_records(
             [TopicPartition(log, 0, offset)], request_timeout=_DELETE_SECONDS
         )
         try:
