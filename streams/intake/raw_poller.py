@@ -25,12 +25,10 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from simhash_core.errors import FirstseenError
 from streams.intake.raw_records import RawRecords, TopicRecreatedError
 from streams.kafka.consumer_errors import TopicGoneError, judge, topic_is_gone
-from streams.kafka.hand_over import Calls, HandOver
+from streams.kafka.hand_over import Calls, HandOver, PollInterval
 
 logger = logging.getLogger(__name__)
 
-_POLL_SECONDS: Final = 0.01
-"""Longest wait of a call from the loop while the stream is idle."""
 _COMMIT_POLL_SECONDS: Final = 0.005
 _BLOCKED_SECONDS: Final = 0.05
 """How often rebalances are served while the loop is behind."""
@@ -100,6 +98,7 @@ class RawPoller:
         self._taken: list[RawRecords] = []
         self._count = limits.records
         self._paused = False
+        self._interval = PollInterval()
         self._blocked_since: float | None = None
         self._error: FirstseenError | None = None
 
@@ -124,7 +123,8 @@ class RawPoller:
                 self._calls.close()
 
     def _turn(self) -> None:
-        self._calls.serve()
+        if self._calls.serve():
+            self._interval.extend()
         for partition, (offset, start) in list(self._restarts.items()):
             self.start(partition, offset, start)
         if self._is_blocked(0.0):
@@ -134,8 +134,9 @@ class RawPoller:
         if self._paused:
             self._pause(paused=False)
         taken, self._taken = self._taken, []
-        message = self.consumer.poll(0.0 if taken else _POLL_SECONDS)
+        message = self.consumer.poll(0.0 if taken else self._interval.seconds)
         if message is not None:
+            self._interval.extend()
             rest = self.consumer.consume(self._count, 0) if self._count > 1 else []
             taken += self._runs([message, *rest])
         self._hand_over(taken)

@@ -10,13 +10,41 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+
+_ACTIVE_SECONDS: Final = 1.0
+_SHORT_SECONDS: Final = 0.005
+_LONG_SECONDS: Final = 0.05
+
+
+class PollInterval:
+    """How long a thread polls at most, which is the longest wait of a call from the loop.
+
+    A record ends a poll at once, a call does not: so polls are short for a second after either, and
+    longer after that, when nobody waits and each poll is only work.
+    """
+
+    def __init__(self) -> None:
+        """Begin with short polls."""
+        self._until = 0.0
+        self.extend()
+
+    def extend(self) -> None:
+        """Poll shortly for a second: something has happened."""
+        self._until = time.monotonic() + _ACTIVE_SECONDS
+
+    @property
+    def seconds(self) -> float:
+        """The longest wait of the next poll."""
+        return _SHORT_SECONDS if time.monotonic() < self._until else _LONG_SECONDS
 
 
 class HandOver(Generic[Item]):
@@ -122,8 +150,9 @@ class Calls:
         """Return what a function returns that the client's thread calls, or raise its exception."""
         return await asyncio.wrap_future(self.submit(function))
 
-    def serve(self) -> None:
-        """Call what waits; in the client's thread."""
+    def serve(self) -> bool:
+        """Call what waits; return whether anything did. In the client's thread."""
+        served = bool(self._waiting)
         while self._waiting:
             function, future = self._waiting.popleft()
             if not future.set_running_or_notify_cancel():
@@ -132,6 +161,7 @@ class Calls:
                 future.set_result(function())
             except Exception as error:  # noqa: BLE001 - it belongs to who asked
                 future.set_exception(error)
+        return served
 
     def close(self) -> None:
         """Cancel what waits, and whatever is submitted from now on; in the client's thread."""

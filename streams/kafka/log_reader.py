@@ -20,13 +20,11 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from simhash_core.errors import FirstseenError
 from streams.errors import BrokerRefusedError, UnansweredError
 from streams.kafka.consumer_errors import TopicGoneError, is_absent, judge, topic_is_gone
-from streams.kafka.hand_over import Calls, HandOver
+from streams.kafka.hand_over import Calls, HandOver, PollInterval
 
 logger = logging.getLogger(__name__)
 
 _PARTITION: Final = 0
-_POLL_SECONDS: Final = 0.01
-"""Longest wait of a call from the loop while the partition is idle."""
 _BLOCKED_SECONDS: Final = 0.05
 _ANSWER_SECONDS: Final = 0.5
 _AGAIN_SECONDS: Final = 0.05
@@ -96,6 +94,7 @@ class LogReader:
         # Of the thread: what is being read.
         self._reading = 0
         self._next = 0
+        self._interval = PollInterval()
         self._heard = 0.0
         self._was_absent = False
         self._is_assigned = False
@@ -165,7 +164,8 @@ class LogReader:
     def _run(self) -> None:
         try:
             while not self._closing:
-                self._calls.serve()
+                if self._calls.serve():
+                    self._interval.extend()
                 self._turn()
         except Exception as error:  # noqa: BLE001 - the owner must learn of it, whatever it is
             self._batches.call(self._fail, error)
@@ -181,10 +181,11 @@ class LogReader:
                     _BLOCKED_SECONDS,
                 )
             return
-        message = self._consumer.poll(_POLL_SECONDS)
+        message = self._consumer.poll(self._interval.seconds)
         if message is not None:
             self._take([message, *self._consumer.consume(self._batch_records - 1, 0)])
             self._heard = time.monotonic()
+            self._interval.extend()
         elif self._is_assigned and time.monotonic() - self._heard > _SILENT_SECONDS:
             self._check_partition()
             self._heard = time.monotonic()
@@ -210,10 +211,16 @@ class LogReader:
         self._is_assigned = True
 
     def _stop_with(self, error: FirstseenError) -> None:
-        """Read no more until the next ``seek``."""
+        """Read no more until the next ``seek``, and report why, unless that was called already."""
+        epoch = self._reading
+
+        def on_loop() -> None:
+            if epoch == self._epoch:
+                self._fail(error)
+
         self._consumer.unassign()
         self._is_assigned = False
-        self._batches.call(self._fail, error)
+        self._batches.call(on_loop)
 
     def _watermarks(self) -> tuple[int, int]:
         place = TopicPartition(self._topic, _PARTITION)
@@ -224,7 +231,8 @@ class LogReader:
 
     def _note(self, error: KafkaError) -> None:
         if error.code() in _CUT:
-            if not self._is_cut():
+            # More than one may come for a reading.
+            if self._is_assigned and not self._is_cut():
                 self._assign(self._next, self._reading)  # it was only not known for a moment
         elif topic_is_gone(error, self._consumer, self._topic):
             self._stop_with(TopicGoneError(self._topic))

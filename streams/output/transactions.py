@@ -265,5 +265,7 @@ async def abort_left_open(
         changelog_topic="",
         timeout_seconds=answer_seconds,
     )
-    await transactions.open()
-    await transactions.close()
+    try:
+        await transactions.open()
+    finally:
+        await transactions.close()
