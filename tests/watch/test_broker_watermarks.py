@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from confluent_kafka import Producer
 
@@ -9,6 +11,8 @@ from streams.broker_watermarks import BrokerWatermarks, Watermarks
 from streams.errors import BrokerUnavailableError
 from tests.brokers.broker import Broker
 from tests.brokers.loopback_ports import free_port
+
+SECONDS = 60.0
 
 
 def test_one_client_asks_again_and_again(embedded_broker: Broker) -> None:
@@ -52,6 +56,9 @@ def test_markers_of_transactions_are_no_records(kafka_broker: Broker) -> None:
     producer.commit_transaction(30)
     watermarks = BrokerWatermarks(address, "no-group", 30.0)
 
-    assert watermarks.of([(topic, 0)]) == {(topic, 0): Watermarks(0, 2, 2)}
+    deadline = time.monotonic() + SECONDS  # the broker writes the marker after its answer
+    while watermarks.of([(topic, 0)]) != {(topic, 0): Watermarks(0, 2, 2)}:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
     assert watermarks.holds_record((topic, 0), 0)
     assert not watermarks.holds_record((topic, 0), 1)

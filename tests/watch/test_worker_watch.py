@@ -183,13 +183,13 @@ def test_markers_of_transactions_are_no_stall(kafka_broker: Broker, tmp_path: Pa
     produce_in_transaction(producer, raw)
     watching = Watching(kafka_broker.bootstrap_servers, tmp_path, raw, stall_seconds=1)
     watching.view.states = {0: OPEN._replace(next_offset=1)}
-    assert watching.checked_lag() == 1
+    await_that(lambda: watching.checked_lag() == 1)  # the broker writes markers after its answer
     time.sleep(1.1)
     assert watching.checked_lag() == 0
     assert watching.health.why_dead() is None
 
     produce_in_transaction(producer, raw)
-    assert watching.checked_lag() == 3
+    await_that(lambda: watching.checked_lag() == 3)
     time.sleep(1.1)
     assert watching.checked_lag() == 3
     assert "no progress" in (watching.health.why_dead() or "")
