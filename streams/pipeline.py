@@ -27,6 +27,7 @@ from simhash_core.log.participant import Participant
 from simhash_core.log.records import Report
 from streams.deciding.leader import Leader
 from streams.intake.in_flight import InFlight
+from streams.intake.lost_records import LostRecords
 from streams.intake.raw_records import RawRecords
 from streams.kafka.log_reader import LogRecords
 from streams.kafka_config import changelog_group, librdkafka_config
@@ -37,7 +38,8 @@ from streams.ordering.log_codec import LogCodec
 from streams.ordering.log_stage import LogClient, LogStage
 from streams.ordering.raw_batches import RawArrival, RawBatches
 from streams.ordering.raw_topic_look import RawTopicLook
-from streams.ordering.shard_sessions import ShardSessions, ShardSources
+from streams.ordering.shard_opening import ShardSources
+from streams.ordering.shard_sessions import ShardSessions
 from streams.output.output_batch import OutputRules
 from streams.output.put_out import Observer, PutOut
 from streams.raw_documents import DocumentReader
@@ -165,7 +167,9 @@ class Pipeline:
             on_session=self._session_began,
             on_failure=self.fail,
         )
+        self._topic = topics.raw
         self._in_flight = InFlight(settings.in_flight, self.participant, clients.consumer, metrics)
+        self._lost_records = LostRecords(topics.raw, self.participant, clients.consumer, metrics)
         self._raw_topic_look = RawTopicLook(
             topics.raw, self.participant, clients.consumer, index, self._reopen
         )
@@ -174,6 +178,7 @@ class Pipeline:
             self._stage,
             self._sessions,
             self._stores,
+            self._put_out,
             fingerprinter,
             lambda: self.failure,
         )
@@ -211,7 +216,10 @@ class Pipeline:
         """Take raw records in, as far as packets of them in the log."""
         with self._guarded("fingerprint"):
             starts = self._sessions.starts
-            self._stage.take_raw([run for run in batch if starts.get(run.partition) == run.start])
+            runs = [run for run in batch if starts.get(run.partition) == run.start]
+            for run in runs:
+                self._lost_records.check(run)
+            self._stage.take_raw(runs)
             self._in_flight.check()
             self._wake_put_out()  # what holds no document needs no verdict
 
@@ -270,6 +278,8 @@ class Pipeline:
     def assigned(self, partitions: frozenset[int]) -> None:
         """Open shards."""
         self.metrics.rebalance()
+        for partition in partitions:
+            self.metrics.watched(self._topic, partition)
         logger.info("assigned by the group: %s", _named(partitions))
         self._sessions.assigned(partitions)
 

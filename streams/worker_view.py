@@ -17,6 +17,7 @@ from simhash_core.log.records import Answer, Query
 from streams.ordering.log_stage import LogStage
 from streams.ordering.raw_batches import RawArrival
 from streams.ordering.shard_sessions import ShardSessions
+from streams.output.put_out import PutOut
 from streams.store.shard_stores import ShardStores
 from streams.worker_state import CheckUnavailableError, ShardState
 
@@ -34,6 +35,7 @@ class PipelineView:
         stage: LogStage,
         sessions: ShardSessions,
         stores: ShardStores,
+        put_out: PutOut,
         fingerprinter: Fingerprinter,
         failure: Callable[[], FirstseenError | None],
     ) -> None:
@@ -42,6 +44,7 @@ class PipelineView:
         self._stage = stage
         self._sessions = sessions
         self._stores = stores
+        self._put_out = put_out
         self._fingerprinter = fingerprinter
         self._failure = failure
 
@@ -104,7 +107,7 @@ class PipelineView:
         for partition, shard in self._participant.shards.copy().items():
             states[partition] = ShardState(
                 is_open=True,
-                entries=self._participant.index.documents(shard.slot),
+                entries=len(self._put_out.stores.get(partition, ())),
                 waiting=shard.stream.waiting,
                 next_offset=shard.stream.next,
                 log_position=shard.stream.committed.needed,
@@ -141,7 +144,7 @@ class PipelineView:
             if time.monotonic() > deadline:
                 raise CheckUnavailableError(
                     f"no answer within {_ANSWER_SECONDS:g} s: no worker leads now, or a shard does "
-                    "not report (metrics firstseen_leader and firstseen_reports_missing_shards)"
+                    "not report (metrics firstseen_leader and firstseen_report_missing)"
                 )
             await asyncio.sleep(_ANSWER_LOOK_SECONDS)
         return answer

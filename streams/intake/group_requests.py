@@ -11,8 +11,11 @@ from streams.errors import BrokerRefusedError, BrokerUnavailableError, Unanswere
 from streams.kafka.commit_errors import STALE_GENERATION, AbortedError, StaleGenerationError
 from streams.passing_errors import PASSING_ERRORS
 
-_ANSWER_SECONDS: Final = 0.5
-"""How long one question may keep the thread from polling."""
+_ANSWER_SECONDS: Final = 2.0
+"""How long one question may keep the thread from polling.
+
+More than a fetch may be held by a broker: what is asked on its connection waits behind it.
+"""
 
 
 def committed_offsets(
@@ -55,6 +58,18 @@ def partitions_of(consumer: Consumer, topic: str) -> int:
             f"no broker tells the partitions of {topic}: {failure.args[0].str()}"
         ) from failure
     return len(found[topic].partitions)
+
+
+def log_start(consumer: Consumer, topic: str, partition: int) -> int:
+    """Return the first offset that a partition has; raises ``BrokerUnavailableError``."""
+    place = TopicPartition(topic, partition)
+    try:
+        found = consumer.get_watermark_offsets(place, timeout=_ANSWER_SECONDS, cached=False)
+    except KafkaException as failure:
+        raise BrokerUnavailableError(
+            f"no broker tells where {topic}/{partition} begins: {failure.args[0].str()}"
+        ) from failure
+    return int(found[0])
 
 
 def _commit_errors(consumer: Consumer, places: list[TopicPartition]) -> Sequence[KafkaError]:

@@ -14,7 +14,12 @@ from confluent_kafka import TopicPartition
 
 from simhash_core.errors import FirstseenError
 from streams.errors import BrokerRefusedError, UnansweredError
-from streams.intake.group_requests import commit_offsets, committed_offsets, partitions_of
+from streams.intake.group_requests import (
+    commit_offsets,
+    committed_offsets,
+    log_start,
+    partitions_of,
+)
 from streams.intake.raw_poller import Limits, PollerEvents, RawPoller
 from streams.intake.raw_records import RawEvents, RawRecords
 from streams.kafka.commit_errors import StaleGenerationError
@@ -146,6 +151,11 @@ class RawConsumer:
 
     # ---- the group
 
+    @property
+    def committable(self) -> frozenset[int]:
+        """The partitions that ``metadata_for`` takes: owned, or about to be given up."""
+        return self._committable
+
     def metadata_for(self, partitions: Iterable[int]) -> bytes:
         """Return ``metadata`` for a commit of partitions.
 
@@ -203,6 +213,13 @@ class RawConsumer:
         Raises ``BrokerUnavailableError`` where no broker answers.
         """
         return await self._ask(lambda: partitions_of(self._poller.consumer, self._topic))
+
+    async def log_start(self, partition: int) -> int:
+        """Return the offset of the first record that a partition still has.
+
+        Raises ``BrokerUnavailableError`` where no broker answers.
+        """
+        return await self._ask(lambda: log_start(self._poller.consumer, self._topic, partition))
 
     async def _ask(self, function: Callable[[], Result]) -> Result:
         try:

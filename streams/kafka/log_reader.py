@@ -26,7 +26,8 @@ logger = logging.getLogger(__name__)
 
 _PARTITION: Final = 0
 _BLOCKED_SECONDS: Final = 0.05
-_ANSWER_SECONDS: Final = 0.5
+_ANSWER_SECONDS: Final = 2.0
+"""More than a fetch may be held by a broker: what is asked on its connection waits behind it."""
 _AGAIN_SECONDS: Final = 0.05
 _SILENT_SECONDS: Final = 2.0
 """After so long without records it is checked that the partition is still there."""

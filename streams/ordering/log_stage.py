@@ -11,6 +11,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from simhash_core.errors import FirstseenError
+from simhash_core.log.packets import Packet
 from simhash_core.log.participant import Participant
 from simhash_core.log.records import Query, Report
 from simhash_core.log.replica import Heeded
@@ -142,11 +143,9 @@ class LogStage:
             if report is None:
                 return
             met = self._participant.index.candidates_met - before
-            documents = sum(
-                len(item.columns)
-                for each in report.packets
-                if (item := self._participant.replica.undecided.get(each.offset)) is not None
-            )
+            undecided = self._participant.replica.undecided
+            packets = [undecided.get(each.offset) for each in report.packets]
+            documents = sum(len(item) for item in packets if isinstance(item, Packet))
             self._metrics.candidates(met, documents)
             self._sample_buckets()
             self._send(report)

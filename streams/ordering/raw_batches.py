@@ -77,8 +77,8 @@ class RawBatches:
     def _read(self, message: Message) -> tuple[RawArrival, Document | None]:
         source = SourcePosition(self._topic, message.partition() or 0, message.offset() or 0)
         record = RawRecord(
-            cast("bytes | None", message.key()),
-            cast("bytes | None", message.value()),
+            message.key(),
+            message.value(),
             message.timestamp()[1],
             tuple(cast("list[tuple[str, bytes | None]]", message.headers() or ())),
         )

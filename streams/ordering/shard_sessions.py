@@ -11,74 +11,24 @@ import logging
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Final, NamedTuple, Protocol
+from typing import Final
 
 from simhash_core.errors import FirstseenError
-from simhash_core.log.packets import Chain
 from simhash_core.log.participant import LEADING_SHARD, Participant, ShardReady
-from simhash_core.log.records import NO_CONTROL, Progress
+from simhash_core.log.records import Progress
 from simhash_core.log.shard_stream import Ready
 from streams.errors import BrokerUnavailableError
-from streams.intake.raw_consumer import RawConsumer
 from streams.kafka.commit_errors import AbortedError, FencedError, StaleGenerationError
-from streams.kafka.log_reader import LogReader
 from streams.metrics import Metrics
-from streams.ordering.index_identity import Claim
 from streams.ordering.raw_batches import RawArrival
+from streams.ordering.shard_opening import OpenedShard, ShardOpener, ShardSources
 from streams.output.put_out import PutOut
-from streams.store.shard_store import ShardStore
 
 logger = logging.getLogger(__name__)
 
 _RETRY_SECONDS: Final = 1.0
 _PASSING: Final = (BrokerUnavailableError, AbortedError, FencedError, StaleGenerationError)
 """The broker is away, or the group rebalances: shards are opened a little later."""
-_OPENED_TOGETHER: Final = 4
-"""Shards opened at one time: each reads its changelog in a thread."""
-
-
-class IndexOnKafka(Protocol):
-    """What is asked of Kafka before shards are opened. Each may raise ``FirstseenError``."""
-
-    async def topic_id(self) -> str:
-        """Return the id of the raw topic, "" where the broker has none."""
-        ...
-
-    async def claim(self) -> Claim | None:
-        """Return the last progress of shard 0, known to be of an index with these settings."""
-        ...
-
-    async def grow_changelog(self) -> None:
-        """Make sure that the changelog has a partition for each of the raw topic."""
-        ...
-
-    async def abort_left_open(self, partitions: Iterable[int]) -> None:
-        """Abort what the last owners of partitions left open, if they are gone."""
-        ...
-
-
-class OpenStore(Protocol):
-    """Opens the store of a shard, brought up to what is committed; blocking."""
-
-    def open(self, partition: int, committed_next: int, interrupted: threading.Event) -> ShardStore:
-        """Raise ``InterruptedError`` soon after ``interrupted`` is set."""
-        ...
-
-
-class ShardSources(NamedTuple):
-    """What a shard is opened from."""
-
-    stores: OpenStore
-    on_kafka: IndexOnKafka
-    consumer: RawConsumer
-    log_reader: LogReader
-
-
-class _Opened(NamedTuple):
-    partition: int
-    store: ShardStore
-    progress: Progress
-    is_new: bool
 
 
 class ShardSessions:
@@ -100,9 +50,9 @@ class ShardSessions:
         self.epoch = -1
         self.starts: dict[int, int] = {}
         self.opening: dict[int, threading.Event] = {}
-        self._topic = topic
         self._participant = participant
-        self._stores, self._index, self._consumer, self._log_reader = sources
+        _, self._index, self._consumer, self._log_reader = sources
+        self._opener = ShardOpener(topic, sources)
         self._put_out = put_out
         self._metrics = metrics
         self._prepare_leader = prepare_leader
@@ -111,6 +61,7 @@ class ShardSessions:
         self._moves = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self.assigned_once = False
+        self._closing = False
 
     @property
     def ready(self) -> bool:
@@ -135,6 +86,7 @@ class ShardSessions:
             for partition in gone:
                 self._close(partition, "the group takes its partition")
         self._note()
+        self._open_missing(gone)
 
     def lost(self, partitions: Iterable[int]) -> None:
         """Close shards that others may own by now; their commits are refused."""
@@ -155,6 +107,7 @@ class ShardSessions:
 
     async def close(self) -> None:
         """Close all shards, after the commit that is under way."""
+        self._closing = True
         self.interrupt()
         if self._tasks:
             await asyncio.wait(self._tasks)
@@ -194,6 +147,7 @@ class ShardSessions:
                 for partition in partitions:
                     self.opening.pop(partition, None)
                 self._note()
+        self._open_missing(partitions)
         self._metrics.recovered(time.monotonic() - started)
         for partition in partitions:
             shard = self._participant.shards.get(partition)
@@ -205,9 +159,16 @@ class ShardSessions:
                     shard.stream.next,
                 )
 
+    def _open_missing(self, partitions: Iterable[int]) -> None:
+        """Open what the group took and gave back before it was closed here."""
+        owned = self._consumer.assignment & set(partitions)
+        missing = owned - self._participant.shards.keys() - self.opening.keys()
+        if missing and not self._closing:
+            self.assigned(missing)
+
     async def _open_once(self, partitions: list[int]) -> None:
         """Open shards, or none of them. Raises ``BrokerUnavailableError``: to be tried again."""
-        opened = await self._opened(partitions)
+        opened = await self._opener.open(partitions, self.opening)
         slots: dict[int, int] = {}
         try:
             await self._take_in(opened, slots)
@@ -223,61 +184,7 @@ class ShardSessions:
                 if each.partition not in self._put_out.stores:
                     each.store.close()
 
-    async def _opened(self, partitions: list[int]) -> list[_Opened]:
-        """Open the stores of partitions, those left out that were taken away meanwhile."""
-        logger.info("shards opening: %s", " ".join(map(str, partitions)))
-        topic_id = await self._index.topic_id()
-        claim = await self._index.claim()
-        await self._index.grow_changelog()
-        await self._index.abort_left_open(partitions)
-        committed = await self._consumer.committed_stable(partitions)
-        threads = asyncio.Semaphore(_OPENED_TOGETHER)
-
-        async def open_one(partition: int) -> _Opened | None:
-            interrupted = self.opening[partition]
-            async with threads:
-                try:
-                    store = await asyncio.to_thread(
-                        self._stores.open, partition, committed.get(partition, 0), interrupted
-                    )
-                except InterruptedError:
-                    return None
-            chain = Chain(self._topic, topic_id, partition)
-            progress, is_new = await self._progress(store, chain, claim)
-            return _Opened(partition, store, progress, is_new)
-
-        found = await asyncio.gather(*map(open_one, partitions), return_exceptions=True)
-        opened = [each for each in found if isinstance(each, _Opened)]
-        errors = [each for each in found if isinstance(each, BaseException)]
-        if errors:
-            for each in opened:
-                each.store.close()
-            raise errors[0]
-        return opened
-
-    async def _progress(
-        self, store: ShardStore, chain: Chain, claim: Claim | None
-    ) -> tuple[Progress, bool]:
-        """Return where a shard goes on, and whether that is to be committed first."""
-        stored = store.progress()
-        if stored is not None and stored.progress.chain == chain:
-            return stored.progress, False
-        if stored is not None:
-            logger.warning(
-                "%s/%d was deleted and created again (topic id %s, before %s): it is read from its "
-                "beginning",
-                chain.topic,
-                chain.partition,
-                chain.topic_id,
-                stored.progress.chain.topic_id,
-            )
-            before = stored.progress
-            return Progress(chain, 0, before.position, before.control), True
-        if claim is not None:
-            return Progress(chain, 0, claim.position, claim.control), True
-        return Progress(chain, 0, await self._log_reader.start_offset(), NO_CONTROL), True
-
-    async def _take_in(self, opened: list[_Opened], slots: dict[int, int]) -> None:
+    async def _take_in(self, opened: list[OpenedShard], slots: dict[int, int]) -> None:
         """Load the entries of shards into the index, and begin a session with them.
 
         ``slots``: filled with the slots of the index that are opened.
@@ -308,7 +215,7 @@ class ShardSessions:
             offset = each.progress.next
             self.starts[each.partition] = self._consumer.start(each.partition, offset)
 
-    async def _commit_new(self, opened: list[_Opened]) -> list[_Opened]:
+    async def _commit_new(self, opened: list[OpenedShard]) -> list[OpenedShard]:
         """Commit the first progress of shards, before anything of them is in the log.
 
         Returns all with the progress that they have now. The position is shard 0's of this moment:

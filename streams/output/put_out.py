@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
 from simhash_core.errors import FirstseenError
@@ -35,8 +35,15 @@ class Group(Protocol):
     """The worker's membership of the group."""
 
     @property
-    def metadata(self) -> bytes:
-        """What a transaction sends along with offsets."""
+    def committable(self) -> frozenset[int]:
+        """The partitions that this member may commit."""
+        ...
+
+    def metadata_for(self, partitions: Iterable[int]) -> bytes:
+        """Return what a transaction sends along with offsets.
+
+        Raises ``StaleGenerationError`` where partitions are not of this member any more.
+        """
         ...
 
     async def refresh_metadata(self) -> bool:
@@ -103,12 +110,20 @@ class PutOut:
         if positions:
             self._positions_at = time.monotonic()
         with self._metrics.stage("output"):
-            ready = self._participant.ready(self._limit, positions=positions)
+            # A shard that was lost may not be closed yet, and must not hold up the others.
+            owned = self._group.committable
+            found = self._participant.ready(self._limit, positions=positions)
+            ready = [each for each in found if each.partition in owned]
             if not ready:
                 return False
             batch = output_batch(ready, self._rules)
         try:
-            ends = await self._committer.commit(batch.records, batch.offsets, self._group.metadata)
+            with self._metrics.waiting("commit"):
+                ends = await self._committer.commit(
+                    batch.records,
+                    batch.offsets,
+                    self._group.metadata_for(each.partition for each in ready),
+                )
         except (AbortedError, FencedError) as error:
             # Fenced by the broker, for a transaction that took too long: the id is this worker's.
             self._metrics.transaction(TransactionOutcome.ABORTED)
@@ -140,7 +155,8 @@ class PutOut:
         batch = output_batch(ready, self._rules)
         # The group may still have offsets of a topic that was deleted and created again.
         offsets = {each.partition: each.progress.next for each in ready}
-        return await self._committer.commit(batch.records, offsets, self._group.metadata)
+        metadata = self._group.metadata_for(offsets)
+        return await self._committer.commit(batch.records, offsets, metadata)
 
     def stored(self, ready: ShardReady[RawArrival], ends: Mapping[int, int]) -> StoredProgress:
         """Return the progress of a shard as its store keeps it."""
