@@ -99,6 +99,7 @@ class Participant(Generic[Record]):
             self.index.drop_slot(shard.slot)
         if partition == LEADING_SHARD:
             self.decider = None
+            self._looked_up.clear()  # what was reported, this worker alone has seen
 
     def begin(self, end: int) -> int:
         """Begin a session; return the offset of the log to read from.
