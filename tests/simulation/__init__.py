@@ -1,16 +1,14 @@
-"""A simulator: the same ``Shard`` class as the workers drive, under a seeded scheduler.
+"""The protocol of the one log under random interleavings: no threads, no broker, no clock.
 
-A seed stands for a *scenario* (documents in clusters, a block scheme, partitions, faults) and
-for a *schedule* (which part of the cluster takes the next step). Nothing else decides a run, so a
-seed replays. After a run the invariants are checked by brute force, and a run that breaks one is
-shrunk to a few documents.
+A world with one log, a topic of reports, changelogs and a group that fences commits drives the real
+classes of ``simhash_core/log`` and ``simhash_core/index``. One seed draws everything.
 
-- ``scenario``: what a seed stands for; ``schedule``: who takes the next step.
-- ``broker``: the logs that outlive a crash; ``changelog``: the log of one shard, and its disk.
-- ``fingerprinting``, ``shard_owner``: the two agents, as far as the protocol sees them; ``stage``:
-  what both act on; ``witness``: that a packet handled again leads to the same.
-- ``protocol``: the rules that the shell must keep, as switches that a mutant turns off.
-- ``cluster``: all of it together, with faults; ``invariants``: what must hold at the end.
-- ``shrinking``, ``narration``: from a failing seed to a story that can be read.
-- ``mutants``: the protocol broken on purpose; ``message_costs``: internal messages a document.
+- ``documents``: families of near documents, and how they become columns
+- ``scenario``: what one seed draws: documents, workers, rates of faults
+- ``broker``: the log, reports, changelogs, the group's epochs, and appends that are under way
+- ``life``: one process of a worker, with the real ``Participant``
+- ``world``: the scheduler and the faults
+- ``one_reader``: what a single worker would say that reads the log in order, by brute force
+- ``judge``: the invariants, checked at each append and commit, and at the end
+- ``mutants``, ``edits``: rules of the protocol broken on purpose, to show that the judge sees it
 """

@@ -1,151 +1,149 @@
-"""The broker: all that outlives a crash, and the ways on which records are late."""
+"""What outlives workers: raw partitions, the log, reports, changelogs, and who owns what.
+
+Nothing here fails by itself: the world decides what reaches the broker, and when.
+"""
 
 from __future__ import annotations
 
-from collections import Counter, deque
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from simhash_core.documents import SourcePosition
-from simhash_core.effects import Emit, EmitDeadLetter
-from simhash_core.entries import Change
-from simhash_core.probes import Message, Packet, shard_sender
-from tests.simulation.changelog import Changelog
-from tests.simulation.protocol import Protocol
-from tests.simulation.schedule import Actor, Schedule
+import numpy as np
+from numpy.typing import NDArray
+
+from simhash_core.blocks import BlockScheme
+from simhash_core.entries import Entry
+from simhash_core.log.packets import Chain
+from simhash_core.log.records import LogRecord, Progress, Report
+from simhash_core.log.shard_stream import RawBatch
+from tests.simulation.documents import SimulatedDocument, columns_of
+
+TOPIC = "raw"
 
 
-class FencedError(Exception):
-    """An owner tried to commit after another had taken its shard over."""
+class RawRecord(NamedTuple):
+    """A raw record; ``document`` None: it is no document."""
+
+    offset: int
+    document: SimulatedDocument | None
 
 
-class ProbesPartition:
-    """One partition of the probes topic: packets at their offsets, and who reads them."""
+class RawPartition:
+    """A partition of the raw topic, as far as records were produced."""
 
-    def __init__(self, schedule: Schedule) -> None:
-        """Begin empty, with no reader."""
-        self._schedule = schedule
-        self.packets: list[Packet] = []
-        self.readers: list[Actor] = []
+    def __init__(
+        self, chain: Chain, documents: Sequence[SimulatedDocument | None], rng: random.Random
+    ) -> None:
+        """Some offsets have no record, as where a transaction ended.
 
-    def append(self, packet: Packet) -> None:
-        """Add a packet; each reader has something to do."""
-        self.packets.append(packet)
-        for reader in self.readers:
-            self._schedule.ready(reader)
+        The last records are held back until all workers were restarted.
+        """
+        self.chain = chain
+        self.records: list[RawRecord] = []
+        self.available = 0
+        gaps = rng.random() < 0.2
+        offset = 0
+        for document in documents:
+            offset += gaps and rng.random() < 0.3
+            self.records.append(RawRecord(offset, document))
+            offset += 1
+        self.limit = max(0, len(self.records) - rng.randint(0, 2))
 
+    def produce(self, count: int) -> None:
+        """Let more records be there."""
+        self.available = min(self.limit, self.available + count)
 
-class Link:
-    """The way from one producer to one partition: packets arrive late, but in the order of sending.
+    def batch(
+        self, after: int, count: int, scheme: BlockScheme, *, to_next: bool
+    ) -> RawBatch[RawRecord] | None:
+        """Return at most ``count`` records after an offset; None where there are none.
 
-    That they arrive in order is what an idempotent producer promises. A link that is ``cut`` (its
-    producer is dead) delivers nothing more.
-    """
-
-    def __init__(self, schedule: Schedule, to: ProbesPartition, protocol: Protocol) -> None:
-        """Begin with nothing under way."""
-        self.slowness = schedule.draw_slowness()
-        self.under_way: deque[Packet] = deque()
-        self._schedule = schedule
-        self._to = to
-        self._in_order = protocol.links_in_order
-
-    def send(self, packet: Packet) -> None:
-        """Take a packet on its way."""
-        self.under_way.append(packet)
-        self._schedule.ready(self)
-
-    def step(self) -> None:
-        """Deliver the next packet."""
-        if not self.under_way:
-            return
-        if not self._in_order:
-            self.under_way.rotate(self._schedule.below(len(self.under_way)))
-        self._to.append(self.under_way.popleft())
-
-    def cut(self) -> None:
-        """Lose what is under way."""
-        self.under_way.clear()
+        ``to_next``: the batch covers the offsets up to the next record's.
+        """
+        following = [each for each in self.records[: self.available] if each.offset > after]
+        taken = following[:count]
+        if not taken:
+            return None
+        last = taken[-1].offset
+        if to_next and len(following) > count:
+            last = following[count].offset - 1
+        documents = [(each.offset, each.document) for each in taken if each.document is not None]
+        columns = columns_of(scheme, documents)
+        return RawBatch(taken, [each.offset for each in taken], columns, last, len(taken))
 
 
-class Output(NamedTuple):
-    """A record on an output topic; ``turn`` counts commits, or single sends without them."""
+@dataclass(slots=True)
+class Changelog:
+    """One partition of the changelog: committed entries by sequence number, and progress."""
 
-    turn: int
-    effect: Emit | EmitDeadLetter
-
-    @property
-    def source(self) -> SourcePosition:
-        """The arrival that it answers."""
-        match self.effect:
-            case Emit(probe):
-                return probe.source
-            case EmitDeadLetter(rejection):
-                return rejection.source
+    entries: dict[int, Entry] = field(default_factory=dict)
+    progress: Progress | None = None
 
 
-class Batch(NamedTuple):
-    """What the packets of one transaction led to. ``next_offset``: of the probes partition."""
+class StoredEntries:
+    """What a worker has stored of a shard: loaded from its changelog, then written on commit."""
 
-    next_offset: int
-    outputs: list[Emit | EmitDeadLetter]
-    packets: list[tuple[int, Packet]]
-    changes: list[Change]
+    def __init__(self, entries: dict[int, Entry]) -> None:
+        """Copy what was committed."""
+        self._entries: dict[int, Entry] = {}
+        self._contents: dict[bytes, int] = {}
+        self.write(entries)
+
+    def write(self, entries: dict[int, Entry]) -> None:
+        """Add committed entries."""
+        self._entries |= entries
+        for sequence, entry in entries.items():
+            if not entry.fingerprint:
+                self._contents.setdefault(entry.content_digest, sequence)
+
+    def entries(self, sequences: Sequence[int]) -> list[Entry]:
+        """Return entries by sequence number."""
+        return [self._entries[sequence] for sequence in sequences]
+
+    def by_content(self, digest: bytes) -> int | None:
+        """Return the sequence number of the undecidable document with this content digest."""
+        return self._contents.get(digest)
+
+    def fingerprints(self) -> Iterator[tuple[NDArray[np.uint64], NDArray[np.uint64]]]:
+        """Yield the sequence numbers and fingerprints of decidable entries, some at a time."""
+        decidable = [(s, e.fingerprint) for s, e in self._entries.items() if e.fingerprint]
+        for first in range(0, len(decidable), 5):
+            part = decidable[first : first + 5]
+            words = np.frombuffer(b"".join(print_ for _, print_ in part), dtype=np.uint64)
+            sequences = np.array([sequence for sequence, _ in part], dtype=np.uint64)
+            yield sequences, words.reshape(len(part), -1)
 
 
 class Broker:
-    """The logs: probes, outputs, changelogs; the committed raw offsets; who owns which shard."""
+    """All topics, and the group."""
 
-    def __init__(
-        self, schedule: Schedule, protocol: Protocol, partitions: int, raw_partitions: int
-    ) -> None:
-        """Begin with empty topics."""
-        self._schedule = schedule
-        self._protocol = protocol
-        self.probes = [ProbesPartition(schedule) for _ in range(partitions)]
-        self.changelogs = [Changelog() for _ in range(partitions)]
-        self.outputs: list[Output] = []
-        self.raw_committed = [0] * raw_partitions
-        self.turn = 0
-        self.sent: Counter[str] = Counter()
-        """Messages between shards, by kind."""
-        self._epochs = [0] * partitions
-        self._links: dict[tuple[int, int], Link] = {}
+    def __init__(self, raw: list[RawPartition], born: list[bool]) -> None:
+        """``born``: which raw partitions are there."""
+        self.raw = raw
+        self.born = born
+        self.log: list[LogRecord] = []
+        self.log_start = 0
+        self.reports: list[Report] = []
+        self.changelogs = [Changelog() for _ in raw]
+        self.epochs = [0] * len(raw)
+        self.owners: list[str | None] = [None] * len(raw)
 
-    def fence(self, shard: int) -> int:
-        """Begin a new epoch of a shard, in which commits of earlier ones fail."""
-        self._epochs[shard] += 1
-        return self._epochs[shard]
+    @property
+    def log_end(self) -> int:
+        """The offset of the next record of the log."""
+        return len(self.log)
 
-    def check_epoch(self, shard: int, epoch: int) -> None:
-        """Raise ``FencedError`` where the shard has a newer owner."""
-        if self._protocol.fenced and epoch != self._epochs[shard]:
-            raise FencedError
+    def partitions(self) -> list[int]:
+        """Return the raw partitions that are there."""
+        return [partition for partition, born in enumerate(self.born) if born]
 
-    def put_out(self, output: Emit | EmitDeadLetter) -> None:
-        """Add a record to an output topic."""
-        self.outputs.append(Output(self.turn, output))
+    def assign(self, partition: int, member: str) -> None:
+        """Give a partition to a member of the group: commits of its former owner are refused."""
+        self.epochs[partition] += 1
+        self.owners[partition] = member
 
-    def send(self, shard: int, target: int, packet: Packet) -> None:
-        """Send a packet from one shard to another."""
-        link = self._links.get((shard, target))
-        if link is None:
-            link = Link(self._schedule, self.probes[target], self._protocol)
-            self._links[shard, target] = link
-        self.sent.update(type(message).__name__ for _, message in packet.messages)
-        link.send(packet)
-
-
-def pack(
-    schedule: Schedule, shard: int, sends: dict[int, list[tuple[int, Message]]]
-) -> list[tuple[int, Packet]]:
-    """Pack messages by receiver, at times two packets to one, with random cuts."""
-    packets = []
-    sender = shard_sender(shard)
-    for target, messages in sends.items():
-        cut = schedule.below(len(messages) + 1) if schedule.below(4) == 0 else 0
-        packets += [
-            (target, Packet(sender, lot[0][0] - 1, tuple(lot)))
-            for lot in (messages[:cut], messages[cut:])
-            if lot
-        ]
-    return packets
+    def assigned(self, member: str) -> dict[int, int]:
+        """Return the partitions of a member, with their epochs."""
+        return {p: self.epochs[p] for p in self.partitions() if self.owners[p] == member}

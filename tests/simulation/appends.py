@@ -1,0 +1,94 @@
+"""Appends under way: they arrive late, in another order, twice or not at all, and so do answers."""
+
+from __future__ import annotations
+
+import random
+from functools import partial
+from typing import NamedTuple, Protocol
+
+from simhash_core.log.records import Control, LogRecord, Report
+from tests.simulation.broker import Broker
+from tests.simulation.judge import Judge
+from tests.simulation.life import Life, Stream
+from tests.simulation.narration import line_of
+from tests.simulation.scenario import Scenario
+
+
+class _OnTheWay(NamedTuple):
+    """An append that has not reached its broker."""
+
+    life: Life
+    stream: Stream | None
+    record: LogRecord | Report
+
+
+class Chance(Protocol):
+    """What decides about appends, and who is shown them."""
+
+    broker: Broker
+    judge: Judge
+    rng: random.Random
+    scenario: Scenario
+    is_calm: bool
+
+    def tell(self, line: str) -> None:
+        """Add to the story."""
+
+
+class Appends:
+    """All appends of all lives. While it is calm, nothing goes wrong."""
+
+    def __init__(self, world: Chance) -> None:
+        """Begin with none."""
+        self._world = world
+        self._on_the_way: list[_OnTheWay] = []
+
+    @property
+    def are_under_way(self) -> bool:
+        """Whether any has not arrived."""
+        return bool(self._on_the_way)
+
+    def send(self, life: Life, record: LogRecord | Report) -> None:
+        """Put an append on its way."""
+        self._on_the_way.append(_OnTheWay(life, life.stream_of(record), record))
+        if not self._world.is_calm and self._world.rng.random() > self._world.scenario.late:
+            self.arrive()
+
+    def arrive(self) -> None:
+        """Let an append arrive, or not, and its answer be on its way."""
+        if not self._on_the_way:
+            return
+        rng, scenario, is_calm = self._world.rng, self._world.scenario, self._world.is_calm
+        overtakes = not is_calm and rng.random() < scenario.reordered
+        at = rng.randrange(len(self._on_the_way)) if overtakes else 0
+        life, stream, record = self._on_the_way.pop(at)
+        chance = 1.0 if is_calm else rng.random()
+        if chance < scenario.refused:
+            self._world.tell(f"refused: {life.name}'s {line_of(record)}")
+            life.answers.append(partial(life.append_failed, record, stream))
+            return
+        offset = self.append(life.name, record)
+        chance -= scenario.refused
+        if chance < scenario.lost:
+            self._world.tell("    its answer is lost")
+            life.answers.append(partial(life.append_failed, record, stream))
+            return
+        if chance - scenario.lost < scenario.doubled:
+            again = self.append(life.name, record)
+            offset = rng.choice((offset, again))  # which of the two the broker tells
+        if isinstance(record, Control):
+            answer = partial(life.participant.control_appended, offset, record.leader)
+            life.answers.append(answer)
+
+    def append(self, who: str, record: LogRecord | Report) -> int:
+        """Append now; return the offset."""
+        broker = self._world.broker
+        if isinstance(record, Report):
+            broker.reports.append(record)
+            self._world.tell(f"report of {who}: {line_of(record)}")
+            return len(broker.reports) - 1
+        offset = broker.log_end
+        broker.log.append(record)
+        self._world.tell(f"log {offset} by {who}: {line_of(record)}")
+        self._world.judge.appended(offset, record)
+        return offset

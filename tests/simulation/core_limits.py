@@ -1,0 +1,28 @@
+"""Limits of the core, set so low that a few documents exceed them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from simhash_core.index import document_index
+from simhash_core.log import nearest_matches, recent_uniques
+from tests.simulation.scenario import Scenario
+
+
+@contextmanager
+def low_limits(scenario: Scenario) -> Iterator[None]:
+    """Set the limits that a scenario has."""
+    limits = (
+        (document_index, "MEMTABLE_DOCUMENTS", scenario.memtable),
+        (recent_uniques, "_FORGOTTEN_LIMIT", scenario.forgotten),
+        (nearest_matches, "_COMPARED_WHOLE", scenario.compared),
+    )
+    before = [(module, name, getattr(module, name)) for module, name, _ in limits]
+    for module, name, limit in limits:
+        setattr(module, name, limit)
+    try:
+        yield
+    finally:
+        for module, name, limit in before:
+            setattr(module, name, limit)

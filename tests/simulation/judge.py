@@ -1,0 +1,252 @@
+"""The invariants of shared/design.md, section 3, checked as things happen and at the end.
+
+The judge reads each record of the log as it is appended, before any worker, and knows at once what
+one reader says of it. What control records decide, and what is committed, is compared with that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from simhash_core.entries import Entry
+from simhash_core.log.packets import Chain, Packet
+from simhash_core.log.records import (
+    NO_CONTROL,
+    Answer,
+    Control,
+    Decision,
+    LogRecord,
+    Match,
+    Progress,
+    Query,
+)
+from simhash_core.log.shard_stream import NoVerdict, Output, Ready, Verdict
+from tests.simulation.broker import RawPartition, RawRecord
+from tests.simulation.documents import SimulatedDocument
+from tests.simulation.one_reader import OneReader, Original, Truth
+from tests.simulation.scenario import Scenario
+
+
+class ViolationError(Exception):
+    """An invariant does not hold."""
+
+
+class _Sent(NamedTuple):
+    """A packet that counts, and where it is in the log."""
+
+    offset: int
+    last: int
+
+
+class Judge:
+    """Knows all that was appended and committed."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        """Begin with an empty log."""
+        self.one_reader = OneReader(scenario.scheme, scenario.confirmation)
+        self.outputs: dict[Chain, list[tuple[int, Truth | None]]] = {}
+        self.undecided: dict[int, Packet | Query] = {}
+        self.decided_before = 0
+        self.heeded: list[int] = []
+        self._scenario = scenario
+        self._documents: dict[tuple[Chain, int], SimulatedDocument | None] = {}
+        self._expected: dict[Chain, list[int]] = {}
+        self._said: dict[int, list[Truth] | None] = {}
+        self._counting: dict[Chain, list[_Sent]] = {}
+        self._truths: dict[tuple[Chain, int], Truth] = {}
+        self._decided: set[tuple[Chain, int]] = set()
+        self._heads: dict[Chain, int] = {}
+
+    def produced(self, raw: Iterable[RawPartition]) -> None:
+        """Learn what records there are going to be."""
+        for partition in raw:
+            self.outputs[partition.chain] = []
+            self._expected[partition.chain] = [each.offset for each in partition.records]
+            for record in partition.records:
+                self._documents[partition.chain, record.offset] = record.document
+
+    # ---- the log
+
+    def appended(self, offset: int, record: LogRecord) -> None:
+        """Judge a record of the log."""
+        if isinstance(record, Control):
+            if record.previous == (self.heeded[-1] if self.heeded else NO_CONTROL):
+                self._control(offset, record)
+            return
+        self.undecided[offset] = record
+        if isinstance(record, Query):
+            asked = self._scenario.queries[int(record.identifier)]
+            self._said[offset] = [self.one_reader.ask(asked, 0)]
+            return
+        documents = []
+        for raw_offset in record.columns.offsets.tolist():
+            document = self._documents.get((record.chain, raw_offset))
+            if document is None:
+                raise ViolationError(f"packet {offset} has {raw_offset}, which is no document")
+            documents.append(document)
+        said = self.one_reader.packet(offset, record, documents)
+        self._said[offset] = said
+        if said is not None:
+            self._counting.setdefault(record.chain, []).append(_Sent(offset, record.last))
+            for raw_offset, truth in zip(record.columns.offsets.tolist(), said, strict=True):
+                self._truths[record.chain, raw_offset] = truth
+
+    def _control(self, offset: int, control: Control) -> None:
+        self.heeded.append(offset)
+        for decision in control.decisions:
+            first = next(iter(self.undecided), None)
+            if decision.offset != first:
+                raise ViolationError(
+                    f"control {offset} decides {decision.offset}; the next to decide is {first}"
+                )
+            item = self.undecided.pop(decision.offset)
+            self._decision(decision, item)
+        if control.decisions:
+            self.decided_before = control.decisions[-1].offset + 1
+        first = next(iter(self.undecided), offset)
+        if not self.decided_before <= control.next <= first:
+            raise ViolationError(f"control {offset}: next is {control.next}, undecided is {first}")
+        if dict(control.heads) != self._heads:
+            raise ViolationError(f"control {offset}: heads are {control.heads}, not {self._heads}")
+
+    def _decision(self, decision: Decision, item: Packet | Query) -> None:
+        said = self._said[decision.offset]
+        if isinstance(item, Query):
+            assert said is not None
+            self._answer(decision, said[0])
+            return
+        if (decision.matches is None) != (said is None):
+            raise ViolationError(f"packet {decision.offset}: {decision.matches}, not {said}")
+        if said is None or decision.matches is None:
+            return
+        self._heads[item.chain] = item.last
+        matches = {match.row: match for match in decision.matches}
+        for row, truth in enumerate(said):
+            raw_offset = int(item.columns.offsets[row])
+            self._decided.add((item.chain, raw_offset))
+            document = self._documents[item.chain, raw_offset]
+            assert document is not None
+            self._compare(f"packet {decision.offset}, row {row}", document, matches.get(row), truth)
+
+    def _answer(self, decision: Decision, truth: Truth) -> None:
+        query, answer = decision.offset, decision.answer
+        if not isinstance(answer, Answer):
+            raise ViolationError(f"query {query} has no answer")
+        found = answer.match
+        if (truth.original and truth.original.sequence) != (found and found.sequence):
+            raise ViolationError(f"query {query}: {found}, one reader says {truth}")
+        order = [(each.match.distance, each.match.sequence) for each in answer.neighbours]
+        if order != sorted(set(order)):
+            raise ViolationError(f"query {query}: neighbours are out of order: {order}")
+
+    def _compare(
+        self, where: str, document: SimulatedDocument, match: Match | None, truth: Truth
+    ) -> None:
+        expected = None
+        if truth.original is not None:
+            original = truth.original
+            expected = Match(
+                0 if match is None else match.row,
+                truth.distance,
+                original.sequence,
+                original.document.document_id,
+                original.source,
+                original.document.time_ms,
+                self.one_reader.shared_block(document, original.document),
+                document.digest == original.document.digest,
+                truth.similarity,
+            )
+        if match != expected:
+            raise ViolationError(f"{where}: decided {match}, one reader says {expected}")
+
+    # ---- outputs
+
+    def put_out(self, chain: Chain, ready: Ready[RawRecord]) -> None:
+        """Judge what is committed of one shard."""
+        outputs, expected = self.outputs[chain], self._expected[chain]
+        uniques = []
+        for output in ready.outputs:
+            offset = output.record.offset
+            if len(outputs) == len(expected) or offset != expected[len(outputs)]:
+                raise ViolationError(f"{chain}: {offset} is put out after {outputs[-1:]}")
+            truth = self._output(chain, output)
+            outputs.append((offset, truth))
+            if truth is not None and truth.original is None:
+                uniques.append(truth.sequence)
+        entries = [sequence for new in ready.entries for sequence in new.sequences.tolist()]
+        if entries != uniques:
+            raise ViolationError(f"{chain}: commits entries {entries} with uniques {uniques}")
+        if len(outputs) < len(expected) and ready.next > expected[len(outputs)]:
+            raise ViolationError(f"{chain}: goes on at {ready.next}, {outputs[-1:]} is the last")
+
+    def _output(self, chain: Chain, output: Output[RawRecord]) -> Truth | None:
+        where = f"{chain.topic}-{chain.partition}@{output.record.offset}"
+        document, verdict = output.record.document, output.verdict
+        if document is None:
+            if verdict is not NoVerdict.NO_DOCUMENT:
+                raise ViolationError(f"{where} is no document and is put out as {verdict}")
+            return None
+        key = chain, output.record.offset
+        if not isinstance(verdict, Verdict) or key not in self._decided:
+            raise ViolationError(f"{where} is put out as {verdict} without a verdict in the log")
+        self._compare(where, document, verdict.match, self._truths[key])
+        return self._truths[key]
+
+    def progress(self, progress: Progress, before: Progress | None) -> None:
+        """Judge a progress that is committed: what must be read after a restart, and no less."""
+        if before is not None and progress.needed < before.needed:
+            raise ViolationError(f"{progress} needs more of the log than {before} did")
+        if progress.position > self.decided_before:
+            raise ViolationError(f"{progress}: only {self.decided_before} is decided")
+        for sent in self._counting.get(progress.chain, ()):
+            if sent.offset < progress.position and sent.last >= progress.next:
+                raise ViolationError(f"{progress}: packet {sent.offset} is not put out")
+        in_force = max((c for c in self.heeded if c < progress.position), default=NO_CONTROL)
+        if progress.control != in_force:
+            raise ViolationError(f"{progress}: control record {in_force} is in force there")
+
+    def trimmed(self, start: int, progresses: Iterable[Progress | None]) -> None:
+        """Judge that the log now begins at ``start``."""
+        for progress in progresses:
+            if progress is not None and progress.needed < start:
+                raise ViolationError(f"the log is trimmed to {start}; {progress} needs more")
+
+    # ---- the end
+
+    def is_put_out(self, raw: Iterable[RawPartition]) -> bool:
+        """Return whether every record that is to come for now is put out."""
+        return all(len(self.outputs[each.chain]) == each.limit for each in raw)
+
+    def at_the_end(self, entries: dict[int, Entry]) -> None:
+        """Judge all outputs, and all committed entries."""
+        put_out = [each for chain in self.outputs.values() for _, each in chain if each is not None]
+        uniques = {each.sequence for each in put_out if each.original is None}
+        for truth in put_out:
+            if truth.original is not None and truth.original.sequence not in uniques:
+                raise ViolationError(f"{truth}: its original is not on unique")
+        known = [each for each in self.one_reader.uniques if each.sequence in uniques]
+        self._separation(known)
+        if entries.keys() != uniques:
+            differing = sorted(entries.keys() ^ uniques)
+            raise ViolationError(f"entries and unique documents differ: {differing}")
+        size = self._scenario.scheme.bits // 8
+        for each in known:
+            document, entry = each.document, entries[each.sequence]
+            print_ = document.fingerprint
+            expected = Entry(
+                each.source,
+                document.document_id,
+                document.time_ms,
+                b"" if print_ is None else print_.to_bytes(size, "big"),
+                document.digest,
+                document.sketch,
+            )
+            if entry != expected:
+                raise ViolationError(f"the entry of {each.sequence} is {entry}, not {expected}")
+
+    def _separation(self, uniques: list[Original]) -> None:
+        for at, later in enumerate(uniques):
+            for earlier in uniques[:at]:
+                if self.one_reader.near(later.document, earlier.document) is not None:
+                    raise ViolationError(f"{earlier} and {later} are unique, and near")

@@ -1,0 +1,323 @@
+"""One life of a worker: the real ``Participant``, and the shell around it as small steps.
+
+A step never waits: what the broker is asked for is answered in a later one, or never. A life ends
+with a crash, and whatever it had in memory with it; what it sent may still arrive.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Callable
+from itertools import accumulate, islice
+from typing import Protocol
+
+from simhash_core.index.look_up import Nearness
+from simhash_core.log.packets import Packet
+from simhash_core.log.participant import LEADING_SHARD, Participant, ShardReady
+from simhash_core.log.recent_uniques import entry_of
+from simhash_core.log.records import NO_CONTROL, Control, LogRecord, Progress, Report
+from simhash_core.log.shard_stream import ShardStream
+from tests.simulation.broker import Broker, RawRecord, StoredEntries
+from tests.simulation.rules import Rules
+from tests.simulation.scenario import RATES, Action, Scenario
+
+WAITING_LIMIT = 12
+"""Raw records that a shard holds at most, about."""
+
+
+class Surroundings(Protocol):
+    """What a life asks of the world."""
+
+    broker: Broker
+    rng: random.Random
+    rules: Rules
+    scenario: Scenario
+
+    def send(self, life: Life, record: LogRecord | Report) -> None:
+        """Put an append on its way."""
+
+    def commit(self, life: Life, ready: list[ShardReady[RawRecord]]) -> bool:
+        """Commit what is ready; return whether the life has an answer, and it is yes."""
+
+    def commit_initial(self, partition: int, progress: Progress) -> None:
+        """Commit the first progress of a shard."""
+
+    def trim(self, life: Life, offset: int) -> None:
+        """Delete the log before an offset."""
+
+    def cannot_read(self, life: Life) -> None:
+        """Learn that the log was trimmed past what a life reads."""
+
+    def tell(self, line: str) -> None:
+        """Add to the story."""
+
+
+class Life:
+    """One process of a worker."""
+
+    def __init__(self, name: str, world: Surroundings, nearness: Nearness) -> None:
+        """Start without any shard."""
+        self.name = name
+        self.is_member = True
+        self.participant: Participant[RawRecord] = Participant(name, nearness)
+        self.epochs: dict[int, int] = {}
+        self.answers: deque[Callable[[], None]] = deque()
+        self._world = world
+        self._rng = world.rng
+        self._stores: dict[int, StoredEntries] = {}
+        self._opening: dict[int, Progress] = {}
+        self._is_to_begin = False
+        self._transaction: list[ShardReady[RawRecord]] | None = None
+        self._reports_read = 0
+        self._needed: dict[int, int] = {}
+        self._trim_to: int | None = None
+        actions: dict[Action, Callable[[], None]] = {
+            Action.INTAKE: self._intake,
+            Action.SEND: self._send,
+            Action.READ: lambda: self.read(self._rng.randint(1, 6)),
+            Action.REPORT: self._report,
+            Action.TAKE_REPORTS: lambda: self.take_reports(self._rng.randint(1, 4)),
+            Action.DECIDE: self._decide,
+            Action.PREPARE: lambda: self._prepare(whole=False),
+            Action.COMMIT: self._commit,
+            Action.TELL_POSITIONS: self._tell_positions,
+            Action.TRIM: self._trim,
+            Action.ANSWER: self.answered,
+            Action.LEARN: self.learn,
+        }
+        self._actions = list(actions.values())
+        self._often = list(accumulate(self._rng.choice(RATES) for _ in actions))
+
+    @property
+    def is_current(self) -> bool:
+        """Whether it owns all that it believes to own."""
+        assigned = self._world.broker.assigned(self.name)
+        return self.is_member and all(assigned.get(p) == e for p, e in self.epochs.items())
+
+    @property
+    def owns_leading_shard(self) -> bool:
+        """Whether it believes to own the shard whose owner leads."""
+        return self.participant.decider is not None
+
+    def step(self) -> None:
+        """Do one thing; each life does some things more often than others."""
+        self._rng.choices(self._actions, cum_weights=self._often)[0]()
+
+    def whole_cycle(self) -> None:
+        """Do everything once, without pause, as a worker does that nothing disturbs."""
+        for _ in range(3):
+            self.learn()
+        while self.answers:
+            self.answered()
+        self._intake()
+        self._send(all_of_it=True)
+        self.read(1_000_000)
+        self._report()
+        self.take_reports(1_000_000)
+        self._decide()
+        self._prepare(whole=True)
+        self._commit()
+        self._tell_positions()
+        self._trim()
+        self._trim()
+
+    # ---- shards
+
+    def learn(self) -> None:
+        """Learn of shards that came or went; nothing if it is no member any more."""
+        if not self.is_member:
+            return
+        assigned = self._world.broker.assigned(self.name)
+        lost = [p for p, epoch in self.epochs.items() if assigned.get(p) != epoch]
+        for partition in lost:
+            self._let_go(partition)
+        self._opening = {p: each for p, each in self._opening.items() if p in assigned}
+        opened = [p for p in assigned if p not in self.epochs and self._open(p, assigned[p])]
+        self._is_to_begin |= bool(opened) or (bool(lost) and self._rng.random() < 0.5)
+        if self._is_to_begin and (not opened or self._rng.random() < 0.5):
+            self.begin()
+
+    def _let_go(self, partition: int) -> None:
+        self._transaction = None
+        del self.epochs[partition]
+        del self._stores[partition]
+        self.participant.drop_shard(partition)
+
+    def _open(self, partition: int, epoch: int) -> bool:
+        """Open a shard; a new one commits its first progress, in a step of its own."""
+        broker = self._world.broker
+        changelog, chain = broker.changelogs[partition], broker.raw[partition].chain
+        progress = changelog.progress
+        if progress is None or progress.chain != chain:
+            initial = self._opening.pop(partition, None)
+            if initial is None or initial.chain != chain:
+                known = progress or broker.changelogs[LEADING_SHARD].progress
+                position, control = (0, NO_CONTROL)
+                if known is not None:
+                    position, control = known.position, known.control
+                self._opening[partition] = Progress(chain, 0, position, control)
+                if self._world.rules.initial_progress:
+                    return False
+                initial = self._opening.pop(partition)
+            else:
+                self._world.commit_initial(partition, initial)
+            progress = initial
+        store = StoredEntries(changelog.entries)
+        self._stores[partition] = store
+        self.epochs[partition] = epoch
+        self.participant.add_shard(progress, store, store.fingerprints())
+        if partition == LEADING_SHARD:
+            self._reports_read = len(broker.reports)
+            self._needed.clear()
+        self._world.tell(f"{self.name} opens shard {partition} at {progress}")
+        return True
+
+    def begin(self) -> None:
+        """Begin a session."""
+        self._is_to_begin = False
+        self._transaction = None
+        start = self.participant.begin(self._world.broker.log_end)
+        self._world.tell(f"{self.name} begins: shards {sorted(self.epochs)}, reads from {start}")
+
+    def send_again(self) -> None:
+        """Send again what is not in the log, though nothing failed."""
+        for shard in self.participant.shards.values():
+            shard.stream.send_again()
+
+    # ---- to the log and from it
+
+    def _intake(self) -> None:
+        world, scenario = self._world, self._world.scenario
+        for partition, shard in self.participant.shards.items():
+            raw = world.broker.raw[partition]
+            if shard.stream.chain != raw.chain or shard.stream.waiting > WAITING_LIMIT:
+                continue
+            count = self._rng.randint(1, scenario.batch)
+            after, to_next = shard.stream.read_to, self._rng.random() < 0.5
+            batch = raw.batch(after, count, scenario.scheme, to_next=to_next)
+            if batch is not None:
+                shard.stream.add(batch)
+
+    def _send(self, *, all_of_it: bool = False) -> None:
+        limit = 100 if all_of_it else self._rng.randint(1, 4)
+        for packet in islice(self.participant.packets(), limit):
+            self._world.send(self, packet)
+
+    def read(self, limit: int) -> None:
+        """Read on in the log, unless it is gone there."""
+        broker = self._world.broker
+        if not any(shard.in_session for shard in self.participant.shards.values()):
+            return
+        replica = self.participant.replica
+        for _ in range(limit):
+            if replica.position < broker.log_start:
+                self._world.cannot_read(self)
+                return
+            if replica.position >= broker.log_end:
+                return
+            self.participant.read(replica.position, broker.log[replica.position])
+
+    def _report(self) -> None:
+        report = self.participant.report(self._world.scenario.report_limit)
+        if report is not None:
+            self._hand_over(report)
+
+    def _tell_positions(self) -> None:
+        if self.participant.shards:
+            self._hand_over(self.participant.positions())
+
+    def _hand_over(self, report: Report) -> None:
+        if self.owns_leading_shard:
+            self._take_report(report)
+        else:
+            self._world.send(self, report)
+
+    def take_reports(self, limit: int) -> None:
+        """Read the topic of reports, as a leader."""
+        if not self.owns_leading_shard:
+            return
+        reports = self._world.broker.reports
+        if not (self._world.rules.reads_reports_from_before or self.participant.leads):
+            self._reports_read = len(reports)
+        for report in reports[self._reports_read : self._reports_read + limit]:
+            self._reports_read += 1
+            self._take_report(report)
+
+    def _take_report(self, report: Report) -> None:
+        self.participant.take_report(report)
+        for shard, needed in report.positions.items():
+            self._needed[shard] = max(needed, self._needed.get(shard, 0))
+
+    def _decide(self) -> None:
+        control = self.participant.control(self._world.scenario.decide_limit)
+        if control is not None:
+            self._world.send(self, control)
+
+    def _trim(self) -> None:
+        """Ask which partitions there are, after what they need is known; delete in a later step."""
+        if self._trim_to is not None:
+            self._world.trim(self, self._trim_to)
+            self._trim_to = None
+            return
+        rules = self._world.rules
+        if not self.participant.leads or not self._needed:
+            return
+        told = set(self._needed) >= set(self._world.broker.partitions())
+        if told or not rules.trims_when_all_have_told:
+            lowest = min if rules.trims_to_lowest else max
+            self._trim_to = lowest(self._needed.values())
+
+    # ---- out
+
+    def _prepare(self, *, whole: bool) -> None:
+        if self._transaction is not None:
+            return
+        positions = whole or self._rng.random() < 0.5
+        ready = self.participant.ready(self._world.scenario.ready_limit, positions=positions)
+        if ready and not whole:
+            ready = self._rng.sample(ready, self._rng.randint(1, len(ready)))
+        self._transaction = ready or None
+
+    def _commit(self) -> None:
+        ready, self._transaction = self._transaction, None
+        if ready is None or not self._world.commit(self, ready):
+            return
+        for each in ready:
+            self._stores[each.partition].write(
+                {
+                    int(sequence): entry_of(new.packet, row)
+                    for new in each.ready.entries
+                    for sequence, row in zip(new.sequences, new.rows.tolist(), strict=True)
+                }
+            )
+            self.participant.committed(each)
+
+    # ---- answers of the broker
+
+    def answered(self) -> None:
+        """Learn what became of one append."""
+        if self.answers:
+            self.answers.popleft()()
+
+    def append_failed(self, record: LogRecord | Report, stream: Stream | None) -> None:
+        """Learn that an append failed; it may have been done all the same."""
+        if isinstance(record, Control):
+            self.participant.control_failed(record.leader)
+        elif isinstance(record, Report):
+            if self._world.rules.lost_reports_are_sent_again:
+                self.participant.look_up_again()
+        elif isinstance(record, Packet):
+            shard = self.participant.shards.get(record.chain.partition)
+            if shard is not None and shard.stream is stream:
+                stream.lost(record)
+
+    def stream_of(self, record: LogRecord | Report) -> Stream | None:
+        """Return the stream that a packet is of."""
+        if isinstance(record, Packet):
+            shard = self.participant.shards.get(record.chain.partition)
+            return None if shard is None else shard.stream
+        return None
+
+
+Stream = ShardStream[RawRecord]

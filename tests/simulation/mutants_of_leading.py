@@ -1,0 +1,238 @@
+"""Mutants of the chains, of the succession of leaders, and of what leaders decide."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.simulation.edits import Edit
+from tests.simulation.mutant import Mutant, one_edit
+from tests.simulation.rules import KEPT
+
+CHAINS = (
+    one_edit(
+        "the chain of packets is not checked",
+        "log.packets:Heads.counts",
+        "packet.previous == self.last(packet.chain) and packet.last > packet.previous",
+        "True",
+    ),
+    one_edit(
+        "a packet that overlaps its chain counts",
+        "log.packets:Heads.counts",
+        "packet.previous == self.last(packet.chain)",
+        "packet.previous <= self.last(packet.chain)",
+    ),
+    one_edit(
+        "a packet that leaves a gap counts",
+        "log.packets:Heads.counts",
+        "packet.previous == self.last(packet.chain)",
+        "packet.previous >= self.last(packet.chain)",
+    ),
+    one_edit(
+        "the chain of control records is not checked",
+        "log.replica:Replica.read",
+        "elif self._awaited != NO_CONTROL or record.previous != self.control:",
+        "elif False:",
+    ),
+    Mutant(
+        "reading begins after the control record in force, and heeds the next of any leader",
+        (
+            Edit(
+                "log.replica:Replica.__init__",
+                "position if control == NO_CONTROL else min(control, position)",
+                "position",
+            ),
+            Edit(
+                "log.replica:Replica.read",
+                "elif self._awaited != NO_CONTROL or record.previous != self.control:",
+                "elif self.control != NO_CONTROL and record.previous != self.control:",
+            ),
+        ),
+    ),
+    one_edit(
+        "reading begins without the control record in force",
+        "log.participant:Participant.begin",
+        "Replica(first.position, first.control)",
+        "Replica(first.position, NO_CONTROL)",
+    ),
+    one_edit(
+        "reading begins at the highest position of a shard",
+        "log.participant:Participant.begin",
+        "min(committed, key",
+        "max(committed, key",
+    ),
+)
+
+SUCCESSION = (
+    Mutant(
+        "a leader decides without a first record",
+        (
+            Edit(
+                "log.decider:Decider.first_record",
+                "self._asked = self._in_flight = True",
+                "self._asked = True; self._began = self._last_control = replica.control; "
+                "self._heads = Heads(replica.latest.heads if replica.latest else []); return None",
+            ),
+        ),
+    ),
+    one_edit(
+        "a new leader begins with heads of its own",
+        "log.decider:Decider.heeded",
+        "Heads(control.heads)",
+        "Heads()",
+    ),
+    one_edit(
+        "reports from before the reign count",
+        "log.decider:Decider.report",
+        "found.control >= self._began and ",
+        "",
+    ),
+    one_edit(
+        "reports that come before the reign has begun are dropped",
+        "log.decider:Decider.report",
+        "self._early.append(report)",
+        "pass",
+    ),
+    one_edit(
+        "packets are not looked up again for a new leader",
+        "log.participant:Participant.read",
+        "if heeded.control.leads:",
+        "if False:",
+    ),
+    one_edit(
+        "a leader does not learn that it has a successor",
+        "log.decider:Decider.heeded",
+        "self.succeeded = True",
+        "pass",
+    ),
+    one_edit(
+        "a leader goes on after an append of unknown end",
+        "log.participant:Participant.control_failed",
+        "self.decider = self._new_decider()",
+        "self.decider._in_flight = False",
+    ),
+    one_edit(
+        "a leader waits for ever after an append of unknown end",
+        "log.participant:Participant.control_failed",
+        "self.decider = self._new_decider()",
+        "pass",
+    ),
+    one_edit(
+        "a leader whose record was appended twice goes on",
+        "log.decider:Decider.refused",
+        "self.succeeded = True",
+        "pass",
+    ),
+    Mutant(
+        "a leader reads reports from the middle of its reign on",
+        rules=replace(KEPT, reads_reports_from_before=False),
+    ),
+    Mutant(
+        "reports that were lost are not sent again",
+        rules=replace(KEPT, lost_reports_are_sent_again=False),
+    ),
+)
+
+DECIDING = (
+    one_edit(
+        "a shard that has not reported is ignored",
+        "log.decider:Decider.decide",
+        "self._heads.partitions() - found.keys()",
+        "(self._heads.partitions() and not found)",
+    ),
+    one_edit(
+        "only shards of the packet's own partition are waited for",
+        "log.decider:Decider.decide",
+        "self._heads.partitions() - found.keys()",
+        "self._heads.partitions() - found.keys() - set(range(1, 99))",
+    ),
+    one_edit(
+        "packets are decided as reports come, not in the order of the log",
+        "log.decider:Decider.decide",
+        "break",
+        "continue",
+    ),
+    one_edit(
+        "recent unique documents are not consulted",
+        "log.decider:Decider._decision",
+        "*self._recent_pairs(item.columns),",
+        "",
+    ),
+    one_edit(
+        "recent unique documents of a content are not consulted",
+        "log.recent_uniques:RecentUniques.of_content",
+        "sequence is None or",
+        "True or",
+    ),
+    one_edit(
+        "recent unique documents are forgotten once the leader knows them",
+        "log.decider:Decider.decide",
+        "replica.control_before(offset)",
+        "replica.control",
+    ),
+    one_edit(
+        "recent unique documents are forgotten before their record is appended",
+        "log.recent_uniques:RecentUniques.forget_through",
+        "block.control is None or block.control > control",
+        "block.control is not None and block.control > control",
+    ),
+    one_edit(
+        "all recent unique documents are forgotten when some are",
+        "log.recent_uniques:RecentUniques.forget_through",
+        "for block in self._blocks:",
+        "for block in ():",
+    ),
+    one_edit(
+        "recent unique documents take duplicates in",
+        "log.decider:Decider._decision",
+        "unique[list(best)] = False",
+        "pass",
+    ),
+    one_edit(
+        "pairs within a packet are ignored",
+        "log.decider:Decider._decision",
+        "*own_pairs(self._nearness, offset, item.columns),",
+        "",
+    ),
+    one_edit(
+        "undecidable pairs within a packet are ignored",
+        "log.nearest_matches:own_pairs",
+        "if other != row:",
+        "if False:",
+    ),
+    one_edit(
+        "a duplicate can be an original within its packet",
+        "log.nearest_matches:match_nearest",
+        "if log_offset_of(sequence) == offset and index_of(sequence) in best:",
+        "if False:",
+    ),
+    one_edit(
+        "a candidate as near and earlier than the reported one is not taken",
+        "log.nearest_matches:match_nearest",
+        "(distance, sequence) >= (known.distance, known.sequence)",
+        "distance >= known.distance",
+    ),
+    one_edit(
+        "what is reported is not compared with recent documents",
+        "log.nearest_matches:match_nearest",
+        "if known and (distance, sequence) >= (known.distance, known.sequence):",
+        "if known:",
+    ),
+    one_edit(
+        "of reports as near the first is taken",
+        "log.records:Match.is_nearer",
+        "(self.distance, self.sequence) < (other.distance, other.sequence)",
+        "self.distance < other.distance",
+    ),
+    one_edit(
+        "of reports the earliest original is taken, not the nearest",
+        "log.records:Match.is_nearer",
+        "(self.distance, self.sequence) < (other.distance, other.sequence)",
+        "self.sequence < other.sequence",
+    ),
+    one_edit(
+        "a query is answered without recent documents",
+        "log.decider:Decider._answer",
+        "match_nearest(self._nearness, query.columns, pairs, best, self._recent.entry)",
+        "pass",
+    ),
+)

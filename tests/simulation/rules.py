@@ -1,0 +1,30 @@
+"""The rules that the shell around the core keeps; a mutant breaks one of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Each is what the text of the field says; True: it is kept."""
+
+    commits_are_fenced: bool = True
+    """A worker that lost a partition cannot commit for it."""
+    entries_with_outputs: bool = True
+    """New entries are committed together with the outputs."""
+    progress_with_outputs: bool = True
+    """Progress is committed together with the outputs."""
+    initial_progress: bool = True
+    """A new shard commits a progress before it sends anything."""
+    trims_when_all_have_told: bool = True
+    """The log is trimmed only when all raw partitions have told what they need."""
+    trims_to_lowest: bool = True
+    """The log is trimmed up to the lowest offset that any shard needs."""
+    reads_reports_from_before: bool = True
+    """A leader reads reports from before its reign begins."""
+    lost_reports_are_sent_again: bool = True
+    """A report that the broker refused is made again."""
+
+
+KEPT = Rules()

@@ -1,0 +1,339 @@
+"""The world: a seeded scheduler of workers, brokers' answers and faults, then calm, then the end.
+
+While there is chaos, each step is one action of one life, one append that arrives, or one fault.
+Then calm comes: faults end, zombies end, everybody does everything in turn, and whatever is left
+must be put out within a number of rounds: that is liveness.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from simhash_core.entries import Entry
+from simhash_core.index.look_up import Nearness
+from simhash_core.log.packets import Chain, Packet
+from simhash_core.log.participant import LEADING_SHARD, ShardReady
+from simhash_core.log.recent_uniques import entry_of
+from simhash_core.log.records import LogRecord, Progress, Query, Report
+from tests.simulation.appends import Appends
+from tests.simulation.broker import TOPIC, Broker, RawPartition, RawRecord
+from tests.simulation.core_limits import low_limits
+from tests.simulation.documents import SimulatedDocument, columns_of
+from tests.simulation.judge import Judge, ViolationError
+from tests.simulation.life import Life
+from tests.simulation.rules import KEPT, Rules
+from tests.simulation.scenario import Fault, Scenario
+
+CALM_ROUNDS_LIMIT = 150
+
+
+@dataclass(slots=True)
+class Summary:
+    """What a run did."""
+
+    documents: int = 0
+    packets: int = 0
+    calm_rounds: int = 0
+    faults: Counter[str] = field(default_factory=Counter)
+
+
+class World:
+    """One run of one scenario."""
+
+    def __init__(self, scenario: Scenario, rules: Rules, story: list[str] | None) -> None:
+        """``story``: gets a line for each thing that happens."""
+        self.rng = random.Random(scenario.seed + 1)
+        self.scenario = scenario
+        self.rules = rules
+        self.judge = Judge(scenario)
+        self.broker = Broker(self._raw("first", scenario.partitions), scenario.born.copy())
+        self.judge.produced(self.broker.raw)
+        self.summary = Summary()
+        self.lives: list[Life] = []
+        self._story = story
+        self._nearness = Nearness(scenario.scheme, scenario.confirmation)
+        self._appends = Appends(self)
+        self._queries = list(range(len(scenario.queries)))
+        self._named = 0
+        self.is_calm = False
+        self._later = list(scenario.later)
+        members = [self._new_life() for _ in range(scenario.workers)]
+        for partition in self.broker.partitions():
+            self._assign(partition, self.rng.choice(members))
+
+    # ---- the run
+
+    def run(self) -> Summary:
+        """Let everything happen; raises ``ViolationError``."""
+        faults = self.scenario.fault_limit
+        for _ in range(self.scenario.steps):
+            if self._is_over():
+                break
+            chance = self.rng.random()
+            if faults and chance < self.scenario.fault_rate:
+                faults -= 1
+                self._fault()
+            elif chance < self.scenario.fault_rate + self.scenario.produced:
+                self._produce()
+            elif chance < 0.4:
+                self._appends.arrive()
+            else:
+                self.rng.choice(self.lives).step()
+        self._calm()
+        self._after_a_restart()
+        self.judge.at_the_end(self._entries())
+        self.summary.documents = sum(map(len, self.judge.outputs.values()))
+        self.summary.packets = sum(isinstance(each, Packet) for each in self.broker.log)
+        return self.summary
+
+    def _is_over(self) -> bool:
+        if not self.judge.is_put_out(self.broker.raw) or self._queries:
+            return False
+        if not self._later:
+            return not self.judge.undecided
+        self._create_topic_again()
+        return False
+
+    def _calm(self) -> None:
+        self.is_calm = True
+        self.tell("calm")
+        for life in self.lives.copy():
+            if not life.is_member:
+                self._end(life)
+        for partition in range(len(self.broker.raw)):
+            self._be_born(partition)
+        for _ in range(CALM_ROUNDS_LIMIT):
+            if self._is_over():
+                return
+            self.summary.calm_rounds += 1
+            for raw in self.broker.raw:
+                raw.produce(raw.limit)
+            while self._queries:
+                self._ask()
+            self._round()
+        waiting = [len(self.judge.outputs[raw.chain]) for raw in self.broker.raw]
+        raise ViolationError(f"no end: put out {waiting}, undecided {[*self.judge.undecided]}")
+
+    def _round(self) -> None:
+        for life in self.lives:
+            while self._appends.are_under_way:
+                self._appends.arrive()
+            life.whole_cycle()
+
+    def _after_a_restart(self) -> None:
+        """What is committed is all that is needed: nothing is put out again, and all goes on."""
+        self._check_indexes()
+        outputs = [len(each) for each in self.judge.outputs.values()]
+        for life in self.lives.copy():
+            self._crash(life)
+        for _ in range(6):
+            self._round()
+        self._check_trimmed()
+        if outputs != [len(each) for each in self.judge.outputs.values()]:
+            raise ViolationError("something is put out again after a restart")
+        for raw in self.broker.raw:
+            raw.limit = len(raw.records)
+        self._calm()
+        self._check_indexes()
+
+    def _check_trimmed(self) -> None:
+        """Nothing that is decided and put out is needed any more, and the log is trimmed."""
+        progresses = [each.progress for each in self.broker.changelogs if each.progress is not None]
+        for progress in progresses:
+            if progress.position != self.judge.decided_before:
+                raise ViolationError(f"{progress}; {self.judge.decided_before} is decided")
+        needed = min(each.needed for each in progresses)
+        if self.broker.log_start != needed:
+            raise ViolationError(f"the log begins at {self.broker.log_start}, {needed} is needed")
+
+    def _check_indexes(self) -> None:
+        """Each shard's documents are in its owner's index once."""
+        for life in self.lives:
+            for number, shard in life.participant.shards.items():
+                entries = self.broker.changelogs[number].entries.values()
+                expected = sum(bool(entry.fingerprint) for entry in entries)
+                found = life.participant.index.documents(shard.slot)
+                if found != expected:
+                    raise ViolationError(f"shard {number}: {found} in the index, not {expected}")
+
+    def _entries(self) -> dict[int, Entry]:
+        return {s: e for changelog in self.broker.changelogs for s, e in changelog.entries.items()}
+
+    # ---- what lives ask for
+
+    def send(self, life: Life, record: LogRecord | Report) -> None:
+        """Put an append on its way."""
+        self._appends.send(life, record)
+
+    def commit(self, life: Life, ready: list[ShardReady[RawRecord]]) -> bool:
+        """Commit what is ready if the life may; return whether it learns that it is done."""
+        assigned = self.broker.assigned(life.name)
+        fenced = any(assigned.get(e.partition) != life.epochs[e.partition] for e in ready)
+        if fenced and self.rules.commits_are_fenced:
+            self.tell(f"{life.name} cannot commit")
+            return False
+        for each in ready:
+            self._commit_shard(life, each)
+        if not self.is_calm and self.rng.random() < self.scenario.lost / 3:
+            self.tell(f"{life.name} does not learn that it has committed")
+            self._crash(life)
+            return False
+        return True
+
+    def _commit_shard(self, life: Life, each: ShardReady[RawRecord]) -> None:
+        changelog = self.broker.changelogs[each.partition]
+        self.tell(f"{life.name} puts out {len(each.ready.outputs)}, {each.progress}")
+        self.judge.put_out(each.progress.chain, each.ready)
+        self.judge.progress(each.progress, changelog.progress)
+        if self.rules.entries_with_outputs or self.rng.random() < 0.9:
+            for new in each.ready.entries:
+                for sequence, row in zip(new.sequences.tolist(), new.rows.tolist(), strict=True):
+                    changelog.entries[sequence] = entry_of(new.packet, row)
+        if self.rules.progress_with_outputs or self.rng.random() < 0.9:
+            changelog.progress = each.progress
+
+    def commit_initial(self, partition: int, progress: Progress) -> None:
+        """Commit the first progress of a shard."""
+        self.tell(f"first {progress}")
+        self.broker.changelogs[partition].progress = progress
+        self.judge.trimmed(self.broker.log_start, [progress])
+
+    def trim(self, life: Life, offset: int) -> None:
+        """Delete the log before an offset."""
+        if offset > self.broker.log_start:
+            self.tell(f"{life.name} trims the log to {offset}")
+            self.broker.log_start = offset
+            born = self.broker.partitions()
+            self.judge.trimmed(offset, [self.broker.changelogs[p].progress for p in born])
+
+    def cannot_read(self, life: Life) -> None:
+        """Learn that the log was trimmed past what a life reads: only a zombie's may be."""
+        if life.is_current:
+            where = life.participant.replica.position
+            raise ViolationError(f"{life.name} reads at {where}; the log begins later")
+
+    def tell(self, line: str) -> None:
+        """Add to the story."""
+        if self._story is not None:
+            self._story.append(line)
+
+    # ---- what happens by itself
+
+    def _produce(self) -> None:
+        """Let raw records, a partition or a query come."""
+        partition = self.rng.randrange(len(self.broker.raw))
+        self._be_born(partition)
+        raw = self.broker.raw[partition]
+        raw.produce(self.rng.randint(1, 6))
+        if self._queries and self.rng.random() < 0.2:
+            self._ask()
+
+    def _be_born(self, partition: int) -> None:
+        if not self.broker.born[partition]:
+            self.broker.born[partition] = True
+            self._assign(partition, self.rng.choice(self._members()))
+
+    def _ask(self) -> None:
+        number = self._queries.pop()
+        columns = columns_of(self.scenario.scheme, [(0, self.scenario.queries[number])])
+        self._appends.append("somebody", Query(str(number), self.rng.randint(1, 4), columns))
+
+    def _create_topic_again(self) -> None:
+        """Delete the raw topic, which is drained, and create it again."""
+        self.tell("the raw topic is created again")
+        self.broker.raw = self._raw("second", self._later)
+        self.judge.produced(self.broker.raw)
+        self._later = []
+        for partition in self.broker.partitions():
+            self._assign(partition, self.rng.choice(self._members()))
+
+    # ---- workers
+
+    def _members(self) -> list[Life]:
+        return [life for life in self.lives if life.is_member]
+
+    def _new_life(self) -> Life:
+        self._named += 1
+        life = Life(f"w{self._named}", self, self._nearness)
+        self.lives.append(life)
+        return life
+
+    def _end(self, life: Life) -> None:
+        """A life ends; what it sent may still arrive."""
+        self.tell(f"{life.name} ends")
+        life.is_member = False
+        self.lives.remove(life)
+
+    def _assign(self, partition: int, life: Life) -> None:
+        self.broker.assign(partition, life.name)
+        self.tell(f"{life.name} owns partition {partition} from now on")
+        if self.rng.random() < 0.3:
+            for each in self._members():
+                each.learn()
+
+    def _hand_over(self, life: Life) -> None:
+        """Give the partitions of a life to a new one, or to others."""
+        fresh = self._new_life()
+        members = [each for each in self._members() if each is not life]
+        whole = self.rng.random() < 0.6
+        for partition in self.broker.assigned(life.name):
+            self._assign(partition, fresh if whole else self.rng.choice(members))
+
+    def _crash(self, life: Life) -> None:
+        if life not in self.lives:
+            return
+        self._end(life)
+        if life.name in self.broker.owners or not self._members():
+            self._hand_over(life)
+
+    # ---- faults
+
+    def _fault(self) -> None:
+        kinds, weights = zip(*self.scenario.faults.items(), strict=True)
+        if not any(weights):
+            return
+        fault = self.rng.choices(kinds, weights)[0]
+        self.summary.faults[fault] += 1
+        self.tell(f"FAULT {fault}")
+        self._happens(fault)
+
+    def _happens(self, fault: Fault) -> None:
+        life = self.rng.choice(self._members())
+        partition = self.rng.choice(self.broker.partitions())
+        faults: dict[Fault, Callable[[], None]] = {
+            Fault.CRASH: lambda: self._crash(life),
+            Fault.ZOMBIE: lambda: self._become_zombie(life),
+            Fault.MOVE: lambda: self._assign(partition, life),
+            Fault.LEADER_MOVES: lambda: self._assign(LEADING_SHARD, life),
+            Fault.REVOKE_ALL: lambda: self._hand_over(life),
+            Fault.SESSION: life.begin,
+            Fault.SEND_AGAIN: life.send_again,
+            Fault.ZOMBIE_ENDS: self._end_zombies,
+        }
+        faults[fault]()
+
+    def _become_zombie(self, life: Life) -> None:
+        life.is_member = False
+        self._hand_over(life)
+
+    def _end_zombies(self) -> None:
+        for life in self.lives.copy():
+            if not life.is_member:
+                self._end(life)
+
+    def _raw(
+        self, topic_id: str, partitions: list[list[SimulatedDocument | None]]
+    ) -> list[RawPartition]:
+        return [
+            RawPartition(Chain(TOPIC, topic_id, number), documents, self.rng)
+            for number, documents in enumerate(partitions)
+        ]
+
+
+def simulate(scenario: Scenario, rules: Rules = KEPT, story: list[str] | None = None) -> Summary:
+    """Run a scenario; raises ``ViolationError`` where an invariant does not hold."""
+    with low_limits(scenario):
+        return World(scenario, rules, story).run()
