@@ -6,5 +6,6 @@
 - ``changelog_codec``: records of the changelog
 - ``shard_store``: one shard in RocksDB; ``shard_directory`` opens it
 - ``changelog_reader``, ``recovery``: a store is brought up to the end of its changelog
+- ``changelog_tail``: the last progress in a changelog
 - ``shard_stores``: the stores of a worker
 """

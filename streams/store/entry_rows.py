@@ -28,7 +28,6 @@ from streams.store.entry_block import EntryBlock
 from streams.store.state_codec import (
     ENTRY_TAG,
     FORMAT_VERSION,
-    NUMBER_BYTES,
     SourceName,
     StateDecodeError,
     entry_sequence,
@@ -191,6 +190,3 @@ def _as_void(rows: NDArray[np.uint64] | NDArray[np.uint8]) -> NDArray[np.void]:
     """Return each row as one item of its bytes."""
     width = rows.shape[1] * rows.itemsize
     return np.ascontiguousarray(rows).view(f"V{width}").reshape(len(rows))
-
-
-ENTRY_KEY_BYTES: Final = len(ENTRY_TAG) + NUMBER_BYTES
