@@ -11,8 +11,8 @@ from simhash_core.errors import UsageError
 from streams.settings import Settings
 from streams.settings_loader import load_settings
 
-SHARDS: Final = 4
-"""Partitions of the internal topics and of the outputs."""
+OUTPUT_PARTITIONS: Final = 4
+"""Of the topics ``unique`` and ``duplicate-of``."""
 RAW_PARTITIONS: Final = 1
 """One, so that the stream keeps its order: what was written first is seen first."""
 DOCUMENTS: Final = 3_000

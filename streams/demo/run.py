@@ -22,7 +22,13 @@ from streams.demo.ledger import Ledger
 from streams.demo.observer import Observer
 from streams.demo.progress import Progress, View
 from streams.demo.report import DemoReport
-from streams.demo.request import RAW_PARTITIONS, SHARDS, DemoRequest, settings_of, worker_options
+from streams.demo.request import (
+    OUTPUT_PARTITIONS,
+    RAW_PARTITIONS,
+    DemoRequest,
+    settings_of,
+    worker_options,
+)
 from streams.demo.scoring import Score
 from streams.demo.stage_times import StageTime, worker_times
 from streams.demo.stream_source import StreamSource
@@ -83,7 +89,11 @@ def _create_topics(broker: EmbeddedBroker, settings: Settings) -> dict[str, int]
     for name in (topics.log, topics.reports):
         broker.create_topic(name, 1)
     broker.create_topic(topics.changelog, RAW_PARTITIONS)
-    outputs = {topics.unique: SHARDS, topics.duplicates: SHARDS, topics.dead_letters: 1}
+    outputs = {
+        topics.unique: OUTPUT_PARTITIONS,
+        topics.duplicates: OUTPUT_PARTITIONS,
+        topics.dead_letters: 1,
+    }
     for name, partitions in outputs.items():
         broker.create_topic(name, partitions)
     return outputs
@@ -238,7 +248,7 @@ class Demo:
             by_kind=None if score is None else _by_kind(score),
             seconds=round(seconds, 3),
             documents_per_second=round(ledger.settled / seconds, 1),
-            shards=SHARDS,
+            shards=RAW_PARTITIONS,
             worker_cpu_seconds=round(cpu_seconds, 3),
             stages=stages,
         )

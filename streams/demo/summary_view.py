@@ -166,7 +166,7 @@ def _stages(report: DemoReport) -> list[Text]:
         for stage, batches, seconds in times
     ]
     head = _head("stage", "batches", "seconds", "of the run", "µs a record")
-    side_by_side = "Shards wait for acknowledgements side by side: their sum may exceed the run."
+    side_by_side = "Other steps run while a commit is under way: the sum may exceed the run."
     return [*_lines((head, *rows), "<>>>>"), _note(side_by_side)]
 
 

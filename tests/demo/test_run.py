@@ -141,7 +141,9 @@ def assert_fields(report: dict[str, Any]) -> None:
     assert report["duplicates"] == report["exact_duplicates"] + report["near_duplicates"]
     assert report["dead_letters"] == sum(report["dead_letters_by_reason"].values())
     assert all(set(stage) == {"stage", "batches", "seconds"} for stage in report["stages"])
-    assert {"fingerprint", "lookup", "send", "store"} <= {s["stage"] for s in report["stages"]}
+    assert {"fingerprint", "append", "lookup", "decide", "output", "commit", "store"} <= {
+        s["stage"] for s in report["stages"]
+    }
 
 
 def test_the_page_explains_every_field() -> None:
