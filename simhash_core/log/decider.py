@@ -13,13 +13,15 @@ a leader that was succeeded, wakes and goes on, appends records that nobody heed
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Final
 
 import numpy as np
 
 from simhash_core.entries import Entry
 from simhash_core.errors import ProtocolError
 from simhash_core.index.look_up import Nearness, joined_answer, neighbour
-from simhash_core.log.nearest_matches import Pair, match_nearest, own_pairs
+from simhash_core.log.nearest_matches import Pair, match_nearest, near_pairs, own_repeats
 from simhash_core.log.packets import DocumentColumns, Heads, Packet
 from simhash_core.log.recent_uniques import RecentUniques, entry_of
 from simhash_core.log.records import (
@@ -33,6 +35,9 @@ from simhash_core.log.records import (
 )
 from simhash_core.log.replica import Heeded, Replica
 from simhash_core.log.sequence import index_of, log_offset_of
+
+_COMPARED_DOCUMENTS: Final = 512
+"""Documents of several packets that are compared at one time."""
 
 
 class Decider:
@@ -51,6 +56,7 @@ class Decider:
         self._asked = False
         self._early: list[Report] = []
         self._reports: dict[int, dict[int, PacketReport]] = {}
+        self._pairs: dict[int, list[Pair]] = {}
         self.succeeded = False
 
     @property
@@ -137,6 +143,8 @@ class Decider:
             if len(decisions) >= limit or self._heads.partitions() - found.keys():
                 break
             self._recent.forget_through(replica.control_before(offset))
+            if offset not in self._pairs:
+                self._compare(replica, limit - len(decisions))
             decisions.append(self._decision(offset, replica.undecided[offset], found))
             self._reports.pop(offset, None)
             self._next = offset + 1
@@ -161,6 +169,34 @@ class Decider:
             self._last_control = offset
             self._recent.appended(offset)
 
+    def _compare(self, replica: Replica, limit: int) -> None:
+        """Compare the next packets with recent unique documents and with each other, all at once.
+
+        Small packets cost much less so. Which of the pairs count is known when they are decided.
+        """
+        self._pairs = {}
+        group: list[tuple[int, DocumentColumns]] = []
+        documents = 0
+        for offset in islice(self._undecided(replica), limit):
+            columns = replica.undecided[offset].columns
+            if group and (offset not in self._reports or documents >= _COMPARED_DOCUMENTS):
+                break
+            group.append((offset, columns))
+            documents += len(columns)
+        self._pairs = near_pairs(self._nearness, group)
+        rows_of = [np.flatnonzero(columns.undecidable == 0) for _, columns in group]
+        places = [
+            (offset, row)
+            for (offset, _), rows in zip(group, rows_of, strict=True)
+            for row in rows.tolist()
+        ]
+        fingerprints = np.concatenate(
+            [columns.fingerprints[rows] for (_, columns), rows in zip(group, rows_of, strict=True)]
+        )
+        for at, distance, sequence in self._recent.near(fingerprints):
+            offset, row = places[at]
+            self._pairs[offset].append((row, distance, sequence))
+
     def _undecided(self, replica: Replica) -> Iterator[int]:
         return (offset for offset in replica.undecided if offset >= self._next)
 
@@ -168,18 +204,20 @@ class Decider:
         self, offset: int, item: Packet | Query, found: dict[int, PacketReport]
     ) -> Decision:
         reports = list({id(each): each for each in found.values()}.values())
+        near = self._pairs.pop(offset)
         if isinstance(item, Query):
-            answer = self._answer(item, reports)
+            answer = self._answer(item, reports, near)
             return Decision(offset, [] if answer.match is None else [answer.match], answer)
         if not self._heads.counts(item):
             return Decision(offset, None)
         best = _nearest(reports)
         pairs = [
-            *self._recent_pairs(item.columns),
-            *own_pairs(self._nearness, offset, item.columns),
+            *near,
+            *self._recent_repeats(item.columns),
+            *own_repeats(offset, item.columns),
         ]
 
-        def entry(sequence: int) -> Entry:
+        def entry(sequence: int) -> Entry | None:
             if log_offset_of(sequence) == offset:
                 return entry_of(item, index_of(sequence))
             return self._recent.entry(sequence)
@@ -191,27 +229,25 @@ class Decider:
         self._recent.add(offset, item, np.flatnonzero(unique))
         return Decision(offset, [best[row] for row in sorted(best)])
 
-    def _recent_pairs(self, columns: DocumentColumns) -> Iterator[Pair]:
-        """Yield the candidates among recent unique documents."""
-        decidable = np.flatnonzero(columns.undecidable == 0)
-        for at, distance, sequence in self._recent.near(columns.fingerprints[decidable]):
-            yield int(decidable[at]), distance, sequence
+    def _recent_repeats(self, columns: DocumentColumns) -> Iterator[Pair]:
+        """Yield the undecidable documents with the recent ones that have their content."""
         for row in np.flatnonzero(columns.undecidable).tolist():
             first = self._recent.of_content(columns.digest(row))
             if first is not None:
                 yield row, 0, first
 
-    def _answer(self, query: Query, reports: Sequence[PacketReport]) -> Answer:
+    def _answer(
+        self, query: Query, reports: Sequence[PacketReport], near: Sequence[Pair]
+    ) -> Answer:
         """Return what the whole index says of a document that is asked about."""
         best = _nearest(reports)
-        pairs = sorted(self._recent_pairs(query.columns))
+        pairs = sorted([*near, *self._recent_repeats(query.columns)])
         match_nearest(self._nearness, query.columns, pairs, best, self._recent.entry)
         answers = [each.answer for each in reports if each.answer is not None]
         recent = [
-            neighbour(
-                self._nearness, query.columns, distance, sequence, self._recent.entry(sequence)
-            )
+            neighbour(self._nearness, query.columns, distance, sequence, entry)
             for _, distance, sequence in pairs
+            if (entry := self._recent.entry(sequence)) is not None
         ]
         answers.append(Answer(best.get(0), recent, 0, 0))
         return joined_answer(answers, query.limit)

@@ -7,10 +7,11 @@ statement each.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simhash_core.entries import Entry
 from simhash_core.index.document_index import DocumentIndex
@@ -32,13 +33,14 @@ def match_nearest(
     columns: DocumentColumns,
     pairs: Iterable[Pair],
     best: dict[int, Match],
-    entry: Callable[[int], Entry],
+    entry: Callable[[int], Entry | None],
     offset: int = NO_OFFSET,
 ) -> None:
     """Put into ``best`` the nearest match of each row; it holds those that are known so far.
 
-    ``entry`` gives the candidates of ``pairs`` by sequence number. Those of the packet itself,
-    which is at ``offset`` of the log, count only if they turned out to be unique.
+    ``entry`` gives the candidates of ``pairs`` by sequence number, None for one that is not unique.
+    Those of the packet itself, which is at ``offset`` of the log, count only if they turned out to
+    be unique.
     """
     settled = -1
     for row, distance, sequence in sorted(pairs):
@@ -51,6 +53,8 @@ def match_nearest(
         if log_offset_of(sequence) == offset and index_of(sequence) in best:
             continue
         candidate = entry(sequence)
+        if candidate is None:
+            continue
         similarity: Similarity | None = Similarity(exact=True, value=None)
         if not columns.undecidable[row]:
             similarity = nearness.similarity(
@@ -63,26 +67,61 @@ def match_nearest(
 
 def own_pairs(nearness: Nearness, offset: int, columns: DocumentColumns) -> Iterator[Pair]:
     """Yield the documents of a packet with the earlier ones of it, which is at ``offset``."""
-    decidable = np.flatnonzero(columns.undecidable == 0)
-    fingerprints = columns.fingerprints[decidable]
-    if len(decidable) <= _COMPARED_WHOLE:
-        rows, others, distances = near_rows(nearness.scheme, fingerprints, fingerprints)
-    else:
-        index = DocumentIndex(nearness.scheme)
-        slot = index.open_slot()
-        index.add(slot, np.arange(len(decidable), dtype=np.uint64), fingerprints)
-        pairs = index.pairs(fingerprints)
-        rows, others, distances = pairs.rows, pairs.sequences.astype(np.intp), pairs.distances
-    earlier = others < rows
-    for row, other, distance in zip(
-        decidable[rows[earlier]].tolist(),
-        decidable[others[earlier]].tolist(),
-        distances[earlier].tolist(),
+    yield from near_pairs(nearness, [(offset, columns)])[offset]
+    yield from own_repeats(offset, columns)
+
+
+def near_pairs(
+    nearness: Nearness, packets: Sequence[tuple[int, DocumentColumns]]
+) -> dict[int, list[Pair]]:
+    """Return the decidable documents of packets with the earlier ones, by offset of the packet.
+
+    ``packets``: with their offsets in the log, in its order. All are compared at once.
+    """
+    rows_of = [np.flatnonzero(columns.undecidable == 0) for _, columns in packets]
+    offsets = np.repeat([offset for offset, _ in packets], [len(rows) for rows in rows_of])
+    rows_in_packet = np.concatenate(rows_of)
+    documents, others, distances = _earlier(
+        nearness,
+        np.concatenate(
+            [
+                columns.fingerprints[rows]
+                for (_, columns), rows in zip(packets, rows_of, strict=True)
+            ]
+        ),
+    )
+    pairs: dict[int, list[Pair]] = {offset: [] for offset, _ in packets}
+    for offset, row, distance, other_offset, other in zip(
+        offsets[documents].tolist(),
+        rows_in_packet[documents].tolist(),
+        distances.tolist(),
+        offsets[others].tolist(),
+        rows_in_packet[others].tolist(),
         strict=True,
     ):
-        yield row, distance, sequence_number(offset, other)
+        pairs[offset].append((row, distance, sequence_number(other_offset, other)))
+    return pairs
+
+
+def own_repeats(offset: int, columns: DocumentColumns) -> Iterator[Pair]:
+    """Yield the undecidable documents of a packet with the first of it that has their content."""
     first: dict[bytes, int] = {}
     for row in np.flatnonzero(columns.undecidable).tolist():
         other = first.setdefault(columns.digest(row), row)
         if other != row:
             yield row, 0, sequence_number(offset, other)
+
+
+def _earlier(
+    nearness: Nearness, fingerprints: NDArray[np.uint64]
+) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.uint16]]:
+    """Return which documents are near earlier ones: both rows, and the distance in bits."""
+    if len(fingerprints) <= _COMPARED_WHOLE:
+        rows, others, distances = near_rows(nearness.scheme, fingerprints, fingerprints)
+    else:
+        index = DocumentIndex(nearness.scheme)
+        index.add(index.open_slot(), np.arange(len(fingerprints), dtype=np.uint64), fingerprints)
+        pairs = index.pairs(fingerprints)
+        rows, others, distances = pairs.rows, pairs.sequences.astype(np.intp), pairs.distances
+    earlier = others < rows
+    return rows[earlier], others[earlier], distances[earlier]

@@ -34,7 +34,7 @@ class RecentUniques:
         """Begin empty."""
         self._scheme = scheme
         self._blocks: deque[_Block] = deque()
-        self._packets: dict[int, Packet] = {}
+        self._packets: dict[int, _Block] = {}
         self._contents: dict[bytes, int] = {}
         self._forgotten = 0
         self._index, self._slot = self._empty_index()
@@ -49,7 +49,7 @@ class RecentUniques:
             return
         block = _Block(log_offset, packet, rows, None)
         self._blocks.append(block)
-        self._packets[log_offset] = packet
+        self._packets[log_offset] = block
         self._put(block)
 
     def appended(self, control: int) -> None:
@@ -92,9 +92,16 @@ class RecentUniques:
             return None
         return sequence
 
-    def entry(self, sequence: int) -> Entry:
-        """Return the entry of a recent document."""
-        return entry_of(self._packets[log_offset_of(sequence)], index_of(sequence))
+    def entry(self, sequence: int) -> Entry | None:
+        """Return the entry of a recent unique document, None for any other document."""
+        block = self._packets.get(log_offset_of(sequence))
+        if block is None:
+            return None
+        row = index_of(sequence)
+        at = int(np.searchsorted(block.rows, row))
+        if at == len(block.rows) or block.rows[at] != row:
+            return None
+        return entry_of(block.packet, row)
 
     def _empty_index(self) -> tuple[DocumentIndex, int]:
         index = DocumentIndex(self._scheme)
