@@ -4,14 +4,18 @@ The group's offsets are a part of the transaction (KIP-447), and carry the gener
 in which they were read. The coordinator refuses those of a worker that is not a member of that
 generation: so a worker that has lost its partitions cannot commit, and no fencing by partition is
 needed. Its transactional id is the worker's own.
+
+A producer that has lost its broker is replaced before the next transaction. Where a broker was gone
+from the cluster for a moment, librdkafka (2.16) lets go of it, and yet sends the group's offsets to
+what it let go of: ``send_offsets_to_transaction`` then hangs, whatever time it was given.
 """
 
 from __future__ import annotations
 
-import asyncio
+import math
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, NoReturn, Protocol, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
@@ -25,14 +29,23 @@ from streams.kafka.commit_errors import (
     TransactionError,
 )
 from streams.kafka.producer_record import DeliveryError, ProducerRecord, RecordTooLargeError
+from streams.output.client_thread import ClientThread
 from streams.output.deliveries import Deliveries
 
 _Result = TypeVar("_Result")
 
 _RETRY_SECONDS: Final = 0.2
+_HANGING_SECONDS: Final = 2.0
+"""More than any call goes on after its time."""
 _BEGIN: Final = "begin"
 _ABORT: Final = "abort"
 _OPEN: Final = "open"
+_DISCONNECTED: Final = frozenset(
+    {
+        KafkaError._TRANSPORT,  # noqa: SLF001 - a public code of librdkafka
+        KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001 - a public code of librdkafka
+    }
+)
 _FENCED: Final = frozenset(
     {
         KafkaError._FENCED,  # noqa: SLF001 - the public name of the code
@@ -89,6 +102,8 @@ class OutputTransactions:
         self._source_topic = source_topic
         self._changelog_topic = changelog_topic
         self._answer_seconds = answer_seconds or timeout_seconds
+        # Later the broker has ended the transaction.
+        self._step_seconds = min(self._answer_seconds, timeout_seconds + _HANGING_SECONDS)
         timeout_ms = int(timeout_seconds * 1000)
         self._config = {
             **config,
@@ -97,9 +112,12 @@ class OutputTransactions:
             "message.timeout.ms": timeout_ms,
             # With the default of 100, offsets right after a commit wait for 100 ms; with 2, for 1.
             "retry.backoff.ms": 2,
+            "error_cb": self._on_error,
         }
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="transactions")
+        self._thread = ClientThread("transactions")
         self._producer: Producer | None = None
+        self._is_disconnected = False
+        self._hangs_from = math.inf
         self._asks_of_each = False
 
     async def open(self) -> None:
@@ -124,23 +142,49 @@ class OutputTransactions:
 
     async def close(self) -> None:
         """Let go of the producer, once what is under way has ended."""
-        await self._in_thread(self._drop)
-        self._thread.shutdown(wait=False)
+        await self._in_thread(lambda: self._drop(self._producer))
+        self._thread.end()
 
     async def _in_thread(self, work: Callable[[], _Result]) -> _Result:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        try:
+            # A commit may have to open and to abort, each as long as an answer may take.
+            return await self._thread.run(work, lambda: time.monotonic() > self._hangs_from)
+        except TimeoutError:
+            self._producer = None  # it is left to the thread that hangs
+            self._hangs_from = math.inf
+            raise UnansweredError(
+                f"{self._id}: the Kafka client hangs in a transaction; a new one takes its place"
+            ) from None
 
     # ---- in the thread
 
     def _open(self) -> Producer:
-        self._drop()
+        self._drop(self._producer)
         producer = Producer(self._config)
         self._until_done(_OPEN, producer, producer.init_transactions)
+        producer.poll(0)  # what was wrong until now does not count
+        self._is_disconnected = False
         self._producer = producer
         return producer
 
-    def _drop(self) -> None:
-        self._producer = None
+    def _connected(self) -> Producer:
+        """Return a producer that has not lost its broker since it was opened."""
+        if self._producer is not None:
+            self._producer.poll(0)  # calls back for errors
+        if self._producer is None or self._is_disconnected:
+            return self._open()
+        return self._producer
+
+    def _on_error(self, error: KafkaError) -> None:
+        self._is_disconnected |= error.code() in _DISCONNECTED
+
+    def _drop(self, producer: Producer | None) -> None:
+        """Let go of a producer, and do not wait for its end."""
+        if producer is not None and self._producer is producer:
+            self._producer = None
+            held = [producer]
+            del producer
+            threading.Thread(target=held.clear, name="old producer", daemon=True).start()
 
     def _commit(
         self,
@@ -148,7 +192,7 @@ class OutputTransactions:
         offsets: Mapping[int, int],
         group_metadata: bytes,
     ) -> dict[int, int]:
-        producer = self._producer or self._open()
+        producer = self._connected()
         deliveries = Deliveries(records, self._changelog_topic)
         reports, self._asks_of_each = self._asks_of_each, True
         try:
@@ -192,7 +236,7 @@ class OutputTransactions:
         except DeliveryError as error:
             self._abort(producer, AbortedError(f"{self._id}: {error}"))
         except UnansweredError:
-            self._drop()
+            self._drop(producer)
             raise
 
     def _until_done(self, step: str, producer: Producer, call: Callable[[float], None]) -> None:
@@ -202,29 +246,34 @@ class OutputTransactions:
         wait on when it was back; its issue 5511 tells of a coordinator that it lets go of as a
         broker and goes on waiting for. A new client does not know the old one's coordinator.
         """
-        deadline = time.monotonic() + self._answer_seconds
+        limit = self._answer_seconds if step == _OPEN else self._step_seconds
+        deadline = time.monotonic() + limit
         while True:
+            seconds = max(1.0, deadline - time.monotonic())
+            self._hangs_from = time.monotonic() + seconds + _HANGING_SECONDS
             try:
-                call(max(1.0, deadline - time.monotonic()))
+                call(seconds)
             except KafkaException as error:
                 reason: KafkaError = error.args[0]
                 if not reason.retriable():
                     self._judge(step, producer, reason)
                 if time.monotonic() > deadline:
-                    self._drop()
+                    self._drop(producer)
                     raise UnansweredError(
-                        f"{self._id}: no answer within {self._answer_seconds:g} s "
-                        f"(send_timeout_seconds) to {step} the transaction: {reason.str()}. Is the "
-                        "broker reachable?"
+                        f"{self._id}: no answer within {limit:g} s to {step} the transaction: "
+                        f"{reason.str()}. Is the broker reachable? (send_timeout_seconds and "
+                        "session_timeout_seconds bound the wait)"
                     ) from error
                 time.sleep(_RETRY_SECONDS)
             else:
                 return
+            finally:
+                self._hangs_from = math.inf
 
     def _judge(self, step: str, producer: Producer, reason: KafkaError) -> NoReturn:
         """Raise what an error of the client means."""
         if reason.code() in _FENCED:
-            self._drop()
+            self._drop(producer)
             raise FencedError(
                 f"{self._id}: another worker has this one's name, or the broker has ended a "
                 f"transaction that took longer than "
@@ -233,7 +282,7 @@ class OutputTransactions:
         if reason.txn_requires_abort() and step != _ABORT:
             kind = StaleGenerationError if reason.code() in STALE_GENERATION else AbortedError
             self._abort(producer, kind(f"{self._id}: cannot {step}: {reason.str()}"))
-        self._drop()
+        self._drop(producer)
         if step != _OPEN:
             raise UnansweredError(
                 f"{self._id}: cannot {step} the transaction: {reason.str()}. If it happens again, "
