@@ -80,7 +80,7 @@ dashboard: install ## Write the dashboard of deploy/grafana from its panels
 	@$(BIN)/python -m deploy.grafana.generate
 
 .PHONY: lock
-lock: ## Write constraints.txt anew: the newest versions that pyproject.toml allows
+lock: ## Write constraints.txt again: the newest versions that pyproject.toml allows
 	@rm -rf .venv-lock && python3 -m venv .venv-lock
 	@.venv-lock/bin/python -m pip install --quiet --no-compile '.[dev]'
 	@{ sed -n '/^#/p' constraints.txt; .venv-lock/bin/python -m pip freeze --exclude firstseen; } > constraints.new
@@ -138,9 +138,9 @@ sbom: install tools ## Write build/sbom.cdx.json: every part of .venv, with lice
 	@echo "build/sbom.cdx.json written"
 
 .PHONY: simulate
-simulate: install ## Drive shards through random interleavings: SEED=one, or SEEDS=how many
+simulate: install ## Check the protocol under random crashes and moves: SEEDS=how many, SEED=one
 	@$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED)) $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
 
 .PHONY: torture
-torture: install ## Kill workers of a real cluster at random, and check that nothing is lost or twice
+torture: install ## Hurt a real cluster at random for 15 minutes; nothing may be lost, twice or out of order
 	@$(BIN)/python -m tests.torture $(ARGS)
