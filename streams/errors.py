@@ -54,7 +54,7 @@ class SettingsError(FirstseenError):
 
 
 class StateMismatchError(FirstseenError):
-    """Stored state belongs to something else than the settings say (``streams.store.store_errors``)."""
+    """Stored state is not that of the settings (``streams.store.store_errors``)."""
 
 
 class BrokerUnavailableError(FirstseenError):

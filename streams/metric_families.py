@@ -134,7 +134,8 @@ class BatchHistogram(Collector):
             cumulative, total = np.cumsum(self._counts).tolist(), self._sum
         bounds = [*self._definition.buckets, float("inf")]
         buckets = [
-            (floatToGoString(bound), count) for bound, count in zip(bounds, cumulative, strict=True)
+            (floatToGoString(bound), count)
+            for bound, count in zip(bounds, cumulative, strict=True)  # type: ignore[no-untyped-call]
         ]
         yield HistogramMetricFamily(
             self._definition.name, self._definition.help, buckets=buckets, sum_value=total
