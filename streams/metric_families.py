@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import product
 from typing import TypeVar
 
@@ -133,10 +133,8 @@ class BatchHistogram(Collector):
         with self._lock:
             cumulative, total = np.cumsum(self._counts).tolist(), self._sum
         bounds = [*self._definition.buckets, float("inf")]
-        buckets = [
-            (floatToGoString(bound), count)
-            for bound, count in zip(bounds, cumulative, strict=True)  # type: ignore[no-untyped-call]
-        ]
+        name: Callable[[float], str] = floatToGoString
+        buckets = [(name(bound), count) for bound, count in zip(bounds, cumulative, strict=True)]
         yield HistogramMetricFamily(
             self._definition.name, self._definition.help, buckets=buckets, sum_value=total
         )
