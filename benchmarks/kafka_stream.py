@@ -70,7 +70,7 @@ class KafkaStream:
         workers: int = 1,
         options: Sequence[str] = (),
     ) -> None:
-        """``partitions``: of the probes; ``options``: settings, NAME=VALUE; ``name``: the id."""
+        """``partitions``: of the outputs; ``options``: settings, NAME=VALUE; ``name``: the id."""
         directory.mkdir(parents=True)
         flags = {"--broker": brokers, "--application-id": name}
         assignments = [

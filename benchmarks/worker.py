@@ -146,7 +146,7 @@ def _profiled(profile: str, reports: Sequence[DemoReport]) -> Profiled:
 def tables(figures: Figures) -> Iterator[Table]:
     """Show the figures."""
     title = (
-        f"One worker, four shards, embedded broker: {figures.documents} documents of "
+        f"One worker, one shard, embedded broker: {figures.documents} documents of "
         f"{figures.characters} characters ({figures.source}), {figures.rounds} rounds"
     )
     table = new_table(title, "profile", "documents/s", "worker's CPU µs a document")

@@ -27,8 +27,7 @@ offset is set past it). Two batches of 2.7 MB lose both. A client's own limit of
 **Topics.** Made by asking for their metadata, with four partitions and no error in between; or by
 ``EmbeddedBroker.create_topic``, with as many as wanted. Partitions cannot be added. The admin API
 is missing (CreateTopics, DeleteTopics, DescribeConfigs, DescribeCluster, DeleteRecords): such calls
-wait out their time limit. ListOffsets gives the first and the last; by time it finds nothing. So
-Faust needs ``topic_allow_declare=False, topic_disable_leader=True``.
+wait out their time limit. ListOffsets gives the first and the last; by time it finds nothing.
 
 **Fetches.** One batch of each partition an answer, however small. A fetch that finds nothing is
 held for the whole of ``fetch.wait.max.ms`` (500 by default) though records arrive meanwhile: set it
@@ -39,8 +38,7 @@ once. Any later change (a member joins, leaves or restarts) takes ``session.time
 if all members are back earlier: use 6,000 instead of the client's 45,000. No least session timeout
 is enforced. Static membership is not honoured (the restarted member waits until its old self has
 timed out). All members must name the same assignment strategy first, or the broker aborts. A group
-of two aiokafka members, which is to say two Faust workers, fails with InvalidRequestError. Once a
-group has had members, offsets can be committed by members only.
+of two aiokafka members fails with InvalidRequestError. Once a group has had members, offsets can be committed by members only.
 
 **Transactions.** Accepted, and worth nothing: read_committed shows aborted and open ones, and
 ``init_transactions`` does not fence an earlier producer of the same ``transactional.id``.
