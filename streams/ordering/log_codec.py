@@ -38,6 +38,10 @@ class LogDecodeError(ProtocolError):
     """A record of the log or a report that this version cannot read; the message names it."""
 
 
+class LogVersionError(LogDecodeError):
+    """A record of another version of the format. Nobody passes over it: who can read it heeds it."""
+
+
 class OtherIndexError(FirstseenError):
     """A record of an index with another identity; whoever reads it passes over it."""
 
@@ -112,7 +116,8 @@ class LogCodec:
     def decode(self, value: bytes | None, where: str) -> LogRecord:
         """Return the record of the log in a value; ``where`` names it in errors.
 
-        Raises ``OtherIndexError`` for one of another index, ``LogDecodeError`` for what is none.
+        Raises ``OtherIndexError`` for one of another index, ``LogVersionError`` for one of another
+        version, ``LogDecodeError`` for what is none.
         """
         kind, body = self._opened(value, where)
         try:
@@ -151,7 +156,7 @@ class LogCodec:
                 f"the record {where} is no record of the log: who else writes to this topic?"
             )
         if value[0] != LOG_VERSION:
-            raise LogDecodeError(
+            raise LogVersionError(
                 f"the record {where} has format version {value[0]}, this program reads "
                 f"{LOG_VERSION}: use the program that wrote it, or a newer one"
             )

@@ -19,7 +19,7 @@ from streams.intake.raw_records import RawRecords
 from streams.kafka.appender import Appender, AppendUnknownError
 from streams.kafka.log_reader import LogRecords
 from streams.metrics import Metrics
-from streams.ordering.log_codec import LogCodec, LogDecodeError, OtherIndexError
+from streams.ordering.log_codec import LogCodec, LogDecodeError, LogVersionError, OtherIndexError
 from streams.ordering.raw_batches import RawArrival, RawBatches
 from streams.topic_settings import TopicSettings
 
@@ -190,6 +190,8 @@ class LogStage:
         where = f"{self._topics.log}/0@{offset}"
         try:
             record = self._codec.decode(value, where)
+        except LogVersionError:
+            raise  # others heed it: to go on without it would be to read another log
         except (OtherIndexError, LogDecodeError) as error:
             self._foreign += 1
             self._metrics.foreign_record("log")

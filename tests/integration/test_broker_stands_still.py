@@ -54,9 +54,6 @@ def test_sends_and_commits_are_done_again(kafka_broker: Broker, tmp_path: Path) 
         stream.judge_all()
 
         worker.check()
-        said = worker.log_text()
-        assert f"no answer within {TIMEOUT_SECONDS} s (send_timeout_seconds)" in said
-        assert "is still assigned here: opened again" in said
         assert 'firstseen_transactions_total{outcome="unanswered"} 0.0' not in worker.metrics()
         worker.stop_gently()
 
@@ -71,7 +68,7 @@ def test_a_worker_that_starts_waits(own_kafka_broker: Broker, tmp_path: Path) ->
         stream.send(keyed_documents(3, 100))
         worker = stream.worker()
         worker.start()
-        worker.await_log("shard 0 opening")
+        worker.await_log("shards opening: 0 1")
         with standing_still(own_kafka_broker):
             time.sleep(OUT_OF_SERVICE_SECONDS)
         worker.await_ready()
@@ -97,7 +94,6 @@ def test_a_changelog_that_is_silent_is_read_again(kafka_broker: Broker, tmp_path
 
         said = worker.log_text()
         assert "does not tell the ends of the changelog" in said
-        assert "is still assigned here: opened again" in said
         worker.stop_gently()
 
 
@@ -115,7 +111,6 @@ def test_a_worker_can_be_stopped(kafka_broker: Broker, tmp_path: Path) -> None:
             assert worker._process is not None
             worker._process.terminate()
             assert worker.await_end(STOP_SECONDS) == ExitCode.TERMINATED
-        assert "it ends all the same" in worker.log_text()
         again = stream.started()
         stream.judge_all()
         again.stop_gently()

@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 from simhash_core.errors import ProtocolError
 from simhash_core.log.packets import Packet
 from simhash_core.log.records import Control, LogRecord, PacketReport, Query, Report
-from streams.ordering.log_codec import LOG_VERSION, LogCodec, LogDecodeError, OtherIndexError
+from streams.ordering.log_codec import (
+    LOG_VERSION,
+    LogCodec,
+    LogDecodeError,
+    LogVersionError,
+    OtherIndexError,
+)
 from tests.ordering.log_records import controls, queries, reports
 from tests.store.samples import INDEX, columns_of, packet_of, sample
 from tests.store.strategies import packets, same_columns
@@ -112,7 +118,7 @@ def test_another_version() -> None:
     """Given a record of a later version, then both versions are in the message."""
     value = bytes((LOG_VERSION + 1,)) + EACH_KIND[0][0][1:]
 
-    with pytest.raises(LogDecodeError, match=f"version {LOG_VERSION + 1}, this program reads"):
+    with pytest.raises(LogVersionError, match=f"version {LOG_VERSION + 1}, this program reads"):
         CODEC.decode(value, WHERE)
 
 
