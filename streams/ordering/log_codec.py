@@ -39,7 +39,7 @@ class LogDecodeError(ProtocolError):
 
 
 class LogVersionError(LogDecodeError):
-    """A record of another version of the format. Nobody passes over it: who can read it heeds it."""
+    """A record of another version of the format; who can read it heeds it, so none may skip it."""
 
 
 class OtherIndexError(FirstseenError):
