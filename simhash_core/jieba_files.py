@@ -15,4 +15,4 @@ def read_jieba_file(name: str) -> bytes:
     for each in files("jieba") or ():
         if each.as_posix() == f"jieba/{name}":
             return each.read_binary()
-    raise UsageError(f"jieba is installed without its file {name}: install it anew (pip)")
+    raise UsageError(f"jieba is installed without its file {name}: reinstall it (pip)")

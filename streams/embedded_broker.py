@@ -38,7 +38,8 @@ once. Any later change (a member joins, leaves or restarts) takes ``session.time
 if all members are back earlier: use 6,000 instead of the client's 45,000. No least session timeout
 is enforced. Static membership is not honoured (the restarted member waits until its old self has
 timed out). All members must name the same assignment strategy first, or the broker aborts. A group
-of two aiokafka members fails with InvalidRequestError. Once a group has had members, offsets can be committed by members only.
+of two aiokafka members fails with InvalidRequestError. Once a group has had members, offsets can be
+committed by members only.
 
 **Transactions.** Accepted, and worth nothing: read_committed shows aborted and open ones, and
 ``init_transactions`` does not fence an earlier producer of the same ``transactional.id``.
@@ -153,7 +154,7 @@ class EmbeddedBroker:
         """Make a topic with as many partitions as are asked for.
 
         Raises:
-            EmbeddedBrokerError: The name or the number cannot be, the topic exists, or the broker
+            EmbeddedBrokerError: The name or the number is invalid, the topic exists, or the broker
                 is dead.
         """
         process = self._running()

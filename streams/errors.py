@@ -3,7 +3,7 @@
 ::
 
     FirstseenError
-    ├── SettingsError            exit 78: settings that cannot be, all of them at once
+    ├── SettingsError            exit 78: invalid settings, all of them at once
     ├── StateMismatchError       exit 78: stored state that is not what the settings ask for
     ├── BrokerUnavailableError   exit 69: no broker answered in time
     │   └── UnansweredError      …  what a shard asked; it is opened again first
@@ -41,7 +41,7 @@ class Problem(NamedTuple):
 
 
 class SettingsError(FirstseenError):
-    """Settings that cannot be; ``problems`` are all that were found, in order."""
+    """Invalid settings; ``problems`` are all that were found, in order."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         """Keep the problems, and list them in the message."""
@@ -64,8 +64,8 @@ class BrokerUnavailableError(FirstseenError):
 class UnansweredError(BrokerUnavailableError):
     """What a shard asked of the broker had no answer, or not one that settles it.
 
-    Nobody here knows what is committed. Whoever opens the shard anew finds out: to take it over
-    ends its transaction, one way or the other.
+    Nobody here knows what is committed. Whoever opens the shard again finds out: the group's offset
+    is told only once its transaction has ended, one way or the other.
     """
 
 

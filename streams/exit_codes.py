@@ -29,13 +29,13 @@ class ExitCode(IntEnum):
     RUNTIME = 1
     """Something failed while running; the message says what."""
     USAGE = 2
-    """The command line: an unknown option, a missing argument, a value that cannot be."""
+    """The command line: an unknown option, a missing argument, an invalid value."""
     DUPLICATE = 3
     """``check --exit-code``: the text is a duplicate."""
     BROKER_UNAVAILABLE = 69
     """No Kafka broker answered in time; of ``check``, no worker."""
     CONFIGURATION = 78
-    """Settings that cannot be, or that do not fit the stored state."""
+    """Invalid settings, or settings that do not fit the index."""
     INTERRUPTED = 130
     """SIGINT, which is Ctrl-C: 128 + 2."""
     TERMINATED = 143

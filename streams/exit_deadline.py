@@ -1,8 +1,8 @@
 """The end of a process that is to end and does not.
 
-What a worker does last is to take leave: of its group, of connections. A broker that stands still
-lets it wait for minutes. Nothing hangs on that: what counts is committed, or will be done again, as
-after SIGKILL.
+The last thing that a worker does is to leave its group and close its connections. A broker that
+stands still lets it wait for minutes. Nothing depends on that: what counts is committed, or will be
+done again, as after SIGKILL.
 """
 
 from __future__ import annotations

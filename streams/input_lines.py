@@ -153,7 +153,7 @@ class InputLines:
     def _broken(self, reason: str) -> InputFileError:
         return InputFileError(
             f"{self._shown}: {reason}, after line {self._number}: "
-            "nothing can be read beyond it; get the file anew"
+            "nothing can be read beyond it; get the file again"
         )
 
 

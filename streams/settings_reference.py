@@ -62,7 +62,7 @@ def text_table(loaded: LoadedSettings) -> str:
 
 
 def with_tables(page: str) -> str:
-    """Return a page of documentation with the tables anew, between its two marks.
+    """Return a page of documentation with new tables, between its two marks.
 
     Raises ``ValueError`` for a page without the marks.
     """

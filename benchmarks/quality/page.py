@@ -72,7 +72,7 @@ def markdown(figures: Figures) -> str:
 
 
 def with_figures(page: str, figures: Figures) -> str:
-    """Return a page with the figures anew; raises ``ValueError`` for one without the marks."""
+    """Return a page with new figures; raises ``ValueError`` for one without the marks."""
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:

@@ -4,7 +4,7 @@
 # ran before. Jars that are there and right are left alone.
 #
 #   deploy/kafka/fetch.sh         fetch what is missing
-#   deploy/kafka/fetch.sh lock    write libs.sha256 anew, after a change of pom.xml
+#   deploy/kafka/fetch.sh lock    write libs.sha256 again, after a change of pom.xml
 #
 # FIRSTSEEN_KAFKA_LIBS names another directory than .kafka/libs in the root of the repository.
 # Exit codes: 0 done, 1 the fetch failed or a file is not the listed one, 2 usage, 69 no java or mvn.

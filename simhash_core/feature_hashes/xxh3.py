@@ -1,4 +1,4 @@
-"""XXH3-128, seeded anew for each 128 bits: the default feature hash, fast and well mixed."""
+"""XXH3-128, with a new seed for each 128 bits: the default feature hash, fast and well mixed."""
 
 from __future__ import annotations
 

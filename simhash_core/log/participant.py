@@ -245,7 +245,7 @@ class Participant(Generic[Record]):
             self.decider.appended(offset)
 
     def control_failed(self, reign: str) -> None:
-        """Learn that it is not known whether a control record stands in the log: lead from anew."""
+        """Learn that it is not known whether a control record is in the log: a new reign."""
         if self.decider is not None and self.decider.reign == reign:
             self.decider = self._new_decider()
 

@@ -11,7 +11,7 @@ A sketch estimates it from 256 bytes (``SKETCH_BYTES``), whatever the length of 
   of their similarity.
 - *Densification* (Shrivastava 2017): a bin that no shingle fell into takes what the first filled
   one on a fixed way through the bins has, so that short texts have whole sketches as well.
-- *b-bit minwise hashing* (Li & König 2010): of each least value 4 bits are kept, drawn anew for
+- *b-bit minwise hashing* (Li & König 2010): of each least value 4 bits are kept, drawn again for
   each bin. Two different ones are equal once in 16 times, which the estimate takes off.
 
 The standard error at a similarity of one half is 0.0235, by sqrt(p (1 - p) / 512) · 16/15 with

@@ -8,7 +8,7 @@
     def command(settings: Settings, *, as_json: bool) -> None: ...
 
 ``with_loaded_settings`` gives ``loaded: LoadedSettings`` instead, which also knows where each value
-came from. Settings that cannot be end the command with exit code 78 before its function is called.
+came from. Invalid settings end the command with exit code 78 before its function is called.
 """
 
 from __future__ import annotations

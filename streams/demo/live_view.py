@@ -1,4 +1,4 @@
-"""What a demo shows while it runs: a picture that is drawn anew on a terminal, else lines."""
+"""What a demo shows while it runs: a picture that is redrawn on a terminal, else lines."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class LiveView:
         self._draw(self._head(None), Text(), Text(f"  {what} …"))
 
     def show(self, progress: Progress, change: Change) -> None:
-        """Draw the picture anew."""
+        """Redraw the picture."""
         size = self._live.console.size
         room = max(1, min(_DUPLICATES_MAX, (size.height - _FIXED_LINES) // 2))
         latest = list(progress.latest)[-room:][::-1]

@@ -116,7 +116,7 @@ def _holds_a_store(path: Path) -> bool:
     except OSError as error:
         raise StoreAccessError(path, f"cannot be looked into: {error}") from error
     if ruins:
-        # RocksDB would begin anew here, and delete what it does not know of.
+        # RocksDB would start from nothing here, and delete what it does not know of.
         raise StoreCorruptError(path, f"{_CURRENT} is missing, but there is {ruins[0]}")
     return False
 
