@@ -1,4 +1,4 @@
-"""The environment of the peers, ``.venv-peers``: made on first use, and again for other versions."""
+"""The environment of the peers, ``.venv-peers``: made on first use and for other versions."""
 
 from __future__ import annotations
 
