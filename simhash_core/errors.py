@@ -50,4 +50,4 @@ class IndexMismatchError(FirstseenError):
 
 
 class ProtocolError(FirstseenError):
-    """A message that no correct sender can have sent, e.g. a confirm for an unknown arrival."""
+    """A record or a call that no correct worker makes, e.g. an append that was never under way."""
