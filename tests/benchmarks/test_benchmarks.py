@@ -120,7 +120,7 @@ def test_a_worker_end_to_end(tmp_path: Path) -> None:
         assert each["documents_per_second"]["median"] > 0
         assert each["worker_cpu_us"]["median"] > 0
         steps = {stage["stage"] for stage in each["stages"]}
-        assert {"fingerprint", "lookup", "send", "store"} <= steps
+        assert {"fingerprint", "append", "lookup", "decide", "output", "commit", "store"} <= steps
 
 
 def test_all_in_one_json(
