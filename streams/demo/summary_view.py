@@ -31,7 +31,7 @@ _KIND_NAMES: Final[Mapping[str, str]] = {
     EditKind.EDIT_5_10: "edit, 5–10 %",
     EditKind.EDIT_10_20: "edit, 10–20 %",
 }
-_STAGE_NAMES: Final = {"send": "send, until acknowledged"}
+_STAGE_NAMES: Final = {"commit": "commit, until acknowledged"}
 _GAP: Final = "  "
 
 
