@@ -43,7 +43,7 @@ def longest_value_bytes(settings: Settings) -> int:
 
     Above what the filter takes, so that it is the filter, with a dead letter, that says no.
     """
-    return max(2 * MIB, settings.largest_message_bytes)
+    return max(2 * MIB, settings.largest_output_bytes)
 
 
 class DocumentSender:
