@@ -1,6 +1,6 @@
 """The log of a worker: lines for people or JSON objects, on standard error.
 
-Faust and aiokafka tell of each of their many services; only what they warn of is of use here.
+Faust logs each of its many services; only its warnings are of use here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from streams.settings import LogFormat, LogSettings
 
 logger = logging.getLogger(__name__)
 
-_FAUST: Final = ("faust", "mode", "streams.committed_transport")
+_FAUST: Final = ("faust", "mode", "streams.app")
 _CHATTY: Final = (*_FAUST, "aiokafka", "asyncio", "kafka")
 
 _QUIET_SECONDS: Final = 10.0

@@ -108,7 +108,7 @@ class IndexOnKafka:
             return
         writers = await asyncio.to_thread(self._gone_writers, set(partitions))
         for writer in sorted(writers):
-            logger.warning("%s has left the group: what it left open is aborted", writer)
+            logger.info("%s has left the group: what it may have left open is aborted", writer)
             await abort_left_open(
                 output_config(self._settings), writer, self._settings.send_timeout_seconds
             )
