@@ -106,8 +106,10 @@ class Life:
 
     def whole_cycle(self) -> None:
         """Do everything once, without pause, as a worker does that nothing disturbs."""
-        for _ in range(3):
-            self.learn()
+        self.learn()
+        self.learn()
+        if self._is_to_begin:
+            self.begin()
         while self.answers:
             self.answered()
         self._intake()
@@ -135,7 +137,7 @@ class Life:
         self._opening = {p: each for p, each in self._opening.items() if p in assigned}
         opened = [p for p in assigned if p not in self.epochs and self._open(p, assigned[p])]
         self._is_to_begin |= bool(opened) or (bool(lost) and self._rng.random() < 0.5)
-        if self._is_to_begin and (not opened or self._rng.random() < 0.5):
+        if self._is_to_begin and self._rng.random() < (0.2 if opened else 0.6):
             self.begin()
 
     def _let_go(self, partition: int) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from tests.simulation.edits import Edit, EditError, edited
 from tests.simulation.rules import KEPT, Rules
@@ -15,28 +16,33 @@ from tests.simulation.world import simulate
 class Mutant:
     """One broken rule. ``seeds``: one of the first so many catches it.
 
-    ``focus``: a few faults, all others left out, that bring what the rule is for about often.
+    ``changes``: of every scenario, so that what the rule is for comes about often.
     """
 
     name: str
     edits: tuple[Edit, ...] = ()
     rules: Rules = KEPT
     seeds: int = 1_000
-    focus: tuple[Fault, ...] = ()
+    changes: Mapping[str, Any] = field(default_factory=dict)
 
     def scenario(self, seed: int) -> Scenario:
         """Return what a seed stands for."""
-        scenario = draw_scenario(seed)
-        if not self.focus:
-            return scenario
-        return replace(
-            scenario,
-            workers=max(2, scenario.workers),
-            faults={fault: float(fault in self.focus) for fault in Fault},
-            fault_limit=40,
-            fault_rate=0.06,
-            steps=1_000,
-        )
+        return replace(draw_scenario(seed), **self.changes)
+
+
+def moves_only() -> dict[str, Any]:
+    """Return the changes for scenarios in which partitions move all the time."""
+    faults = {fault: float(fault is Fault.MOVE) for fault in Fault}
+    return {
+        "workers": 2,
+        "faults": faults,
+        "fault_limit": 40,
+        "fault_rate": 0.02,
+        "steps": 2_000,
+        "produced": 0.03,
+        "late": 0.6,
+        "arriving": 0.1,
+    }
 
 
 def failure_of(mutant: Mutant, seed: int, story: list[str] | None = None) -> Exception | None:
@@ -61,7 +67,7 @@ def first_caught(mutant: Mutant, seeds: Iterable[int]) -> tuple[int, Exception] 
 
 
 def one_edit(
-    name: str, target: str, old: str, new: str, seeds: int = 1_000, focus: tuple[Fault, ...] = ()
+    name: str, target: str, old: str, new: str, changes: Mapping[str, Any] | None = None
 ) -> Mutant:
     """Return a mutant of one edit."""
-    return Mutant(name, (Edit(target, old, new),), seeds=seeds, focus=focus)
+    return Mutant(name, (Edit(target, old, new),), changes=changes or {})

@@ -8,6 +8,18 @@ from tests.simulation.edits import Edit
 from tests.simulation.mutant import Mutant, one_edit
 from tests.simulation.rules import KEPT
 
+LATE_REPORTS = {
+    "fault_rate": 0.002,
+    "steps": 4_000,
+    "workers": 3,
+    "late": 0.9,
+    "arriving": 0.05,
+    "reordered": 0.6,
+    "report_limit": 1,
+    "decide_limit": 1,
+}
+"""Scenarios in which shards report on packets one by one and in any order."""
+
 CHAINS = (
     one_edit(
         "the chain of packets is not checked",
@@ -150,12 +162,13 @@ DECIDING = (
         "log.decider:Decider.decide",
         "break",
         "continue",
+        changes=LATE_REPORTS,
     ),
     one_edit(
         "recent unique documents are not consulted",
-        "log.decider:Decider._decision",
-        "*self._recent_pairs(item.columns),",
-        "",
+        "log.decider:Decider._compare",
+        "for at, distance, sequence in self._recent.near(fingerprints):",
+        "for at, distance, sequence in ():",
     ),
     one_edit(
         "recent unique documents of a content are not consulted",
@@ -188,14 +201,27 @@ DECIDING = (
         "pass",
     ),
     one_edit(
-        "pairs within a packet are ignored",
-        "log.decider:Decider._decision",
-        "*own_pairs(self._nearness, offset, item.columns),",
-        "",
+        "pairs of packets that are decided together are ignored",
+        "log.decider:Decider._compare",
+        "self._pairs = near_pairs(self._nearness, group)",
+        "self._pairs = {offset: [] for offset, _ in group}",
+    ),
+    one_edit(
+        "packets that are decided together are not compared with each other",
+        "log.nearest_matches:near_pairs",
+        "pairs[offset].append((row, distance, sequence_number(other_offset, other)))",
+        "pairs[offset] += [(row, distance, sequence_number(offset, other))] "
+        "if offset == other_offset else []",
+    ),
+    one_edit(
+        "a duplicate can be an original of a packet that is decided along with its own",
+        "log.recent_uniques:RecentUniques.entry",
+        "if at == len(block.rows) or block.rows[at] != row:",
+        "if False:",
     ),
     one_edit(
         "undecidable pairs within a packet are ignored",
-        "log.nearest_matches:own_pairs",
+        "log.nearest_matches:own_repeats",
         "if other != row:",
         "if False:",
     ),
@@ -210,6 +236,7 @@ DECIDING = (
         "log.nearest_matches:match_nearest",
         "(distance, sequence) >= (known.distance, known.sequence)",
         "distance >= known.distance",
+        changes=LATE_REPORTS,
     ),
     one_edit(
         "what is reported is not compared with recent documents",

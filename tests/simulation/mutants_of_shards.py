@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tests.simulation.mutant import one_edit
-from tests.simulation.scenario import Fault
+from tests.simulation.mutant import moves_only, one_edit
 
 STREAM = (
     one_edit(
@@ -177,20 +176,13 @@ SHARDS = (
         "log.participant:Participant._decided",
         " and shard.in_session",
         "",
-        focus=(Fault.MOVE,),
+        changes=moves_only(),
     ),
     one_edit(
         "a shard that was let go is still looked up in",
         "log.participant:Participant.drop_shard",
         "self.index.drop_slot(shard.slot)",
         "pass",
-    ),
-    one_edit(
-        "whoever lost the leading shard does not report again",
-        "log.participant:Participant.drop_shard",
-        "self._looked_up.clear()",
-        "pass",
-        focus=(Fault.MOVE,),
     ),
     one_edit(
         "whoever lost the leading shard goes on to lead",

@@ -50,8 +50,9 @@ class Scenario:
     ``later``: those of the topic of the same name that is created when the first is drained; empty:
     none is. ``born``: which partitions are there from the beginning. ``doubled``, ``refused``,
     ``lost``: the chance of each for an append. ``late``: the chance that a broker does not answer
-    at once. ``reordered``: that an append overtakes others. ``produced``: how often raw records
-    come. ``memtable``, ``forgotten``, ``compared``: limits of the core, drawn small.
+    at once. ``reordered``: that an append overtakes others. ``arriving``, ``produced``: how often
+    an append arrives that was late, and raw records come. ``memtable``, ``forgotten``,
+    ``compared``: limits of the core, drawn small.
     """
 
     seed: int
@@ -69,6 +70,7 @@ class Scenario:
     refused: float
     lost: float
     late: float
+    arriving: float
     reordered: float
     produced: float
     steps: int
@@ -109,15 +111,16 @@ def draw_scenario(seed: int) -> Scenario:
         queries=[families.draw() for _ in range(rng.choice([0, 0, 2, 5]))],
         workers=rng.randint(1, 3),
         faults={fault: rng.choice((0.0, *RATES)) for fault in Fault},
-        fault_limit=0 if quiet else rng.choice([3, 8, 20, 40]),
-        fault_rate=rng.choice([0.01, 0.04, 0.08]),
+        fault_limit=0 if quiet else rng.choice([4, 15, 40]),
+        fault_rate=rng.choice([0.003, 0.01, 0.04]),
         doubled=rng.choice(chance),
         refused=rng.choice(chance),
         lost=rng.choice(chance),
+        arriving=rng.choice([0.05, 0.15, 0.4]),
         late=rng.choice([0.2, 0.6, 0.9]),
         reordered=rng.choice([0.0, 0.2, 0.6]),
         produced=rng.choice([0.02, 0.1]),
-        steps=rng.choice([200, 600, 1_000]),
+        steps=rng.choice([400, 1_500, 4_000]),
         batch=rng.choice([1, 3, 6]),
         report_limit=rng.choice([1, 3, 100]),
         decide_limit=rng.choice([1, 3, 100]),

@@ -17,7 +17,7 @@ def test_mutant_is_caught(mutant: Mutant) -> None:
     caught = first_caught(mutant, range(mutant.seeds))
 
     assert caught is not None
-    assert failure_of(Mutant("none", focus=mutant.focus), caught[0]) is None
+    assert failure_of(Mutant("none", changes=mutant.changes), caught[0]) is None
 
 
 def test_mutants_have_different_names() -> None:

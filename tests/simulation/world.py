@@ -68,17 +68,17 @@ class World:
 
     def run(self) -> Summary:
         """Let everything happen; raises ``ViolationError``."""
-        faults = self.scenario.fault_limit
-        for _ in range(self.scenario.steps):
+        scenario, faults = self.scenario, self.scenario.fault_limit
+        for _ in range(scenario.steps):
             if self._is_over():
                 break
-            chance = self.rng.random()
-            if faults and chance < self.scenario.fault_rate:
+            chance = self.rng.random() - scenario.fault_rate
+            if faults and chance < 0:
                 faults -= 1
                 self._fault()
-            elif chance < self.scenario.fault_rate + self.scenario.produced:
+            elif chance < scenario.produced:
                 self._produce()
-            elif chance < 0.4:
+            elif chance < scenario.produced + scenario.arriving:
                 self._appends.arrive()
             else:
                 self.rng.choice(self.lives).step()
