@@ -32,6 +32,9 @@ logger = logging.getLogger(__name__)
 _COMMIT_POLL_SECONDS: Final = 0.005
 _BLOCKED_SECONDS: Final = 0.05
 """How often rebalances are served while the loop is behind."""
+_TURNED_BACK_SECONDS: Final = 20.0
+"""How long a partition may have earlier offsets than those that were read, before that is an error:
+more than it takes to see that its topic was created again."""
 _PAUSE_SECONDS: Final = 2.0
 """Partitions are paused when the loop has been behind for so long."""
 
@@ -95,6 +98,7 @@ class RawPoller:
         self._positions: dict[int, _Position] = {}
         self._stopped: set[int] = set()
         self._restarts: dict[int, tuple[int, int]] = {}
+        self._turned_back: dict[int, tuple[float, TopicRecreatedError]] = {}
         self._taken: list[RawRecords] = []
         self._count = limits.records
         self._paused = False
@@ -173,7 +177,10 @@ class RawPoller:
                 continue
             first = run[0].offset() or 0
             if first < position.next:
-                raise TopicRecreatedError(self.topic, partition, position.next, first)
+                error = TopicRecreatedError(self.topic, partition, position.next, first)
+                self._turned_back[partition] = time.monotonic(), error
+                self.stop(partition)
+                continue
             position.next = (run[-1].offset() or 0) + 1
             runs.append(RawRecords(partition, position.start, run, sum(map(len, run))))
         return runs
@@ -207,6 +214,7 @@ class RawPoller:
     def start(self, partition: int, offset: int, start: int) -> None:
         """Read an owned partition from an offset."""
         self._restarts.pop(partition, None)
+        self._turned_back.pop(partition, None)
         if partition not in self._owned:
             return
         place = TopicPartition(self.topic, partition, offset)
@@ -291,6 +299,7 @@ class RawPoller:
             self._owned.discard(partition)
             self._stopped.discard(partition)
             self._restarts.pop(partition, None)
+            self._turned_back.pop(partition, None)
             self._positions.pop(partition, None)
 
     def _unassign(self, partitions: Iterable[int]) -> None:
@@ -317,6 +326,10 @@ class RawPoller:
     def _raise_error(self) -> None:
         if self._error is not None:
             raise self._error
+        for since, error in self._turned_back.values():
+            # The loop looks at the topic, and starts the partition again if it is another one.
+            if time.monotonic() - since > _TURNED_BACK_SECONDS:
+                raise error
 
 
 def _partition(place: TopicPartition) -> int:

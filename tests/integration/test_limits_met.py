@@ -94,7 +94,7 @@ def test_a_transaction_that_takes_too_long_is_done_again(
 
             said = worker.log_text()
             assert said.count("sleeping in a transaction") == 1
-            assert f"took longer than {TRANSACTION_SECONDS} s (send_timeout_seconds)" in said
+            assert f"took longer than {TRANSACTION_SECONDS} s" in said
             assert 'firstseen_transactions_total{outcome="fenced"} 0.0' not in worker.metrics()
             worker.stop_gently()
 
@@ -131,7 +131,7 @@ def test_a_document_larger_than_a_topic_takes_is_named(
 
         assert stream.workers[-1].await_end() == ExitCode.RUNTIME
         said = stream.workers[-1].log_text().splitlines()[-1]
-        assert f"{name} takes no record of 2" in said
+        assert f"{name} refuses a record of 2" in said
         assert str(large) in said
         assert "max.message.bytes" in said
         set_largest(stream, name, 4 * KIB * KIB)

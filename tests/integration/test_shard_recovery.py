@@ -58,12 +58,13 @@ def overwrite_the_manifest(shard: Path) -> None:
     manifest.write_bytes(b"\x5a" * manifest.stat().st_size)
 
 
-def cut_the_log(shard: Path) -> None:
-    """Cut the end off what was written last, as a loss of power can."""
-    log = max(shard.glob("*.log"), key=lambda path: path.stat().st_size)
-    assert log.stat().st_size > 1_000
-    with log.open("r+b") as file:
-        file.truncate(log.stat().st_size // 2)
+def cut_the_data(shard: Path) -> None:
+    """Cut the end off the largest file of entries, as a loss of power can."""
+    files = [*shard.glob("*.log"), *shard.glob("*.sst")]
+    largest = max(files, key=lambda path: path.stat().st_size)
+    assert largest.stat().st_size > 1_000
+    with largest.open("r+b") as file:
+        file.truncate(largest.stat().st_size // 2)
 
 
 @pytest.mark.timeout(400)
@@ -76,7 +77,7 @@ def test_lost_and_damaged_state_is_rebuilt(kafka_broker: Broker, tmp_path: Path)
         delete,
         lose_the_newest_version,
         overwrite_the_manifest,
-        cut_the_log,
+        cut_the_data,
     ]
     with Stream(kafka_broker, tmp_path, raw_partitions=4) as stream:
         worker = stream.started()
