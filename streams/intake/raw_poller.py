@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 _COMMIT_POLL_SECONDS: Final = 0.005
 _BLOCKED_SECONDS: Final = 0.05
 """How often rebalances are served while the loop is behind."""
-_TURNED_BACK_SECONDS: Final = 20.0
+_TURNED_BACK_SECONDS: Final = 10.0
 """How long a partition may have earlier offsets than those that were read, before that is an error:
 more than it takes to see that its topic was created again."""
 _PAUSE_SECONDS: Final = 2.0
@@ -177,8 +177,8 @@ class RawPoller:
                 continue
             first = run[0].offset() or 0
             if first < position.next:
-                error = TopicRecreatedError(self.topic, partition, position.next, first)
-                self._turned_back[partition] = time.monotonic(), error
+                reason = TopicRecreatedError(self.topic, partition, position.next, first)
+                self._turned_back[partition] = time.monotonic(), reason
                 self.stop(partition)
                 continue
             position.next = (run[-1].offset() or 0) + 1

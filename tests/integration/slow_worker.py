@@ -24,16 +24,16 @@ SECONDS = float(sys.argv[1])
 
 _until_done = OutputTransactions._until_done
 _slept: list[str] = []
-_offsets: list[str] = []
+_commits: list[str] = []
 
 
 def _slowly(
     self: OutputTransactions, step: str, producer: Producer, call: Callable[[float], None]
 ) -> None:
-    # The first commit of a shard says where it begins, and has no offsets of raw records.
-    if step.startswith("add"):
-        _offsets.append(step)
-    if step == "commit" and _offsets and not _slept:
+    if step == "commit":
+        _commits.append(step)
+    # The first commit says where shards begin, and has no documents.
+    if len(_commits) > 1 and not _slept:
         _slept.append(step)
         logger.warning("sleeping in a transaction")
         producer.flush(SECONDS)
