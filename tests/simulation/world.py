@@ -105,7 +105,8 @@ class World:
                 self._end(life)
         for partition in range(len(self.broker.raw)):
             self._be_born(partition)
-        for _ in range(CALM_ROUNDS_LIMIT):
+        # A leader may decide no more than one packet in a round.
+        for _ in range(CALM_ROUNDS_LIMIT + len(self.judge.undecided)):
             if self._is_over():
                 return
             self.summary.calm_rounds += 1
