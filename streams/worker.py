@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import uuid
 from typing import Final
@@ -89,6 +90,9 @@ def run_worker(settings: Settings) -> int:
         settings.state_path(),
         settings.stall_seconds,
     )
+    # What was loaded so far stays: the collector need not walk through it again and again.
+    gc.collect()
+    gc.freeze()
     with OpsServer(settings, page) as server, watch:
         if server.url is not None:
             served = "pages" if settings.web.serves_data else "health and metrics, no page,"
