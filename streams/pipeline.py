@@ -257,7 +257,7 @@ class Pipeline:
             self._leader.measure()
             self._in_flight.check()
             await self._raw_topic_look.look()
-            await self._leader.trim()
+            await self._leader.trim(self._raw_topic_look.partitions)
             self._wake_decide()
             self._wake_put_out()
 
@@ -309,6 +309,7 @@ class Pipeline:
 
     def _session_began(self) -> None:
         """Go on with what waits, where the log has nothing new to read."""
+        self._stage.report()
         self._stage.append_packets()
         self._wake_decide()
 

@@ -119,8 +119,12 @@ class Leader:
         missing = set() if decider is None else decider.waits_for(self._participant.replica)
         self._metrics.reports_missing(missing)
 
-    async def trim(self) -> None:
-        """Delete what no shard needs of the log, at times."""
+    async def trim(self, partitions: int) -> None:
+        """Delete what no shard needs of the log, at times.
+
+        ``partitions``: of the raw topic. All of them must have said how far they need the log: a
+        shard without documents needs it too.
+        """
         now = self._now()
         decider = self._participant.decider
         if decider is None or not decider.leads or now - self._trimmed_at < _TRIM_SECONDS:
@@ -128,10 +132,9 @@ class Leader:
         self._trimmed_at = now
         for partition, shard in self._participant.shards.items():
             self._positions[partition] = shard.stream.committed.needed
-        shards = decider.shards
-        if not shards or shards - self._positions.keys():
+        if not partitions or set(range(partitions)) - self._positions.keys():
             return
-        self._known.append((now, min(self._positions[shard] for shard in shards)))
+        self._known.append((now, min(self._positions.values())))
         old = [position for at, position in self._known if now - at >= _POSITION_SECONDS]
         if not old:
             return

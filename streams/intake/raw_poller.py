@@ -193,7 +193,7 @@ class RawPoller:
             position = self._positions.get(run.partition)
             if position is None or position.start != run.start:
                 continue
-            for part in _parts(run, self._limits):
+            for part in run.parts(self._limits.records, self._limits.bytes):
                 count = len(part.messages)
                 if batch and (
                     records + count > self._limits.records or size + part.size > self._limits.bytes
@@ -334,18 +334,3 @@ class RawPoller:
 
 def _partition(place: TopicPartition) -> int:
     return int(place.partition)
-
-
-def _parts(run: RawRecords, limits: Limits) -> list[RawRecords]:
-    """Divide a run into parts within the limits; a single record may exceed the bytes."""
-    if len(run.messages) <= limits.records and run.size <= limits.bytes:
-        return [run]
-    parts: list[RawRecords] = []
-    first = size = 0
-    for index, message in enumerate(run.messages):
-        length = len(message)
-        if index > first and (size + length > limits.bytes or index - first == limits.records):
-            parts.append(run._replace(messages=run.messages[first:index], size=size))
-            first, size = index, 0
-        size += length
-    return [*parts, run._replace(messages=run.messages[first:], size=size)]

@@ -21,6 +21,21 @@ class RawRecords(NamedTuple):
     messages: list[Message]
     size: int
 
+    def parts(self, records_limit: int, bytes_limit: int) -> list[RawRecords]:
+        """Divide them into parts within the limits; a single record may exceed the bytes."""
+        if len(self.messages) <= records_limit and self.size <= bytes_limit:
+            return [self]
+        parts: list[RawRecords] = []
+        first = size = 0
+        for index, message in enumerate(self.messages):
+            length = len(message)
+            full = size + length > bytes_limit or index - first == records_limit
+            if index > first and full:
+                parts.append(self._replace(messages=self.messages[first:index], size=size))
+                first, size = index, 0
+            size += length
+        return [*parts, self._replace(messages=self.messages[first:], size=size)]
+
 
 class RawEvents(Protocol):
     """The owner of a ``RawConsumer``; everything is called on the event loop."""

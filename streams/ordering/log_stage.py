@@ -91,9 +91,9 @@ class LogStage:
                 value = self._codec.encode(packet)
                 self._metrics.internal_bytes("log", len(value))
                 future = self._appender.append(self._topics.log, value)
-                future.add_done_callback(partial(self._packet_appended, packet.chain.partition))
+                future.add_done_callback(partial(self._packet_appended, packet))
 
-    def _packet_appended(self, partition: int, future: asyncio.Future[int]) -> None:
+    def _packet_appended(self, packet: Packet, future: asyncio.Future[int]) -> None:
         if future.cancelled() or (error := future.exception()) is None:
             return
         if not isinstance(error, AppendUnknownError):
@@ -101,10 +101,11 @@ class LogStage:
             return
         # Whether it is in the log or not, it is sent again: a packet that is there twice counts
         # once.
+        partition = packet.chain.partition
         logger.warning("a packet of shard %d is sent again: %s", partition, error)
         shard = self._participant.shards.get(partition)
         if shard is not None:
-            shard.stream.send_again()
+            shard.stream.lost(packet)
             asyncio.get_running_loop().call_later(_RETRY_SECONDS, self.append_packets)
 
     # ---- queries

@@ -29,6 +29,8 @@ class RawTopicLook:
         reopen: Callable[[FirstseenError], Awaitable[None]],
     ) -> None:
         """``reopen`` opens all shards again, as those of the topic that is there now."""
+        self.partitions = 0
+        """As of the last look; 0 before the first."""
         self._topic = topic
         self._participant = participant
         self._consumer = consumer
@@ -43,7 +45,7 @@ class RawTopicLook:
             return
         self._looked_at = time.monotonic()
         try:
-            partitions = await self._consumer.partitions()
+            partitions = self.partitions = await self._consumer.partitions()
             topic_id = await self._index.topic_id()
         except (BrokerUnavailableError, TopicsError):
             return  # the watch says so, and this is asked again

@@ -86,6 +86,8 @@ class ShardSessions:
             for partition in gone:
                 self._close(partition, "the group takes its partition")
         self._note()
+        if self._participant.shards:
+            self._on_session()  # who does not lead any more reports to who does
         self._open_missing(gone)
 
     def lost(self, partitions: Iterable[int]) -> None:
