@@ -21,6 +21,9 @@ _PREFETCH_KIB: Final = 16 * _KIB
 """Raw records that librdkafka holds in advance; a fetch may exceed it."""
 _REFRESH_MS: Final = 5000
 """How soon it is found that a topic was deleted, or has more partitions."""
+_REJOIN_MS: Final = 60_000
+"""How long a rebalance waits for a member that does not join again: 5 minutes by default, in which
+nobody reads anything."""
 _HEARTBEAT_MS: Final = 500
 """How soon a member learns that the group rebalances; at most a third of the session."""
 
@@ -122,6 +125,7 @@ def raw_consumer_config(settings: Settings, worker: str) -> dict[str, Any]:
         # A full queue is looked at again after this time: the default of a second is a gap.
         "fetch.queue.backoff.ms": 20,
         "topic.metadata.refresh.interval.ms": _REFRESH_MS,
+        "max.poll.interval.ms": max(_REJOIN_MS, 2 * session_ms),
         **consumer_config(
             settings,
             client_id=worker,
