@@ -170,9 +170,7 @@ class Pipeline:
         self._topic = topics.raw
         self._in_flight = InFlight(settings.in_flight, self.participant, clients.consumer, metrics)
         self._lost_records = LostRecords(topics.raw, self.participant, clients.consumer, metrics)
-        self._raw_topic_look = RawTopicLook(
-            topics.raw, self.participant, clients.consumer, index, self._reopen
-        )
+        self._raw_topic_look = RawTopicLook(topics.raw, self.participant, index, self._reopen)
         self.view = PipelineView(
             self.participant,
             self._stage,

@@ -49,17 +49,6 @@ def commit_offsets(consumer: Consumer, places: list[TopicPartition]) -> None:
         raise UnansweredError(f"it is not known whether offsets are committed: {error.str()}")
 
 
-def partitions_of(consumer: Consumer, topic: str) -> int:
-    """Return the number of partitions of a topic; raises ``BrokerUnavailableError``."""
-    try:
-        found = consumer.list_topics(topic, timeout=_ANSWER_SECONDS).topics
-    except KafkaException as failure:
-        raise BrokerUnavailableError(
-            f"no broker tells the partitions of {topic}: {failure.args[0].str()}"
-        ) from failure
-    return len(found[topic].partitions)
-
-
 def log_start(consumer: Consumer, topic: str, partition: int) -> int:
     """Return the first offset that a partition has; raises ``BrokerUnavailableError``."""
     place = TopicPartition(topic, partition)

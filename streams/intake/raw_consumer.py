@@ -18,7 +18,6 @@ from streams.intake.group_requests import (
     commit_offsets,
     committed_offsets,
     log_start,
-    partitions_of,
 )
 from streams.intake.raw_poller import Limits, PollerEvents, RawPoller
 from streams.intake.raw_records import RawEvents, RawRecords
@@ -206,13 +205,6 @@ class RawConsumer:
         self.metadata_for(offsets)
         places = [TopicPartition(self._topic, *each) for each in offsets.items()]
         await self._ask(lambda: commit_offsets(self._poller.consumer, places))
-
-    async def partitions(self) -> int:
-        """Return the number of partitions of the topic now.
-
-        Raises ``BrokerUnavailableError`` where no broker answers.
-        """
-        return await self._ask(lambda: partitions_of(self._poller.consumer, self._topic))
 
     async def log_start(self, partition: int) -> int:
         """Return the offset of the first record that a partition still has.

@@ -25,6 +25,7 @@ from streams.output.transactions import abort_left_open
 from streams.settings import Delivery, Settings
 from streams.shard_topics import grow_changelog
 from streams.topic_ids import TopicIdAsker, TopicIds
+from streams.topics import partitions_of
 
 logger = logging.getLogger(__name__)
 
@@ -48,12 +49,31 @@ class IndexOnKafka:
         self._writer = writer
         has_transactions = settings.delivery is Delivery.EXACTLY_ONCE
         self._has_admin = has_transactions
+        self._looker: AdminClient | None = None
         ask = TopicIdAsker(self._connect, has_ids=has_transactions)
         self._topic_ids = TopicIds(ask, _ID_TRIES * settings.send_timeout_seconds)
 
     async def topic_id(self) -> str:
         """Return the id of the raw topic, "" where the broker has none."""
         return await self._topic_ids.of(self._settings.topics.raw)
+
+    async def partitions(self) -> int:
+        """Return the number of partitions of the raw topic, 0 where it is missing.
+
+        Not by the consumer: asked in one of its callbacks, confluent-kafka (2.16) loses track of
+        the call that is under way, and the next callback aborts the process. Raises
+        ``BrokerUnavailableError``.
+        """
+        return await asyncio.to_thread(self._partitions)
+
+    def _partitions(self) -> int:
+        raw = self._settings.topics.raw
+        self._looker = looker = self._looker or self._connect()
+        try:
+            return partitions_of(looker, [raw]).get(raw, 0)
+        except BrokerUnavailableError:
+            self._looker = None  # a new client, as for the id of the topic
+            raise
 
     async def claim(self) -> Claim | None:
         """Return the last progress of shard 0, None where it has none.

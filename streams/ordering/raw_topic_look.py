@@ -9,7 +9,6 @@ from typing import Final
 from simhash_core.errors import FirstseenError
 from simhash_core.log.participant import Participant
 from streams.errors import BrokerUnavailableError, StateMismatchError
-from streams.intake.raw_consumer import RawConsumer
 from streams.ordering.index_on_kafka import IndexOnKafka
 from streams.ordering.raw_batches import RawArrival
 from streams.topics import TopicsError
@@ -24,7 +23,6 @@ class RawTopicLook:
         self,
         topic: str,
         participant: Participant[RawArrival],
-        consumer: RawConsumer,
         index: IndexOnKafka,
         reopen: Callable[[FirstseenError], Awaitable[None]],
     ) -> None:
@@ -33,7 +31,6 @@ class RawTopicLook:
         """As of the last look; 0 before the first."""
         self._topic = topic
         self._participant = participant
-        self._consumer = consumer
         self._index = index
         self._reopen = reopen
         self._looked_at = time.monotonic()
@@ -45,7 +42,7 @@ class RawTopicLook:
             return
         self._looked_at = time.monotonic()
         try:
-            partitions = self.partitions = await self._consumer.partitions()
+            partitions = self.partitions = await self._index.partitions()
             topic_id = await self._index.topic_id()
         except (BrokerUnavailableError, TopicsError):
             return  # the watch says so, and this is asked again
