@@ -60,7 +60,12 @@ class AcknowledgedSends:
         Raises ``RecordTooLargeError`` or ``UnansweredError``, and what ``commit_offsets`` raises.
         """
         loop = asyncio.get_running_loop()
-        sent = await loop.run_in_executor(self._thread, self._send, records)
+        outputs = [each for each in records if each.topic != self._changelog_topic]
+        changes = [each for each in records if each.topic == self._changelog_topic]
+        # Progress may not be there before the outputs that it stands for: a crash would lose them.
+        if outputs:
+            await loop.run_in_executor(self._thread, self._send, outputs)
+        sent = await loop.run_in_executor(self._thread, self._send, changes)
         if offsets:
             await self._commit_offsets(offsets)
         return sent

@@ -90,7 +90,7 @@ def test_changes_of_state(kafka_broker: Broker, tmp_path: Path) -> None:
             "info revoked by the group: ",
             " closed: ",
             "info assigned by the group: ",
-            " open: 3 documents, next raw offset ",
+            " documents, next raw offset ",
             "info stopping: SIGTERM",
             "info stopped: exit code 143",
         )
