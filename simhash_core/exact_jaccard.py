@@ -28,7 +28,7 @@ def exact_jaccard(a: str, b: str, characters: int = GRAM_CHARACTERS) -> float:
         return 1.0
     if min(len(a), len(b)) < characters:
         return _of_sets(_grams(a, characters), _grams(b, characters))
-    # Characters numbered anew, by those that are there: a gram of these numbers fits 64 bits,
+    # Characters renumbered, by those that occur: a gram of these numbers fits 64 bits,
     # unless the alphabet is very large, and sorting numbers is several times as fast as a set.
     points = np.frombuffer((a + b).encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
     present = np.zeros(int(points.max()) + 1, dtype=np.bool_)

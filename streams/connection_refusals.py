@@ -1,4 +1,4 @@
-"""Why a broker lets a client not in: what the library says of it, and the setting to change.
+"""Why a broker refuses a client: what the library says of it, and the setting to change.
 
 Some reasons are certain: a password that is wrong stays wrong, so nobody should wait. Others only
 look like it: a broker that hangs up at once may want TLS, or be on its way up or down.

@@ -160,7 +160,7 @@ class RawConsumer:
 
         Raises ``StaleGenerationError`` where they have been lost or given up: the coordinator
         checks that a member is of its generation, but not which partitions it owns, and after it
-        has joined again it would be let commit what others have gone on with.
+        has joined again it would accept commits of partitions that others own now.
         """
         foreign = set(partitions) - self._committable
         if foreign:
