@@ -46,13 +46,13 @@ def test_a_limit_on_the_size_of_files(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="mounts a file system of its own: Linux")
 def test_a_disk_that_is_full(tmp_path: Path) -> None:
-    """Given a file system of three megabytes, when it is full, then the same."""
+    """Given a file system of eight megabytes, when it is full, then the same."""
     disk = tmp_path / "disk"
     disk.mkdir()
     if subprocess.run(["unshare", "-rm", "true"], capture_output=True, check=False).returncode:
         pytest.skip("no mount namespace for this user")
     writer = (
-        f"mount -t tmpfs -o size=3m tmpfs {disk} && "
+        f"mount -t tmpfs -o size=8m tmpfs {disk} && "
         f"exec {sys.executable} -m {WRITE_UNTIL_FULL} {disk / 'shard-3'} disk"
     )
 

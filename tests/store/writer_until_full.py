@@ -19,7 +19,8 @@ from streams.store.store_errors import StoreFullError
 from tests.store.crashing_writer import ENTRIES_PER_COMMIT, SETTINGS, progress_of, write
 from tests.store.samples import open_store
 
-BALLAST_BYTES: Final = 1024 * 1024
+# Enough for a store that is opened again: it writes its log out into new files.
+BALLAST_BYTES: Final = 4 * 1024 * 1024
 FILE_BYTES_MAX: Final = 512 * 1024
 
 
