@@ -20,7 +20,7 @@ from benchmarks.report import STANDARD_OUTPUT, add_json_option, show, write_json
 from benchmarks.texts import CHARACTERS, generated_documents
 from benchmarks.worker import IncompleteRunError
 from simhash_core.errors import FirstseenError
-from simhash_core.profiles import PROFILES
+from simhash_core.text.profiles import PROFILES
 
 _RECOVERED: Final = 100_000
 

@@ -13,10 +13,11 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from simhash_core.log.packets import BytesColumn, Chain, DocumentColumns, Packet, Sender
+from simhash_core.document_columns import BytesColumn, DocumentColumns
+from simhash_core.log.packets import Chain, Packet, Sender
 from simhash_core.log.records import Progress
 from simhash_core.log.shard_stream import NewEntries
-from simhash_core.profiles import PROFILES
+from simhash_core.text.profiles import PROFILES
 from streams.store.changelog_codec import ChangelogRecord, encode_entries, encode_progress
 from streams.store.changelog_reader import Changelog
 

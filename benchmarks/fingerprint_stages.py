@@ -11,17 +11,17 @@ import msgspec
 import numpy as np
 
 from benchmarks.report import Spread
-from simhash_core import features
-from simhash_core.feature_hashes import feature_hash_named
-from simhash_core.fingerprint import pack, scale, sums
-from simhash_core.fingerprinter import content_digest
-from simhash_core.idf import jieba_idf
-from simhash_core.lexicon import Lexicon
-from simhash_core.normal_forms import normalize_batch
-from simhash_core.profiles import Profile
-from simhash_core.segmentation import load_segmenter
-from simhash_core.term_codes import encode
-from simhash_core.weighting import weighting_named
+from simhash_core.fingerprints.feature_hashes import feature_hash_named
+from simhash_core.fingerprints.fingerprint import pack, scale, sums
+from simhash_core.text import features
+from simhash_core.text.fingerprinter import content_digest
+from simhash_core.text.idf import jieba_idf
+from simhash_core.text.lexicon import Lexicon
+from simhash_core.text.normal_forms import normalize_batch
+from simhash_core.text.profiles import Profile
+from simhash_core.text.segmentation import load_segmenter
+from simhash_core.text.term_codes import encode
+from simhash_core.text.weighting import weighting_named
 
 _MICROSECONDS: Final = 1e6
 

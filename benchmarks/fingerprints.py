@@ -33,7 +33,7 @@ from benchmarks.report import (
     ratios,
 )
 from benchmarks.texts import add_text_options, texts_of
-from simhash_core.profiles import PROFILES
+from simhash_core.text.profiles import PROFILES
 
 DOCUMENTS: Final = 500
 ROUNDS: Final = 7

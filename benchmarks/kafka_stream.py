@@ -18,11 +18,11 @@ from confluent_kafka.admin import AdminClient
 from prometheus_client.parser import text_string_to_metric_families
 
 from streams.demo.worker_process import WorkerProcess, WorkerProcessError
-from streams.settings import Settings
-from streams.settings_loader import load_settings
-from streams.topic_plans import topic_plans
-from streams.topics import create
-from tests.brokers.kafka_broker import KafkaBroker
+from streams.settings.loader import load_settings
+from streams.settings.settings import Settings
+from streams.topics.admin import create
+from streams.topics.plans import topic_plans
+from tests.rigs.brokers.kafka_broker import KafkaBroker
 
 RAW_PARTITIONS: Final = 4
 WARM_UP: Final = 400

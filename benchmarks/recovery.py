@@ -34,7 +34,7 @@ from benchmarks.changelogs import IDENTITY, PACKET, changelog, packet_of, record
 from benchmarks.report import Machine, add_json_option, machine, new_table, publish
 from simhash_core.index.document_index import DocumentIndex
 from simhash_core.log.shard_stream import NewEntries
-from simhash_core.profiles import PROFILES, profile_named
+from simhash_core.text.profiles import PROFILES, profile_named
 from streams.ordering.log_codec import LogCodec
 from streams.store.changelog_codec import (
     LoggedProgress,

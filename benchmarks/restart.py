@@ -31,16 +31,16 @@ from benchmarks.kafka_stream import KafkaStream, MeasurementError, measured_kafk
 from benchmarks.report import Machine, Spread, add_json_option, machine, new_table, publish
 from benchmarks.texts import CHARACTERS, generated_documents
 from simhash_core.errors import FirstseenError
-from simhash_core.fingerprinter import Fingerprinter
 from simhash_core.log.packets import Chain
 from simhash_core.log.records import NO_CONTROL, Progress
 from simhash_core.log.shard_stream import NewEntries
+from simhash_core.text.fingerprinter import Fingerprinter
 from streams.demo.worker_process import WorkerProcess, WorkerProcessError
-from streams.documents.reading_rules import reading_rules
+from streams.kafka.topic_follower import TopicFollower
+from streams.settings.reading_rules import reading_rules
 from streams.store.changelog_codec import ChangelogRecord, encode_entries, encode_progress
-from streams.topic_follower import TopicFollower
-from streams.topic_ids import topic_id
-from tests.brokers.kafka_broker import KafkaBrokerError
+from streams.topics.topic_ids import topic_id
+from tests.rigs.brokers.kafka_broker import KafkaBrokerError
 
 DOCUMENTS: Final = 1_000_000
 ROUNDS: Final = 3

@@ -26,10 +26,10 @@ from msgspec.structs import replace
 from rich.table import Table
 
 from benchmarks.report import add_json_option, new_table, publish
-from simhash_core.blocks import Bucket
-from simhash_core.distance import distance_bits
-from simhash_core.fingerprinter import Fingerprinted, Fingerprinter
-from simhash_core.profiles import PROFILES, Profile
+from simhash_core.fingerprints.blocks import Bucket
+from simhash_core.fingerprints.distance import distance_bits
+from simhash_core.text.fingerprinter import Fingerprinted, Fingerprinter
+from simhash_core.text.profiles import PROFILES, Profile
 
 LEAST: Final = (1, 4, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 27, 28, 32)
 

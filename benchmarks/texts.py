@@ -11,8 +11,8 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Final
 
-from streams.demo.corpus import generate
-from streams.demo.corpus_shape import CorpusShape
+from streams.corpus.corpus import generate
+from streams.corpus.corpus_shape import CorpusShape
 
 SEED: Final = 20_070_508
 CHARACTERS: Final = 500

@@ -20,7 +20,7 @@ from rich.table import Table
 from benchmarks.report import Machine, Spread, add_json_option, machine, new_table, publish
 from benchmarks.texts import add_text_options, texts_of
 from simhash_core.errors import FirstseenError
-from simhash_core.profiles import PROFILES
+from simhash_core.text.profiles import PROFILES
 from streams.demo.progress import Change, Progress
 from streams.demo.report import DemoReport
 from streams.demo.request import DemoRequest

@@ -45,8 +45,8 @@ class DuplicateOf(msgspec.Struct, frozen=True, gc=False):
 
     ``distance`` in bits; ``block`` is the index of the first equal block, None for a match by
     content of texts that are undecidable. ``agreement`` is how far the sketches agree, by the
-    measure of the index (``simhash_core.verification``); None where it confirms no candidates, and
-    for equal content, which needs no confirmation.
+    measure of the index (``simhash_core.text.verification``); None where it confirms no candidates,
+    and for equal content, which needs no confirmation.
     """
 
     original_id: str

@@ -16,11 +16,11 @@ import mode
 from faust.app.base import BootStrategy
 from faust.types import ChannelT, StreamT
 
-from streams.health import Health
 from streams.intake.raw_records import RawRecords
 from streams.kafka.log_reader import LogRecords
+from streams.monitoring.health import Health
 from streams.pipeline import Pipeline
-from streams.settings import Settings
+from streams.settings.settings import Settings
 
 _BEAT_SECONDS: Final = 1.0
 _RAW_EVENTS: Final = 1

@@ -21,29 +21,29 @@ from types import TracebackType
 from typing import Any, Final, NamedTuple, Protocol
 
 from simhash_core.errors import FirstseenError
-from simhash_core.fingerprinter import Fingerprinter
 from simhash_core.index.look_up import Nearness
 from simhash_core.log.participant import Participant
 from simhash_core.log.records import Report
+from simhash_core.text.fingerprinter import Fingerprinter
 from streams.deciding.leader import Leader
+from streams.documents.raw_documents import DocumentReader
 from streams.intake.in_flight import InFlight
 from streams.intake.lost_records import LostRecords
+from streams.intake.raw_batches import RawArrival, RawBatches
 from streams.intake.raw_records import RawRecords
+from streams.kafka.command_config import changelog_group, librdkafka_config
 from streams.kafka.log_reader import LogRecords
-from streams.kafka_config import changelog_group, librdkafka_config
-from streams.metrics import Metrics
+from streams.monitoring.metrics import Metrics
 from streams.ops_page.fullest_buckets import FullestBuckets
 from streams.ordering.index_on_kafka import IndexOnKafka
 from streams.ordering.log_codec import LogCodec
 from streams.ordering.log_stage import LogClient, LogStage
-from streams.ordering.raw_batches import RawArrival, RawBatches
 from streams.ordering.raw_topic_look import RawTopicLook
 from streams.ordering.shard_opening import ShardSources
-from streams.ordering.shard_sessions import ShardSessions
 from streams.output.output_batch import OutputRules
 from streams.output.put_out import Observer, PutOut
-from streams.raw_documents import DocumentReader
-from streams.settings import Settings
+from streams.settings.settings import Settings
+from streams.shard_sessions import ShardSessions
 from streams.store.shard_stores import ShardStores
 from streams.worker_clients import WorkerClients
 from streams.worker_view import PipelineView

@@ -10,29 +10,29 @@ from typing import Final
 
 import faust
 
-from simhash_core.fingerprinter import Fingerprinter
+from simhash_core.text.fingerprinter import Fingerprinter
 from streams.app import add_agents, create_app, create_channels
-from streams.broker_connection import connect_admin
-from streams.broker_watermarks import BrokerWatermarks
-from streams.documents.reading_rules import reading_rules
 from streams.exit_codes import ExitCode, report
 from streams.exit_deadline import ExitDeadline
-from streams.health import Health
-from streams.kafka_config import librdkafka_config
-from streams.metrics import IndexInfo, Metrics
+from streams.kafka.command_config import librdkafka_config
+from streams.kafka.connection import connect_admin
+from streams.monitoring.health import Health
+from streams.monitoring.metrics import IndexInfo, Metrics
+from streams.monitoring.worker_watch import WatchedTopics, WorkerWatch
 from streams.ops_page.fullest_buckets import FullestBuckets
 from streams.ops_page.page import OpsPage
 from streams.ops_page.recent_documents import RecentDocuments
+from streams.ops_page.server import OpsServer
 from streams.ops_page.status import Monitored
-from streams.ops_server import OpsServer
 from streams.ordering.index_on_kafka import IndexOnKafka
 from streams.output.output_batch import OutputRules
-from streams.permissions import refuse_missing_permissions
 from streams.pipeline import Observers, Pipeline
-from streams.settings import Delivery, Settings
-from streams.topic_plans import topic_plans
-from streams.topics import TopicsError, can_administer, check
-from streams.worker_watch import WatchedTopics, WorkerWatch
+from streams.settings.reading_rules import reading_rules
+from streams.settings.settings import Delivery, Settings
+from streams.topics.admin import TopicsError, can_administer, check
+from streams.topics.permissions import refuse_missing_permissions
+from streams.topics.plans import topic_plans
+from streams.topics.watermarks import BrokerWatermarks
 
 logger = logging.getLogger(__name__)
 

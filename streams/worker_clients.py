@@ -7,6 +7,7 @@ from typing import Protocol
 from simhash_core.errors import FirstseenError
 from streams.intake.raw_consumer import RawConsumer
 from streams.intake.raw_records import RawEvents
+from streams.kafka.acknowledged_sends import AcknowledgedSends
 from streams.kafka.appender import Appender
 from streams.kafka.client_config import (
     appender_config,
@@ -15,9 +16,8 @@ from streams.kafka.client_config import (
     raw_consumer_config,
 )
 from streams.kafka.log_reader import LogReader, LogRecords
-from streams.output.acknowledged_sends import AcknowledgedSends
-from streams.output.transactions import Committer, OutputTransactions
-from streams.settings import Delivery, Settings
+from streams.kafka.transactions import Committer, OutputTransactions
+from streams.settings.settings import Delivery, Settings
 
 
 class ClientEvents(RawEvents, Protocol):

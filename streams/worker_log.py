@@ -14,8 +14,8 @@ import time
 from typing import Final
 
 from simhash_core.errors import FirstseenError
-from streams.kafka_config import LIBRDKAFKA
-from streams.settings import LogFormat, LogSettings
+from streams.kafka.command_config import LIBRDKAFKA
+from streams.settings.settings import LogFormat, LogSettings
 
 logger = logging.getLogger(__name__)
 

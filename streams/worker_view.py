@@ -10,16 +10,17 @@ from typing import Final
 
 from simhash_core.documents import Content, Document, SourcePosition
 from simhash_core.errors import FirstseenError
-from simhash_core.fingerprinter import Fingerprinter
 from simhash_core.log.columns import document_columns
 from simhash_core.log.participant import Participant
-from simhash_core.log.records import Answer, Query
+from simhash_core.log.records import Query
+from simhash_core.matches import Answer
+from simhash_core.text.fingerprinter import Fingerprinter
+from streams.intake.raw_batches import RawArrival
+from streams.monitoring.worker_state import CheckUnavailableError, ShardState
 from streams.ordering.log_stage import LogStage
-from streams.ordering.raw_batches import RawArrival
-from streams.ordering.shard_sessions import ShardSessions
 from streams.output.put_out import PutOut
+from streams.shard_sessions import ShardSessions
 from streams.store.shard_stores import ShardStores
-from streams.worker_state import CheckUnavailableError, ShardState
 
 _ANSWER_SECONDS: Final = 5.0
 _ANSWER_LOOK_SECONDS: Final = 0.005

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from simhash_core.fingerprinter import Fingerprinter
-from simhash_core.profiles import profile_named
+from simhash_core.text.fingerprinter import Fingerprinter
+from simhash_core.text.profiles import profile_named
 
 BATCH: Final = 250
 

@@ -28,7 +28,7 @@ from benchmarks.contest.tables import tables
 from benchmarks.peers.environment import PeersUnavailableError, peers_python
 from benchmarks.report import Spread, add_json_option, machine, publish
 from benchmarks.texts import CHARACTERS
-from tests.brokers.kafka_broker import KafkaBrokerError
+from tests.rigs.brokers.kafka_broker import KafkaBrokerError
 
 DOCUMENTS: Final = 10_000
 ROUNDS: Final = 3

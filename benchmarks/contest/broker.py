@@ -17,7 +17,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from benchmarks.contest.errors import ContestError
 from benchmarks.contest.processor_time import command_of, cpu_seconds, descendants
-from tests.brokers.kafka_broker import KafkaBroker
+from tests.rigs.brokers.kafka_broker import KafkaBroker
 
 _JVM_OPTIONS: Final = ("-Xms256m", "-Xmx1g", "-XX:+UseG1GC", "-Dlog4j2.level=WARN")
 _MAIN_CLASS: Final = "kafka.Kafka"

@@ -25,8 +25,8 @@ from benchmarks.contest.processor_time import cpu_seconds
 from benchmarks.contest.shapes import FIRSTSEEN, Shape
 from benchmarks.peers.environment import ROOT, peers_python
 from benchmarks.peers.stream import Stream
-from tests.brokers import run_until_orphaned
-from tests.brokers.loopback_ports import free_port
+from tests.rigs.brokers import run_until_orphaned
+from tests.rigs.brokers.loopback_ports import free_port
 
 SESSION_SECONDS: Final = 10.0
 """After which Kafka gives up a worker of Firstseen that was killed: set, though the default."""

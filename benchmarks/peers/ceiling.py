@@ -13,8 +13,8 @@ import msgspec
 from confluent_kafka import Consumer, KafkaException, Message, Producer
 
 from benchmarks.peers.stream import Stream, stream_of_arguments
-from simhash_core.fingerprinter import Fingerprinter
-from simhash_core.profiles import profile_named
+from simhash_core.text.fingerprinter import Fingerprinter
+from simhash_core.text.profiles import profile_named
 
 BATCH: Final = 500
 

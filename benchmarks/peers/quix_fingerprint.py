@@ -14,8 +14,8 @@ from quixstreams import State  # type: ignore[import-not-found]
 
 from benchmarks.peers import quix_stream
 from benchmarks.peers.stream import stream_of_arguments
-from simhash_core.fingerprinter import Fingerprinter
-from simhash_core.profiles import profile_named
+from simhash_core.text.fingerprinter import Fingerprinter
+from simhash_core.text.profiles import profile_named
 
 _BETWEEN: Final = b" "
 

@@ -25,8 +25,8 @@ from benchmarks.quality.sentences import sentence_figures
 from benchmarks.quality.sets import DIRECTORY_VARIABLE, REAL_DOCUMENTS, SENTENCES, sets_in
 from benchmarks.report import STANDARD_OUTPUT, add_json_option, machine, write_json
 from simhash_core.errors import FirstseenError
-from simhash_core.fingerprinter import Fingerprinter
-from simhash_core.profiles import DEFAULT_PROFILE, PROFILES, profile_named
+from simhash_core.text.fingerprinter import Fingerprinter
+from simhash_core.text.profiles import DEFAULT_PROFILE, PROFILES, profile_named
 
 ROUNDS: Final = 3
 PARTS: Final = ("contest", "experiments", "sentences")

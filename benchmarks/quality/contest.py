@@ -22,7 +22,7 @@ from streams.offline.evaluation.evaluation import Labelled, read_labelled
 from streams.offline.evaluation.labelled_files import documents_again
 from streams.offline.evaluation.quality import Quality, quality_of
 from streams.offline.evaluation.text_pass import exact_jaccards, named_by, of_pass
-from streams.settings import Settings
+from streams.settings.settings import Settings
 
 PEER_THRESHOLDS: Final[Mapping[str, Sequence[float]]] = {
     "datasketch": (0.4, 0.45, 0.5, 0.55, 0.6, 0.7),

@@ -20,17 +20,17 @@ import msgspec
 
 from benchmarks.quality.contest import Note, peer_qualities
 from benchmarks.quality.sets import LabelledSet
+from simhash_core.analysis.exact_jaccard import exact_jaccard
 from simhash_core.documents import Document
-from simhash_core.exact_jaccard import exact_jaccard
-from simhash_core.weighting import WEIGHTINGS
-from streams.index_settings import IndexSettings
+from simhash_core.text.weighting import WEIGHTINGS
 from streams.offline.evaluation.evaluation import evaluate, read_labelled
 from streams.offline.evaluation.figures import FALSE_DUPLICATE_BELOW, POSITIVE, UNSCORED
 from streams.offline.evaluation.injected_edits import edited_copies
 from streams.offline.evaluation.labelled_files import documents_again, read_documents
 from streams.offline.evaluation.quality import Quality
 from streams.offline.evaluation.remembered_fingerprints import RememberedFingerprints
-from streams.settings import Settings
+from streams.settings.index import IndexSettings
+from streams.settings.settings import Settings
 
 COPIES_A_TOPIC: Final = 500
 SEED: Final = 1

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import msgspec
 
-from simhash_core.normalization import normalize
+from simhash_core.text.normalization import normalize
 from streams.offline.evaluation.dedup_pass import decide
 from streams.offline.evaluation.labelled_files import read_documents
-from streams.settings import Settings
+from streams.settings.settings import Settings
 
 
 class SentenceFigures(msgspec.Struct, frozen=True, kw_only=True):

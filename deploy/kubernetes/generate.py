@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import yaml
 
-from streams.settings import Settings
-from streams.topic_plans import topic_plans
+from streams.settings.settings import Settings
+from streams.topics.plans import topic_plans
 
 HERE: Final = Path(__file__).resolve().parent
 RULES: Final = HERE.parent / "prometheus"
@@ -80,7 +80,7 @@ def manifests() -> Iterator[tuple[Path, str]]:
     """Yield the files and what each must contain."""
     yield (
         HERE / "topics" / "topics.yaml",
-        _text("streams/topic_plans.py and the default settings", kafka_topics()),
+        _text("streams/topics/plans.py and the default settings", kafka_topics()),
     )
     yield (
         HERE / "components" / "monitoring" / "prometheusrule.yaml",

@@ -23,7 +23,7 @@ quiet() { # quiet COMMAND...: show what it says only if it fails
 quiet promtool check config deploy/prometheus/prometheus.yml
 quiet promtool check rules --lint=all --lint-fatal deploy/prometheus/*.rules.yml
 quiet promtool test rules deploy/prometheus/tests/*.test.yml
-scrape=$(.venv/bin/python -m tests.monitoring.loaded_worker)
+scrape=$(.venv/bin/python -m tests.repository.monitoring.loaded_worker)
 # Bits are what a distance counts; bytes would be no base unit of it.
 found=$(promtool check metrics <<<"$scrape" 2>&1 | grep -v '^firstseen_distance_bits use base unit' || true)
 if [[ $found ]]; then

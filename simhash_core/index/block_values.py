@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from simhash_core.blocks import BlockScheme
+from simhash_core.fingerprints.blocks import BlockScheme
 
 _UNSIGNED: Final[dict[int, np.dtype[np.unsignedinteger]]] = {
     8: np.dtype(">u1"),

@@ -17,8 +17,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simhash_core.blocks import BlockScheme
 from simhash_core.errors import UsageError
+from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.memtable import Memtable, Rows, joined
 from simhash_core.index.near_rows import near_rows
 from simhash_core.index.segment import Segment, bucket_numbers, build_segment

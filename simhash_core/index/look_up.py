@@ -12,12 +12,12 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from simhash_core.blocks import BlockScheme
+from simhash_core.document_columns import DocumentColumns
 from simhash_core.entries import Entry
+from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.document_index import DocumentIndex
-from simhash_core.log.packets import DocumentColumns
-from simhash_core.log.records import Answer, Match, Neighbour
-from simhash_core.verification import Confirmation
+from simhash_core.matches import Answer, Match, Neighbour
+from simhash_core.text.verification import Confirmation
 
 
 class EntrySource(Protocol):

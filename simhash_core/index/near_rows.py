@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from simhash_core.blocks import BlockScheme
+from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.segment import bucket_numbers
 
 

@@ -22,7 +22,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from simhash_core.blocks import BlockScheme
+from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.block_values import block_values
 
 _CHUNK: Final = 65_536

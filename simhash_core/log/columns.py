@@ -7,10 +7,10 @@ from typing import Final
 
 import numpy as np
 
+from simhash_core.document_columns import REASON_CODES, BytesColumn, DocumentColumns
 from simhash_core.documents import Document
-from simhash_core.fingerprinter import CONTENT_DIGEST_SIZE, Fingerprinted
-from simhash_core.log.packets import REASON_CODES, BytesColumn, DocumentColumns
-from simhash_core.log.records import Match
+from simhash_core.matches import Match
+from simhash_core.text.fingerprinter import CONTENT_DIGEST_SIZE, Fingerprinted
 from simhash_core.verdicts import DuplicateOf, Method, Undecidable, Unique, Verdict
 
 _CODES: Final = {reason: code for code, reason in enumerate(REASON_CODES)}

@@ -18,23 +18,17 @@ from typing import Final
 
 import numpy as np
 
+from simhash_core.document_columns import DocumentColumns
 from simhash_core.entries import Entry
 from simhash_core.errors import ProtocolError
 from simhash_core.index.look_up import Nearness, joined_answer, neighbour
 from simhash_core.log.nearest_matches import Pair, match_nearest, near_pairs, own_repeats
-from simhash_core.log.packets import DocumentColumns, Heads, Packet
+from simhash_core.log.packets import Heads, Packet
 from simhash_core.log.recent_uniques import RecentUniques, entry_of
-from simhash_core.log.records import (
-    Answer,
-    Control,
-    Decision,
-    Match,
-    PacketReport,
-    Query,
-    Report,
-)
+from simhash_core.log.records import Control, Decision, PacketReport, Query, Report
 from simhash_core.log.replica import Heeded, Replica
 from simhash_core.log.sequence import index_of, log_offset_of
+from simhash_core.matches import Answer, Match
 
 _COMPARED_DOCUMENTS: Final = 512
 """Documents of several packets that are compared at one time."""

@@ -15,10 +15,10 @@ from simhash_core.index.look_up import LookUp, Nearness
 from simhash_core.log.nearest_matches import match_nearest, own_pairs
 from simhash_core.log.packets import Packet
 from simhash_core.log.recent_uniques import entry_of
-from simhash_core.log.records import Match
 from simhash_core.log.sequence import index_of, log_offset_of, sequence_number
 from simhash_core.log.shard import EntryStore
 from simhash_core.log.shard_stream import NewEntries
+from simhash_core.matches import Match
 
 
 class LocalDecision(NamedTuple):

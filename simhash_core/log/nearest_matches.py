@@ -13,13 +13,14 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from simhash_core.document_columns import DocumentColumns
 from simhash_core.entries import Entry
 from simhash_core.index.document_index import DocumentIndex
 from simhash_core.index.look_up import Nearness, Similarity
 from simhash_core.index.near_rows import near_rows
-from simhash_core.log.packets import NO_OFFSET, DocumentColumns
-from simhash_core.log.records import Match
+from simhash_core.log.packets import NO_OFFSET
 from simhash_core.log.sequence import index_of, log_offset_of, sequence_number
+from simhash_core.matches import Match
 
 Pair = tuple[int, int, int]
 """A document with a candidate: its row, the distance in bits, the candidate's sequence number."""

@@ -21,7 +21,6 @@ from simhash_core.log.decider import Decider
 from simhash_core.log.packets import Heads, Packet
 from simhash_core.log.records import (
     NO_CONTROL,
-    Answer,
     Control,
     LogRecord,
     PacketReport,
@@ -32,6 +31,7 @@ from simhash_core.log.records import (
 from simhash_core.log.replica import Decided, Heeded, Replica
 from simhash_core.log.shard import EntryStore, Shard, ShardEntries
 from simhash_core.log.shard_stream import Ready
+from simhash_core.matches import Answer
 
 Record = TypeVar("Record")
 

@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simhash_core.blocks import BlockScheme
 from simhash_core.entries import Entry
+from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.document_index import DocumentIndex
 from simhash_core.log.packets import Packet
 from simhash_core.log.sequence import index_of, log_offset_of, sequence_number, sequence_numbers

@@ -16,15 +16,12 @@ from typing import Generic, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from simhash_core.log.packets import (
-    NO_OFFSET,
-    DocumentColumns,
-    Packet,
-    Sender,
-)
-from simhash_core.log.records import Match, Progress
+from simhash_core.document_columns import DocumentColumns
+from simhash_core.log.packets import NO_OFFSET, Packet, Sender
+from simhash_core.log.records import Progress
 from simhash_core.log.replica import Decided, Replica
 from simhash_core.log.sequence import PACKET_DOCUMENTS_LIMIT, sequence_numbers
+from simhash_core.matches import Match
 
 Record = TypeVar("Record")
 

@@ -10,7 +10,7 @@ from simhash_core.errors import UsageError
 from streams.cli.options import with_settings
 
 if TYPE_CHECKING:
-    from streams.settings import Settings
+    from streams.settings.settings import Settings
 
 
 @click.command(short_help="Ask the index, through a running worker, about a text.")
@@ -61,11 +61,11 @@ def command(
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
     import msgspec
 
-    from streams.check_client import ask_worker, own_url
     from streams.cli.check_view import check_text, exit_code_of_answer
     from streams.exit_codes import ExitCode
+    from streams.files.text_files import read_text
     from streams.ops_page.check_answer import CheckRequest
-    from streams.text_files import read_text
+    from streams.ops_page.check_client import ask_worker, own_url
 
     if (file is None) == (text is None):
         raise UsageError("give either a FILE (- is standard input) or --text")

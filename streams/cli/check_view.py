@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from streams.cli.columns import table
 from streams.cli.fingerprint_view import hex_lines
 from streams.exit_codes import ExitCode
 from streams.ops_page.check_answer import CheckAnswer, NearDocument, Place
-from streams.terminal_text import one_line
+from streams.terminal.columns import table
+from streams.terminal.terminal_text import one_line
 
 _ID_CELLS = 28
 _SOURCE_CELLS = 32

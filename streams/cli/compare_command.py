@@ -11,7 +11,7 @@ from streams.cli.profile_options import ProfileCommand, with_profile_settings
 
 if TYPE_CHECKING:
     from streams.offline.comparison import Comparison
-    from streams.settings import Settings
+    from streams.settings.settings import Settings
 
 
 @click.command(cls=ProfileCommand, short_help="Set two texts side by side by three measures.")
@@ -33,8 +33,8 @@ def command(settings: Settings, *, a: str, b: str, as_json: bool) -> None:
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
     import msgspec
 
+    from streams.files.text_files import read_text
     from streams.offline.comparison import compare
-    from streams.text_files import read_text
 
     if a == b == "-":
         raise UsageError("A and B cannot both be standard input: name a file for one")
@@ -47,7 +47,7 @@ def command(settings: Settings, *, a: str, b: str, as_json: bool) -> None:
 
 
 def _text(compared: Comparison, a: str, b: str) -> str:
-    from streams.cli.columns import table
+    from streams.terminal.columns import table
 
     rows = [("measure", "distance", "similarity", "cosine")]
     for each in compared.simhash:

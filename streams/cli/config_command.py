@@ -11,7 +11,7 @@ import click
 from streams.cli.options import with_loaded_settings
 
 if TYPE_CHECKING:
-    from streams.settings_loader import LoadedSettings
+    from streams.settings.loader import LoadedSettings
 
 
 @click.group()
@@ -35,8 +35,8 @@ def show(loaded: LoadedSettings, *, as_json: bool) -> None:
       firstseen config show --config firstseen.toml --set index.distance=40
       firstseen config show --json | jq '."topics.raw".value'
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
-    from streams.setting_fields import shown
-    from streams.settings_reference import rows, text_table
+    from streams.settings.reference import rows, text_table
+    from streams.settings.setting_fields import shown
 
     if not as_json:
         click.echo(text_table(loaded))
@@ -84,7 +84,7 @@ def reference(update: Path | None) -> None:
       firstseen config reference | less
       firstseen config reference --update docs/configuration.md
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
-    from streams.settings_reference import markdown_tables, with_tables
+    from streams.settings.reference import markdown_tables, with_tables
 
     if update is None:
         click.echo(markdown_tables())

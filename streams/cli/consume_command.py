@@ -13,8 +13,8 @@ from streams.cli.options import with_settings
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from streams.settings import Settings
-    from streams.topic_follower import ReadRecord
+    from streams.kafka.topic_follower import ReadRecord
+    from streams.settings.settings import Settings
 
 _NAMES: Final = {
     "unique": "unique",
@@ -81,9 +81,9 @@ def command(
       firstseen consume --topic raw --from-beginning --limit 10
       firstseen consume --until-end --topic duplicate-of --json | jq '.value | fromjson | .distance'
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
-    from streams.broker_connection import connect_admin
-    from streams.topic_follower import TopicFollower
-    from streams.topics import TopicsError, partitions_of
+    from streams.kafka.connection import connect_admin
+    from streams.kafka.topic_follower import TopicFollower
+    from streams.topics.admin import TopicsError, partitions_of
 
     def announce(text: str) -> None:
         click.echo(f"firstseen: {text}", err=True)
@@ -132,7 +132,7 @@ def _heard(records: Sequence[ReadRecord], heard: float, brokers: str) -> float:
 def _line_writer(settings: Settings) -> Callable[[Sequence[ReadRecord]], None]:
     from rich.console import Console
 
-    from streams.record_lines import RecordLines
+    from streams.terminal.record_lines import RecordLines
 
     console = Console(highlight=False, soft_wrap=True)
     width = console.width if console.is_terminal else _PIPED_CELLS
@@ -149,7 +149,7 @@ def _line_writer(settings: Settings) -> Callable[[Sequence[ReadRecord]], None]:
 def _json_writer() -> Callable[[Sequence[ReadRecord]], None]:
     import msgspec
 
-    from streams.record_views import record_view
+    from streams.output.record_views import record_view
 
     encode = msgspec.json.Encoder().encode
 

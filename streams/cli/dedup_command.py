@@ -15,7 +15,7 @@ from streams.cli.options import with_settings
 
 if TYPE_CHECKING:
     from streams.offline.local_dedup import LocalDedup
-    from streams.settings import Settings
+    from streams.settings.settings import Settings
 
 
 @click.command(short_help="Split a file into first of their kind and repeats, with no broker.")

@@ -11,7 +11,7 @@ import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from streams.input_lines import InputLines
+from streams.files.input_lines import InputLines
 from streams.offline.dedup_launch import Launched
 from streams.offline.dedup_progress import BLANK, DEAD_LETTER, Kind, RunProgress
 

@@ -121,7 +121,7 @@ def _run(request: DemoRequest, *, plain: bool, as_json: bool) -> int:
 
 
 def _title(request: DemoRequest) -> str:
-    from simhash_core.profiles import DEFAULT_PROFILE
+    from simhash_core.text.profiles import DEFAULT_PROFILE
 
     what = f"{request.generated():,} records" if request.input is None else request.input
     seed = f", seed {request.seed}" if request.input is None else ""

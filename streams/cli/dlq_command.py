@@ -13,10 +13,10 @@ from streams.cli.options import with_settings
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from streams.dead_letter_replay import Account, Selection
-    from streams.dead_letter_topic import DeadLetterTopics
-    from streams.settings import Settings
-    from streams.topic_follower import ReadRecord
+    from streams.dead_letters.replay import Account, Selection
+    from streams.dead_letters.topic import DeadLetterTopics
+    from streams.kafka.topic_follower import ReadRecord
+    from streams.settings.settings import Settings
 
 _REASONS = click.Choice([reason.value for reason in RejectionReason])
 
@@ -92,9 +92,9 @@ def list_(
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
     from streams.cli.dlq_json import summary_json
     from streams.cli.dlq_view import summary_text
-    from streams.dead_letter_summary import summarise
-    from streams.dead_letter_topic import read_all
-    from streams.redeliveries import ReplayMemory
+    from streams.dead_letters.redeliveries import ReplayMemory
+    from streams.dead_letters.summary import summarise
+    from streams.dead_letters.topic import read_all
 
     topics = _topics(settings, timeout_seconds)
     with closing(ReplayMemory(settings, topics)) as memory:
@@ -146,8 +146,8 @@ def show(
     from simhash_core.errors import UsageError
     from streams.cli.dlq_json import letter_json
     from streams.cli.dlq_view import letter_text
-    from streams.dead_letter_topic import position_on, read_positions
-    from streams.dead_letters import dead_letter_of
+    from streams.dead_letters.letters import dead_letter_of
+    from streams.dead_letters.topic import position_on, read_positions
 
     topics = _topics(settings, timeout_seconds)
     (record,) = read_positions(settings, [position_on(topics, position)])
@@ -199,8 +199,8 @@ def replay(  # noqa: PLR0913 - one for each option
       firstseen dlq replay --reason missing_text --reason wrong_type
       firstseen dlq replay 0@7 0@9
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
-    from streams.dead_letter_replay import Account, Selection
-    from streams.dead_letter_topic import position_on, read_all, read_positions
+    from streams.dead_letters.replay import Account, Selection
+    from streams.dead_letters.topic import position_on, read_all, read_positions
 
     if sum((everything, bool(reasons), bool(positions))) != 1:
         raise click.UsageError("say which: --all, --reason REASON, or positions")
@@ -221,10 +221,10 @@ def replay(  # noqa: PLR0913 - one for each option
 
 def _topics(settings: Settings, timeout_seconds: float, *, sends: bool = False) -> DeadLetterTopics:
     """Wait for a broker, and look the topics up; ``sends``: it must have what sending takes."""
-    from streams.broker_connection import connect_admin
-    from streams.dead_letter_topic import dead_letter_topics
-    from streams.settings import Delivery
-    from streams.topics import TopicsError, can_administer
+    from streams.dead_letters.topic import dead_letter_topics
+    from streams.kafka.connection import connect_admin
+    from streams.settings.settings import Delivery
+    from streams.topics.admin import TopicsError, can_administer
 
     admin = connect_admin(settings, timeout_seconds, _announce)
     if sends and settings.delivery is Delivery.EXACTLY_ONCE and not can_administer(admin):
@@ -245,8 +245,8 @@ def _replay(
     whole: bool,
     sends: bool,
 ) -> None:
-    from streams.dead_letter_replay import Replay
-    from streams.redeliveries import ReplayMemory, redeliveries_of
+    from streams.dead_letters.redeliveries import ReplayMemory, redeliveries_of
+    from streams.dead_letters.replay import Replay
 
     if sends:
         redeliveries = redeliveries_of(settings, topics)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 from streams.cli.dlq_view import state_name, time_text
-from streams.dead_letter_replay import Account
-from streams.dead_letter_summary import Listed, Summary
-from streams.dead_letters import DeadLetter, Outcome
-from streams.record_views import bytes_view, record_view
+from streams.dead_letters.letters import DeadLetter, Outcome
+from streams.dead_letters.replay import Account
+from streams.dead_letters.summary import Listed, Summary
+from streams.output.record_views import bytes_view, record_view
 
 
 def summary_json(topic: str, summary: Summary) -> str:

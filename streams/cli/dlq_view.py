@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from simhash_core.errors import UsageError
-from streams.cli.columns import table
-from streams.dead_letter_replay import Account
-from streams.dead_letter_summary import Listed, Summary
-from streams.dead_letters import DeadLetter, Outcome
-from streams.terminal_text import escaped, one_line
-from streams.timestamps import format_rfc3339
+from streams.dead_letters.letters import DeadLetter, Outcome
+from streams.dead_letters.replay import Account
+from streams.dead_letters.summary import Listed, Summary
+from streams.documents.timestamps import format_rfc3339
+from streams.terminal.columns import table
+from streams.terminal.terminal_text import escaped, one_line
 
 _KEY_CELLS: Final = 28
 _DETAIL_CELLS: Final = 72

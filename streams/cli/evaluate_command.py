@@ -10,7 +10,7 @@ import click
 from streams.cli.profile_options import ProfileCommand, with_profile_settings
 
 if TYPE_CHECKING:
-    from streams.settings import Settings
+    from streams.settings.settings import Settings
 
 
 @click.command(
@@ -55,10 +55,10 @@ def command(
     import msgspec
 
     from streams.cli.evaluate_view import evaluation_text
-    from streams.cli.step_progress import step_progress
     from streams.offline.evaluation.evaluation import evaluate, read_labelled
     from streams.offline.evaluation.report_content import report_content
     from streams.offline.evaluation.report_page import report_page
+    from streams.terminal.step_progress import step_progress
 
     with step_progress() as tell:
         if report is None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from streams.cli.columns import table
 from streams.offline.evaluation.quality import Quality
+from streams.terminal.columns import table
 
 
 def evaluation_text(quality: Quality, file: str) -> str:

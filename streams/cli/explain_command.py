@@ -10,7 +10,7 @@ from simhash_core.errors import UsageError
 from streams.cli.options import with_settings
 
 if TYPE_CHECKING:
-    from streams.settings import Settings
+    from streams.settings.settings import Settings
 
 
 @click.command(short_help="Say why two texts are near duplicates, or are not.")
@@ -59,7 +59,7 @@ def command(
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
     import msgspec
 
-    from simhash_core.fingerprinter import Fingerprinter
+    from simhash_core.text.fingerprinter import Fingerprinter
     from streams.cli.explain_view import explanation_object, explanation_text
     from streams.offline.explanation import explain
 
@@ -81,7 +81,7 @@ def _named_texts(
     settings: Settings,
 ) -> list[tuple[str, str]]:
     """Return name and text of A, then of B; raises ``UsageError`` unless there are two."""
-    from streams.text_files import find_documents, read_text
+    from streams.files.text_files import find_documents, read_text
 
     wanted = 2 - sum(text is not None for text in inline)
     if len(given) != wanted:

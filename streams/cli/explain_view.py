@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from simhash_core.fingerprinter import Fingerprinter
+from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.verdicts import DuplicateOf, Method, Undecidable
-from streams.cli.columns import table
 from streams.cli.fingerprint_view import (
     TERM_CELLS,
     block_hex,
@@ -16,7 +15,8 @@ from streams.cli.fingerprint_view import (
     undecidable_lines,
 )
 from streams.offline.explanation import Explanation
-from streams.terminal_text import one_line
+from streams.terminal.columns import table
+from streams.terminal.terminal_text import one_line
 
 CLOSE_CALL: Final = 0.02
 """A margin below this share of all weights: a few terms more or less would flip the bit."""

@@ -10,7 +10,7 @@ from simhash_core.errors import UsageError
 from streams.cli.options import with_settings
 
 if TYPE_CHECKING:
-    from streams.settings import Settings
+    from streams.settings.settings import Settings
 
 
 @click.command(short_help="Show the fingerprint of a text, or of each document of a file.")
@@ -62,9 +62,9 @@ def command(
 def _show_text(file: str | None, text: str, settings: Settings, top: int, *, as_json: bool) -> None:
     import msgspec
 
-    from simhash_core.fingerprinter import Fingerprinter
+    from simhash_core.text.fingerprinter import Fingerprinter
     from streams.cli.fingerprint_view import fingerprint_object, fingerprint_text
-    from streams.text_files import read_text
+    from streams.files.text_files import read_text
 
     if file is not None:
         text = read_text(file, settings.max_record_bytes)
@@ -84,10 +84,10 @@ def _show_text(file: str | None, text: str, settings: Settings, top: int, *, as_
 def _show_documents(file: str, settings: Settings, *, as_json: bool) -> None:
     import msgspec
 
-    from simhash_core.fingerprinter import Fingerprinter
+    from simhash_core.text.fingerprinter import Fingerprinter
     from streams.cli.fingerprint_view import fingerprint_object
-    from streams.terminal_text import one_line
-    from streams.text_files import Unreadable, documents_in
+    from streams.files.text_files import Unreadable, documents_in
+    from streams.terminal.terminal_text import one_line
 
     fingerprinter = Fingerprinter(settings.index_profile())
     for line in documents_in(file, settings):

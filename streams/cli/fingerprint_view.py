@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from simhash_core.blocks import BlockScheme
-from simhash_core.fingerprinter import Fingerprinted, Fingerprinter, WeightedTerm
-from streams.cli.columns import table
-from streams.terminal_text import one_line
+from simhash_core.fingerprints.blocks import BlockScheme
+from simhash_core.text.fingerprinter import Fingerprinted, Fingerprinter, WeightedTerm
+from streams.terminal.columns import table
+from streams.terminal.terminal_text import one_line
 
 TERM_CELLS: Final = 24
 """Most cells of a term in a table: the rest of an 80-column line is for the figures."""

@@ -10,7 +10,7 @@ import click
 from streams.cli.options import with_settings
 
 if TYPE_CHECKING:
-    from streams.settings import Settings
+    from streams.settings.settings import Settings
 
 _MOST_TERMS = 1_000_000
 _LEAST_DOCUMENTS = 2
@@ -80,11 +80,11 @@ def train(
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
     import msgspec
 
-    from simhash_core.idf_format import encode_idf
+    from simhash_core.text.idf_format import encode_idf
     from streams.cli.idf_view import header_text, model_object
-    from streams.cli.step_progress import step_progress
     from streams.offline.idf_corpus import IdfCorpus, train_idf
     from streams.offline.idf_model_file import checked_name, write_model
+    from streams.terminal.step_progress import step_progress
 
     name = checked_name(name, output)
     if output.exists() and not force:
@@ -122,10 +122,10 @@ def show(model: str, *, terms: tuple[str, ...], as_json: bool) -> None:
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
     import msgspec
 
-    from simhash_core.idf_format import MOST_BYTES, decode_idf
-    from simhash_core.normalization import normalize
+    from simhash_core.text.idf_format import MOST_BYTES, decode_idf
+    from simhash_core.text.normalization import normalize
     from streams.cli.idf_view import header_text, model_object
-    from streams.index_files import file_content
+    from streams.settings.index_files import file_content
 
     data = file_content("idf", model, MOST_BYTES)
     decoded = decode_idf(data)

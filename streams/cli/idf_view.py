@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from simhash_core.idf_format import idf_identity, read_header
+from simhash_core.text.idf_format import idf_identity, read_header
 
 
 def model_object(data: bytes) -> dict[str, Any]:

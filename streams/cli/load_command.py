@@ -11,7 +11,7 @@ import click
 from streams.cli.options import with_settings
 
 if TYPE_CHECKING:
-    from streams.settings import Settings
+    from streams.settings.settings import Settings
 
 _MOST = 100_000_000
 
@@ -66,10 +66,10 @@ def command(
       firstseen load
       firstseen load --documents 100000 --rate 500 --seed 2 --broker kafka-1:9092
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
-    from streams.broker_connection import connect_admin
-    from streams.demo.corpus import generate
-    from streams.document_sender import DocumentSender
-    from streams.topics import TopicsError, can_administer, partitions_of
+    from streams.corpus.corpus import generate
+    from streams.kafka.connection import connect_admin
+    from streams.kafka.document_sender import DocumentSender
+    from streams.topics.admin import TopicsError, can_administer, partitions_of
 
     topic = settings.topics.raw
     admin = connect_admin(settings, timeout_seconds, lambda text: click.echo(text, err=True))

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from streams.settings_loader import LoadedSettings
+    from streams.settings.loader import LoadedSettings
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -89,7 +89,7 @@ def _with_options(function: _Command, call: Callable[..., Any]) -> _Command:
 
 def _load(kwargs: dict[str, Any]) -> LoadedSettings:
     """Take the common options out of what click passes, and load the settings."""
-    from streams.settings_loader import load_settings
+    from streams.settings.loader import load_settings
 
     given = {flag: kwargs.pop(name) for name, flag in _FLAGS.items()}
     return load_settings(

@@ -9,7 +9,7 @@ import click
 from streams.cli.profile_options import ProfileCommand, with_planned_settings
 
 if TYPE_CHECKING:
-    from streams.settings import Settings
+    from streams.settings.settings import Settings
 
 
 @click.command(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from streams.cli.columns import table
 from streams.offline.index_plan import IndexPlan
+from streams.terminal.columns import table
 
 _STEP: Final = 1024
 _UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")

@@ -15,8 +15,8 @@ from streams.cli.options import with_settings
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from streams.input_documents import InputDocuments, InputRecord
-    from streams.settings import Settings
+    from streams.files.input_documents import InputDocuments, InputRecord
+    from streams.settings.settings import Settings
 
 _SHOWN_MAX = 3
 
@@ -65,10 +65,10 @@ def command(
       zcat *.gz | firstseen produce - --set fields.text=body --set fields.id=url
       firstseen produce news.jsonl --topic other-topic --limit 10 --json
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
-    from streams.broker_connection import connect_admin
-    from streams.document_sender import DocumentSender, longest_value_bytes
-    from streams.input_documents import InputDocuments
-    from streams.topics import TopicsError, can_administer, partitions_of
+    from streams.files.input_documents import InputDocuments
+    from streams.kafka.connection import connect_admin
+    from streams.kafka.document_sender import DocumentSender, longest_value_bytes
+    from streams.topics.admin import TopicsError, can_administer, partitions_of
 
     topic = topic or settings.topics.raw
     documents = InputDocuments(files, settings.fields, longest_value_bytes(settings))

@@ -81,7 +81,7 @@ def _with_options(
 
 
 def _index_options(own: list[click.Parameter]) -> list[click.Option]:
-    from streams.setting_fields import setting_fields
+    from streams.settings.setting_fields import setting_fields
 
     taken = {flag for parameter in own for flag in parameter.opts}
     options = []

@@ -12,8 +12,8 @@ from streams.cli.options import with_settings
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from streams.settings import Settings
-    from streams.topics import Difference
+    from streams.settings.settings import Settings
+    from streams.topics.admin import Difference
 
 _PARTITIONS = click.IntRange(1, 4096)
 
@@ -77,9 +77,10 @@ def create(
       firstseen topics create --partitions 12
       firstseen topics create --partitions 12 --replication-factor 3 --broker kafka-1:9092
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
-    from streams import shard_topics, topics
-    from streams.broker_connection import connect_admin
-    from streams.topic_plans import topic_plans
+    from streams.kafka.connection import connect_admin
+    from streams.topics import admin as topics
+    from streams.topics import shard_topics
+    from streams.topics.plans import topic_plans
 
     admin = connect_admin(settings, timeout_seconds)
     raw_partitions = topics.partitions_of(admin, [settings.topics.raw]).get(settings.topics.raw)
@@ -137,9 +138,9 @@ def check(
       firstseen topics check
       firstseen topics check --json | jq -r '.differences[].topic'
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
-    from streams import topics
-    from streams.broker_connection import connect_admin
-    from streams.topic_plans import topic_plans
+    from streams.kafka.connection import connect_admin
+    from streams.topics import admin as topics
+    from streams.topics.plans import topic_plans
 
     admin = connect_admin(settings, timeout_seconds)
     plans = topic_plans(settings)
@@ -174,7 +175,7 @@ def _echo_notes(notes: Sequence[str]) -> None:
 
 def _end(differences: Sequence[Difference], *, as_json: bool) -> None:
     """Fail if there are differences; JSON has them already."""
-    from streams.topics import TopicsError
+    from streams.topics.admin import TopicsError
 
     if not differences:
         return

@@ -10,7 +10,7 @@ from simhash_core.errors import UsageError
 from streams.cli.profile_options import ProfileCommand, with_profile_settings
 
 if TYPE_CHECKING:
-    from streams.settings import Settings
+    from streams.settings.settings import Settings
 
 
 @click.command(
@@ -74,13 +74,13 @@ def command(
 
     import msgspec
 
-    from simhash_core.profiles import PROFILES
-    from streams.cli.step_progress import step_progress
+    from simhash_core.text.profiles import PROFILES
     from streams.cli.tune_view import tuned_text
     from streams.offline.evaluation.evaluation import read_labelled
     from streams.offline.evaluation.injected_sample import inject
     from streams.offline.evaluation.threshold_sweep import DOCUMENTS_MAX
     from streams.offline.evaluation.tuning import tune
+    from streams.terminal.step_progress import step_progress
 
     given = click.get_current_context().params.get("profile")
     names = list(PROFILES) if given is None else [settings.profile]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from streams.cli.columns import table
 from streams.cli.evaluate_view import percent
 from streams.offline.evaluation.injected_sample import InjectedSample
 from streams.offline.evaluation.tuning import Tuned, TunedPoint
+from streams.terminal.columns import table
 
 _MARK: Final = "*"
 

@@ -9,7 +9,7 @@ import click
 from streams.cli.options import with_settings
 
 if TYPE_CHECKING:
-    from streams.settings import Settings
+    from streams.settings.settings import Settings
 
 
 @click.command()
@@ -28,7 +28,7 @@ def command(settings: Settings) -> int:
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
     from simhash_core.errors import FirstseenError
     from streams.exit_codes import exit_code_of
-    from streams.settings import LogFormat
+    from streams.settings.settings import LogFormat
     from streams.worker import run_worker
     from streams.worker_log import log_end, set_up_logging
 

@@ -10,12 +10,12 @@ from typing import Final
 from simhash_core.errors import FirstseenError
 from simhash_core.log.participant import Participant
 from simhash_core.log.records import Report
+from streams.intake.raw_batches import RawArrival
 from streams.kafka.appender import AppendUnknownError
 from streams.kafka.log_reader import LogReader, LogRecords
-from streams.metrics import Metrics
+from streams.monitoring.metrics import Metrics
 from streams.ordering.log_codec import LogDecodeError, OtherIndexError
 from streams.ordering.log_stage import LogClient
-from streams.ordering.raw_batches import RawArrival
 
 logger = logging.getLogger(__name__)
 

@@ -1,8 +1,9 @@
 """Sends a stream of records, never further ahead of the outputs than the embedded broker can keep.
 
-The broker drops what is older than 5 MiB of a partition (``streams.embedded_broker``), in every
-topic: the raw one, the internal ones and the outputs. A record without an output may lie in any of
-them. So the bytes of all of these together have a limit that fits one partition with room to spare.
+The broker drops what is older than 5 MiB of a partition (``streams.kafka.embedded_broker``), in
+every topic: the raw one, the internal ones and the outputs. A record without an output may lie in
+any of them. So the bytes of all of these together have a limit that fits one partition with room to
+spare.
 """
 
 from __future__ import annotations

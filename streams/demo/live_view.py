@@ -15,15 +15,15 @@ from rich.table import Table
 from rich.text import Text
 
 from streams.demo.progress import Change, Progress, View
-from streams.received_outputs import DuplicateOutput
-from streams.record_lines import (
+from streams.output.received_outputs import DuplicateOutput
+from streams.terminal.record_lines import (
     DEAD_LETTER_STYLE,
     DUPLICATE_STYLE,
     QUIET_STYLE,
     UNDECIDABLE_STYLE,
     UNIQUE_STYLE,
 )
-from streams.terminal_text import one_line
+from streams.terminal.terminal_text import one_line
 
 HEADLINE: Final = "firstseen demo"
 

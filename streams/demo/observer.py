@@ -10,15 +10,15 @@ from typing import Final, Self
 
 from simhash_core.errors import FirstseenError
 from streams.demo.ledger import Ledger
-from streams.received_outputs import (
+from streams.kafka.topic_follower import TopicFollower
+from streams.output.received_outputs import (
     DeadLetterOutput,
     DuplicateOutput,
     ReceivedOutput,
     UniqueOutput,
     received_output,
 )
-from streams.settings import Settings
-from streams.topic_follower import TopicFollower
+from streams.settings.settings import Settings
 
 LATEST: Final = 24
 """Duplicates that are kept to be shown."""

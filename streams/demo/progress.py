@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from streams.received_outputs import DuplicateOutput
+from streams.output.received_outputs import DuplicateOutput
 
 Change = Callable[[DuplicateOutput], str]
 """Says what a duplicate changed of its original, "" where that is not known."""

@@ -8,8 +8,8 @@ from typing import Final
 import msgspec
 
 from simhash_core.errors import UsageError
-from streams.settings import Settings
-from streams.settings_loader import load_settings
+from streams.settings.loader import load_settings
+from streams.settings.settings import Settings
 
 OUTPUT_PARTITIONS: Final = 4
 """Of the topics ``unique`` and ``duplicate-of``."""

@@ -34,11 +34,11 @@ from streams.demo.stage_times import StageTime, worker_times
 from streams.demo.stream_source import StreamSource
 from streams.demo.text_memory import TextMemory
 from streams.demo.worker_process import WorkerProcess
-from streams.embedded_broker import EmbeddedBroker
-from streams.kafka_config import librdkafka_config
-from streams.raw_documents import DocumentReader
-from streams.received_outputs import DuplicateOutput, ReceivedOutput
-from streams.settings import Settings
+from streams.documents.raw_documents import DocumentReader
+from streams.kafka.command_config import librdkafka_config
+from streams.kafka.embedded_broker import EmbeddedBroker
+from streams.output.received_outputs import DuplicateOutput, ReceivedOutput
+from streams.settings.settings import Settings
 
 _STALL_SECONDS: Final = 30.0
 _SHOW_SECONDS: Final = 0.125

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from streams.demo.generated import EditKind, GeneratedRecord, Outcome
+from streams.corpus.generated import EditKind, GeneratedRecord, Outcome
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections import defaultdict
 import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 
-from streams.metric_labels import Stage
+from streams.monitoring.metric_labels import Stage
 
 _STAGES = "firstseen_stage_duration_seconds"
 _PROCESSOR = "process_cpu_seconds_total"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from streams.demo.corpus import generate
+from streams.corpus.corpus import generate
 from streams.demo.feed import LONGEST_BYTES, FeedRecord
 from streams.demo.request import DemoRequest
 from streams.demo.truth import Truth
-from streams.input_documents import InputDocuments
-from streams.settings import Settings
+from streams.files.input_documents import InputDocuments
+from streams.settings.settings import Settings
 
 
 class StreamSource:

@@ -12,9 +12,9 @@ from typing import Final
 from rich.console import Console
 from rich.text import Text
 
-from streams.demo.generated import BROKEN, EditKind
+from streams.corpus.generated import BROKEN, EditKind
 from streams.demo.report import DemoReport
-from streams.record_lines import (
+from streams.terminal.record_lines import (
     DEAD_LETTER_STYLE,
     DUPLICATE_STYLE,
     QUIET_STYLE,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from simhash_core.documents import Document, RawRecord, SourcePosition
-from streams.raw_documents import DocumentReader
+from streams.documents.raw_documents import DocumentReader
 
 _BYTES_MAX: Final = 64 * 1024 * 1024
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from simhash_core.documents import SourcePosition
-from streams.demo.generated import GeneratedRecord, Outcome
+from streams.corpus.generated import GeneratedRecord, Outcome
 from streams.demo.scoring import ObservedOutput, Score, score
-from streams.received_outputs import DeadLetterOutput, DuplicateOutput, ReceivedOutput
+from streams.output.received_outputs import DeadLetterOutput, DuplicateOutput, ReceivedOutput
 
 
 class Truth:

@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from streams.errors import BrokerRefusedError, BrokerUnavailableError, UnansweredError
 from streams.kafka.commit_errors import STALE_GENERATION, AbortedError, StaleGenerationError
-from streams.passing_errors import PASSING_ERRORS
+from streams.kafka.passing_errors import PASSING_ERRORS
 
 _ANSWER_SECONDS: Final = 2.0
 """How long one question may keep the thread from polling.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from simhash_core.log.participant import Participant
-from streams.flow_settings import InFlightSettings
+from streams.intake.raw_batches import RawArrival
 from streams.intake.raw_consumer import RawConsumer
-from streams.metrics import Metrics
-from streams.ordering.raw_batches import RawArrival
+from streams.monitoring.metrics import Metrics
+from streams.settings.flow import InFlightSettings
 
 
 class InFlight:

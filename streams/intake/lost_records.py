@@ -7,10 +7,10 @@ import logging
 
 from simhash_core.log.participant import Participant
 from streams.errors import BrokerUnavailableError
+from streams.intake.raw_batches import RawArrival
 from streams.intake.raw_consumer import RawConsumer
 from streams.intake.raw_records import RawRecords
-from streams.metrics import Metrics
-from streams.ordering.raw_batches import RawArrival
+from streams.monitoring.metrics import Metrics
 
 logger = logging.getLogger(__name__)
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from streams.kafka_config import librdkafka_config
-from streams.settings import Settings
+from streams.kafka.command_config import librdkafka_config
+from streams.settings.settings import Settings
 
 _MS: Final = 1000
 _KIB: Final = 1024

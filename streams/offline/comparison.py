@@ -11,10 +11,10 @@ from typing import Final
 
 import msgspec
 
-from simhash_core.distance import distance_bits
-from simhash_core.fingerprinter import Fingerprinted, Fingerprinter
-from simhash_core.profiles import Profile, profile_named
-from simhash_core.vector_cosine import vector_cosine
+from simhash_core.analysis.vector_cosine import vector_cosine
+from simhash_core.fingerprints.distance import distance_bits
+from simhash_core.text.fingerprinter import Fingerprinted, Fingerprinter
+from simhash_core.text.profiles import Profile, profile_named
 
 WIDTHS: Final = (64, 128)
 

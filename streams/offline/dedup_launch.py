@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from simhash_core.errors import UsageError
-from simhash_core.fingerprinter import Fingerprinter
-from simhash_core.profiles import Profile
-from streams.input_lines import InputLines
+from simhash_core.text.fingerprinter import Fingerprinter
+from simhash_core.text.profiles import Profile
+from streams.files.input_lines import InputLines
 from streams.offline.dedup_outputs import (
     check_can_be_continued,
     check_new,
@@ -22,7 +22,7 @@ from streams.offline.dedup_progress import Kind, RunProgress, decode_run
 from streams.offline.dedup_runs import abandon, check_same_command, new_run, skip_done
 from streams.offline.local_dedup import LocalDedup, begin
 from streams.offline.local_index import open_local_index
-from streams.settings import Settings
+from streams.settings.settings import Settings
 
 
 class DedupRequest(NamedTuple):

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Final
 
 from simhash_core.errors import UsageError
-from streams.input_lines import STANDARD_INPUT
+from streams.files.input_lines import STANDARD_INPUT
+from streams.files.output_files import STANDARD_OUTPUT, ContinuedFile, NewFile, OutputFile, Stream
 from streams.offline.dedup_progress import KINDS, Kind, RunProgress
-from streams.offline.output_files import STANDARD_OUTPUT, ContinuedFile, NewFile, OutputFile, Stream
 
 FLAGS: Final[Mapping[Kind, str]] = {kind: f"--{kind.replace('_', '-')}" for kind in KINDS}
 """The option of each output."""

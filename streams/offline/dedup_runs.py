@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from simhash_core.errors import FirstseenError
-from streams.input_lines import InputLines
+from streams.files.input_lines import InputLines
+from streams.files.output_files import OutputFileError
 from streams.offline.dedup_outputs import FLAGS
 from streams.offline.dedup_progress import Kind, OutputState, RunProgress
-from streams.offline.output_files import OutputFileError
 
 
 class InterruptedRunError(FirstseenError):

@@ -9,16 +9,16 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simhash_core.blocks import BlockScheme
-from simhash_core.distance import distance_bits
 from simhash_core.documents import Document, SourcePosition
-from simhash_core.feature_hashes import feature_hash_named
-from simhash_core.fingerprint import WORD_BITS, scale, sums, votes_of
-from simhash_core.fingerprinter import Fingerprinted, Fingerprinter
+from simhash_core.fingerprints.blocks import BlockScheme
+from simhash_core.fingerprints.distance import distance_bits
+from simhash_core.fingerprints.feature_hashes import feature_hash_named
+from simhash_core.fingerprints.fingerprint import WORD_BITS, scale, sums, votes_of
 from simhash_core.index.look_up import Nearness
 from simhash_core.log.columns import document_columns, verdict_of
 from simhash_core.log.local_decider import LocalDecider, MemoryEntries
 from simhash_core.log.packets import NO_OFFSET, Chain, Packet, Sender
+from simhash_core.text.fingerprinter import Fingerprinted, Fingerprinter
 from simhash_core.verdicts import Verdict
 
 _EXPLAINED: Final = Chain("explain", "", 0)

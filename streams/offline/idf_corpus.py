@@ -7,15 +7,15 @@ from typing import Final
 
 import msgspec
 
+from simhash_core.analysis.idf_training import DocumentFrequencies, TrainedIdf
 from simhash_core.documents import Document, RawRecord, SourcePosition
-from simhash_core.idf_training import DocumentFrequencies, TrainedIdf
-from simhash_core.normal_forms import normalize_batch
-from simhash_core.profiles import Profile
-from simhash_core.segmentation import load_segmenter
-from simhash_core.term_traits import word_of
-from streams.input_documents import InputDocuments
-from streams.raw_documents import DocumentReader
-from streams.settings import Settings
+from simhash_core.text.normal_forms import normalize_batch
+from simhash_core.text.profiles import Profile
+from simhash_core.text.segmentation import load_segmenter
+from simhash_core.text.term_traits import word_of
+from streams.documents.raw_documents import DocumentReader
+from streams.files.input_documents import InputDocuments
+from streams.settings.settings import Settings
 
 TEXT_SUFFIXES: Final = (".txt", ".txt.gz")
 """Names of files with a plain text a line; others have a JSON document a line."""

@@ -7,8 +7,8 @@ from contextlib import closing
 from pathlib import Path
 
 from simhash_core.errors import UsageError
-from simhash_core.idf_format import NAME
-from streams.offline.output_files import NewFile
+from simhash_core.text.idf_format import NAME
+from streams.files.output_files import NewFile
 
 
 def checked_name(name: str | None, output: Path) -> str:

@@ -6,9 +6,9 @@ from typing import Final
 
 import msgspec
 
+from simhash_core.analysis.plan import candidates_per_block, recall_by_distance, recall_by_jaccard
 from simhash_core.errors import UsageError
-from simhash_core.plan import candidates_per_block, recall_by_distance, recall_by_jaccard
-from simhash_core.profiles import Profile
+from simhash_core.text.profiles import Profile
 from streams.offline.state_size import (
     memory_bytes_per_document,
     sketch_bytes,
@@ -34,7 +34,7 @@ class DistanceRecall(msgspec.Struct, frozen=True):
 
 
 class JaccardRecall(msgspec.Struct, frozen=True):
-    """The chance that a pair with this Jaccard is found (``simhash_core.plan`` says under what)."""
+    """The chance that a pair with this Jaccard is found, see ``simhash_core.analysis.plan``."""
 
     jaccard: float
     recall: float

@@ -16,8 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from simhash_core.documents import Document, RawRecord, SourcePosition
-from simhash_core.fingerprint import WORD_BITS
-from simhash_core.fingerprinter import Fingerprinter
+from simhash_core.fingerprints.fingerprint import WORD_BITS
 from simhash_core.index.look_up import Nearness
 from simhash_core.log.columns import document_columns, verdict_of
 from simhash_core.log.local_decider import LocalDecider
@@ -25,8 +24,11 @@ from simhash_core.log.packets import Chain, Packet, Sender
 from simhash_core.log.records import NO_CONTROL, Progress
 from simhash_core.log.shard_stream import NewEntries
 from simhash_core.rejections import Rejection, RejectionReason
+from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.verdicts import DuplicateOf, verdict_name
-from streams.input_lines import InputLines, Line
+from streams.documents.raw_documents import DocumentReader
+from streams.files.input_lines import InputLines, Line
+from streams.files.output_files import OutputFile
 from streams.offline.dedup_progress import (
     BLANK,
     DEAD_LETTER,
@@ -37,11 +39,9 @@ from streams.offline.dedup_progress import (
     encode_run,
 )
 from streams.offline.local_index import LocalStore
-from streams.offline.output_files import OutputFile
 from streams.output.output_records import arrival_of, duplicate_record
-from streams.raw_documents import DocumentReader
-from streams.record_views import bytes_view
-from streams.settings import Settings
+from streams.output.record_views import bytes_view
+from streams.settings.settings import Settings
 from streams.store.state_codec import StoredProgress
 
 UNREADABLE_LINE_SCHEMA: Final = "firstseen.unreadable-line/1"

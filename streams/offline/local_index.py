@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from simhash_core.log.local_decider import MemoryEntries
 from simhash_core.log.shard import EntryStore
 from simhash_core.log.shard_stream import NewEntries
-from streams.settings import Settings
+from streams.settings.settings import Settings
 from streams.store.rocksdb_options import block_cache
 from streams.store.shard_directory import open_shard_store
 from streams.store.state_codec import StoredProgress, StoreIdentity

@@ -13,14 +13,15 @@ from typing import Final
 
 import numpy as np
 
-from simhash_core.blocks import BlockScheme
-from simhash_core.fingerprint import WORD_BITS
-from simhash_core.fingerprinter import CONTENT_DIGEST_SIZE, Fingerprinter
+from simhash_core.document_columns import BytesColumn, DocumentColumns
+from simhash_core.fingerprints.blocks import BlockScheme
+from simhash_core.fingerprints.fingerprint import WORD_BITS
 from simhash_core.index.document_index import SEGMENT_DOCUMENTS_LIMIT
-from simhash_core.log.packets import BytesColumn, Chain, DocumentColumns
-from simhash_core.profiles import Profile
-from streams.demo.corpus import generate
-from streams.demo.generated import EditKind
+from simhash_core.log.packets import Chain
+from simhash_core.text.fingerprinter import CONTENT_DIGEST_SIZE, Fingerprinter
+from simhash_core.text.profiles import Profile
+from streams.corpus.corpus import generate
+from streams.corpus.generated import EditKind
 from streams.store.entry_block import EntryBlock
 from streams.store.entry_rows import encode_entry_rows
 

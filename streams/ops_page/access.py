@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from streams.errors import Problem, SettingsError
-from streams.web_settings import WebSettings, is_loopback
+from streams.settings.web import WebSettings, is_loopback
 
 _FILE_BYTES: Final = 4096
 _TOKEN: Final = re.compile(r"[!-~]{16,256}")

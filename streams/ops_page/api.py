@@ -9,13 +9,13 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from streams.monitoring.worker_state import CheckUnavailableError
 from streams.ops_page.access import Refusal
 from streams.ops_page.check_answer import CheckRequest
 from streams.ops_page.duplicate_views import DuplicateViews
 from streams.ops_page.status import StatusReport
 from streams.ops_page.text_check import TextCheck
 from streams.ops_page.work_budget import WorkBudget
-from streams.worker_state import CheckUnavailableError
 
 JSON: Final = "application/json"
 

@@ -8,12 +8,12 @@ import msgspec
 
 from simhash_core.documents import Document, RawRecord, SourcePosition
 from simhash_core.verdicts import Method
+from streams.documents.raw_documents import DocumentReader
+from streams.documents.timestamps import format_rfc3339
 from streams.offline.evaluation.text_differences import Piece, side_by_side
 from streams.ops_page.check_answer import Place
 from streams.ops_page.recent_documents import RecentDocuments, RecentDuplicate
 from streams.ops_page.text_check import place_of
-from streams.raw_documents import DocumentReader
-from streams.timestamps import format_rfc3339
 
 DUPLICATES_SCHEMA: Final = "firstseen.recent-duplicates/1"
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
+from streams.documents.raw_documents import DocumentReader
 from streams.ops_page.api import Api
 from streams.ops_page.duplicate_views import DuplicateViews
 from streams.ops_page.status import Monitored, StatusReport
 from streams.ops_page.text_check import TextCheck
-from streams.raw_documents import DocumentReader
-from streams.settings import Settings
+from streams.settings.settings import Settings
 
 
 class OpsPage:

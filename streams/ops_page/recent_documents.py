@@ -15,8 +15,8 @@ import msgspec
 
 from simhash_core.documents import RawRecord, SourcePosition
 from simhash_core.verdicts import DuplicateOf, Verdict
+from streams.documents.raw_documents import record_bytes
 from streams.output.output_records import Arrival
-from streams.raw_documents import record_bytes
 
 DUPLICATES_LIMIT: Final = 50
 

@@ -11,12 +11,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from simhash_core.profiles import Profile
-from streams import metric_definitions as defined
-from streams.health import Health
-from streams.metrics import IndexInfo, Metrics
-from streams.ops_page.fullest_buckets import FullestBuckets
-from streams.ops_page.metric_history import (
+from simhash_core.text.profiles import Profile
+from streams.monitoring import metric_definitions as defined
+from streams.monitoring.health import Health
+from streams.monitoring.metric_history import (
     EVERY_SECONDS,
     MetricHistory,
     Sample,
@@ -25,6 +23,9 @@ from streams.ops_page.metric_history import (
     rates,
     since,
 )
+from streams.monitoring.metrics import IndexInfo, Metrics
+from streams.monitoring.worker_state import ShardState, WorkerView
+from streams.ops_page.fullest_buckets import FullestBuckets
 from streams.ops_page.recent_documents import RecentDocuments
 from streams.ops_page.status_form import (
     Distances,
@@ -36,9 +37,8 @@ from streams.ops_page.status_form import (
     Status,
     Throughput,
 )
-from streams.settings import Settings
+from streams.settings.settings import Settings
 from streams.store.shard_directory import shard_directory
-from streams.worker_state import ShardState, WorkerView
 
 _LATELY_SECONDS: Final = 60.0
 _STORE_SECONDS: Final = 10.0

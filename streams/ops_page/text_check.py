@@ -17,10 +17,12 @@ import msgspec
 
 from simhash_core.documents import Content, SourcePosition
 from simhash_core.errors import FirstseenError
-from simhash_core.fingerprinter import Fingerprinted, Fingerprinter
-from simhash_core.log.records import Answer, Match
-from simhash_core.profiles import Profile
+from simhash_core.matches import Answer, Match
+from simhash_core.text.fingerprinter import Fingerprinted, Fingerprinter
+from simhash_core.text.profiles import Profile
 from simhash_core.verdicts import Method
+from streams.documents.timestamps import format_rfc3339
+from streams.monitoring.worker_state import CheckUnavailableError, WorkerView
 from streams.offline.evaluation.text_differences import side_by_side
 from streams.ops_page.check_answer import (
     CheckAnswer,
@@ -29,8 +31,6 @@ from streams.ops_page.check_answer import (
     NearDocument,
     Place,
 )
-from streams.timestamps import format_rfc3339
-from streams.worker_state import CheckUnavailableError, WorkerView
 
 CONCURRENT_CHECKS: Final = 2
 """Texts that are checked at one time."""

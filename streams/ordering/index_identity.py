@@ -1,10 +1,10 @@
 """What an index was made with, as its changelog says, beside what this worker is set to.
 
 Each progress record of the changelog holds two texts: the identity of the index, which decides what
-documents are near (``simhash_core.profiles``), and the reading rules, which decide what document a
-raw record is (``streams.documents.reading_rules``). The last progress record of partition 0 counts.
-A worker compares before it joins the group or sends anything, so that one with other settings can
-do no harm.
+documents are near (``simhash_core.text.profiles``), and the reading rules, which decide what
+document a raw record is (``streams.settings.reading_rules``). The last progress record of partition
+0 counts. A worker compares before it joins the group or sends anything, so that one with other
+settings can do no harm.
 """
 
 from __future__ import annotations

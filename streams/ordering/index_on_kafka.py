@@ -14,18 +14,18 @@ from confluent_kafka.admin import AdminClient
 from simhash_core.errors import FirstseenError
 from streams.errors import BrokerUnavailableError
 from streams.kafka.client_config import admin_config, output_config
-from streams.kafka_config import changelog_group, librdkafka_config
+from streams.kafka.command_config import changelog_group, librdkafka_config
+from streams.kafka.transactions import abort_left_open
 from streams.ordering.index_identity import (
     Claim,
     differences,
     read_claim,
     refuse_other_settings,
 )
-from streams.output.transactions import abort_left_open
-from streams.settings import Delivery, Settings
-from streams.shard_topics import grow_changelog
-from streams.topic_ids import TopicIdAsker, TopicIds
-from streams.topics import partitions_of
+from streams.settings.settings import Delivery, Settings
+from streams.topics.admin import partitions_of
+from streams.topics.shard_topics import grow_changelog
+from streams.topics.topic_ids import TopicIdAsker, TopicIds
 
 logger = logging.getLogger(__name__)
 

@@ -15,13 +15,13 @@ from simhash_core.log.packets import Packet
 from simhash_core.log.participant import Participant
 from simhash_core.log.records import Query, Report
 from simhash_core.log.replica import Heeded
+from streams.intake.raw_batches import RawArrival, RawBatches
 from streams.intake.raw_records import RawRecords
 from streams.kafka.appender import Appender, AppendUnknownError
 from streams.kafka.log_reader import LogRecords
-from streams.metrics import Metrics
+from streams.monitoring.metrics import Metrics
 from streams.ordering.log_codec import LogCodec, LogDecodeError, LogVersionError, OtherIndexError
-from streams.ordering.raw_batches import RawArrival, RawBatches
-from streams.topic_settings import TopicSettings
+from streams.settings.topics import TopicSettings
 
 logger = logging.getLogger(__name__)
 

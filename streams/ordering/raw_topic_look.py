@@ -9,9 +9,9 @@ from typing import Final
 from simhash_core.errors import FirstseenError
 from simhash_core.log.participant import Participant
 from streams.errors import BrokerUnavailableError, StateMismatchError
+from streams.intake.raw_batches import RawArrival
 from streams.ordering.index_on_kafka import IndexOnKafka
-from streams.ordering.raw_batches import RawArrival
-from streams.topics import TopicsError
+from streams.topics.admin import TopicsError
 
 _LOOK_SECONDS: Final = 5.0
 

@@ -13,8 +13,8 @@ from simhash_core.log.shard_stream import NoVerdict, Output
 from simhash_core.log.shard_stream import Verdict as LogVerdict
 from simhash_core.rejections import Rejection
 from simhash_core.verdicts import DuplicateOf, Verdict, verdict_name
+from streams.intake.raw_batches import RawArrival
 from streams.kafka.producer_record import ProducerRecord
-from streams.ordering.raw_batches import RawArrival
 from streams.output.output_records import (
     Arrival,
     OutputKind,
@@ -24,8 +24,8 @@ from streams.output.output_records import (
     duplicate_record,
     unique_record,
 )
+from streams.settings.topics import TopicSettings
 from streams.store.changelog_codec import ChangelogRecord, encode_entries, encode_progress
-from streams.topic_settings import TopicSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from simhash_core.errors import UsageError
 from simhash_core.log.packets import Packet
 from simhash_core.rejections import Rejection, RejectionReason
 from simhash_core.verdicts import DuplicateOf, Method, Undecidable, Unique
-from streams.timestamps import format_rfc3339
+from streams.documents.timestamps import format_rfc3339
 
 Headers = tuple[tuple[str, bytes | None], ...]
 

@@ -12,12 +12,12 @@ from simhash_core.errors import FirstseenError
 from simhash_core.log.participant import Participant, ShardReady
 from simhash_core.verdicts import DuplicateOf
 from streams.errors import UnansweredError
+from streams.intake.raw_batches import RawArrival
 from streams.kafka.commit_errors import AbortedError, FencedError, StaleGenerationError
-from streams.metric_labels import TransactionOutcome
-from streams.metrics import Metrics
-from streams.ordering.raw_batches import RawArrival
+from streams.kafka.transactions import Committer
+from streams.monitoring.metric_labels import TransactionOutcome
+from streams.monitoring.metrics import Metrics
 from streams.output.output_batch import DecidedOutput, OutputBatch, OutputRules, output_batch
-from streams.output.transactions import Committer
 from streams.store.shard_store import ShardStore
 from streams.store.state_codec import StoredProgress
 

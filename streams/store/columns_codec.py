@@ -19,8 +19,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from simhash_core.document_columns import REASON_CODES, BytesColumn, DocumentColumns
 from simhash_core.errors import FirstseenError
-from simhash_core.log.packets import REASON_CODES, BytesColumn, DocumentColumns
 from simhash_core.log.sequence import PACKET_DOCUMENTS_LIMIT
 
 DIGEST_BYTES: Final = 16

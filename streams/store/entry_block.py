@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simhash_core.log.packets import Chain, DocumentColumns
+from simhash_core.document_columns import DocumentColumns
+from simhash_core.log.packets import Chain
 from simhash_core.log.shard_stream import NewEntries
 
 

@@ -8,8 +8,9 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from streams.metrics import Metrics
-from streams.settings import Delivery, Settings
+from streams.monitoring.metrics import Metrics
+from streams.monitoring.store_statistics import statistics_of
+from streams.settings.settings import Delivery, Settings
 from streams.store.changelog_reader import Changelog
 from streams.store.recovery import catch_up
 from streams.store.recovery_progress import Recovery
@@ -18,7 +19,6 @@ from streams.store.shard_directory import discard_store, open_shard_store, shard
 from streams.store.shard_store import ShardStore
 from streams.store.state_codec import StoreIdentity
 from streams.store.store_errors import StoreCorruptError
-from streams.store_statistics import statistics_of
 
 logger = logging.getLogger(__name__)
 

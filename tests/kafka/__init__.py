@@ -1,1 +1,1 @@
-"""Tests of the clients of the log, on real brokers."""
+"""Whole workers on a real Kafka: kills, pauses, rebalances, security."""

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simhash_core.blocks import BlockScheme
 from simhash_core.entries import Entry
+from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.log.packets import Chain
 from simhash_core.log.records import LogRecord, Progress, Report
 from simhash_core.log.shard_stream import RawBatch

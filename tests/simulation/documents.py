@@ -14,9 +14,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from simhash_core.blocks import BlockScheme
-from simhash_core.log.packets import BytesColumn, DocumentColumns
-from simhash_core.verification import Confirmation, Verification, shingles
+from simhash_core.document_columns import BytesColumn, DocumentColumns
+from simhash_core.fingerprints.blocks import BlockScheme
+from simhash_core.text.verification import Confirmation, Verification, shingles
 
 SCHEMES: Final = (
     BlockScheme(64, 4, 3),

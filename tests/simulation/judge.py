@@ -11,17 +11,9 @@ from typing import NamedTuple
 
 from simhash_core.entries import Entry
 from simhash_core.log.packets import Chain, Packet
-from simhash_core.log.records import (
-    NO_CONTROL,
-    Answer,
-    Control,
-    Decision,
-    LogRecord,
-    Match,
-    Progress,
-    Query,
-)
+from simhash_core.log.records import NO_CONTROL, Control, Decision, LogRecord, Progress, Query
 from simhash_core.log.shard_stream import NoVerdict, Output, Ready, Verdict
+from simhash_core.matches import Answer, Match
 from tests.simulation.broker import RawPartition, RawRecord
 from tests.simulation.documents import SimulatedDocument
 from tests.simulation.one_reader import OneReader, Original, Truth

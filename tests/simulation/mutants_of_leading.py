@@ -246,13 +246,13 @@ DECIDING = (
     ),
     one_edit(
         "of reports as near the first is taken",
-        "log.records:Match.is_nearer",
+        "matches:Match.is_nearer",
         "(self.distance, self.sequence) < (other.distance, other.sequence)",
         "self.distance < other.distance",
     ),
     one_edit(
         "of reports the earliest original is taken, not the nearest",
-        "log.records:Match.is_nearer",
+        "matches:Match.is_nearer",
         "(self.distance, self.sequence) < (other.distance, other.sequence)",
         "self.sequence < other.sequence",
     ),

@@ -16,7 +16,7 @@ LOOK_UP = (
     ),
     one_edit(
         "candidates are not confirmed",
-        "verification:Confirmation.agreement",
+        "text.verification:Confirmation.agreement",
         "found if found >= self.at else None",
         "found",
     ),

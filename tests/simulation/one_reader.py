@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from simhash_core.blocks import BlockScheme
 from simhash_core.documents import SourcePosition
+from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.log.packets import Chain, Packet
-from simhash_core.verification import Confirmation
+from simhash_core.text.verification import Confirmation
 from tests.simulation.documents import SimulatedDocument
 
 

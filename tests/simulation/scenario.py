@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from simhash_core.blocks import BlockScheme
-from simhash_core.verification import Confirmation
+from simhash_core.fingerprints.blocks import BlockScheme
+from simhash_core.text.verification import Confirmation
 from tests.simulation.documents import SCHEMES, SHINGLES, TOY, Families, SimulatedDocument
 
 

@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.brokers.kafka_broker import why_kafka_cannot_run
+from tests.rigs.brokers.kafka_broker import why_kafka_cannot_run
 from tests.torture.run import Order, torture
 
 

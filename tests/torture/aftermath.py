@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from simhash_core.documents import SourcePosition
 from simhash_core.log.records import Progress
-from streams.settings import Settings
+from streams.kafka.topic_follower import ReadRecord, TopicFollower
+from streams.settings.settings import Settings
 from streams.store.changelog_codec import LoggedProgress, decode_record
-from streams.topic_follower import ReadRecord, TopicFollower
 
 READ_SECONDS = 120.0
 

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
-from tests.brokers.kafka_broker import KafkaBroker
+from tests.rigs.brokers.kafka_broker import KafkaBroker
 from tests.torture.faults import Act, Fault, NobodyError
 from tests.torture.feed import Feed
 from tests.torture.log_ends import LogEnds

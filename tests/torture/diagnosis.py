@@ -5,8 +5,8 @@ from __future__ import annotations
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from simhash_core.errors import FirstseenError
-from streams.kafka_config import librdkafka_config
-from streams.settings import Settings
+from streams.kafka.command_config import librdkafka_config
+from streams.settings.settings import Settings
 from tests.torture.aftermath import aftermath
 from tests.torture.history import History
 

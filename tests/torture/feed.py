@@ -11,8 +11,8 @@ from functools import partial
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from simhash_core.documents import SourcePosition
-from streams.kafka_config import librdkafka_config
-from streams.settings import Settings
+from streams.kafka.command_config import librdkafka_config
+from streams.settings.settings import Settings
 from tests.torture.plan import Planned
 
 TICK_SECONDS = 0.02

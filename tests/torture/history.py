@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from simhash_core.documents import SourcePosition
 from simhash_core.log.packets import Chain, Packet
-from simhash_core.log.records import Control, LogRecord, Match
+from simhash_core.log.records import Control, LogRecord
+from simhash_core.matches import Match
 
 NOTHING = -1
 INDEX_BITS = 16

@@ -13,14 +13,19 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from simhash_core.blocks import BlockScheme
 from simhash_core.documents import Document, RawRecord, SourcePosition
-from simhash_core.fingerprinter import Fingerprinter
-from streams.raw_documents import DocumentReader
-from streams.received_outputs import DuplicateOutput, ReceivedOutput, UniqueOutput, received_output
-from streams.settings import Settings
-from streams.topic_follower import ReadRecord
-from tests.invariants import Known, Nearness, Repeat, check_grounding
+from simhash_core.fingerprints.blocks import BlockScheme
+from simhash_core.text.fingerprinter import Fingerprinter
+from streams.documents.raw_documents import DocumentReader
+from streams.kafka.topic_follower import ReadRecord
+from streams.output.received_outputs import (
+    DuplicateOutput,
+    ReceivedOutput,
+    UniqueOutput,
+    received_output,
+)
+from streams.settings.settings import Settings
+from tests.rigs.invariants import Known, Nearness, Repeat, check_grounding
 from tests.torture.aftermath import Aftermath
 from tests.torture.history import History
 from tests.torture.one_reader import OneReader

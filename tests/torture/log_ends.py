@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from streams.kafka_config import librdkafka_config
-from streams.settings import Settings
+from streams.kafka.command_config import librdkafka_config
+from streams.settings.settings import Settings
 
 ANSWER_SECONDS = 5.0
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.invariants import Known, Nearness
+from tests.rigs.invariants import Known, Nearness
 
 ROWS_A_STEP = 64
 

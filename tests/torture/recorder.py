@@ -7,10 +7,10 @@ import time
 from types import TracebackType
 from typing import Self
 
-from simhash_core.fingerprinter import Fingerprinter
+from simhash_core.text.fingerprinter import Fingerprinter
+from streams.kafka.topic_follower import ReadRecord, TopicFollower
 from streams.ordering.log_codec import LogCodec
-from streams.settings import Settings
-from streams.topic_follower import ReadRecord, TopicFollower
+from streams.settings.settings import Settings
 from tests.torture.history import History
 
 READ_SECONDS = 0.1

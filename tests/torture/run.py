@@ -14,12 +14,12 @@ from typing import Any
 
 from confluent_kafka.admin import AdminClient
 
-from streams.settings import Settings
-from streams.settings_loader import load_settings
-from streams.topic_plans import topic_plans
-from streams.topics import create
-from tests.brokers.kafka_broker import KafkaBroker
-from tests.brokers.kafka_configuration import SHORT_SESSION
+from streams.settings.loader import load_settings
+from streams.settings.settings import Settings
+from streams.topics.admin import create
+from streams.topics.plans import topic_plans
+from tests.rigs.brokers.kafka_broker import KafkaBroker
+from tests.rigs.brokers.kafka_configuration import SHORT_SESSION
 from tests.torture.aftermath import aftermath, read_all
 from tests.torture.broker_faults import PARTITIONS_MOST, BrokerFaults
 from tests.torture.diagnosis import lag

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from simhash_core.documents import Content, Document, SourcePosition
-from simhash_core.fingerprinter import Fingerprinter
 from simhash_core.log.columns import document_columns
 from simhash_core.log.packets import Chain, Packet, Sender
-from simhash_core.log.records import Control, Decision, Match
+from simhash_core.log.records import Control, Decision
 from simhash_core.log.sequence import sequence_number
-from simhash_core.profiles import profile_named
+from simhash_core.matches import Match
+from simhash_core.text.fingerprinter import Fingerprinter
+from simhash_core.text.profiles import profile_named
 from tests.torture.history import History
 
 PROFILE = profile_named("classic")

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 
 import pytest
 
-from simhash_core.distance import distance_bits
 from simhash_core.documents import RawRecord, SourcePosition
+from simhash_core.fingerprints.distance import distance_bits
 from simhash_core.verdicts import DuplicateOf, Method, Unique
+from streams.kafka.topic_follower import ReadRecord
 from streams.output.output_records import Arrival, OutputRecord, duplicate_record, unique_record
-from streams.settings import Settings
-from streams.topic_follower import ReadRecord
+from streams.settings.settings import Settings
 from tests.torture.history import History
 from tests.torture.judge import Findings, judge, known_documents
 from tests.torture.plan import Planned

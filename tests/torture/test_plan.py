@@ -6,9 +6,9 @@ import json
 import random
 from collections import Counter
 
-from simhash_core.distance import distance_bits
-from simhash_core.fingerprinter import Fingerprinter
-from simhash_core.profiles import profile_named
+from simhash_core.fingerprints.distance import distance_bits
+from simhash_core.text.fingerprinter import Fingerprinter
+from simhash_core.text.profiles import profile_named
 from tests.torture.faults import Fault, schedule
 from tests.torture.plan import AT_ONCE, Plan, Planned
 

@@ -11,8 +11,8 @@ import random
 import re
 from collections import deque
 
-from streams.demo.articles import write_article
-from streams.demo.languages import LANGUAGES
+from streams.corpus.articles import write_article
+from streams.corpus.languages import LANGUAGES
 
 SHORTEST = 100
 LONGEST = 220

@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable
 
 from simhash_core.documents import SourcePosition
-from streams.received_outputs import received_output
-from streams.settings import Settings
-from streams.topic_follower import TopicFollower
+from streams.kafka.topic_follower import TopicFollower
+from streams.output.received_outputs import received_output
+from streams.settings.settings import Settings
 from tests.torture.feed import Feed
 
 READ_SECONDS = 0.1

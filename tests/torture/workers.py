@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 from streams.demo.worker_process import WorkerProcessError
 from streams.exit_codes import ExitCode
-from streams.settings import Settings
-from tests.integration.stream_harness import Worker
+from streams.settings.settings import Settings
+from tests.rigs.workers.stream_harness import Worker
 
 CHECK_SECONDS = 0.2
 RESTART_SECONDS = 1.0

@@ -16,13 +16,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from simhash_core.fingerprinter import Fingerprinter
-from simhash_core.profiles import Profile
-from streams.input_lines import InputLines
+from simhash_core.text.fingerprinter import Fingerprinter
+from simhash_core.text.profiles import Profile
+from streams.files.input_lines import InputLines
 from streams.offline.dedup_launch import DedupRequest, Launched, launched
 from streams.offline.dedup_progress import RunProgress
 from streams.offline.evaluation.labelled_files import LabelledDocuments
-from streams.settings import Settings
+from streams.settings.settings import Settings
 
 Watch = Callable[[InputLines, RunProgress], None]
 """Told of each commit of a pass."""

@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from simhash_core.documents import Document
-from simhash_core.fingerprinter import Fingerprinter
-from simhash_core.profiles import Profile
+from simhash_core.text.fingerprinter import Fingerprinter
+from simhash_core.text.profiles import Profile
 from streams.offline.evaluation.dedup_pass import Decided, decide
 from streams.offline.evaluation.figures import LabelledPair
 from streams.offline.evaluation.labelled_files import (
@@ -18,7 +18,7 @@ from streams.offline.evaluation.labelled_files import (
 )
 from streams.offline.evaluation.quality import Quality, quality_of
 from streams.offline.evaluation.text_pass import exact_jaccards, named_by, of_pass
-from streams.settings import Settings
+from streams.settings.settings import Settings
 
 Tell = Callable[[str, int, int], None]
 """Told how far it is: the step, how much of it is done, and how much there is to do."""

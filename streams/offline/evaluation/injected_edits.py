@@ -14,11 +14,11 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from streams.demo.draws import integer, pick
-from streams.demo.language import Language
-from streams.demo.languages import LANGUAGES
-from streams.demo.layout_edits import reorder, retype, truncate
-from streams.demo.reposts import repost
+from streams.corpus.draws import integer, pick
+from streams.corpus.language import Language
+from streams.corpus.languages import LANGUAGES
+from streams.corpus.layout_edits import reorder, retype, truncate
+from streams.corpus.reposts import repost
 
 LEAST_SHARE: Final = 0.02
 MOST_SHARE: Final = 0.15

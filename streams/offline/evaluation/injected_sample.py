@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from simhash_core.analysis.exact_jaccard import exact_jaccard
 from simhash_core.documents import Document
-from simhash_core.exact_jaccard import exact_jaccard
 from streams.offline.evaluation.dedup_pass import decide
 from streams.offline.evaluation.evaluation import Labelled, read_labelled
 from streams.offline.evaluation.figures import FALSE_DUPLICATE_BELOW, POSITIVE, UNSCORED
@@ -26,7 +26,7 @@ from streams.offline.evaluation.labelled_files import (
     read_documents,
 )
 from streams.offline.evaluation.text_pass import exact_jaccards, named_by
-from streams.settings import Settings
+from streams.settings.settings import Settings
 
 _encode: Final = msgspec.json.Encoder().encode
 

@@ -15,12 +15,12 @@ from typing import Final, NamedTuple, NoReturn
 from simhash_core.documents import Document, RawRecord, SourcePosition
 from simhash_core.errors import FirstseenError, UsageError
 from simhash_core.rejections import Rejection
-from streams.fields import Field
-from streams.input_lines import STANDARD_INPUT, InputLines, Line
-from streams.json_values import UnreadableError, decode_json, decode_text
+from streams.documents.fields import Field
+from streams.documents.json_values import UnreadableError, decode_json, decode_text
+from streams.documents.raw_documents import DocumentReader
+from streams.files.input_lines import STANDARD_INPUT, InputLines, Line
 from streams.offline.evaluation.figures import LABELS, LabelledPair
-from streams.raw_documents import DocumentReader
-from streams.settings import Settings
+from streams.settings.settings import Settings
 
 GROUP: Final = "group"
 PAIR_LINE_BYTES_MAX: Final = 1 << 16

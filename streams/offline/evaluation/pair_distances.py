@@ -6,13 +6,13 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from simhash_core.distance import distance_bits
 from simhash_core.documents import Content
-from simhash_core.fingerprinter import Fingerprinted, Fingerprinter
+from simhash_core.fingerprints.distance import distance_bits
+from simhash_core.text.fingerprinter import Fingerprinted, Fingerprinter
 from streams.offline.evaluation.evaluation import Labelled
 from streams.offline.evaluation.figures import NEGATIVE, POSITIVE, LabelledPair
 from streams.offline.evaluation.labelled_files import documents_again
-from streams.settings import Settings
+from streams.settings.settings import Settings
 
 RANDOM_PAIRS: Final = 4_000
 

@@ -14,8 +14,8 @@ from typing import Final
 import msgspec
 
 from simhash_core.documents import Content
-from simhash_core.fingerprinter import Fingerprinted, Fingerprinter
-from simhash_core.profiles import Profile
+from simhash_core.text.fingerprinter import Fingerprinted, Fingerprinter
+from simhash_core.text.profiles import Profile
 
 _DIGEST_BYTES: Final = 16
 

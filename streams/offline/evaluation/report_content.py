@@ -25,7 +25,7 @@ from streams.offline.evaluation.threshold_sweep import (
     sweep,
     threshold_of,
 )
-from streams.settings import Settings
+from streams.settings.settings import Settings
 
 CASES_MAX: Final = 8
 """Misses, and false joins, that are shown with their texts."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from simhash_core.analysis.exact_jaccard import exact_jaccard
 from simhash_core.documents import Document
-from simhash_core.exact_jaccard import exact_jaccard
 
 Named = tuple[int, int]
 """A duplicate and the original that it names, by their numbers."""

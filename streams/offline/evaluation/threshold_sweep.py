@@ -12,14 +12,14 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from simhash_core.fingerprinter import Fingerprinter
-from simhash_core.profiles import Profile
+from simhash_core.text.fingerprinter import Fingerprinter
+from simhash_core.text.profiles import Profile
 from streams.offline.evaluation.dedup_pass import Decided, decide
 from streams.offline.evaluation.evaluation import Labelled, Tell
 from streams.offline.evaluation.labelled_files import documents_again
 from streams.offline.evaluation.quality import Quality, quality_of
 from streams.offline.evaluation.text_pass import exact_jaccards, named_by, of_pass
-from streams.settings import Settings
+from streams.settings.settings import Settings
 
 DOCUMENTS_MAX: Final = 50_000
 """Documents that are swept over: their fingerprints are in memory, and each pass takes time."""

@@ -25,7 +25,7 @@ from streams.offline.evaluation.threshold_sweep import (
     with_threshold,
 )
 from streams.offline.state_size import sketch_bytes, state_bytes_per_document
-from streams.settings import Settings
+from streams.settings.settings import Settings
 
 _Z: Final = 1.6449
 """The normal quantile of 95 %."""

@@ -1,0 +1,100 @@
+"""Training an idf model: in how many documents each term is, counted in bounded memory.
+
+Counts are exact as long as the distinct terms fit. Past that the rarest are forgotten, as in lossy
+counting (Manku & Motwani 2002): the least count that frees a quarter of the room is found, and all
+terms with it or fewer go. A term that comes back begins at 0, so a frequency may be too low by the
+sum of these counts (``undercount``); terms that are common enough to matter have frequencies far
+above it. Which terms go depends on the order of the documents and on nothing else.
+
+    idf = ln(1 + documents / document frequency)
+
+It is smoothed so that a term of every document still weighs something: a document whose terms all
+weighed nothing would have no fingerprint.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from simhash_core.errors import UsageError
+from simhash_core.text.idf_format import MOST_TERMS, IdfHeader
+from simhash_core.text.normalization import NORMALIZATION
+from simhash_core.text.segmentation import is_feature
+
+DECIMALS: Final = 4
+
+_KEPT_SHARE: Final = 0.75
+
+
+class TrainedIdf(NamedTuple):
+    """What ``encode_idf`` takes."""
+
+    header: IdfHeader
+    table: dict[str, float]
+
+
+class DocumentFrequencies:
+    """In how many documents each term was seen; never more than ``most_terms`` and a document."""
+
+    def __init__(self, most_terms: int) -> None:
+        """Begin with nothing; raises ``UsageError`` for a bound that cannot be."""
+        if not 1 <= most_terms <= MOST_TERMS:
+            raise UsageError(f"most_terms is {most_terms}: it must be from 1 to {MOST_TERMS}")
+        self._most_terms = most_terms
+        self._counts: dict[str, int] = {}
+        self.documents = 0
+        self.undercount = 0
+
+    def __len__(self) -> int:
+        """Return the number of terms that are counted."""
+        return len(self._counts)
+
+    def add(self, terms: Iterable[str]) -> None:
+        """Count a document by its terms, repeats or not."""
+        counts = self._counts
+        for term in set(terms):
+            counts[term] = counts.get(term, 0) + 1
+        self.documents += 1
+        if len(counts) > self._most_terms:
+            self._forget()
+
+    def model(self, name: str, segmenter: str, least: int) -> TrainedIdf:
+        """Return the model of the terms that are in ``least`` documents or more.
+
+        Raises ``UsageError`` where there is no such term.
+        """
+        kept = {
+            term: count
+            for term, count in self._counts.items()
+            if count >= least and is_feature(term)
+        }
+        if not kept:
+            raise UsageError(
+                f"no term is in {least} documents or more of {self.documents}: "
+                "give more documents, or a lower --least"
+            )
+        header = IdfHeader(
+            name=name,
+            segmenter=segmenter,
+            normalization=NORMALIZATION,
+            documents=self.documents,
+            least=least,
+            undercount=self.undercount,
+            terms=len(kept),
+            unknown=self._idf(min(kept.values())),
+        )
+        return TrainedIdf(header, {term: self._idf(count) for term, count in kept.items()})
+
+    def _idf(self, frequency: int) -> float:
+        return round(math.log(1 + self.documents / frequency), DECIMALS)
+
+    def _forget(self) -> None:
+        counts = np.fromiter(self._counts.values(), dtype=np.int64, count=len(self._counts))
+        excess = len(counts) - int(self._most_terms * _KEPT_SHARE)
+        least = int(np.partition(counts, excess - 1)[excess - 1])
+        self._counts = {term: count for term, count in self._counts.items() if count > least}
+        self.undercount += least

@@ -1,0 +1,75 @@
+"""What an index of a given size will cost, and what it will find: arithmetic, before any data.
+
+**Candidates.** Random fingerprints fill the buckets of a block evenly: N documents leave
+N / 2^block_bits in each, and a look-up meets those of one bucket a block (Manku et al. 2007; the
+sizing of the write-ups: 2^34 documents and 16-bit blocks, 262,144 a block, 1,048,576 in all).
+Real texts are not random, so this is the least that there will be.
+
+**Recall by distance** is that of the block scheme (``simhash_core.fingerprints.blocks``), up to the
+threshold.
+
+**Recall by similarity.** Each bit of two SimHashes differs with a chance of angle / π (Charikar
+2002), so the distance of a pair at a given cosine is binomial; summed over the distances up to the
+threshold, each with its chance to share a block. The Jaccard of character 5-grams becomes a cosine
+under an assumption: edits of single characters, spread evenly. Of n-grams that n characters make,
+a share s = 2J / (1 + J) is left, so of words of two characters s^(2/5), and that is the cosine.
+Real edits come in runs, which leave more words whole: real recall is higher. ``firstseen evaluate``
+measures it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import acos, comb, pi
+from typing import Final, NamedTuple
+
+from simhash_core.analysis.exact_jaccard import GRAM_CHARACTERS
+from simhash_core.errors import UsageError
+from simhash_core.fingerprints.blocks import BlockScheme
+
+_WORD_CHARACTERS: Final = 2
+
+
+class Found(NamedTuple):
+    """The chance, 0 to 1, that a pair ``at`` some distance or similarity is found."""
+
+    at: float
+    recall: float
+
+
+def candidates_per_block(scheme: BlockScheme, documents: int) -> float:
+    """Return how many of ``documents`` random fingerprints are in one bucket of one block."""
+    if documents < 0:
+        raise UsageError(f"documents is {documents}: it must be 0 or more")
+    return documents / (1 << scheme.block_bits)
+
+
+def recall_by_distance(scheme: BlockScheme, points: int = 9) -> list[Found]:
+    """Return the recall at about as many distances from 0 to the threshold, which is the last."""
+    steps = max(1, min(points - 1, scheme.distance))
+    distances = sorted({round(scheme.distance * step / steps) for step in range(steps + 1)})
+    return [Found(distance, scheme.expected_recall(distance)) for distance in distances]
+
+
+def recall_by_jaccard(scheme: BlockScheme, jaccards: Sequence[float]) -> list[Found]:
+    """Return the recall of pairs by the Jaccard of their character 5-grams, 0 to 1."""
+    meeting = [scheme.expected_recall(distance) for distance in range(scheme.distance + 1)]
+    return [
+        Found(jaccard, _recall_at(scheme.bits, meeting, cosine_of_jaccard(jaccard)))
+        for jaccard in jaccards
+    ]
+
+
+def cosine_of_jaccard(jaccard: float) -> float:
+    """Return the cosine of two texts' words, from the Jaccard of their 5-grams (see above)."""
+    left = 2 * jaccard / (1 + jaccard)
+    return float(left ** (_WORD_CHARACTERS / GRAM_CHARACTERS))
+
+
+def _recall_at(bits: int, meeting: Sequence[float], cosine: float) -> float:
+    """Sum the chances of each distance within the threshold; ``meeting``: to share a block then."""
+    differs = acos(min(1.0, max(-1.0, cosine))) / pi
+    return sum(
+        comb(bits, distance) * differs**distance * (1 - differs) ** (bits - distance) * chance
+        for distance, chance in enumerate(meeting)
+    )

@@ -1,0 +1,104 @@
+"""Documents as columns: the form in which they are ordered, looked up and stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simhash_core.verdicts import UndecidableReason
+
+REASON_CODES: Final[tuple[UndecidableReason | None, ...]] = (
+    None,
+    UndecidableReason.EMPTY,
+    UndecidableReason.NO_FEATURES,
+    UndecidableReason.TOO_FEW_FEATURES,
+)
+"""Why a document is undecidable, by its number in a column; 0: it is decidable."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BytesColumn:
+    """Byte strings of any length, joined. ``bounds``: uint32 (strings + 1,)."""
+
+    joined: bytes
+    bounds: NDArray[np.uint32]
+
+    def __len__(self) -> int:
+        """Return the number of strings."""
+        return len(self.bounds) - 1
+
+    def __getitem__(self, index: int) -> bytes:
+        """Return one string."""
+        return self.joined[self.bounds[index] : self.bounds[index + 1]]
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yield all strings in order."""
+        bounds = self.bounds.tolist()
+        joined = self.joined
+        return (joined[start:stop] for start, stop in pairwise(bounds))
+
+    @classmethod
+    def of(cls, strings: Sequence[bytes]) -> BytesColumn:
+        """Join strings."""
+        bounds = np.zeros(len(strings) + 1, dtype=np.uint32)
+        np.cumsum(
+            np.fromiter(map(len, strings), dtype=np.uint32, count=len(strings)), out=bounds[1:]
+        )
+        return cls(b"".join(strings), bounds)
+
+    def take(self, rows: Iterable[int]) -> BytesColumn:
+        """Return the strings of some rows."""
+        return BytesColumn.of([self[row] for row in rows])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DocumentColumns:
+    """Documents as columns, in rising order of their raw offsets.
+
+    ``offsets``: int64 (documents,), in the raw partition. ``times_ms``: int64, event times.
+    ``ids``: UTF-8. ``digests``: uint8 (documents, 16), of the content. ``fingerprints``: uint64
+    words (documents, bits / 64) in the bytes' own order, zero where undecidable. ``undecidable``:
+    uint8, an index of ``REASON_CODES``. ``sketches``: empty where there is none.
+    """
+
+    offsets: NDArray[np.int64]
+    times_ms: NDArray[np.int64]
+    ids: BytesColumn
+    digests: NDArray[np.uint8]
+    fingerprints: NDArray[np.uint64]
+    undecidable: NDArray[np.uint8]
+    sketches: BytesColumn
+
+    def __len__(self) -> int:
+        """Return the number of documents."""
+        return len(self.offsets)
+
+    def document_id(self, row: int) -> str:
+        """Return the id of a document."""
+        return self.ids[row].decode()
+
+    def digest(self, row: int) -> bytes:
+        """Return the content digest of a document."""
+        digest: bytes = self.digests[row].tobytes()
+        return digest
+
+    def reason(self, row: int) -> UndecidableReason | None:
+        """Return why a document is undecidable, None where it is not."""
+        return REASON_CODES[int(self.undecidable[row])]
+
+    def take(self, rows: NDArray[np.intp]) -> DocumentColumns:
+        """Return some of the documents."""
+        return DocumentColumns(
+            self.offsets[rows],
+            self.times_ms[rows],
+            self.ids.take(rows.tolist()),
+            self.digests[rows],
+            self.fingerprints[rows],
+            self.undecidable[rows],
+            self.sketches.take(rows.tolist()),
+        )

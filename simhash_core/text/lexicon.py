@@ -1,0 +1,135 @@
+"""The lexicon: for each term met lately its votes and idf, so that no term is hashed twice.
+
+Words follow Zipf's law: a few tens of thousands make up nearly all running text. A full lexicon
+is forgotten whole and fills again; that is simpler than eviction and costs as little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from typing import Final, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simhash_core.fingerprints.feature_hashes import FeatureHash
+from simhash_core.fingerprints.fingerprint import Votes, votes_of
+from simhash_core.text.code_index import NO_ROW, CodeIndex
+from simhash_core.text.idf import IdfModel
+from simhash_core.text.segmentation import is_feature
+from simhash_core.text.term_codes import TermCodes
+from simhash_core.text.term_traits import TermTraits, TraitsOf, no_traits, word_of
+
+MOST_TERMS: Final = 65_536
+"""Terms kept: at 256 bits 17 MB."""
+
+_FIRST_ROW: Final = NO_ROW + 1
+_FIRST_SIZE: Final = 1024
+
+_Item = TypeVar("_Item", bound=np.generic)
+
+
+class Lexicon(dict[str, int]):
+    """Term to row. Rows are those of the columns.
+
+    ``votes``: int8 (rows, bits). ``idf``: float64 (rows,). ``is_feature``: bool (rows,), whether
+    the term counts at all. ``short_hashes``: uint32 (rows,), the feature hash folded. ``traits``:
+    (rows,) in each column, of nothing where no ``traits_of`` was given. All but the traits are of
+    the word alone where the term is tagged.
+    """
+
+    def __init__(
+        self,
+        bits: int,
+        feature_hash: FeatureHash,
+        idf: IdfModel,
+        stop_words: Container[str] = (),
+        traits_of: TraitsOf | None = None,
+    ) -> None:
+        """Begin empty; nothing is computed before ``rows`` asks for it."""
+        super().__init__()
+        self._bits = bits
+        self._hash = feature_hash
+        self._idf = idf
+        self._stop_words = stop_words
+        self._traits_of = traits_of
+        self._new: list[str] = []
+        self._used = _FIRST_ROW
+        self._index: CodeIndex
+        self.votes: Votes
+        self.idf: NDArray[np.float64]
+        self.is_feature: NDArray[np.bool_]
+        self.short_hashes: NDArray[np.uint32]
+        self.traits: TermTraits
+        self._forget()
+
+    def rows(self, terms: TermCodes) -> NDArray[np.int64]:
+        """Return the row of each term; rows are good until the next call."""
+        if self._used > MOST_TERMS:
+            self._forget()
+        rows = self._index.find(terms.low, terms.high)
+        unknown = np.flatnonzero(rows == NO_ROW)
+        if unknown.size:
+            # New ones, long ones, and the few that the index found no place for.
+            rows[unknown] = [self[term] for term in terms.spelled(unknown)]
+            self._learn()
+            self._index.add(terms.low[unknown], terms.high[unknown], rows[unknown])
+        return rows
+
+    def __missing__(self, term: str) -> int:
+        """Give a new term a row, to be filled by ``_learn``."""
+        row = self[term] = self._used + len(self._new)
+        self._new.append(term)
+        return row
+
+    def _learn(self) -> None:
+        if not self._new:
+            return
+        end = self._used + len(self._new)
+        if end > len(self.idf):
+            self._lengthen(max(end, 2 * len(self.idf)) - len(self.idf))
+        new = slice(self._used, end)
+        words = [word_of(term) for term in self._new]
+        hashes = b"".join(self._hash(word, self._bits) for word in words)
+        self.votes[new] = votes_of(hashes, self._bits)
+        self.short_hashes[new] = _folded(hashes, self._bits)
+        self.idf[new] = [self._idf.idf(word) for word in words]
+        self.is_feature[new] = [is_feature(word) and word not in self._stop_words for word in words]
+        if self._traits_of is not None:
+            for column, values in zip(self.traits, self._traits_of(self._new), strict=True):
+                column[new] = values
+        self._used = end
+        self._new.clear()
+
+    def _lengthen(self, rows: int) -> None:
+        more = np.zeros((rows, self._bits), dtype=np.int8)
+        self.votes = np.concatenate([self.votes, more])
+        self.idf = _with_zeros(self.idf, rows)
+        self.is_feature = _with_zeros(self.is_feature, rows)
+        self.short_hashes = _with_zeros(self.short_hashes, rows)
+        if self._traits_of is not None:
+            lengths, is_main, is_cue = self.traits
+            self.traits = TermTraits(
+                _with_zeros(lengths, rows), _with_zeros(is_main, rows), _with_zeros(is_cue, rows)
+            )
+
+    def _forget(self) -> None:
+        self.clear()
+        self._index = CodeIndex()
+        self._used = _FIRST_ROW
+        self.votes = np.zeros((_FIRST_SIZE, self._bits), dtype=np.int8)
+        self.idf = np.zeros(_FIRST_SIZE)
+        self.is_feature = np.zeros(_FIRST_SIZE, dtype=np.bool_)
+        self.short_hashes = np.zeros(_FIRST_SIZE, dtype=np.uint32)
+        self.traits = no_traits(_FIRST_SIZE if self._traits_of is not None else 0)
+
+
+def _folded(hashes: bytes, bits: int) -> NDArray[np.uint32]:
+    """Return the 32-bit words of each hash, XORed: no hash has all of its bits well mixed."""
+    words = np.frombuffer(hashes, dtype=">u4").reshape(-1, bits // 32)
+    folded: NDArray[np.uint32] = np.bitwise_xor.reduce(words, axis=1).astype(np.uint32)
+    return folded
+
+
+def _with_zeros(column: NDArray[_Item], rows: int) -> NDArray[_Item]:
+    return np.concatenate([column, np.zeros(rows, dtype=column.dtype)])

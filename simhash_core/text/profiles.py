@@ -1,0 +1,126 @@
+"""Profiles: everything that decides what is near, under one name; and the index identity.
+
+``classic`` is the published method: 64 bits, distance 3, a guarantee that no near pair is missed.
+``wide`` looks at 256 bits, far into what edits leave of a text, and confirms each candidate by a
+sketch of its character shingles: it finds more and errs less, for about eight times the state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+import msgspec
+
+from simhash_core.errors import UnknownNameError, UsageError
+from simhash_core.fingerprints.blocks import BlockScheme
+from simhash_core.text.idf import IdfModel
+from simhash_core.text.segmentation import WITHOUT_DICTIONARY
+from simhash_core.text.stop_words import StopWords
+from simhash_core.text.user_dictionary import UserDictionary
+from simhash_core.text.verification import NO_VERIFICATION, Confirmation, confirmation_of
+
+IDENTITY_VERSION: Final = 1
+
+
+class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The settings of an index.
+
+    ``blocks``, ``block_bits``, ``cuts``: as of ``BlockScheme``. ``min_features``: distinct features
+    below which a text is undecidable. ``verify``: what confirms candidates, and ``verify_at`` how
+    far two documents must agree (``simhash_core.text.verification``). ``idf``: jieba's table unless
+    given. ``user_dictionary`` and ``stop_words``: none unless given.
+    """
+
+    bits: int
+    blocks: int
+    block_bits: int
+    distance: int
+    segmenter: str = "words"
+    weighting: str = "tfidf-sublinear"
+    feature_hash: str = "xxh3"
+    min_features: int = 27
+    cuts: int = 1
+    verify: str = NO_VERIFICATION
+    verify_at: float = 0.0
+    idf: IdfModel | None = None
+    user_dictionary: UserDictionary | None = None
+    stop_words: StopWords | None = None
+
+    def scheme(self) -> BlockScheme:
+        """Return the block scheme; raises ``UsageError`` for one that cannot be."""
+        if self.min_features < 1:
+            raise UsageError(f"min_features is {self.min_features}: it must be 1 or more")
+        return BlockScheme(self.bits, self.blocks, self.distance, self.block_bits, self.cuts)
+
+    def check_files(self) -> None:
+        """Raise ``UsageError`` where idf model or user dictionary do not fit the segmenter."""
+        if self.idf is not None and self.idf.segmenter not in {"", self.segmenter}:
+            raise UsageError(
+                f"idf model {self.idf.identity} was trained on terms of the segmenter "
+                f"{self.idf.segmenter!r}, the index has {self.segmenter!r}: train one with it, or "
+                "set index.segmenter"
+            )
+        if self.user_dictionary is not None and self.segmenter in WITHOUT_DICTIONARY:
+            raise UsageError(
+                f"user_dictionary is of no use to the segmenter {self.segmenter!r}, which has none"
+            )
+
+    def confirmation(self) -> Confirmation | None:
+        """Return what confirms candidates, None where nothing does.
+
+        Raises ``UnknownNameError`` and ``UsageError`` for what cannot be.
+        """
+        return confirmation_of(self.verify, self.verify_at)
+
+
+PROFILES: Final[Mapping[str, Profile]] = {
+    "classic": Profile(bits=64, blocks=4, block_bits=16, distance=3),
+    "wide": Profile(
+        bits=256, blocks=16, block_bits=16, cuts=2, distance=64, verify="shingles", verify_at=0.51
+    ),
+}
+DEFAULT_PROFILE: Final = "wide"
+
+
+def profile_named(name: str) -> Profile:
+    """Return the profile called ``name``.
+
+    Raises ``UnknownNameError`` for a name that is not in ``PROFILES``.
+    """
+    if name not in PROFILES:
+        raise UnknownNameError("profile", name, PROFILES)
+    return PROFILES[name]
+
+
+def index_identity(
+    profile: Profile,
+    segmenter: str,
+    idf: str,
+    normalization: str,
+    more: Mapping[str, str] = MappingProxyType({}),
+) -> str:
+    """Return what must be equal for two fingerprints to be comparable, and two verdicts one rule.
+
+    ``segmenter``, ``idf`` and ``normalization`` are identities: name and version; so are the values
+    of ``more``, parts that only some indexes have. The distance and
+    the least number of features are part of it as well: "near" must be one relation for all shards
+    and for all entries of an index, or two uniques could be near by the rule of the day.
+    """
+    scheme, confirmation = profile.scheme(), profile.confirmation()
+    parts: dict[str, object] = {
+        "bits": profile.bits,
+        "blocks": f"{scheme.blocks}x{scheme.block_bits}" + ("x2" if scheme.cuts > 1 else ""),
+        "distance": profile.distance,
+        "segmenter": segmenter,
+        "weighting": profile.weighting,
+        "idf": idf,
+        "hash": profile.feature_hash,
+        "normalization": normalization,
+        "min-features": profile.min_features,
+    }
+    parts |= more
+    if confirmation is not None:
+        parts["verify"] = confirmation.identity
+    return f"firstseen-index/{IDENTITY_VERSION} " + " ".join(f"{k}={v}" for k, v in parts.items())

@@ -1,0 +1,123 @@
+"""Verifications: what confirms that a candidate is near, by name.
+
+A fingerprint finds, a sketch confirms. A bag of words cannot tell apart texts of one genre, which
+share their words; a verification compares what else is known of two documents. Each document has a
+*sketch*, some bytes that are stored with it and travel with it, and two sketches have an
+*agreement*. Two documents are near when their fingerprints are within the distance and the
+agreement is at least the threshold: a relation of the two stored documents and of nothing else,
+symmetric, so that every shard says the same of the same pair.
+
+A verification is a pair of pure functions. Equal content is near without being confirmed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simhash_core.documents import Content
+from simhash_core.errors import UnknownNameError, UsageError
+from simhash_core.text.features import FeatureBatch
+from simhash_core.text.verification import cosine, metadata, shingles
+
+
+class Sketched(NamedTuple):
+    """What sketches are made of: some documents, as they came and as they were weighed.
+
+    ``term_hashes``: a hash of each feature of the batch, uint32 (features,).
+    """
+
+    contents: Sequence[Content]
+    features: FeatureBatch
+    term_hashes: NDArray[np.uint32]
+
+
+class Verification(NamedTuple):
+    """``identity`` changes with whatever changes sketches or agreements.
+
+    ``sketches`` gives one sketch a document. ``agreement`` takes the distance of two fingerprints
+    in bits and both sketches, and gives the same whichever comes first, from 0 to 1.
+    ``usual_threshold`` is where two documents begin to agree, unless a profile says otherwise.
+    """
+
+    identity: str
+    usual_threshold: float
+    sketches: Callable[[Sketched], list[bytes]]
+    agreement: Callable[[int, bytes, bytes], float]
+
+
+NO_VERIFICATION: Final = "none"
+
+_SHINGLES_AGREE_AT: Final = 0.51
+
+_BY_NAME: Final[Mapping[str, Verification]] = {
+    "shingles": Verification(
+        shingles.IDENTITY,
+        _SHINGLES_AGREE_AT,
+        lambda made: shingles.sketches([content.text for content in made.contents]),
+        lambda _distance, a, b: shingles.similarity(a, b),
+    ),
+    "cosine": Verification(
+        cosine.IDENTITY,
+        cosine.USUAL_THRESHOLD,
+        lambda made: cosine.sketches(made.features.weights, made.term_hashes, made.features.bounds),
+        lambda _distance, a, b: cosine.similarity(a, b),
+    ),
+    "metadata": Verification(
+        metadata.IDENTITY,
+        metadata.USUAL_THRESHOLD,
+        lambda made: metadata.sketches(made.contents),
+        metadata.agreement,
+    ),
+}
+VERIFICATIONS: Final = (NO_VERIFICATION, *_BY_NAME)
+
+
+class Confirmation(NamedTuple):
+    """A verification with its threshold: the second half of what "near" means in an index."""
+
+    verification: Verification
+    at: float
+
+    def agreement(self, distance: int, a: bytes, b: bytes) -> float | None:
+        """Return how far two sketches agree if that is enough, else None."""
+        found = self.verification.agreement(distance, a, b)
+        return found if found >= self.at else None
+
+    @property
+    def identity(self) -> str:
+        """What must be equal for two indexes to confirm alike."""
+        return f"{self.verification.identity}@{self.at:g}"
+
+
+def verification_named(name: str) -> Verification | None:
+    """Return the verification called ``name``; None for ``none``.
+
+    Raises ``UnknownNameError`` for a name that is not in ``VERIFICATIONS``.
+    """
+    if name not in VERIFICATIONS:
+        raise UnknownNameError("verification", name, VERIFICATIONS)
+    return _BY_NAME.get(name)
+
+
+def confirmation_of(name: str, at: float) -> Confirmation | None:
+    """Return the verification called ``name`` with the threshold ``at``; None for ``none``.
+
+    Raises as ``verification_named`` does, and ``UsageError`` for a threshold outside 0 to 1.
+    """
+    if not 0.0 <= at <= 1.0:
+        raise UsageError(f"verify_at is {at}: it must be from 0 to 1")
+    verification = verification_named(name)
+    return None if verification is None else Confirmation(verification, at)
+
+
+def usual_threshold(name: str) -> float:
+    """Return how far two documents usually agree by the verification called ``name``, 0 for none.
+
+    0 as well for a name that is not there, which whoever loads it will be told.
+    """
+    verification = _BY_NAME.get(name)
+    return 0.0 if verification is None else verification.usual_threshold

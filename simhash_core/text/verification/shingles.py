@@ -1,0 +1,139 @@
+"""Sketches of character shingles: how much of two texts is the same, run by run.
+
+A shingle is a run of 5 characters of the normalised text, white space left out and capitals kept.
+The Jaccard similarity of two texts is the share of their distinct shingles that both have. It sees
+what bags of words cannot: two texts of one genre have the words in common, and few runs.
+
+A sketch estimates it from 256 bytes (``SKETCH_BYTES``), whatever the length of the text:
+
+- *One permutation hashing* (Li, Owen & Zhang 2012): each shingle is hashed once, to one of 512 bins
+  and a value; a bin keeps its least value. A bin of two texts holds the same shingle with a chance
+  of their similarity.
+- *Densification* (Shrivastava 2017): a bin that no shingle fell into takes what the first filled
+  one on a fixed way through the bins has, so that short texts have whole sketches as well.
+- *b-bit minwise hashing* (Li & König 2010): of each least value 4 bits are kept, drawn again for
+  each bin. Two different ones are equal once in 16 times, which the estimate takes off.
+
+The standard error at a similarity of one half is 0.0235, by sqrt(p (1 - p) / 512) · 16/15 with
+p = 1/16 + 15/16 · 1/2. Equal texts have equal sketches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simhash_core.text.normal_forms import normalize_batch
+
+SHINGLE_CHARACTERS: Final = 5
+BINS: Final = 512
+KEPT_BITS: Final = 4
+SKETCH_BYTES: Final = BINS * KEPT_BITS // 8
+IDENTITY: Final = f"shingles-1/{SHINGLE_CHARACTERS}x{BINS}x{KEPT_BITS}"
+
+_BIN_BITS: Final = BINS.bit_length() - 1
+_HASH_BITS: Final = 32
+_CHANCE: Final = 0.5**KEPT_BITS
+_EMPTY: Final = np.uint32(2**_HASH_BITS - 1)
+_BETWEEN: Final = "\0" * SHINGLE_CHARACTERS
+"""Stands between texts, so that no shingle of one reaches into the next."""
+
+
+def sketches(texts: Sequence[str]) -> list[bytes]:
+    """Return the sketch of each text as it came, ``SKETCH_BYTES`` each; empty where all is space.
+
+    Memory: about 40 bytes a character, of all texts together.
+    """
+    bare = [text.replace(" ", "") for text in normalize_batch(texts, fold_case=False)]
+    some = [text for text in bare if text]
+    made = iter(_pack(_densify(_least(some))) if some else ())
+    return [next(made) if text else b"" for text in bare]
+
+
+def similarity(a: bytes, b: bytes) -> float:
+    """Return the estimated Jaccard similarity of two texts from their sketches, 0 to 1.
+
+    Nothing is similar to a text without a sketch.
+    """
+    if not a or not b:
+        return 0.0
+    differing = np.frombuffer(a, dtype=np.uint8) ^ np.frombuffer(b, dtype=np.uint8)
+    # Since NumPy 2.3 a number of its own, which no encoder of JSON takes.
+    unequal = int(np.count_nonzero(differing & 0xF0) + np.count_nonzero(differing & 0x0F))
+    return max(0.0, 1.0 - unequal / BINS / (1.0 - _CHANCE))
+
+
+def _least(texts: Sequence[str]) -> NDArray[np.uint32]:
+    """Return the least hash by text and bin, uint32 (texts, BINS); ``_EMPTY`` where there is none.
+
+    The bin is in the highest bits of a hash.
+    """
+    joined = _BETWEEN.join(texts) + _BETWEEN
+    hashes = _hash_runs(np.frombuffer(joined.encode("utf-32-le"), dtype="<u4"))
+    bins = (hashes >> np.uint32(_HASH_BITS - _BIN_BITS)).astype(np.intp)
+    least = np.full((len(texts), BINS), _EMPTY)
+    start = 0
+    for row, text in zip(least, texts, strict=True):
+        # A text shorter than a shingle is one shingle, filled up with zeros.
+        stop = start + max(1, len(text) - SHINGLE_CHARACTERS + 1)
+        np.minimum.at(row, bins[start:stop], hashes[start:stop])
+        start += len(text) + len(_BETWEEN)
+    return least
+
+
+def _hash_runs(characters: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """Return a hash of 32 bits of each run of ``SHINGLE_CHARACTERS``: a polynomial, then mixed.
+
+    The numbers are those of the finisher of MurmurHash3 (Appleby 2011), which lets each bit of a
+    number change each bit of its hash; the base is 2**32 over the golden ratio, made odd.
+    """
+    count = len(characters) - SHINGLE_CHARACTERS + 1
+    hashes = characters[:count] + np.uint32(1)
+    for step in range(1, SHINGLE_CHARACTERS):
+        hashes *= np.uint32(0x9E3779B1)
+        hashes += characters[step : step + count]
+    hashes ^= hashes >> np.uint32(16)
+    hashes *= np.uint32(0x85EBCA6B)
+    hashes ^= hashes >> np.uint32(13)
+    hashes *= np.uint32(0xC2B2AE35)
+    hashes ^= hashes >> np.uint32(16)
+    return hashes
+
+
+def _numbers(first: int) -> NDArray[np.uint32]:
+    """Return a number without pattern for each bin."""
+    return _hash_runs(np.arange(first, first + BINS + SHINGLE_CHARACTERS - 1, dtype=np.uint32))
+
+
+_ORDER: Final = np.argsort(_numbers(0), kind="stable")
+_STEPS: Final = _ORDER[_ORDER != 0]
+"""The steps from an empty bin to all others, in a fixed order without pattern."""
+_DRAWS: Final = _numbers(BINS) | np.uint32(1)
+"""An odd factor for each bin, by which it draws its bits from the value that it holds."""
+
+
+def _densify(least: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """Fill empty bins, (texts, BINS); each text has a filled one."""
+    held = least.ravel()
+    filled = held.copy()
+    left = np.flatnonzero(held == _EMPTY)
+    bins = left % BINS
+    for step in _STEPS:
+        if not len(left):
+            break
+        met = held.take(left - bins + (bins + step) % BINS)
+        found = met != _EMPTY
+        filled[left[found]] = met[found]
+        missed = ~found
+        left, bins = left[missed], bins[missed]
+    return filled.reshape(least.shape)
+
+
+def _pack(least: NDArray[np.uint32]) -> list[bytes]:
+    """Draw the bits of each bin, and put two bins into a byte."""
+    drawn = ((least * _DRAWS) >> np.uint32(_HASH_BITS - KEPT_BITS)).astype(np.uint8)
+    packed = (drawn[:, 0::2] << 4) | drawn[:, 1::2]
+    return [row.tobytes() for row in packed]

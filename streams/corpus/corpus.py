@@ -1,0 +1,233 @@
+"""The demo stream: articles, their copies, posts and broken records, with the truth about each.
+
+Everything follows from the seed: the same seed and the same number of documents give the same
+bytes on every machine. A copy always comes after what it copies, and much oftener soon after than
+long after; a copy of a copy has the same root as the copy.
+
+A copy of a copy is made from a light copy only (exact, typographic, a repost, a small edit), since
+a truncated half-edit of another half-edit would be a text that nobody calls the same.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta, timezone
+from itertools import accumulate
+from typing import Final
+
+from streams.corpus.articles import write_article
+from streams.corpus.broken import broken_value
+from streams.corpus.corpus_shape import CorpusShape
+from streams.corpus.draws import chance, integer, log_uniform, pick
+from streams.corpus.generated import BROKEN, COPIES, EditKind, GeneratedRecord, Outcome
+from streams.corpus.language import Language
+from streams.corpus.languages import LANGUAGES
+from streams.corpus.layout_edits import reorder, retype, truncate
+from streams.corpus.posts import PostBox
+from streams.corpus.reposts import TITLE_MARKS, repost
+from streams.corpus.thesaurus import thesaurus_of
+from streams.corpus.topics import Topic
+from streams.corpus.word_edits import edit_words
+
+DEFAULT_SHAPE: Final = CorpusShape()
+"""About 45 % originals, 42 % copies, 10 % posts, 3 % broken records."""
+MOST_REMEMBERED: Final = 20_000
+"""Articles that may still be copied; older ones are forgotten, so that memory has a bound."""
+
+_START_MS = 1_709_251_200_000  # 2024-03-01T00:00:00Z
+_LEAST_STEP_MS, _MOST_STEP_MS = 20, 9_000
+_BEIJING = timezone(timedelta(hours=8))
+_BANDS = {
+    EditKind.EDIT_1_5: (0.01, 0.05),
+    EditKind.EDIT_5_10: (0.05, 0.10),
+    EditKind.EDIT_10_20: (0.10, 0.20),
+}
+_COPIED_AGAIN = frozenset(
+    {EditKind.EXACT_COPY, EditKind.TYPOGRAPHIC, EditKind.REPOST, EditKind.EDIT_1_5}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Published:
+    """An article of the stream that later ones may copy."""
+
+    id: str
+    root: str | None
+    depth: int
+    language: Language
+    topic: Topic
+    title: str
+    text: str
+    keywords: tuple[str, ...]
+
+
+def generate(
+    seed: int, documents: int, shape: CorpusShape = DEFAULT_SHAPE
+) -> Iterator[GeneratedRecord]:
+    """Generate the stream: that many records, in the order in which they arrive.
+
+    Raises:
+        ValueError: the number of documents is negative.
+    """
+    if documents < 0:
+        raise ValueError(f"documents is {documents}; ask for 0 or more")
+    return _Stream(seed, shape).records(documents)
+
+
+class _Stream:
+    def __init__(self, seed: int, shape: CorpusShape) -> None:
+        self._rng = random.Random(seed)  # noqa: S311 - a seeded corpus, no secret
+        self._seed = seed
+        self._shape = shape
+        weights = shape.weights()
+        self._kinds = [kind for kind, _ in weights]
+        self._limits = list(accumulate(weight for _, weight in weights))
+        self._posts = PostBox(self._rng, shape.repeated_post)
+        self._published: list[_Published] = []
+        self._next = 0  # where the ring of published articles is written
+        self._time_ms = _START_MS
+
+    def records(self, documents: int) -> Iterator[GeneratedRecord]:
+        for position in range(documents):
+            self._time_ms += integer(self._rng, _LEAST_STEP_MS, _MOST_STEP_MS)
+            doc_id = f"d{self._seed}-{position:07d}"
+            kind = self._kind()
+            if kind in BROKEN:
+                yield self._broken(doc_id, kind)
+            elif kind is EditKind.ORIGINAL:
+                yield self._original(doc_id)
+            elif kind in COPIES:
+                yield self._copy(doc_id, kind)
+            else:
+                yield self._post(doc_id, kind)
+
+    def _kind(self) -> EditKind:
+        kind = self._kinds[bisect_right(self._limits, self._rng.random(), hi=len(self._kinds) - 1)]
+        if kind in COPIES and not self._published:
+            return EditKind.ORIGINAL
+        return kind
+
+    def _language(self) -> Language:
+        return LANGUAGES["zh" if chance(self._rng, self._shape.chinese) else "en"]
+
+    def _original(self, doc_id: str) -> GeneratedRecord:
+        article = self._article(doc_id)
+        self._remember(article)
+        return self._record(EditKind.ORIGINAL, article, None, Outcome.UNIQUE)
+
+    def _article(self, doc_id: str) -> _Published:
+        language = self._language()
+        topic = pick(self._rng, language.topics)
+        article = write_article(self._rng, language, topic)
+        return _Published(
+            doc_id, None, 0, language, topic, article.title, article.text, article.keywords
+        )
+
+    def _copy(self, doc_id: str, kind: EditKind) -> GeneratedRecord:
+        age = log_uniform(self._rng, 1, len(self._published))
+        parent = self._published[(self._next - age) % len(self._published)]
+        copy = replace(
+            parent,
+            id=doc_id,
+            root=parent.root or parent.id,
+            depth=parent.depth + 1,
+            text=self._copied_text(kind, parent),
+        )
+        if kind is EditKind.REPOST and chance(self._rng, 0.3):
+            copy = replace(copy, title=TITLE_MARKS[parent.language.code] + copy.title, keywords=())
+        if kind in _COPIED_AGAIN and copy.depth < self._shape.deepest:
+            self._remember(copy)
+        return self._record(kind, copy, parent.id, Outcome.DUPLICATE)
+
+    def _copied_text(self, kind: EditKind, parent: _Published) -> str:
+        rng, language, text = self._rng, parent.language, parent.text
+        match kind:
+            case EditKind.TYPOGRAPHIC:
+                return retype(rng, language, text)
+            case EditKind.REPOST:
+                return repost(rng, language, parent.title, text)
+            case EditKind.TRUNCATED:
+                return truncate(rng, language, text)
+            case EditKind.REORDERED:
+                return reorder(rng, language, text)
+            case EditKind.EDIT_1_5 | EditKind.EDIT_5_10 | EditKind.EDIT_10_20:
+                words = thesaurus_of(language.code, parent.topic.name)
+                return edit_words(rng, language, words, parent.topic, text, _BANDS[kind])
+            case _:
+                return text
+
+    def _remember(self, article: _Published) -> None:
+        if len(self._published) < MOST_REMEMBERED:
+            self._published.append(article)
+        else:
+            self._published[self._next % MOST_REMEMBERED] = article
+        self._next += 1
+
+    def _post(self, doc_id: str, kind: EditKind) -> GeneratedRecord:
+        post = self._posts.post(doc_id, kind, self._language().code)
+        fields = self._fields(doc_id, "", post.text)
+        return GeneratedRecord(
+            key=doc_id.encode(),
+            value=self._encoded(fields),
+            id=doc_id,
+            kind=kind,
+            root=post.root,
+            parent=post.root,
+            expected=Outcome.UNIQUE if post.root is None else Outcome.DUPLICATE,
+            timestamp_ms=self._time_ms,
+        )
+
+    def _broken(self, doc_id: str, kind: EditKind) -> GeneratedRecord:
+        value = None
+        if kind is not EditKind.NULL_RECORD:
+            article = self._article(doc_id)
+            value = broken_value(self._rng, kind, self._fields(doc_id, article.title, article.text))
+        return GeneratedRecord(
+            key=None if value is None else doc_id.encode(),
+            value=value,
+            id=None if value is None else doc_id,
+            kind=kind,
+            root=None,
+            parent=None,
+            expected=Outcome.DEAD_LETTER,
+            timestamp_ms=self._time_ms,
+        )
+
+    def _record(
+        self, kind: EditKind, article: _Published, parent: str | None, expected: Outcome
+    ) -> GeneratedRecord:
+        fields = self._fields(article.id, article.title, article.text)
+        if article.keywords and chance(self._rng, 0.6):
+            fields["keywords"] = list(article.keywords)
+        if chance(self._rng, 0.5):
+            fields["lang"] = article.language.code
+        return GeneratedRecord(
+            key=article.id.encode(),
+            value=self._encoded(fields),
+            id=article.id,
+            kind=kind,
+            root=article.root,
+            parent=parent,
+            expected=expected,
+            timestamp_ms=self._time_ms,
+        )
+
+    def _fields(self, doc_id: str, title: str, text: str) -> dict[str, object]:
+        return {"id": doc_id, "title": title, "text": text, "timestamp": self._timestamp()}
+
+    def _timestamp(self) -> str | int:
+        """Write the time of the record in one of the three ways that feeds do."""
+        if chance(self._rng, 0.5):
+            return self._time_ms
+        seconds, milliseconds = divmod(self._time_ms, 1000)
+        zone = UTC if chance(self._rng, 0.5) else _BEIJING
+        moment = datetime.fromtimestamp(seconds, zone) + timedelta(milliseconds=milliseconds)
+        return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+    def _encoded(self, fields: dict[str, object]) -> bytes:
+        escaped = chance(self._rng, 0.1)  # some producers write \\uXXXX for all but ASCII
+        return json.dumps(fields, ensure_ascii=escaped).encode()

@@ -1,0 +1,152 @@
+"""The replay of dead letters: which are sent again, in batches, and what became of each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from streams.dead_letters.letters import (
+    REDELIVERIES_MAX,
+    DeadLetter,
+    Outcome,
+    dead_letter_of,
+    redelivery,
+    why_not_sent,
+)
+from streams.dead_letters.offset_ranges import OffsetRanges
+from streams.dead_letters.redeliveries import Redeliveries
+from streams.dead_letters.topic import DeadLetterTopics
+from streams.kafka.acked_producer import Outgoing
+from streams.kafka.topic_follower import ReadRecord
+
+_BATCH_RECORDS: Final = 500
+_BATCH_BYTES: Final = 8 * 1024 * 1024
+_NAMED_MAX: Final = 20
+
+
+class Selection(NamedTuple):
+    """What is to be replayed: of these ``reasons`` (none: any), at most ``limit``.
+
+    ``most``: how often a record may be sent again. ``again``: also those that were replayed before.
+    """
+
+    reasons: frozenset[str] = frozenset()
+    limit: int | None = None
+    most: int = REDELIVERIES_MAX
+    again: bool = False
+
+
+class Left(NamedTuple):
+    """A dead letter that was selected and not sent, and why."""
+
+    letter: DeadLetter
+    why: Outcome
+
+
+class Account:
+    """What became of every record of the topic that was read.
+
+    ``outcomes`` of the selected, ``not_selected`` by their reason, ``no_dead_letter``: records in
+    another form. ``left``: the first of those that were not sent. ``under_way``: records of a batch
+    of which it is not known (yet) whether it was sent.
+    """
+
+    def __init__(self) -> None:
+        """Nothing was read yet."""
+        self.outcomes: Counter[Outcome] = Counter()
+        self.not_selected = 0
+        self.no_dead_letter = 0
+        self.under_way = 0
+        self.left: list[Left] = []
+
+    def note_left(self, letter: DeadLetter, why: Outcome) -> None:
+        """Note that a selected one was not sent."""
+        self.outcomes[why] += 1
+        if why is not Outcome.REPLAYED_BEFORE and len(self.left) < _NAMED_MAX:
+            self.left.append(Left(letter, why))
+
+    @property
+    def sent(self) -> int:
+        """Those that were sent again."""
+        return self.outcomes[Outcome.SENT]
+
+
+class Replay:
+    """One replay; ``account`` is right at any time, also after an exception out of ``run``."""
+
+    def __init__(
+        self,
+        topics: DeadLetterTopics,
+        selection: Selection,
+        done: Mapping[int, OffsetRanges],
+        redeliveries: Redeliveries | None,
+        account: Account,
+    ) -> None:
+        """``done``: what was replayed before. ``redeliveries`` None sends nothing: a dry run."""
+        self.account = account
+        self._topics = topics
+        self._selection = selection
+        self._done = {partition: ranges.copy() for partition, ranges in done.items()}
+        self._redeliveries = redeliveries
+        self._read_to: dict[int, int] = {}
+        self._batch: list[Outgoing] = []
+        self._batch_bytes = 0
+        self._touched: set[int] = set()
+
+    def run(self, records: Iterable[ReadRecord], *, whole: bool) -> None:
+        """Replay what is selected of ``records``.
+
+        ``whole``: they are all that the topic has, from its beginning; offsets between them are
+        nothing, then (marks of transactions), and done with.
+        """
+        for record in records:
+            if self._is_enough():
+                break
+            self._take(record, whole=whole)
+            if len(self._batch) >= _BATCH_RECORDS or self._batch_bytes >= _BATCH_BYTES:
+                self._send()
+        self._send()
+
+    def _is_enough(self) -> bool:
+        limit = self._selection.limit
+        return limit is not None and self.account.sent + len(self._batch) >= limit
+
+    def _take(self, record: ReadRecord, *, whole: bool) -> None:
+        place, offset = record.position.partition, record.position.offset
+        done = self._done.setdefault(place, OffsetRanges())
+        was_done = offset in done
+        if whole:
+            done.add(self._read_to.get(place, 0), offset)
+            self._read_to[place] = offset + 1
+        letter = dead_letter_of(record)
+        if letter is None:
+            self.account.no_dead_letter += 1
+            return
+        if self._selection.reasons and letter.reason not in self._selection.reasons:
+            self.account.not_selected += 1
+            return
+        if was_done and not self._selection.again:
+            self.account.note_left(letter, Outcome.REPLAYED_BEFORE)
+            return
+        why = why_not_sent(letter, self._topics.raw, self._selection.most)
+        if why is not None:
+            self.account.note_left(letter, why)
+            return
+        outgoing = redelivery(letter, self._topics.raw_partitions)
+        done.add(offset, offset + 1)
+        self._touched.add(place)
+        self._batch.append(outgoing)
+        self._batch_bytes += len(outgoing.key or b"") + len(outgoing.value or b"")
+
+    def _send(self) -> None:
+        if not self._batch:
+            return
+        self.account.under_way = len(self._batch)
+        if self._redeliveries is not None:
+            progress = {place: self._done[place] for place in self._touched}
+            self._redeliveries.send(self._batch, progress)
+        self.account.under_way = 0
+        self.account.outcomes[Outcome.SENT] += len(self._batch)
+        self._batch, self._batch_bytes = [], 0
+        self._touched.clear()

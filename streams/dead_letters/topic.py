@@ -1,0 +1,103 @@
+"""Reads the dead letters' topic: whole, up to where it ends now, or single records by position."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+from confluent_kafka.admin import AdminClient
+
+from simhash_core.documents import SourcePosition
+from simhash_core.errors import UsageError
+from streams.errors import BrokerUnavailableError
+from streams.kafka.topic_follower import ReadRecord, TopicFollower, read_at
+from streams.output.received_outputs import source_position
+from streams.settings.settings import Settings
+from streams.topics.admin import TopicsError, partitions_of
+from streams.topics.topic_ids import topic_id
+
+_POLL_SECONDS: Final = 0.2
+_SILENCE_SECONDS_MAX: Final = 30.0
+
+
+class DeadLetterTopics(NamedTuple):
+    """The two topics as the broker has them: names, numbers of partitions; the id of the first."""
+
+    dead_letters: str
+    dead_letter_partitions: int
+    dead_letter_topic_id: str
+    raw: str
+    raw_partitions: int
+
+
+def dead_letter_topics(admin: AdminClient, settings: Settings) -> DeadLetterTopics:
+    """Look the topics up; raises ``TopicsError`` where one is missing."""
+    names = settings.topics.dead_letters, settings.topics.raw
+    there = partitions_of(admin, names)
+    for name in names:
+        if name not in there:
+            raise TopicsError(
+                f"topic {name} is missing, or this user may not see it: run 'firstseen topics "
+                "create', or grant the ACL operation Describe"
+            )
+    dead, raw = names
+    return DeadLetterTopics(dead, there[dead], topic_id(admin, dead), raw, there[raw])
+
+
+def position_on(topics: DeadLetterTopics, given: str) -> SourcePosition:
+    """Return the position that ``topic/partition@offset`` or ``partition@offset`` names.
+
+    Raises ``UsageError`` for what is none, or not on the dead letters' topic.
+    """
+    shown = given if "/" in given else f"{topics.dead_letters}/{given}"
+    position = source_position(shown)
+    if position.topic != topics.dead_letters:
+        raise UsageError(
+            f"{given} is not on {topics.dead_letters}: give the position of the dead letter, the "
+            "first column of 'firstseen dlq list'"
+        )
+    if position.partition >= topics.dead_letter_partitions:
+        raise UsageError(
+            f"{given}: {topics.dead_letters} has {topics.dead_letter_partitions} partition(s), "
+            "counted from 0"
+        )
+    return position
+
+
+def read_all(
+    settings: Settings, topics: DeadLetterTopics, announce: Callable[[str], None]
+) -> Iterator[ReadRecord]:
+    """Yield the records of the topic, those of a partition in order, up to where it ends now.
+
+    Raises ``BrokerUnavailableError`` where the broker falls silent before.
+    """
+    partitions: Mapping[str, int] = {topics.dead_letters: topics.dead_letter_partitions}
+    with TopicFollower(settings, partitions, from_beginning=True, announce=announce) as follower:
+        ends = follower.ends()
+        heard = time.monotonic()
+        while not follower.has_passed(ends):
+            records = follower.read(_POLL_SECONDS)
+            yield from (r for r in records if r.position.offset < ends[r.place])
+            now = time.monotonic()
+            if records:
+                heard = now
+            elif now - heard > _SILENCE_SECONDS_MAX:
+                raise BrokerUnavailableError(
+                    f"the Kafka broker at {settings.brokers} has sent nothing for "
+                    f"{_SILENCE_SECONDS_MAX:g} s, and {topics.dead_letters} is not read to its end"
+                )
+
+
+def read_positions(settings: Settings, positions: Iterable[SourcePosition]) -> Iterator[ReadRecord]:
+    """Yield the records at these positions.
+
+    Raises ``UsageError`` where there is no record at one (any more).
+    """
+    for position in dict.fromkeys(positions):
+        record = read_at(settings, position)
+        if record is None:
+            raise UsageError(
+                f"there is no record at {position}: it was deleted, or never was there"
+            )
+        yield record

@@ -1,0 +1,158 @@
+"""Where a document's parts stand in an incoming object, and what type each must have."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, get_args
+
+import msgspec
+
+from simhash_core.errors import UsageError
+from simhash_core.rejections import RejectionReason
+from streams.documents.json_values import (
+    UnreadableError,
+    is_encodable,
+    type_named,
+    without_surrogates,
+)
+from streams.documents.timestamps import TimestampError, parse_timestamp
+
+ID_BYTES_MAX: Final = 4_096
+"""Of a document's id, in UTF-8: it stands in headers, in messages and in every entry."""
+
+ValueFormat = Literal["auto", "json", "text"]
+
+
+class FieldSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which field of the incoming object holds what, and how a value is read.
+
+    A name with dots (``data.body``) is a path into nested objects, unless the object has a field
+    of that very name. An empty name (not for ``text``): there is no such field.
+
+    ``format``: ``json`` and ``text`` read every value as such. ``auto`` reads JSON, and text where
+    the ``content-type`` header says ``text/plain``; a value that is not JSON is refused, so that
+    a broken producer is noticed.
+    """
+
+    text: str = "text"
+    id: str = "id"
+    title: str = "title"
+    keywords: str = "keywords"
+    tags: str = "tags"
+    references: str = "references"
+    timestamp: str = "timestamp"
+    format: ValueFormat = "auto"
+
+    def __post_init__(self) -> None:
+        """Raise ``UsageError`` for a name that no field can have."""
+        formats = get_args(ValueFormat)
+        if self.format not in formats:
+            raise UsageError(
+                f"fields.format is {self.format!r}: choose one of {', '.join(formats)}"
+            )
+        if not self.text:
+            raise UsageError("fields.text is empty: name the field that holds the text")
+        for setting in ("text", "id", "title", "keywords", "tags", "references", "timestamp"):
+            name = getattr(self, setting)
+            if not is_encodable(name):
+                raise UsageError(f"fields.{setting} is {name!r}: it cannot be encoded as UTF-8")
+
+
+class Field:
+    """One field: ``name`` as configured. Null is the same as absent, for every type.
+
+    Its methods raise ``UnreadableError`` (``WRONG_TYPE``, unless they say otherwise).
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._path = tuple(name.split("."))
+
+    def find(self, content: dict[str, object]) -> object:
+        """Return what the field holds, None where it is absent."""
+        if len(self._path) == 1 or self.name in content:
+            return content.get(self.name) if self.name else None
+        found: object = content
+        for step in self._path:
+            if not isinstance(found, dict):
+                return None
+            found = found.get(step)
+        return found
+
+    def string(self, content: dict[str, object]) -> str | None:
+        """Return a string, less its lone surrogates."""
+        value = self.find(content)
+        if value is None:
+            return None
+        if not isinstance(value, str):
+            raise self._wrong(type_named(value), "a string")
+        return without_surrogates(value)
+
+    def strings(self, content: dict[str, object]) -> tuple[str, ...]:
+        """Return a list of strings; one string stands for a list of one, an empty one for none."""
+        value = self.find(content)
+        if value is None or value == "":
+            return ()
+        if isinstance(value, str):
+            return (without_surrogates(value),)
+        if not isinstance(value, list):
+            raise self._wrong(type_named(value), "a list of strings")
+        items = []
+        for item in value:
+            if not isinstance(item, str):
+                raise self._wrong(f"a list with {type_named(item)} in it", "a list of strings")
+            items.append(without_surrogates(item))
+        return tuple(items)
+
+    def identifier(self, content: dict[str, object]) -> str | None:
+        """Return an id; None for an empty one.
+
+        An integer counts as its decimal digits, because ids from databases often are numbers. No
+        other number does: 1.0 and 1 are equal, but are spelled in two ways. Raises
+        ``ID_TOO_LONG`` too.
+        """
+        value = self.find(content)
+        if value is None or value == "":
+            return None
+        if isinstance(value, int) and not isinstance(value, bool):
+            value = str(value)
+        if not isinstance(value, str):
+            raise self._wrong(type_named(value), "a string or an integer")
+        return checked_id(value, f'field "{self.name}"')
+
+    def time_ms(self, content: dict[str, object]) -> int | None:
+        """Return milliseconds since 1970; raises ``BAD_TIMESTAMP`` alone."""
+        value = self.find(content)
+        return None if value is None else checked_time_ms(value, f'field "{self.name}"')
+
+    def _wrong(self, found: str, wanted: str) -> UnreadableError:
+        return UnreadableError(
+            RejectionReason.WRONG_TYPE, f'field "{self.name}" is {found}: it must be {wanted}'
+        )
+
+
+def checked_id(document_id: str, where: str) -> str:
+    """Return ``document_id``, which is not empty, if it can be one; ``where`` is for messages.
+
+    Raises ``UnreadableError``: ``WRONG_TYPE`` for one with lone surrogates, since dropping them
+    could make two ids one; ``ID_TOO_LONG``.
+    """
+    if not is_encodable(document_id):
+        raise UnreadableError(
+            RejectionReason.WRONG_TYPE,
+            f"{where} holds half of a surrogate pair: an id must be valid Unicode",
+        )
+    size = len(document_id.encode())
+    if size > ID_BYTES_MAX:
+        raise UnreadableError(
+            RejectionReason.ID_TOO_LONG,
+            f"{where} has {size} bytes, an id may have {ID_BYTES_MAX}: send a digest as the id",
+        )
+    return document_id
+
+
+def checked_time_ms(value: object, where: str) -> int:
+    """Return the time that ``value`` spells; raises ``UnreadableError`` (``BAD_TIMESTAMP``)."""
+    try:
+        return parse_timestamp(value)
+    except TimestampError as error:
+        raise UnreadableError(RejectionReason.BAD_TIMESTAMP, f"{where} is {error}") from None

@@ -1,0 +1,172 @@
+"""Raw records to documents: every record becomes a document, a tombstone, or a rejection."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from simhash_core.documents import Document, RawRecord, SourcePosition
+from simhash_core.errors import UsageError
+from simhash_core.rejections import Rejection, RejectionReason
+from streams.documents.cloudevents import TEXT_PLAIN, Content, unwrap
+from streams.documents.fields import Field, FieldSettings, checked_id, checked_time_ms
+from streams.documents.json_values import UnreadableError, decode_json, decode_text, type_named
+
+MAX_RECORD_BYTES: Final = 1 << 20
+"""The default limit of a record: key, value and headers together."""
+
+
+class Tombstone(msgspec.Struct, frozen=True, array_like=True):
+    """A null value with a key: the document whose id is that key is to be forgotten."""
+
+    source: SourcePosition
+    record: RawRecord
+    document_id: str
+
+
+class DocumentReader:
+    """Reads raw records; it has no state, and never raises for what a record holds."""
+
+    def __init__(self, fields: FieldSettings, max_record_bytes: int = MAX_RECORD_BYTES) -> None:
+        """Raise ``UsageError`` for a limit below one byte."""
+        if max_record_bytes < 1:
+            raise UsageError(f"max_record_bytes is {max_record_bytes}: it must be 1 or more")
+        self.fields = fields
+        self.max_record_bytes = max_record_bytes
+        self._text = Field(fields.text)
+        self._id = Field(fields.id)
+        self._title = Field(fields.title)
+        self._keywords = Field(fields.keywords)
+        self._tags = Field(fields.tags)
+        self._references = Field(fields.references)
+        self._timestamp = Field(fields.timestamp)
+
+    def read(self, source: SourcePosition, record: RawRecord) -> Document | Rejection | Tombstone:
+        """Return what ``record`` holds. All strings in it can be encoded as UTF-8."""
+        size = record_bytes(record)
+        if size > self.max_record_bytes:
+            return self._too_large(source, record, size)
+        try:
+            if record.value is None:
+                return _tombstone(source, record)
+            content = unwrap(record, record.value)
+            fields = self._decode(content)
+            if isinstance(fields, str):
+                return Document(
+                    id=_fallback_id(source, record, content),
+                    text=fields,
+                    source=source,
+                    event_time_ms=_fallback_time_ms(record, content),
+                )
+            return self._document(source, record, content, fields)
+        except UnreadableError as error:
+            return Rejection(source, record, error.reason, error.detail)
+
+    def _decode(self, content: Content) -> dict[str, object] | str:
+        """Return the fields of the content, or its text where it is nothing but text."""
+        data = content.data
+        wanted = self.fields.format
+        if data is None:
+            raise UnreadableError(RejectionReason.MISSING_TEXT, "the CloudEvent has no data")
+        if wanted == "text" or (wanted == "auto" and content.media_type == TEXT_PLAIN):
+            if isinstance(data, bytes):
+                return decode_text(data)
+            # The data of an envelope is read like a field: its name there is "data".
+            text = Field("data").string({"data": data})
+            assert text is not None
+            return text
+        fields = decode_json(data) if isinstance(data, bytes) else data
+        if not isinstance(fields, dict):
+            raise UnreadableError(
+                RejectionReason.NOT_AN_OBJECT,
+                f"the value is {type_named(fields)}: send an object with the field "
+                f'"{self._text.name}", or plain text with fields.format = "text"',
+            )
+        return fields
+
+    def _document(
+        self, source: SourcePosition, record: RawRecord, content: Content, fields: dict[str, object]
+    ) -> Document:
+        text = self._text.string(fields)
+        if text is None:
+            raise UnreadableError(
+                RejectionReason.MISSING_TEXT,
+                f'no field "{self._text.name}", or null in it: '
+                "send one, or set fields.text to the field that holds the text",
+            )
+        event_time_ms = self._timestamp.time_ms(fields)
+        if event_time_ms is None:
+            event_time_ms = _fallback_time_ms(record, content)
+        return Document(
+            id=self._id.identifier(fields) or _fallback_id(source, record, content),
+            text=text,
+            source=source,
+            event_time_ms=event_time_ms,
+            title=self._title.string(fields) or "",
+            keywords=self._keywords.strings(fields),
+            tags=self._tags.strings(fields),
+            references=self._references.strings(fields),
+        )
+
+    def _too_large(self, source: SourcePosition, record: RawRecord, size: int) -> Rejection:
+        """Return a rejection that can itself be sent: it keeps what fits of key and headers."""
+        kept = msgspec.structs.replace(record, value=None)
+        left_out = ["value"]
+        if record_bytes(kept) > self.max_record_bytes:
+            kept = msgspec.structs.replace(kept, headers=())
+            left_out.append("headers")
+        if record_bytes(kept) > self.max_record_bytes:
+            kept = msgspec.structs.replace(kept, key=None)
+            left_out.append("key")
+        return Rejection(
+            source,
+            kept,
+            RejectionReason.TOO_LARGE,
+            f"{size} bytes in key, value and headers, max_record_bytes is {self.max_record_bytes}: "
+            f"raise it, or send less ({', '.join(left_out)} left out here)",
+        )
+
+
+def record_bytes(record: RawRecord) -> int:
+    """Return the size of a record: the bytes of its key, its value, and its headers."""
+    size = len(record.key or b"") + len(record.value or b"")
+    for name, value in record.headers:
+        size += len(name if name.isascii() else name.encode(errors="surrogatepass"))
+        size += len(value or b"")
+    return size
+
+
+def _tombstone(source: SourcePosition, record: RawRecord) -> Tombstone:
+    document_id = _key_as_id(record)
+    if document_id is None:
+        raise UnreadableError(
+            RejectionReason.NULL_VALUE,
+            "null value, and no key that could be a document's id: "
+            "to delete a document, send its id as the key; else send a value",
+        )
+    return Tombstone(source, record, document_id)
+
+
+def _fallback_id(source: SourcePosition, record: RawRecord, content: Content) -> str:
+    """Return the id of a document whose fields hold none."""
+    if content.event_id is not None:
+        return checked_id(content.event_id, "the CloudEvent's id")
+    return _key_as_id(record) or str(source)
+
+
+def _key_as_id(record: RawRecord) -> str | None:
+    """Return the key as an id, None where it is absent, empty or not UTF-8."""
+    if not record.key:
+        return None
+    try:
+        return checked_id(record.key.decode(), "the key, which stands for the id,")
+    except UnicodeDecodeError:
+        return None
+
+
+def _fallback_time_ms(record: RawRecord, content: Content) -> int:
+    """Return the time of a document whose fields hold none."""
+    if content.event_time is not None:
+        return checked_time_ms(content.event_time, "the CloudEvent's time")
+    return checked_time_ms(record.timestamp_ms, "the record's own timestamp")

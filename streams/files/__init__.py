@@ -1,0 +1,1 @@
+"""Files that commands read documents from and write results to."""

@@ -1,0 +1,102 @@
+"""One text, or one document out of a file of them, for commands that look at single texts."""
+
+from __future__ import annotations
+
+import gzip
+import sys
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from simhash_core.documents import Document, RawRecord, SourcePosition
+from simhash_core.errors import UsageError
+from simhash_core.rejections import Rejection
+from streams.documents.json_values import UnreadableError, decode_text
+from streams.documents.raw_documents import DocumentReader
+from streams.files.input_lines import STANDARD_INPUT, InputLines
+from streams.settings.settings import Settings
+
+
+class Unreadable(NamedTuple):
+    """A line that is no document; ``number`` counts from 0, ``why`` is for people."""
+
+    number: int
+    why: str
+
+
+def read_text(file: str, longest_bytes: int) -> str:
+    """Return the text of a file (``.gz``: gzip; ``-``: standard input), which must be UTF-8.
+
+    Raises ``UsageError`` for a file that cannot be read, is longer, or is not UTF-8.
+    """
+    shown = "standard input" if file == STANDARD_INPUT else file
+    try:
+        content = _content(file, longest_bytes + 1)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise UsageError(f"cannot read {shown}: the gzip data is damaged ({error})") from None
+    except OSError as error:
+        raise UsageError(f"cannot read {shown}: {error.strerror or error}") from None
+    if len(content) > longest_bytes:
+        raise UsageError(
+            f"{shown} has more than {longest_bytes} bytes: raise max_record_bytes, or cut it"
+        )
+    try:
+        return decode_text(content)
+    except UnreadableError as error:
+        raise UsageError(f"cannot read {shown}: {error.detail}") from None
+
+
+def find_documents(
+    files: Iterable[str], wanted: Iterable[str], settings: Settings
+) -> dict[str, Document]:
+    """Return the first document with each of the ids ``wanted``, from files with one a line.
+
+    Raises ``UsageError`` for an id that is in none of them.
+    """
+    files, missing = list(files), set(wanted)
+    found: dict[str, Document] = {}
+    looked_at = 0
+    for file in files:
+        for document in documents_in(file, settings):
+            if isinstance(document, Unreadable):
+                continue
+            looked_at += 1
+            if document.id in missing:
+                missing.discard(document.id)
+                found[document.id] = document
+            if not missing:
+                return found
+    raise UsageError(
+        f"no document {', '.join(map(repr, sorted(missing)))} among the {looked_at:,} of "
+        f"{', '.join(files)}: is its id in another field (--set fields.id=…)?"
+    )
+
+
+def documents_in(file: str, settings: Settings) -> Iterator[Document | Unreadable]:
+    """Yield what each line of a file holds, blank ones left out.
+
+    Raises ``UsageError`` for a file that cannot be opened, ``InputFileError`` for a damaged one.
+    """
+    reader = DocumentReader(settings.fields, settings.max_record_bytes)
+    with InputLines(file, settings.max_record_bytes) as lines:
+        for line in lines:
+            if line.content is None:
+                yield Unreadable(line.number, f"{line.size} bytes are over max_record_bytes")
+            elif not line.is_blank:
+                source = SourcePosition(lines.name, 0, line.number)
+                item = reader.read(source, RawRecord(None, line.content, 0))
+                if isinstance(item, Document):
+                    yield item
+                elif isinstance(item, Rejection):
+                    yield Unreadable(line.number, f"{item.reason}: {item.detail}")
+
+
+def _content(file: str, most: int) -> bytes:
+    if file == STANDARD_INPUT:
+        return sys.stdin.buffer.read(most)
+    with Path(file).open("rb") as raw:
+        if file.endswith(".gz"):
+            with gzip.GzipFile(fileobj=raw) as unpacked:
+                return unpacked.read(most)
+        return raw.read(most)

@@ -1,0 +1,203 @@
+"""Reads topics as they are, for people to look at: all partitions, no consumer group, no commits.
+
+What an aborted transaction left is not read.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any, Final, Literal, NamedTuple, Self, cast
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
+
+from simhash_core.documents import SourcePosition
+from streams.errors import BrokerRefusedError, BrokerUnavailableError
+from streams.kafka.command_config import librdkafka_config
+from streams.kafka.passing_errors import PASSING_ERRORS
+from streams.output.output_records import Headers
+from streams.settings.settings import Settings
+
+_BATCH: Final = 500
+_SAY_SECONDS: Final = 10.0
+_ANSWER_SECONDS: Final = 10.0
+# The partition ends before the offset, or begins behind it.
+_NOTHING_THERE: Final = frozenset(
+    {
+        KafkaError._PARTITION_EOF,  # noqa: SLF001 - a public code of librdkafka
+        KafkaError._AUTO_OFFSET_RESET,  # noqa: SLF001 - a public code of librdkafka
+        KafkaError.OFFSET_OUT_OF_RANGE,
+    }
+)
+_RETRY_SECONDS: Final = 0.2
+
+Place = tuple[str, int]
+"""A topic and a partition of it."""
+
+
+class ReadRecord(NamedTuple):
+    """A record as it was read from a topic."""
+
+    position: SourcePosition
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+    @property
+    def place(self) -> Place:
+        """The topic and the partition."""
+        return self.position.topic, self.position.partition
+
+
+class TopicFollower:
+    """Reads every partition of topics, given with their numbers of partitions.
+
+    ``gaps``: what to do where records were deleted before they were read, go on with the earliest
+    that there are, or raise. While no broker can be reached, that is said to ``announce`` every ten
+    seconds.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        topics: Mapping[str, int],
+        *,
+        from_beginning: bool,
+        gaps: Literal["earliest", "error"] = "earliest",
+        announce: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """Connect in the background."""
+        self._announce = announce
+        self._said = time.monotonic()
+        self._next: dict[Place, int] = {}
+        self._places = [(topic, p) for topic, count in topics.items() for p in range(count)]
+        self._consumer = Consumer(_config(settings, gaps, self._connection_trouble))
+        start = OFFSET_BEGINNING if from_beginning else OFFSET_END
+        self._consumer.assign([TopicPartition(topic, p, start) for topic, p in self._places])
+
+    def __enter__(self) -> Self:
+        """Give itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Let go of the connections."""
+        self._consumer.close()
+
+    def read(self, seconds: float) -> list[ReadRecord]:
+        """Return what has come within so many seconds, at once when it is much; [] for nothing.
+
+        Raises ``BrokerRefusedError`` where a topic cannot be read.
+        """
+        records = []
+        for message in self._consumer.consume(_BATCH, timeout=seconds):
+            place, offset = (message.topic() or "", message.partition() or 0), message.offset() or 0
+            error = message.error()
+            if error is None:
+                self._next[place] = offset + 1
+                records.append(_as_read(message))
+            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - a public code of librdkafka
+                # The end may be past the last record, which says that a transaction has ended.
+                self._next[place] = max(offset, self._next.get(place, 0))
+            elif error.code() not in PASSING_ERRORS:
+                raise BrokerRefusedError(f"cannot read topic {place[0]}: {error.str()}")
+        return records
+
+    def ends(self) -> dict[Place, int]:
+        """Return where each partition ends now: the offset of the next record.
+
+        Raises ``BrokerUnavailableError`` when the broker does not answer in time.
+        """
+        deadline = time.monotonic() + _ANSWER_SECONDS
+        while True:
+            try:
+                return {place: self._end(place) for place in self._places}
+            except KafkaException as error:
+                passing = error.args[0].code() in PASSING_ERRORS
+                if not passing or time.monotonic() > deadline:
+                    raise BrokerUnavailableError(
+                        f"the Kafka broker does not say where topics end: {error.args[0].str()}"
+                    ) from error
+            time.sleep(_RETRY_SECONDS)
+
+    def _end(self, place: Place) -> int:
+        _, end = self._consumer.get_watermark_offsets(
+            TopicPartition(*place), timeout=_ANSWER_SECONDS, cached=False
+        )
+        return end
+
+    def has_passed(self, ends: Mapping[Place, int]) -> bool:
+        """Whether everything before ``ends`` has been read."""
+        return all(end == 0 or self._next.get(place, 0) >= end for place, end in ends.items())
+
+    def _connection_trouble(self, error: KafkaError) -> None:
+        now = time.monotonic()
+        if error.code() in PASSING_ERRORS and now - self._said >= _SAY_SECONDS:
+            self._said = now
+            self._announce(f"the Kafka broker cannot be reached, trying on: {error.str()}")
+
+
+def read_at(settings: Settings, position: SourcePosition) -> ReadRecord | None:
+    """Return the record at a position; None where there is none (any more).
+
+    Raises ``BrokerUnavailableError`` when the broker does not answer in time, and
+    ``BrokerRefusedError`` where the topic cannot be read.
+    """
+    consumer = Consumer(_config(settings, "error", lambda _: None))
+    try:
+        consumer.assign([TopicPartition(position.topic, position.partition, position.offset)])
+        deadline = time.monotonic() + _ANSWER_SECONDS
+        while time.monotonic() < deadline:
+            for message in consumer.consume(1, timeout=_ANSWER_SECONDS / 50):
+                error = message.error()
+                if error is None:
+                    return _as_read(message) if message.offset() == position.offset else None
+                if error.code() in _NOTHING_THERE:
+                    return None
+                if error.code() not in PASSING_ERRORS:
+                    raise BrokerRefusedError(f"cannot read {position}: {error.str()}")
+    finally:
+        consumer.close()
+    raise BrokerUnavailableError(
+        f"no Kafka broker at {settings.brokers} has given {position} within {_ANSWER_SECONDS:g} s"
+    )
+
+
+def _as_read(message: Message) -> ReadRecord:
+    position = SourcePosition(
+        message.topic() or "", message.partition() or 0, message.offset() or 0
+    )
+    # Typed as a mapping or a list, of either kind of text; it is a list of pairs with bytes.
+    headers = cast(list[tuple[str, bytes | None]], message.headers() or [])
+    _, timestamp_ms = message.timestamp()
+    return ReadRecord(position, timestamp_ms, message.key(), message.value(), tuple(headers))
+
+
+def _config(
+    settings: Settings, gaps: Literal["earliest", "error"], error_cb: Callable[[KafkaError], None]
+) -> dict[str, Any]:
+    return librdkafka_config(
+        settings,
+        # The client must have one; it is never joined, and nothing is committed to it.
+        group_id=f"{settings.application_id}.follower",
+        enable_auto_commit=False,
+        enable_partition_eof=True,
+        isolation_level="read_committed",
+        auto_offset_reset=gaps,
+        fetch_wait_max_ms=20,
+        error_cb=error_cb,
+    )

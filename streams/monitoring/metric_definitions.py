@@ -1,0 +1,327 @@
+"""The metrics of a worker: the closed list of all, with what each of them answers.
+
+Names have the prefix ``firstseen_``, base units (seconds, bytes), ``_total`` for counters. Ratios
+are left to the monitoring system, which can take them over any time. The page docs/operations.md
+has this list as a table; dashboards, rules and alerts may name nothing else (tests hold both).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from streams.monitoring.metric_labels import (
+    REJECTION_REASONS,
+    VERDICTS,
+    ErrorReason,
+    InternalTopic,
+    Stage,
+    TransactionOutcome,
+)
+from streams.monitoring.metric_types import (
+    UNLISTED,
+    MetricDefinition,
+    MetricKind,
+    counter,
+    gauge,
+    histogram,
+    info,
+)
+
+_STAGES: Final = tuple(stage.value for stage in Stage)
+_INTERNAL_TOPICS: Final = tuple(topic.value for topic in InternalTopic)
+# Up to 0.25: the worker's own time. Beyond: waiting for a broker, or for the end of a backlog.
+_LATENCY_SECONDS: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
+_STAGE_SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30)
+# To the classic profile's distance one by one, then up to the widest fingerprint's.
+_DISTANCE_BITS: Final = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128)
+_BUCKET_DOCUMENTS: Final = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 5000, 20_000, 100_000)
+# From a start beside up-to-date state to a rebuild of a large shard.
+_RECOVERY_SECONDS: Final = (0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600, 14_400)
+
+
+# ---------------------------------------------------------------- throughput and verdicts
+
+DOCUMENTS: Final = counter(
+    "documents_total",
+    "Raw records decided.",
+    "How many documents went where? Throughput, and the share of duplicates.",
+    {"verdict": VERDICTS},
+)
+INPUT_BYTES: Final = counter(
+    "input_bytes_total", "Bytes of raw records read.", "How much comes in?"
+)
+IN_FLIGHT_DOCUMENTS: Final = gauge(
+    "in_flight_documents",
+    "Raw records read and not put out yet.",
+    "How much does this worker hold? At its limit it stops reading until it has put out some.",
+)
+IN_FLIGHT_BYTES: Final = gauge(
+    "in_flight_bytes",
+    "Bytes of raw records read and not put out yet.",
+    "How much memory do they take?",
+)
+INTERNAL_BYTES: Final = counter(
+    "internal_bytes_total",
+    "Bytes of records sent to internal topics.",
+    "What does each document cost the broker beside its output?",
+    {"topic": _INTERNAL_TOPICS},
+)
+
+# ---------------------------------------------------------------- lag and freshness
+
+CONSUMER_LAG: Final = gauge(
+    "consumer_lag_messages",
+    "Raw records between the group's committed offset and the end of the partition.",
+    "How far behind is the output? Of the partitions that this worker owns; the broker is asked "
+    "every few seconds, so the figure stays right while the consumer is stuck.",
+    {"topic": UNLISTED, "partition": UNLISTED},
+)
+STALLED_PARTITIONS: Final = gauge(
+    "stalled_partitions",
+    "Partitions with records to process and no progress for stall_seconds.",
+    "Is the worker stuck? Above 0, /healthz fails.",
+)
+BROKER_UP: Final = gauge(
+    "broker_up",
+    "Whether the broker answered when last asked for the ends of partitions.",
+    "Is the broker there? While it is 0, lag keeps its last known value.",
+)
+SKIPPED: Final = counter(
+    "skipped_messages_total",
+    "Offsets of a raw partition that were deleted before they were read.",
+    "Was the group down for longer than the raw topic keeps its records?",
+    {"topic": UNLISTED, "partition": UNLISTED},
+)
+LAST_RECORD: Final = gauge(
+    "last_record_timestamp_seconds",
+    "Newest record time decided, seconds since 1970.",
+    "How fresh is the output? Now less this, where documents keep coming; 0 before the first.",
+)
+LATENCY: Final = histogram(
+    "end_to_end_latency_seconds",
+    "From a record's time to its output.",
+    "How long does a document take? The records' own times count, so old ones take long.",
+    _LATENCY_SECONDS,
+)
+STAGE_DURATION: Final = histogram(
+    "stage_duration_seconds",
+    "Time of one batch in one step.",
+    "Where does the time go, waiting included?",
+    _STAGE_SECONDS,
+    {"stage": _STAGES},
+)
+STAGE_CPU: Final = counter(
+    "stage_cpu_seconds_total",
+    "CPU time of each step, in the thread that does it.",
+    "Which step does the CPU work for? Without the threads of the Kafka client.",
+    {"stage": _STAGES},
+)
+
+# ---------------------------------------------------------------- ordering and deciding
+
+LOG_POSITION: Final = gauge(
+    "log_position_offset",
+    "Offset in the log that this worker reads next.",
+    "How far has it read the log?",
+)
+LOG_END: Final = gauge(
+    "log_end_offset",
+    "End of the log, as this worker last heard.",
+    "How far behind is it? The end less the position; at rest both are equal.",
+)
+UNDECIDED_DOCUMENTS: Final = gauge(
+    "undecided_documents",
+    "Documents in the log without a verdict yet.",
+    "Does deciding keep up with ordering? At rest it is 0.",
+)
+UNDECIDED_AGE: Final = gauge(
+    "undecided_oldest_seconds",
+    "Age of the oldest packet in the log that has no verdicts yet.",
+    "Is deciding stuck? 0 where everything is decided. High as well while an old log is read.",
+)
+LEADER: Final = gauge(
+    "leader",
+    "Whether this worker is the leader, which decides.",
+    "Who decides? The sum over all workers is 1, but for moments when the leader changes.",
+)
+REPORT_MISSING: Final = gauge(
+    "report_missing",
+    "1 for each shard whose report the leader is waiting for.",
+    "Which shard holds up the verdicts? Told by the leader; normal for moments only.",
+    {"partition": UNLISTED},
+)
+CONTROL_REFUSED: Final = counter(
+    "control_records_refused_total",
+    "Control records read in the log that are out of their chain, and ignored.",
+    "Did a worker decide after another had become the leader? Harmless; some come with a change.",
+)
+PACKETS_SKIPPED: Final = counter(
+    "packets_skipped_total",
+    "Packets read in the log that do not continue their chain, and are ignored.",
+    "How many packets were sent twice, or by a worker that no longer owned the partition?",
+)
+FOREIGN_RECORDS: Final = counter(
+    "foreign_records_total",
+    "Records of another index identity, or unreadable, on an internal topic; they are ignored.",
+    "Does a worker with other settings write to the topics of this index?",
+    {"topic": _INTERNAL_TOPICS},
+)
+
+# ---------------------------------------------------------------- index quality
+
+CANDIDATES: Final = MetricDefinition(
+    "firstseen_candidates_per_lookup",
+    MetricKind.SUMMARY,
+    "Candidates met by look-ups.",
+    "Do blocks still tell documents apart? Candidates are what a look-up pays for.",
+)
+DISTANCE: Final = histogram(
+    "distance_bits",
+    "Distance of duplicates to their originals.",
+    "Is the threshold in the right place? Duplicates heaped up below it say that it is low.",
+    _DISTANCE_BITS,
+)
+BUCKET_DOCUMENTS: Final = histogram(
+    "bucket_documents",
+    "Documents in each bucket that a look-up read, of one look-up in 32.",
+    "Are there hot buckets?",
+    _BUCKET_DOCUMENTS,
+)
+
+# ---------------------------------------------------------------- state
+
+STORE_DOCUMENTS: Final = gauge(
+    "store_documents",
+    "Entries of the index in each shard of this worker.",
+    "How large is the index, and which worker has which shard? One entry for each unique document.",
+    {"partition": UNLISTED},
+)
+WAITING_DOCUMENTS: Final = gauge(
+    "waiting_documents",
+    "Raw records of each shard read and not put out yet.",
+    "Which shard is behind?",
+    {"partition": UNLISTED},
+)
+STORE_BYTES: Final = gauge(
+    "store_bytes",
+    "Bytes of the sorted files of the shards.",
+    "How large is the state on the disk? Without the write-ahead log.",
+)
+STATE_DISK_FREE: Final = gauge(
+    "state_disk_free_bytes",
+    "Bytes free on the disk of the state directory.",
+    "How long until it is full?",
+)
+STATE_DISK_SIZE: Final = gauge(
+    "state_disk_size_bytes", "Bytes of the disk of the state directory.", "How full is it?"
+)
+BLOCK_CACHE: Final = gauge(
+    "rocksdb_block_cache_bytes",
+    "Bytes in the block cache of all shards.",
+    "Is the cache full (block_cache_bytes)?",
+)
+BLOCK_CACHE_PINNED: Final = gauge(
+    "rocksdb_block_cache_pinned_bytes",
+    "Bytes of the block cache in use by reads.",
+    "Do reads hold on to blocks?",
+)
+BLOCK_CACHE_CAPACITY: Final = gauge(
+    "rocksdb_block_cache_capacity_bytes", "Size of the block cache.", "How large may it be?"
+)
+MEMTABLES: Final = gauge(
+    "rocksdb_memtable_bytes",
+    "Memory of writes that are not in a sorted file yet.",
+    "How much memory do writes take?",
+)
+TABLE_READERS: Final = gauge(
+    "rocksdb_table_reader_bytes",
+    "Memory of filters and indexes outside the block cache.",
+    "How much memory do open files take?",
+)
+PENDING_COMPACTION: Final = gauge(
+    "rocksdb_pending_compaction_bytes",
+    "Bytes that compaction has yet to rewrite, estimated.",
+    "Does compaction keep up with writes?",
+)
+RUNNING_COMPACTIONS: Final = gauge(
+    "rocksdb_running_compactions", "Compactions under way.", "Is the disk busy with compaction?"
+)
+LEVEL0_FILES: Final = gauge(
+    "rocksdb_level0_files",
+    "Files not yet merged into the sorted levels, all shards together.",
+    "What does a look-up have to search beside the sorted levels?",
+)
+STOPPED_WRITES: Final = gauge(
+    "rocksdb_stopped_shards", "Shards whose writes RocksDB has stopped.", "Is it at its limits?"
+)
+BACKGROUND_ERRORS: Final = gauge(
+    "rocksdb_background_errors",
+    "Flushes and compactions that failed since the shards were opened.",
+    "Does the disk refuse?",
+)
+
+# ---------------------------------------------------------------- recovery and rebalances
+
+ASSIGNED_SHARDS: Final = gauge(
+    "assigned_shards", "Shards that this worker owns.", "Who does the work?"
+)
+OPENING_SHARDS: Final = gauge(
+    "opening_shards",
+    "Assigned shards that are still being opened.",
+    "Is the worker ready? /readyz answers 200 once this is 0 and the log is read to its end.",
+)
+RECOVERY_REMAINING: Final = gauge(
+    "recovery_remaining_messages",
+    "Changelog records still to be read by shards that are being opened.",
+    "How long until a started worker is ready?",
+)
+RECOVERY_DURATION: Final = histogram(
+    "recovery_duration_seconds",
+    "Time until a shard was open, from its assignment.",
+    "How long does a move of a shard take?",
+    _RECOVERY_SECONDS,
+)
+REBALANCES: Final = counter(
+    "rebalances_total", "Assignments of partitions received.", "Is the group stable?"
+)
+TRANSACTIONS: Final = counter(
+    "transactions_total",
+    "Transactions ended.",
+    "Do commits go through?",
+    {"outcome": tuple(outcome.value for outcome in TransactionOutcome)},
+)
+
+# ---------------------------------------------------------------- dead letters and errors
+
+DEAD_LETTERS: Final = counter(
+    "dead_letters_total",
+    "Raw records that could not be read.",
+    "What is wrong with the records that cannot be read?",
+    {"reason": REJECTION_REASONS},
+)
+ERRORS: Final = counter(
+    "errors_total",
+    "Steps that failed.",
+    "What fails in the service itself? Most failures end the worker, which starts again.",
+    {"stage": _STAGES, "reason": tuple(reason.value for reason in ErrorReason)},
+)
+
+# ---------------------------------------------------------------- what runs
+
+INDEX_INFO: Final = info(
+    "index_info",
+    "The index and how it is kept.",
+    "Do all workers have one index?",
+    "identity",
+    "application_id",
+    "profile",
+    "delivery",
+)
+BUILD_INFO: Final = info(
+    "build_info", "Versions.", "Which version runs where?", "version", "python_version"
+)
+
+DEFINITIONS: Final[tuple[MetricDefinition, ...]] = tuple(
+    value for value in list(globals().values()) if isinstance(value, MetricDefinition)
+)
+"""All of them, in the order of this page."""

@@ -1,0 +1,151 @@
+"""The metrics of a worker over the last minutes: rates, and quantiles of what was observed lately.
+
+The ops page draws what Prometheus would, for a worker without one. It reads the registry, so the
+page and the metrics always agree.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from streams.monitoring import metric_definitions as defined
+from streams.monitoring.metrics import Metrics
+
+EVERY_SECONDS: Final = 2.0
+_SAMPLES: Final = 151
+"""Five minutes."""
+
+_READ: Final = frozenset(
+    definition.name.removesuffix("_total")
+    for definition in (
+        defined.DOCUMENTS,
+        defined.LATENCY,
+        defined.DISTANCE,
+        defined.CANDIDATES,
+        defined.CONSUMER_LAG,
+        defined.LOG_POSITION,
+        defined.LOG_END,
+        defined.UNDECIDED_DOCUMENTS,
+        defined.UNDECIDED_AGE,
+        defined.REPORT_MISSING,
+        defined.PACKETS_SKIPPED,
+        defined.CONTROL_REFUSED,
+        defined.FOREIGN_RECORDS,
+        defined.IN_FLIGHT_DOCUMENTS,
+        defined.IN_FLIGHT_BYTES,
+        defined.BROKER_UP,
+        defined.STATE_DISK_FREE,
+        defined.STATE_DISK_SIZE,
+    )
+)
+"""Families, by the names that the registry has for them."""
+
+Labels = tuple[str, ...]
+"""The values of the labels, in the order in which they are defined."""
+
+
+class Sample(NamedTuple):
+    """All values at one time (seconds of a clock that never goes back), by name and labels."""
+
+    at: float
+    values: Mapping[tuple[str, Labels], float]
+
+    def by_label(self, name: str) -> dict[Labels, float]:
+        """Return the values of one series name, by labels."""
+        return {labels: value for (each, labels), value in self.values.items() if each == name}
+
+    def total(self, name: str) -> float:
+        """Return the sum over all labels."""
+        return sum(self.by_label(name).values())
+
+
+class MetricHistory:
+    """Samples, kept for five minutes; one thread takes them, any may read."""
+
+    def __init__(self, metrics: Metrics, clock: Callable[[], float] = time.monotonic) -> None:
+        """Begin with one sample."""
+        self._registry = metrics.registry
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._samples: deque[Sample] = deque([self._read()], maxlen=_SAMPLES)
+
+    def take(self) -> None:
+        """Take a sample where the last one is old enough."""
+        if self._clock() - self._samples[-1].at >= EVERY_SECONDS:
+            sample = self._read()
+            with self._lock:
+                self._samples.append(sample)
+
+    def samples(self) -> Sequence[Sample]:
+        """Return all samples, the oldest first."""
+        with self._lock:
+            return list(self._samples)
+
+    def _read(self) -> Sample:
+        return Sample(
+            self._clock(),
+            {
+                (sample.name, tuple(sample.labels.values())): (sample.value)
+                for family in self._registry.collect()
+                if family.name in _READ
+                for sample in family.samples
+            },
+        )
+
+
+def since(samples: Sequence[Sample], seconds: float) -> Sample:
+    """Return the latest sample that is at least so much older than the last, or else the first."""
+    last = samples[-1].at
+    return next((each for each in reversed(samples) if last - each.at >= seconds), samples[0])
+
+
+def rates(samples: Sequence[Sample], name: str, wanted: Callable[[Labels], bool]) -> list[float]:
+    """Return how much the wanted series of a counter rose a second, from sample to sample."""
+    sums = [
+        (each.at, sum(v for labels, v in each.by_label(name).items() if wanted(labels)))
+        for each in samples
+    ]
+    return [max(0.0, (b - a) / (end - begun)) for (begun, a), (end, b) in pairwise(sums)]
+
+
+def counts(name: str, last: Sample, first: Sample | None = None) -> list[tuple[float, float]]:
+    """Return ``(upper bound, observations)`` of each bucket of a histogram, those after ``first``.
+
+    Bounds rise; the last one is infinite. Counts are of each bucket alone.
+    """
+    cumulative = sorted(
+        (
+            float(labels[0]),
+            value - (first.values.get((f"{name}_bucket", labels), 0.0) if first else 0.0),
+        )
+        for labels, value in last.by_label(f"{name}_bucket").items()
+    )
+    befores = [0.0, *(value for _, value in cumulative)]
+    return [
+        (bound, value - before) for (bound, value), before in zip(cumulative, befores, strict=False)
+    ]
+
+
+def quantile(buckets: Sequence[tuple[float, float]], share: float) -> float | None:
+    """Return the value below which ``share`` of the observations lie; None where there are none.
+
+    Within a bucket they are taken to lie evenly, as Prometheus does; of the last one, which has no
+    end, the lower bound is returned.
+    """
+    total = sum(count for _, count in buckets)
+    if not total:
+        return None
+    wanted, below, lower = share * total, 0.0, 0.0
+    for bound, count in buckets:
+        if count and below + count >= wanted:
+            if bound == float("inf"):
+                return lower
+            return lower + (bound - lower) * (wanted - below) / count
+        below += count
+        lower = bound
+    return lower

@@ -1,0 +1,88 @@
+"""The metrics of the shards of a worker: how many, how large, how far they are recovered."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+
+from prometheus_client import CollectorRegistry
+
+from streams.monitoring import metric_definitions as defined
+from streams.monitoring.metric_families import BatchHistogram, PartitionGauge, gauge
+from streams.monitoring.store_statistics import STATISTICS, StoreStatistics
+
+
+class ShardMetrics:
+    """What a worker notes of its shards. Methods may be called from any thread."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        """Put the metrics on ``registry``."""
+        self._lock = threading.Lock()
+        self._recovering: dict[int, int] = {}
+        self._store_documents = PartitionGauge(defined.STORE_DOCUMENTS, registry)
+        self._waiting_documents = PartitionGauge(defined.WAITING_DOCUMENTS, registry)
+        self._statistics = {
+            name: gauge(definition, registry) for name, definition in STATISTICS.items()
+        }
+        self._disk_free = gauge(defined.STATE_DISK_FREE, registry)
+        self._disk_size = gauge(defined.STATE_DISK_SIZE, registry)
+        self._assigned_shards = gauge(defined.ASSIGNED_SHARDS, registry)
+        self._opening_shards = gauge(defined.OPENING_SHARDS, registry)
+        self._recovery_remaining = gauge(defined.RECOVERY_REMAINING, registry)
+        self._recovery_duration = BatchHistogram(defined.RECOVERY_DURATION, registry)
+
+    def assigned_shards(self, shards: int) -> None:
+        """Note how many shards this worker owns; 0 forgets what was noted of each."""
+        with self._lock:
+            if shards == 0:
+                self._store_documents.replace({})
+                self._waiting_documents.replace({})
+                self._recovering.clear()
+                self._recovery_remaining.set(0)
+            self._assigned_shards.set(shards)
+
+    def shard_state(self, partition: int, entries: int, waiting: int) -> None:
+        """Note the entries of a shard, and its raw records that are not put out yet."""
+        self._store_documents.set((str(partition),), entries)
+        self._waiting_documents.set((str(partition),), waiting)
+
+    def forget_shard(self, partition: int) -> None:
+        """Remove the series of a shard that left this worker."""
+        self._store_documents.remove((str(partition),))
+        self._waiting_documents.remove((str(partition),))
+        self.recovery_remaining(partition, 0)
+
+    def open_shards(self, entries: Mapping[int, int]) -> None:
+        """Take the shards that are open, with their entries: those of others leave, new ones come.
+
+        A shard that puts nothing out notes no state itself.
+        """
+        noted = {int(partition) for (partition,) in self._store_documents.labels()}
+        for partition in noted - entries.keys():
+            self.forget_shard(partition)
+        for partition in entries.keys() - noted:
+            self.shard_state(partition, entries[partition], waiting=0)
+
+    def recovery_remaining(self, partition: int, messages: int) -> None:
+        """Note how many changelog records a shard still has to read."""
+        with self._lock:
+            self._recovering[partition] = messages
+            self._recovery_remaining.set(sum(self._recovering.values()))
+
+    def opening_shards(self, shards: int) -> None:
+        """Note how many of the assigned shards are not open yet."""
+        self._opening_shards.set(shards)
+
+    def recovered(self, seconds: float) -> None:
+        """Note how long a shard took to open, from its assignment."""
+        self._recovery_duration.observe((seconds,))
+
+    def store(self, statistics: StoreStatistics) -> None:
+        """Note RocksDB's own figures of all shards together."""
+        for name, series in self._statistics.items():
+            series.set(getattr(statistics, name))
+
+    def state_disk(self, free_bytes: int, size_bytes: int) -> None:
+        """Note the room on the disk of the state."""
+        self._disk_free.set(free_bytes)
+        self._disk_size.set(size_bytes)

@@ -1,0 +1,74 @@
+"""Whether a worker is stuck: records to process in a partition, and no progress for too long.
+
+A consumer can stop reading a partition without an error while its heartbeats continue, so that the
+group considers it alive. Only a restart helps then, so a stall fails the worker's liveness.
+
+A timer for each partition runs while it has records that can be read and its position does not
+move. It does not run while the broker is down, nor for raw partitions while the worker is not
+ready: a restart would help in neither case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from streams.monitoring.consumer_lag import Lag
+from streams.topics.watermarks import Place
+
+
+class Stall(NamedTuple):
+    """A partition without progress: for how long, at which offset, with how many records left."""
+
+    place: Place
+    seconds: float
+    position: int
+    messages: int
+
+    def __str__(self) -> str:
+        """``raw-documents/0: no progress for 300 s at offset 7, with 12 records to process``."""
+        topic, partition = self.place
+        return (
+            f"{topic}/{partition}: no progress for {self.seconds:.0f} s at offset {self.position}, "
+            f"with {self.messages} records to process"
+        )
+
+
+class _Position(NamedTuple):
+    """An offset, and since when a partition has been there."""
+
+    offset: int
+    since: float
+
+
+class StallDetector:
+    """Watches positions; times are in seconds of any monotonic clock."""
+
+    def __init__(self, limit_seconds: float) -> None:
+        """A partition without progress for ``limit_seconds`` is a stall."""
+        self.limit_seconds = limit_seconds
+        self._positions: dict[Place, _Position] = {}
+
+    def pause(self) -> None:
+        """Restart all timers: nothing is known of the time until the next update."""
+        self._positions.clear()
+
+    def update(self, lags: Mapping[Place, Lag], now: float) -> list[Stall]:
+        """Take the lag of every partition that is watched; return those that are stuck.
+
+        The timer of a partition that is not in ``lags`` restarts.
+        """
+        positions: dict[Place, _Position] = {}
+        for place, lag in lags.items():
+            if lag.readable:
+                before = self._positions.get(place)
+                moved = before is None or before.offset != lag.position
+                positions[place] = (
+                    _Position(lag.position, now) if before is None or moved else before
+                )
+        self._positions = positions
+        return [
+            Stall(place, now - position.since, position.offset, lags[place].readable)
+            for place, position in sorted(positions.items())
+            if now - position.since >= self.limit_seconds
+        ]

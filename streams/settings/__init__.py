@@ -1,0 +1,1 @@
+"""Settings: their fields and rules, where they come from, what of them an index depends on."""

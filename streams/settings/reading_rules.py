@@ -1,0 +1,56 @@
+"""The rules by which raw records are read, as a text that is kept beside the index identity.
+
+The identity says what makes two documents near. These rules say what the document of a raw record
+is: workers that read by different ones would send different documents for one record.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from streams.settings.settings import Settings
+
+READER_VERSION: Final = 1
+"""Of what ``streams.documents.raw_documents`` makes of a record with the same settings: JSON, plain
+text and CloudEvents. Raise it when the same bytes become another document."""
+
+
+def reading_rules(settings: Settings) -> str:
+    """Return the rules, ``name=value`` a line, always in the same order.
+
+    An end of line in a value is escaped, so that a rule is one line.
+    """
+    rules = {
+        "reader": str(READER_VERSION),
+        **{
+            f"fields.{name}": value
+            for name, value in msgspec.structs.asdict(settings.fields).items()
+        },
+        "max_record_bytes": str(settings.max_record_bytes),
+    }
+    return "\n".join(f"{name}={_on_a_line(value)}" for name, value in rules.items())
+
+
+def differing_rules(here: str, of_the_index: str) -> list[str]:
+    """Return what differs between two texts of rules, a phrase for each rule; [] for nothing.
+
+    ``here``: of this worker's settings.
+    """
+    ours, theirs = _by_name(here), _by_name(of_the_index)
+    return [
+        f"{name} is {ours.get(name, 'unknown')!r} here and {theirs.get(name, 'unknown')!r} in the "
+        "index"
+        for name in dict.fromkeys([*ours, *theirs])
+        if ours.get(name) != theirs.get(name)
+    ]
+
+
+def _on_a_line(value: str) -> str:
+    return value.replace("\\", "\\\\").replace("\r", "\\r").replace("\n", "\\n")
+
+
+def _by_name(rules: str) -> dict[str, str]:
+    pairs = (line.partition("=") for line in rules.split("\n") if line)
+    return {name: value for name, _, value in pairs}

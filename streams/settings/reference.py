@@ -1,0 +1,129 @@
+"""Settings as people read them: rows of values with their origin, and the table of the docs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from simhash_core.text.profiles import PROFILES
+from streams.settings.kafka_properties import MASK, RESERVED, is_secret
+from streams.settings.loader import DEFAULT_ORIGIN, LoadedSettings
+from streams.settings.setting_fields import KAFKA, SettingField, setting_fields, shown
+from streams.settings.settings import Settings
+from streams.settings.sources import OTHER_VARIABLES
+from streams.settings.web import SECRETS
+
+BEGIN: Final = "<!-- begin: firstseen config reference -->"
+END: Final = "<!-- end -->"
+
+_INDEX: Final = "index."
+
+
+class Row(NamedTuple):
+    """One setting in force; secrets are masked, ``origin`` is where it was given."""
+
+    setting: str
+    value: object
+    origin: str
+
+
+def rows(loaded: LoadedSettings) -> list[Row]:
+    """Return every setting in force, in the order of the tree, then the Kafka properties."""
+    settings = loaded.settings
+    profile = msgspec.structs.asdict(settings.index_profile())
+    result: list[Row] = []
+    for name in setting_fields():
+        value, origin = _value_of(settings, name), loaded.origin_of(name)
+        if name.startswith(_INDEX) and value is None:
+            value = profile[name.removeprefix(_INDEX)]
+            origin = f"the profile {settings.profile}"
+        if name in SECRETS and value is not None:
+            value = MASK
+        result.append(Row(name, value, origin))
+    for name, text in sorted(settings.kafka.items()):
+        setting = f"{KAFKA}.{name}"
+        result.append(Row(setting, MASK if is_secret(name) else text, loaded.origin_of(setting)))
+    return result
+
+
+def text_table(loaded: LoadedSettings) -> str:
+    """Return the rows as aligned columns; of defaults, the origin is left blank."""
+    lines = [
+        (row.setting, shown(row.value) or "-", row.origin if row.origin != DEFAULT_ORIGIN else "")
+        for row in rows(loaded)
+    ]
+    widths = [max(len(line[column]) for line in lines) for column in (0, 1)]
+    return "\n".join(
+        f"{name:<{widths[0]}}  {value:<{widths[1]}}  {origin}".rstrip()
+        for name, value, origin in lines
+    )
+
+
+def with_tables(page: str) -> str:
+    """Return a page of documentation with new tables, between its two marks.
+
+    Raises ``ValueError`` for a page without the marks.
+    """
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"the page lacks {END if begin else BEGIN}")
+    return f"{before}{begin}\n\n{markdown_tables()}\n\n{end}{after}"
+
+
+def markdown_tables() -> str:
+    """Return every setting, and what may be passed on to Kafka's clients, in Markdown."""
+    settings = [
+        (f"`{field.name}`", f"{field.help} {_sentence(field.expected)}", _default(field))
+        for field in setting_fields().values()
+    ]
+    by_name = [msgspec.structs.asdict(profile) for profile in PROFILES.values()]
+    profiles = [
+        (f"`{_INDEX}{name}`", *(_of_profile(profile[name]) for profile in by_name))
+        for name in by_name[0]
+    ]
+    variables = [(f"`{name}`", text) for name, text in OTHER_VARIABLES.items()]
+    reserved = [(f"`{name}`", _sentence(why)) for name, why in RESERVED.items()]
+    return "\n\n".join(
+        (
+            "## All settings",
+            "With limits. In the environment, `batch.packets` is `FIRSTSEEN_BATCH__PACKETS`.",
+            _markdown(("Setting", "What it is", "Default"), settings),
+            "## Profiles",
+            _markdown(("Setting", *(f"`{name}`" for name in PROFILES)), profiles),
+            "## Variables that are no settings",
+            _markdown(("Variable", "What it is"), variables),
+            "## Kafka properties that cannot be overridden",
+            _markdown(("Property", "Why"), reserved),
+        )
+    )
+
+
+def _of_profile(value: object) -> str:
+    return "the default" if value is None else str(value)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _default(field: SettingField) -> str:
+    """What is written as it stands goes in code; what is said of it does not."""
+    default = field.default or ("the profile's" if field.name.startswith(_INDEX) else "")
+    return f"`{default}`" if default and " " not in default else default
+
+
+def _markdown(head: tuple[str, ...], body: Sequence[tuple[str, ...]]) -> str:
+    lines = [head, tuple("---" for _ in head), *body]
+    return "\n".join(
+        "| " + " | ".join(c.replace("|", "\\|") for c in line) + " |" for line in lines
+    )
+
+
+def _value_of(settings: Settings, name: str) -> object:
+    value: object = settings
+    for part in name.split("."):
+        value = getattr(value, part)
+    return value

@@ -1,0 +1,176 @@
+"""What settings must be together: the one place for rules that a single annotation cannot state.
+
+A rule is a function from settings to what it finds wrong; ``RULES`` is the list of all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import combinations
+from typing import Final, NamedTuple
+
+import msgspec
+
+from simhash_core.errors import UnknownNameError, UsageError
+from simhash_core.fingerprints.feature_hashes import feature_hash_named
+from simhash_core.text.profiles import profile_named
+from simhash_core.text.segmentation import SEGMENTERS
+from simhash_core.text.verification import verification_named
+from simhash_core.text.weighting import weighting_named
+from streams.settings.flow import MIB
+from streams.settings.kafka_properties import not_accepted, translate
+from streams.settings.kafka_security import security_problems
+from streams.settings.settings import INTERNAL_OVERHEAD_BYTES, MATCH_BYTES, Settings
+
+INTERNAL_BYTES_MAX: Final = 64 * MIB
+"""Of a record on an internal topic: what brokers take without settings of their own."""
+TOPIC_LENGTH_MAX: Final = 249
+PORT_MAX: Final = 65_535
+
+
+class Finding(NamedTuple):
+    """A setting's dotted name, and what it must be."""
+
+    setting: str
+    message: str
+
+
+def brokers_are_addresses(settings: Settings) -> Iterator[Finding]:
+    """Each broker is ``host:port``."""
+    if not settings.brokers:
+        yield Finding("brokers", "it must name at least one broker, host:port")
+        return
+    for broker in settings.brokers.split(","):
+        host, _, port = broker.rpartition(":")
+        if "://" in broker:
+            yield Finding("brokers", f"{broker!r} has a scheme: give host:port alone")
+        elif not host or any(c.isspace() for c in broker):
+            yield Finding("brokers", f"{broker!r} is no address: give host:port")
+        elif ":" in host and not (host.startswith("[") and host.endswith("]")):
+            yield Finding("brokers", f"{broker!r} has no brackets: an IPv6 address is [::1]:9092")
+        elif not (port.isascii() and port.isdigit() and 1 <= int(port) <= PORT_MAX):
+            yield Finding("brokers", f"{broker!r} has no port from 1 to {PORT_MAX}")
+
+
+def topics_differ(settings: Settings) -> Iterator[Finding]:
+    """No two topics are one: outputs that came in again would run in a circle."""
+    topics = msgspec.structs.asdict(settings.topics)
+    for name, topic in topics.items():
+        if topic in {"", ".", ".."} or len(topic) > TOPIC_LENGTH_MAX:
+            yield Finding(
+                f"topics.{name}",
+                f"{topic!r} is no name for a topic: 1 to {TOPIC_LENGTH_MAX} characters, "
+                "and not . or ..",
+            )
+    for (one, name), (other, same) in combinations(topics.items(), 2):
+        # Kafka refuses names that differ in . and _ alone, for its metrics would mix them up.
+        if name and name.replace(".", "_") == same.replace(".", "_"):
+            yield Finding(
+                f"topics.{other}", f"it must differ from topics.{one} (in more than . and _)"
+            )
+
+
+def index_can_be(settings: Settings) -> Iterator[Finding]:
+    """The profile exists, and with the changes of ``index`` it makes a valid block scheme."""
+    try:
+        profile_named(settings.profile)
+    except UnknownNameError as error:
+        yield Finding("profile", str(error))
+        return
+    try:
+        profile = settings.index_profile()
+        profile.check_files()
+    except UsageError as error:
+        first = str(error).split(maxsplit=1)[0].rstrip(",:")
+        changed = first if first in msgspec.structs.asdict(settings.index) else "blocks"
+        yield Finding(f"index.{changed}", f"with the profile {settings.profile!r}: {error}")
+        return
+    checks: tuple[tuple[str, str, Callable[[str], object]], ...] = (
+        ("weighting", profile.weighting, weighting_named),
+        ("feature_hash", profile.feature_hash, feature_hash_named),
+        ("segmenter", profile.segmenter, _segmenter_named),
+        ("verify", profile.verify, verification_named),
+    )
+    for name, value, named in checks:
+        try:
+            named(value)
+        except UnknownNameError as error:
+            yield Finding(f"index.{name}", str(error))
+
+
+def _segmenter_named(name: str) -> None:
+    """Raise ``UnknownNameError`` for no segmenter; its dictionary need not be loaded for that."""
+    if name not in SEGMENTERS:
+        raise UnknownNameError("segmenter", name, SEGMENTERS)
+
+
+def state_dir_is_a_directory(settings: Settings) -> Iterator[Finding]:
+    """The directory of the state is one, or is not there yet."""
+    for path in (settings.state_dir, settings.state_path()):
+        try:
+            if path.exists() and not path.is_dir():
+                yield Finding("state_dir", f"{path} is not a directory")
+                return
+        except (OSError, ValueError) as error:
+            yield Finding("state_dir", f"{path} cannot be looked at: {error}")
+            return
+
+
+def kafka_properties_can_be(settings: Settings) -> Iterator[Finding]:
+    """What is passed on to the Kafka clients is not ours to set, and they can use it."""
+    properties = settings.kafka
+    if not properties:
+        return
+    found = [*translate(properties).refused, *security_problems(properties)]
+    if not found:
+        # librdkafka last: its messages are the least clear, and it reads the files.
+        found = [*not_accepted(properties)]
+    yield from (
+        Finding(f"kafka.{name}" if name else "kafka", message)
+        for name, message in dict(reversed(found)).items()
+    )
+
+
+def pages_are_not_open_to_all(settings: Settings) -> Iterator[Finding]:
+    """What a worker serves beyond the loopback needs a token, but for its monitoring."""
+    for name, message in settings.web.problems():
+        yield Finding(f"web.{name}", message)
+
+
+def internal_records_fit(settings: Settings) -> Iterator[Finding]:
+    """What is decided at once fits in one record."""
+    if settings.largest_internal_bytes > INTERNAL_BYTES_MAX:
+        documents = (INTERNAL_BYTES_MAX - INTERNAL_OVERHEAD_BYTES) // MATCH_BYTES
+        yield Finding(
+            "batch.packets",
+            f"batch.documents × batch.packets is {settings.batch.documents} × "
+            f"{settings.batch.packets}: it must be {documents} or less, or one record could not "
+            "hold what is decided at once",
+        )
+
+
+def a_batch_may_be_in_flight(settings: Settings) -> Iterator[Finding]:
+    """A worker may have a whole batch in flight."""
+    if settings.in_flight.documents < settings.batch.documents:
+        yield Finding(
+            "in_flight.documents",
+            f"it must be at least batch.documents, which is {settings.batch.documents}",
+        )
+
+
+RULES: Final[tuple[Callable[[Settings], Iterator[Finding]], ...]] = (
+    brokers_are_addresses,
+    topics_differ,
+    index_can_be,
+    state_dir_is_a_directory,
+    kafka_properties_can_be,
+    pages_are_not_open_to_all,
+    internal_records_fit,
+    a_batch_may_be_in_flight,
+)
+
+
+def findings(settings: Settings) -> Iterator[Finding]:
+    """Yield what every rule finds wrong."""
+    for rule in RULES:
+        yield from rule(settings)

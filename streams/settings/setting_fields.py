@@ -1,0 +1,162 @@
+"""The closed list of settings, read from the annotations of ``Settings``; and one value's check.
+
+Every leaf of the tree is one ``SettingField`` with its dotted name, its environment variable, its
+limits in words and its help. ``kafka`` is not in the list: it is a table of names that are not
+ours (``kafka_properties`` has the rules for them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, get_args, get_type_hints
+
+import msgspec
+from msgspec import inspect
+
+from streams.settings.settings import Settings
+
+ENVIRONMENT_PREFIX: Final = "FIRSTSEEN_"
+KAFKA: Final = "kafka"
+"""The one table among the settings: ``kafka.<property>``."""
+
+TEXT_LENGTH_MAX: Final = 4096
+"""Characters of any text among the settings."""
+
+_FIELDS_HELP: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "fields.text": "Field that holds the text; a dotted name is a path into nested objects.",
+        "fields.id": "Field that holds the document's id.",
+        "fields.title": "Field that holds the title.",
+        "fields.keywords": "Field that holds keywords.",
+        "fields.tags": "Field that holds tags.",
+        "fields.references": "Field that holds references to other documents.",
+        "fields.timestamp": "Field that holds the document's own time.",
+        "fields.format": "How a value is read: auto goes by the content type, and by JSON else.",
+    }
+)
+"""Help for ``streams.documents.fields.FieldSettings``, which explains itself in prose."""
+
+
+class SettingField(NamedTuple):
+    """One setting. ``expected`` says in words what a value must be, ``default`` what it is else."""
+
+    name: str
+    environment: str
+    expected: str
+    default: str
+    help: str
+    type: object
+
+    def parse(self, given: object) -> object:
+        """Return a value as the tree holds it.
+
+        Text, from a flag or a variable, is read as the type that the setting has; values from a
+        file must have that type. Empty text unsets a setting that may be unset. Raises
+        ``ValueError`` with what it must be.
+        """
+        nullable = type(None) in get_args(_bare(self.type))
+        if given == "" and nullable:
+            return None
+        if isinstance(given, str) and len(given) > TEXT_LENGTH_MAX:
+            raise ValueError(f"it has {len(given)} characters, {TEXT_LENGTH_MAX} are allowed")
+        try:
+            return msgspec.convert(
+                given, self.type, strict=not isinstance(given, str), dec_hook=_path
+            )
+        except (msgspec.ValidationError, TypeError):
+            raise ValueError(f"it must be {self.expected}") from None
+
+
+@cache
+def setting_fields() -> Mapping[str, SettingField]:
+    """Return every setting by its dotted name, in the order of the tree."""
+    return MappingProxyType({item.name: item for item in _fields_of(Settings, Settings(), "")})
+
+
+def _fields_of(
+    struct: type[msgspec.Struct], defaults: msgspec.Struct, prefix: str
+) -> Iterator[SettingField]:
+    hints = get_type_hints(struct, include_extras=True)
+    described = inspect.type_info(struct)
+    assert isinstance(described, inspect.StructType)
+    for item in described.fields:
+        name = prefix + item.name
+        default = getattr(defaults, item.name)
+        if isinstance(default, msgspec.Struct):
+            yield from _fields_of(type(default), default, f"{name}.")
+        elif name != KAFKA:
+            meta = item.type if isinstance(item.type, inspect.Metadata) else None
+            extra = (meta and meta.extra) or {}
+            schema = (meta and meta.extra_json_schema) or {}
+            yield SettingField(
+                name,
+                environment_name(name),
+                str(extra.get("expected") or _expected(item.type)),
+                str(extra.get("default") or shown(default)),
+                str(schema.get("description") or _FIELDS_HELP.get(name, "")),
+                hints[item.name],
+            )
+
+
+def environment_name(setting: str) -> str:
+    """Return the environment variable of a setting: ``FIRSTSEEN_``, ``__`` for each dot."""
+    return ENVIRONMENT_PREFIX + setting.replace(".", "__").upper()
+
+
+def shown(value: object) -> str:
+    """Return a value as it would be written in a flag or a variable; "" for None."""
+    match value:
+        case None:
+            return ""
+        case bool():
+            return str(value).lower()
+        case Enum():
+            return str(value.value)
+    return str(value)
+
+
+def _expected(info: inspect.Type) -> str:
+    """Say in words what a value of a type must be."""
+    match info:
+        case inspect.Metadata(type=inner):
+            text = _expected(inner)
+        case inspect.UnionType(types=types):
+            parts = [_expected(t) for t in types if not isinstance(t, inspect.NoneType)]
+            text = f"{' or '.join(parts)}, or left out"
+        case inspect.IntType(ge=low, le=high):
+            text = f"a whole number from {low} to {high}"
+        case inspect.FloatType(ge=low, le=high):
+            text = f"a number from {low} to {high}"
+        case inspect.BoolType():
+            text = "true or false"
+        case inspect.EnumType(cls=cls):
+            text = "one of " + ", ".join(str(member.value) for member in cls)
+        case inspect.LiteralType(values=values):
+            text = "one of " + ", ".join(str(value) for value in values)
+        case inspect.StrType(min_length=low):
+            text = "text that is not empty" if low else "text"
+        case _:
+            raise TypeError(f"no setting can be of type {info}")
+    return text
+
+
+def _bare(type_: Any) -> Any:  # noqa: ANN401 - types themselves
+    """Return a type without its annotations."""
+    while hasattr(type_, "__metadata__"):
+        type_ = type_.__origin__
+    return type_
+
+
+def _path(type_: type, value: object) -> object:
+    """Make a path of text, ``~`` expanded; msgspec knows no paths."""
+    if type_ is Path and isinstance(value, str) and value:
+        path = Path(value)
+        try:
+            return path.expanduser()
+        except RuntimeError as error:  # no such user, or no home
+            raise ValueError(str(error)) from error
+    raise TypeError(f"not a {type_.__name__}")

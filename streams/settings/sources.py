@@ -1,0 +1,256 @@
+"""Where settings come from: flags, the environment, files. Each source is read into a ``Layer``.
+
+A layer says what was given, under the setting's dotted name, and exactly where. Names that are no
+setting are problems, answered with the nearest that is one.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+import msgspec
+
+from streams.errors import Problem, SettingsError
+from streams.settings.java_properties import parse_properties
+from streams.settings.kafka_properties import MASK, is_secret, property_name, translate
+from streams.settings.secret_files import SECRET_FILES, secret_of_file
+from streams.settings.setting_fields import (
+    ENVIRONMENT_PREFIX,
+    KAFKA,
+    environment_name,
+    setting_fields,
+    shown,
+)
+from streams.settings.web import SECRETS
+
+FILE_BYTES_MAX: Final = 1024 * 1024
+
+CONFIG_VARIABLE: Final = "FIRSTSEEN_CONFIG"
+KAFKA_CONFIG_VARIABLE: Final = "FIRSTSEEN_KAFKA_CONFIG"
+
+_READERS: Final[Mapping[str, Callable[[str], object]]] = MappingProxyType(
+    {".toml": tomllib.loads, ".json": msgspec.json.decode}
+)
+
+OTHER_VARIABLES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        CONFIG_VARIABLE: "The settings file, where there is no --config.",
+        KAFKA_CONFIG_VARIABLE: "The file of Kafka properties, where there is no --kafka-config.",
+        "FIRSTSEEN_REQUIRE_KAFKA": "Tests: 1 fails those that need a real broker without one.",
+        "FIRSTSEEN_REQUIRE_TOOLS": "Checks, tests: 1 fails those that need a tool that is missing.",
+        "FIRSTSEEN_KAFKA_LIBS": "Tests: the directory with the jars of Apache Kafka.",
+    }
+)
+"""Variables with the prefix that are no settings."""
+
+REMOVED: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "topics.probes": "one topic, topics.log, orders all documents",
+        "batch.within_seconds": "nothing waits for a batch to fill",
+        "batch.packet_bytes": "batch.documents bounds a packet",
+    }
+)
+"""Settings of earlier versions, and why they are gone."""
+
+
+class Given(NamedTuple):
+    """A value as it was given, and where."""
+
+    value: object
+    origin: str
+
+
+class Layer(NamedTuple):
+    """What one source gives, by dotted name, and what is wrong with it."""
+
+    values: Mapping[str, Given]
+    problems: tuple[Problem, ...]
+
+
+def flags_layer(flags: Mapping[str, str], assignments: Iterable[str]) -> Layer:
+    """Read named flags, ``{"--broker": value}``, and ``name=value`` of ``--set``."""
+    given: list[tuple[str, Given]] = [
+        (_setting_of_flag(flag), Given(value, flag)) for flag, value in flags.items()
+    ]
+    problems: list[Problem] = []
+    for assignment in assignments:
+        name, equals, value = assignment.partition("=")
+        if equals and name.strip():
+            given.append((name.strip(), Given(value, "--set")))
+        else:
+            # Without a name, it cannot be told whether what was given is a secret.
+            problems.append(Problem("--set", "", "the command line", "give it as name=value"))
+    values: dict[str, Given] = {}
+    for name, item in given:
+        if name in values:
+            where = " and ".join(dict.fromkeys((values[name].origin, item.origin)))
+            problems.append(Problem(name, "", where, "it is given twice: choose one"))
+        values[name] = item
+    return _known(values, problems)
+
+
+def _setting_of_flag(flag: str) -> str:
+    name = flag.removeprefix("--").replace("-", "_")
+    return "brokers" if name == "broker" else name
+
+
+def environment_layer(environ: Mapping[str, str]) -> Layer:
+    """Read the variables that begin with ``FIRSTSEEN_``."""
+    by_variable = {field.environment: name for name, field in setting_fields().items()}
+    kafka_prefix = f"{ENVIRONMENT_PREFIX}{KAFKA.upper()}__"
+    values: dict[str, Given] = {}
+    problems: list[Problem] = []
+    for variable, value in sorted(environ.items()):
+        if not variable.startswith(ENVIRONMENT_PREFIX) or variable in OTHER_VARIABLES:
+            continue
+        origin = f"the environment variable {variable}"
+        if variable in by_variable:
+            values[by_variable[variable]] = Given(value, origin)
+        elif variable.startswith(kafka_prefix) and variable != kafka_prefix:
+            name = property_name(variable.removeprefix(kafka_prefix))
+            values[f"{KAFKA}.{name}"] = Given(value, origin)
+        else:
+            problems.append(Problem(variable, "", "the environment", _unknown_variable(variable)))
+    return _known(values, problems)
+
+
+def file_layer(path: Path) -> Layer:
+    """Read a settings file, TOML or JSON by its name; tables nest as the dots of names do.
+
+    Raises ``SettingsError`` for a file that cannot be read.
+    """
+    reader = _READERS.get(path.suffix.lower())
+    if reader is None:
+        raise _file_error(path, "--config", f"its name must end in {' or '.join(_READERS)}")
+    text = _text_of(path, "--config")
+    try:
+        content = reader(text)
+    except (ValueError, RecursionError) as error:
+        raise _file_error(path, "--config", str(error)) from error
+    if not isinstance(content, dict):
+        raise _file_error(path, "--config", "it must be one object, {…}")
+    origin = f"the file {path}"
+    return _known({name: Given(value, origin) for name, value in _leaves(content, "")}, [])
+
+
+def kafka_file_layer(path: Path) -> Layer:
+    """Read a ``client.properties``, whose ``bootstrap.servers`` are the setting ``brokers``.
+
+    Raises ``SettingsError`` for a file that cannot be read.
+    """
+    text = _text_of(path, "--kafka-config")
+    try:
+        entries = parse_properties(text)
+    except ValueError as error:
+        raise _file_error(path, "--kafka-config", str(error)) from error
+    origin = f"the file {path}"
+    values = {
+        "brokers" if name == "bootstrap.servers" else f"{KAFKA}.{name}": Given(value, origin)
+        for name, value in entries.items()
+    }
+    return _known(values, [])
+
+
+def shown_value(setting: str, value: object) -> str:
+    """Return a value for a message, as it would be written; secrets masked, long ones cut."""
+    if setting in SECRETS or (setting.startswith(f"{KAFKA}.") and is_secret(setting)):
+        return MASK
+    text = repr(value) if isinstance(value, str) else shown(value)
+    return text if len(text) <= 100 else f"{text[:97]}…"  # noqa: PLR2004 - what fits a line
+
+
+def _text_of(path: Path, option: str) -> str:
+    try:
+        with path.open("rb") as file:
+            content = file.read(FILE_BYTES_MAX + 1)
+    except (OSError, ValueError) as error:
+        reason = (isinstance(error, OSError) and error.strerror) or str(error)
+        raise _file_error(path, option, f"it cannot be read: {reason}") from error
+    if len(content) > FILE_BYTES_MAX:
+        raise _file_error(path, option, f"it has more than {FILE_BYTES_MAX} bytes")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise _file_error(path, option, f"it is not UTF-8: {error}") from error
+
+
+def _file_error(path: Path, option: str, message: str) -> SettingsError:
+    return SettingsError([Problem(f"the file {path}", "", option, message)])
+
+
+def _leaves(table: Mapping[str, object], prefix: str) -> Iterator[tuple[str, object]]:
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, f"{prefix}{key}.")
+        elif prefix.startswith(f"{KAFKA}."):
+            yield prefix + key, shown(value)  # properties are text, whatever they look like
+        elif prefix + key == "brokers" and isinstance(value, list):
+            yield prefix + key, ",".join(map(str, value))
+        else:
+            yield prefix + key, value
+
+
+def _known(values: Mapping[str, Given], problems: list[Problem]) -> Layer:
+    """Split values into those of settings, with Kafka properties translated, and problems."""
+    prefix = f"{KAFKA}."
+    kept = {name: given for name, given in values.items() if name in setting_fields()}
+    properties = {
+        name.removeprefix(prefix): given
+        for name, given in values.items()
+        if name.startswith(prefix) and name != prefix
+    }
+    for name, given in values.items():
+        if name not in kept and name.removeprefix(prefix) not in properties:
+            problems.append(Problem(name, "", given.origin, _unknown(name, setting_fields())))
+    properties = _with_secrets_of_files(properties, problems)
+    translation = translate({name: str(given.value) for name, given in properties.items()})
+    for name, value in translation.properties.items():
+        kept[prefix + name] = Given(value, properties[translation.given[name]].origin)
+    for name, message in translation.refused:
+        given = properties[name]
+        value = shown_value(prefix + name, given.value)
+        problems.append(Problem(prefix + name, value, given.origin, message))
+    return Layer(kept, tuple(problems))
+
+
+def _with_secrets_of_files(
+    properties: Mapping[str, Given], problems: list[Problem]
+) -> dict[str, Given]:
+    """Put what secret files hold in the place of their names."""
+    found = dict(properties)
+    for name, secret in SECRET_FILES.items():
+        if name not in found:
+            continue
+        named = found.pop(name)
+        setting = f"{KAFKA}.{name}"
+        if secret in found:
+            problems.append(
+                Problem(setting, "", named.origin, f"{secret} is given too: choose one")
+            )
+            continue
+        try:
+            found[secret] = Given(secret_of_file(str(named.value)), f"{named.origin}: {setting}")
+        except ValueError as error:
+            problems.append(Problem(setting, "", named.origin, str(error)))
+    return found
+
+
+def _unknown_variable(variable: str) -> str:
+    fields = {field.environment for field in setting_fields().values()}
+    removed = {environment_name(name): name for name in REMOVED}
+    if variable in removed:
+        return _unknown(removed[variable], fields)
+    return _unknown(variable, [*fields, *OTHER_VARIABLES])
+
+
+def _unknown(name: str, known: Iterable[str]) -> str:
+    if name in REMOVED:
+        return f"this setting was removed, leave it out: {REMOVED[name]}"
+    near = get_close_matches(name, list(known), n=1)
+    hint = f"did you mean {near[0]}?" if near else "'firstseen config show' lists all"
+    return f"there is no such setting; {hint}"

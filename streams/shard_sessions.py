@@ -1,0 +1,259 @@
+"""Shards: opened when the group assigns their raw partitions, closed when it takes them away.
+
+A shard is opened in this order: the group's offset (which waits until no older owner can commit any
+more), the changelog, the store, the index, and then the log from the position that was committed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final
+
+from simhash_core.errors import FirstseenError
+from simhash_core.log.participant import LEADING_SHARD, Participant, ShardReady
+from simhash_core.log.records import Progress
+from simhash_core.log.shard_stream import Ready
+from streams.errors import BrokerUnavailableError
+from streams.intake.raw_batches import RawArrival
+from streams.kafka.commit_errors import AbortedError, FencedError, StaleGenerationError
+from streams.monitoring.metrics import Metrics
+from streams.ordering.shard_opening import OpenedShard, ShardOpener, ShardSources
+from streams.output.put_out import PutOut
+
+logger = logging.getLogger(__name__)
+
+_RETRY_SECONDS: Final = 1.0
+_PASSING: Final = (BrokerUnavailableError, AbortedError, FencedError, StaleGenerationError)
+"""The broker is away, or the group rebalances: shards are opened a little later."""
+
+
+class ShardSessions:
+    """The shards of one worker. On the event loop."""
+
+    def __init__(
+        self,
+        topic: str,
+        participant: Participant[RawArrival],
+        sources: ShardSources,
+        put_out: PutOut,
+        metrics: Metrics,
+        *,
+        prepare_leader: Callable[[], Awaitable[None]],
+        on_session: Callable[[], object],
+        on_failure: Callable[[FirstseenError], None],
+    ) -> None:
+        """Nothing is opened before ``assigned``."""
+        self.epoch = -1
+        self.starts: dict[int, int] = {}
+        self.opening: dict[int, threading.Event] = {}
+        self._participant = participant
+        _, self._index, self._consumer, self._log_reader = sources
+        self._opener = ShardOpener(topic, sources)
+        self._put_out = put_out
+        self._metrics = metrics
+        self._prepare_leader = prepare_leader
+        self._on_session = on_session
+        self._on_failure = on_failure
+        self._moves = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.assigned_once = False
+        self._closing = False
+
+    @property
+    def ready(self) -> bool:
+        """Whether partitions were assigned, all are open, and the log is read to its end."""
+        return self.assigned_once and not self.opening and self._participant.caught_up
+
+    def assigned(self, partitions: Iterable[int]) -> None:
+        """Begin to open shards."""
+        fresh = sorted(set(partitions) - self._participant.shards.keys() - self.opening.keys())
+        for partition in fresh:
+            self.opening[partition] = threading.Event()
+        self.assigned_once = True
+        self._note()
+        self._begin(self._open(fresh))
+
+    async def revoked(self, partitions: Iterable[int]) -> None:
+        """Close shards, after the commit that is under way."""
+        gone = set(partitions)
+        for partition in gone & self.opening.keys():
+            self.opening[partition].set()
+        async with self._moves, self._put_out.lock:
+            for partition in gone:
+                self._close(partition, "the group takes its partition")
+        self._note()
+        if self._participant.shards:
+            self._on_session()  # who does not lead any more reports to who does
+        self._open_missing(gone)
+
+    def lost(self, partitions: Iterable[int]) -> None:
+        """Close shards that others may own by now; their commits are refused."""
+        self._begin(self.revoked(frozenset(partitions)))
+
+    async def reopen(self, why: FirstseenError) -> None:
+        """Open all shards again: it is not known what is committed."""
+        async with self._moves, self._put_out.lock:
+            partitions = sorted(self._participant.shards)
+            for partition in partitions:
+                self._close(partition, f"{why}: it is opened again")
+        self.assigned(partitions)
+
+    def interrupt(self) -> None:
+        """Let openings that are under way end soon."""
+        for interrupted in self.opening.values():
+            interrupted.set()
+
+    async def close(self) -> None:
+        """Close all shards, after the commit that is under way."""
+        self._closing = True
+        self.interrupt()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        async with self._put_out.lock:
+            for partition in list(self._participant.shards):
+                self._close(partition, "the worker stops")
+
+    def _begin(self, work: Awaitable[None]) -> None:
+        async def guarded() -> None:
+            try:
+                await work
+            except FirstseenError as error:
+                self._on_failure(error)
+            except Exception as error:
+                logger.exception("shards cannot be opened")
+                self._on_failure(FirstseenError(f"shards cannot be opened: {error!r}"))
+
+        task = asyncio.ensure_future(guarded())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _open(self, partitions: list[int]) -> None:
+        if not partitions:
+            return
+        started = time.monotonic()
+        async with self._moves:
+            try:
+                while waiting := [p for p in partitions if not self.opening[p].is_set()]:
+                    try:
+                        await self._open_once(waiting)
+                        break
+                    except _PASSING as error:
+                        logger.warning("shards are not open yet: %s", error)
+                        await asyncio.sleep(_RETRY_SECONDS)
+                        await self._consumer.refresh_metadata()
+            finally:
+                for partition in partitions:
+                    self.opening.pop(partition, None)
+                self._note()
+        self._open_missing(partitions)
+        self._metrics.recovered(time.monotonic() - started)
+        for partition in partitions:
+            shard = self._participant.shards.get(partition)
+            if shard is not None:
+                logger.info(
+                    "shard %d open: %d documents, next raw offset %d",
+                    partition,
+                    len(self._put_out.stores[partition]),
+                    shard.stream.next,
+                )
+
+    def _open_missing(self, partitions: Iterable[int]) -> None:
+        """Open what the group took and gave back before it was closed here."""
+        owned = self._consumer.assignment & set(partitions)
+        missing = owned - self._participant.shards.keys() - self.opening.keys()
+        if missing and not self._closing:
+            self.assigned(missing)
+
+    async def _open_once(self, partitions: list[int]) -> None:
+        """Open shards, or none of them. Raises ``BrokerUnavailableError``: to be tried again."""
+        opened = await self._opener.open(partitions, self.opening)
+        slots: dict[int, int] = {}
+        try:
+            await self._take_in(opened, slots)
+        except BaseException:
+            for each in opened:
+                self._participant.drop_shard(each.partition)
+                self._put_out.stores.pop(each.partition, None)
+            for slot in slots.values():
+                self._participant.index.drop_slot(slot)
+            raise
+        finally:
+            for each in opened:
+                if each.partition not in self._put_out.stores:
+                    each.store.close()
+
+    async def _take_in(self, opened: list[OpenedShard], slots: dict[int, int]) -> None:
+        """Load the entries of shards into the index, and begin a session with them.
+
+        ``slots``: filled with the slots of the index that are opened.
+        """
+        index = self._participant.index
+        for each in opened:
+            slots[each.partition] = index.open_slot(visible=False)
+            for sequences, fingerprints in each.store.fingerprints():
+                index.add(slots[each.partition], sequences, fingerprints)
+                await asyncio.sleep(0)
+        async with self._put_out.lock:
+            kept = [each for each in opened if not self.opening[each.partition].is_set()]
+            for each in opened:
+                if each not in kept:
+                    index.drop_slot(slots[each.partition])
+            kept = await self._commit_new(kept)
+            for each in kept:
+                self._participant.show_shard(each.progress, each.store, slots[each.partition])
+                self._put_out.stores[each.partition] = each.store
+            if not kept:
+                return
+            end = await self._log_reader.end_offset()
+            if LEADING_SHARD in self._participant.shards:
+                await self._prepare_leader()
+            self.epoch = self._log_reader.seek(self._participant.begin(end))
+        self._on_session()
+        for each in kept:
+            offset = each.progress.next
+            self.starts[each.partition] = self._consumer.start(each.partition, offset)
+
+    async def _commit_new(self, opened: list[OpenedShard]) -> list[OpenedShard]:
+        """Commit the first progress of shards, before anything of them is in the log.
+
+        Returns all with the progress that they have now. The position is shard 0's of this moment:
+        the leader trims the log only to positions that are a minute old.
+        """
+        if not any(each.is_new for each in opened):
+            return opened
+        claim = await self._index.claim()
+        found = []
+        for each in opened:
+            progress = each.progress
+            if each.is_new and claim is not None and claim.position > progress.position:
+                chain, first = progress.chain, progress.next
+                progress = Progress(chain, first, claim.position, claim.control)
+            found.append(each._replace(progress=progress))
+        first_progress: list[ShardReady[RawArrival]] = [
+            ShardReady(each.partition, Ready([], [], each.progress.next), each.progress)
+            for each in found
+            if each.is_new
+        ]
+        ends = await self._put_out.commit_first(first_progress)
+        stores = {each.partition: each.store for each in found}
+        for ready in first_progress:
+            stores[ready.partition].commit([], self._put_out.stored(ready, ends))
+        return found
+
+    def _close(self, partition: int, why: str) -> None:
+        if partition not in self._participant.shards:
+            return
+        self._participant.drop_shard(partition)
+        self.starts.pop(partition, None)
+        store = self._put_out.stores.pop(partition, None)
+        if store is not None:
+            store.close()
+        logger.info("shard %d closed: %s", partition, why)
+
+    def _note(self) -> None:
+        self._metrics.assigned_shards(len(self._participant.shards) + len(self.opening))
+        self._metrics.opening_shards(len(self.opening))

@@ -1,0 +1,1 @@
+"""What commands print: texts made safe for a terminal, columns, lines for records, progress."""

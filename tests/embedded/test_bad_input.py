@@ -1,0 +1,177 @@
+"""Records that are broken, odd or huge, sent to a whole worker: each has one output, and the worker
+goes on.
+
+All are sent into one raw partition, each with a good document behind it, so that a record which
+stops the worker or spoils its batch takes the next one with it.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+
+from simhash_core.documents import SourcePosition
+from streams.output.received_outputs import (
+    DeadLetterOutput,
+    DuplicateOutput,
+    ReceivedOutput,
+    UniqueOutput,
+)
+from tests.rigs.brokers.broker import Broker
+from tests.rigs.workers.short_documents import short_documents
+from tests.rigs.workers.stream_harness import Stream, Worker
+from tests.rigs.workers.stream_outputs import Outputs, Raw
+
+MAX_RECORD_BYTES = 4 * 1024 * 1024
+MILLION = 1_000_000
+YEAR_2100_MS = 4_102_444_800_000
+NONE = "no output"
+
+
+class Case(NamedTuple):
+    """A raw record, and how it ends: ``unique``, ``duplicate`` of the empty text, why it is
+    undecidable or refused, or NONE.
+    """
+
+    ends_as: str
+    value: bytes | None
+    key: bytes | None = b"key"
+    timestamp_ms: int = 0
+
+
+def fields(**values: object) -> bytes:
+    """A JSON object; a text of its own unless one is given."""
+    return json.dumps({"text": "", **values}, ensure_ascii=True).encode()
+
+
+def text_of(size: int) -> str:
+    """A text of so many characters that has much in it: words that no other text here has."""
+    rng = random.Random(size)
+    words = (f"w{rng.randrange(10**6)}" for _ in range(size // 3))
+    return " ".join(words)[:size]
+
+
+CASES = {
+    "not JSON": Case("not_json", b"<html>502 Bad Gateway</html>"),
+    "ends in the middle": Case("not_json", b'{"text": "half'),
+    "an empty value": Case("not_json", b""),
+    "nested too deep": Case("not_json", b'{"text":' + b"[" * 100_000),
+    "a list": Case("not_an_object", b'["text"]'),
+    "a number": Case("not_an_object", b"42"),
+    "no text": Case("missing_text", b'{"id": "a"}'),
+    "null for a text": Case("missing_text", fields(text=None)),
+    "a number for a text": Case("wrong_type", fields(text=42)),
+    "a list for a text": Case("wrong_type", fields(text=["a", "b"])),
+    "an object for a title": Case("wrong_type", fields(text="t", title={"a": 1})),
+    "invalid UTF-8": Case("not_utf8", b'{"text": "\xff\xfe"}'),
+    "GB 18030": Case("not_utf8", '{"text": "北京今天下雪了"}'.encode("gb18030")),
+    "a float for an id": Case("wrong_type", fields(id=1.5)),
+    "true for an id": Case("wrong_type", fields(id=True)),
+    "a list for an id": Case("wrong_type", fields(id=["a"])),
+    "half a surrogate pair for an id": Case("wrong_type", rb'{"text": "", "id": "\ud83d"}'),
+    "an id of 5,000 bytes": Case("id_too_long", fields(id="x" * 5_000)),
+    "an integer for an id": Case("unique", fields(id=1017, text=text_of(250))),
+    "null without a key": Case("null_value", None, key=None),
+    "null with an empty key": Case("null_value", None, key=b""),
+    "null with a key that is not UTF-8": Case("null_value", None, key=b"\xff\xfe"),
+    "a tombstone": Case(NONE, None, key=b"gone"),
+    "2 MB": Case("unique", fields(text=text_of(2_000_000))),
+    "5 MB": Case("too_large", fields(text="many words " * 460_000)),
+    "a million repetitions of one word": Case("too_few_features", fields(text="la " * MILLION)),
+    # All texts that normalise to nothing are equal, so the first of them is unique.
+    "an empty text": Case("empty", fields()),
+    "white space": Case("duplicate", fields(text=" \n\t\u3000 ")),
+    "punctuation alone": Case("no_features", fields(text="……！？！？——。。。")),
+    "emoji alone": Case("no_features", fields(text="😀🎉👍🏽" * 20)),
+    "lone surrogates alone": Case("duplicate", rb'{"text": "\ud83d \ude00 \ud83d"}'),
+    "lone surrogates among words": Case(
+        "unique", b'{"text": "\\ud83d ' + text_of(300).encode() + b' \\ude00"}'
+    ),
+    "control characters": Case("duplicate", fields(text="\x00\x01\x02\x7f")),
+    "a time in 2100": Case(
+        "unique", fields(text=text_of(400), timestamp="2100-01-01T00:00:00Z"), b"t", YEAR_2100_MS
+    ),
+    "a time in the year 10000": Case("bad_timestamp", fields(timestamp=253_402_300_800_000)),
+    "a time that is none": Case("bad_timestamp", fields(timestamp="yesterday")),
+    "an unfinished CloudEvent": Case("unique", fields(text=text_of(500), specversion="1.0")),
+    "a key that is not UTF-8": Case("unique", fields(text=text_of(600)), b"\xff\xfe\xfd"),
+}
+
+
+class Ended(NamedTuple):
+    """A worker that was sent all cases, the outputs, and where each record was put."""
+
+    worker: Worker
+    outputs: Outputs
+    bad: dict[str, SourcePosition]
+    good: dict[str, SourcePosition]
+
+
+@pytest.fixture(scope="module")
+def ended(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ended]:
+    """All cases, each with a good document behind it, and what came of them."""
+    good = short_documents(random.Random(5), 10 * len(CASES))
+    directory = tmp_path_factory.mktemp("bad-input")
+    options = [f"max_record_bytes={MAX_RECORD_BYTES}"]
+    with Stream(broker, directory, raw_partitions=1, options=options) as stream:
+        records: list[Raw] = []
+        for case in CASES.values():
+            following = next(raw for raw in good if raw.value != b'{"text": ')
+            time_ms = case.timestamp_ms or int(time.time() * 1000)
+            records.append(Raw(case.key, case.value, timestamp_ms=time_ms))
+            records.append(following)
+        # Compressed, since the embedded broker keeps five megabytes of a partition.
+        places = stream.send(records, compression_type="zstd")
+        worker = stream.started()
+        outputs = stream.settle()
+        outputs.read_to_ends()
+        bad = dict(zip(CASES, places[::2], strict=True))
+        yield Ended(worker, outputs, bad, dict(zip(CASES, places[1::2], strict=True)))
+
+
+def how_it_ended(said: ReceivedOutput) -> str:
+    """An output in the words of ``Case``."""
+    match said:
+        case UniqueOutput(undecidable=reason):
+            return reason or "unique"
+        case DeadLetterOutput(reason=reason):
+            return reason
+    return "duplicate"
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_each_record_ends_once(ended: Ended, name: str) -> None:
+    """Given a record of this kind, then it has exactly one output, which says why; a tombstone has
+    none.
+    """
+    case, outputs = CASES[name], ended.outputs.of(ended.bad[name])
+
+    if case.ends_as == NONE:
+        assert outputs == []
+        return
+    assert [how_it_ended(output.said) for output in outputs] == [case.ends_as]
+    (output,) = outputs
+    assert output.record.key == case.key
+    if isinstance(output.said, DuplicateOutput):
+        assert output.said.original == ended.bad["an empty text"]
+    else:
+        assert output.record.value == (None if case.ends_as == "too_large" else case.value)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_document_behind_it_comes_out(ended: Ended, name: str) -> None:
+    """Given a good document right behind the record, then it has its one output too."""
+    (output,) = ended.outputs.of(ended.good[name])
+
+    assert not isinstance(output.said, DeadLetterOutput)
+
+
+def test_the_worker_still_runs(ended: Ended) -> None:
+    """After all of them the worker runs, and ends in good order when it is told to."""
+    ended.worker.check()
+    ended.worker.stop_gently()

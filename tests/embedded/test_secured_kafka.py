@@ -1,0 +1,322 @@
+"""Every client of a worker and of the commands against a Kafka that demands TLS and credentials,
+and lets nobody do more than docs/operations.md asks for.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from confluent_kafka.cimpl import NewTopic
+
+from streams.cli.main import main
+from streams.demo.worker_process import WorkerProcess
+from streams.exit_codes import ExitCode
+from streams.kafka.connection import connect_admin
+from streams.topics.admin import TopicsError
+from streams.topics.shard_topics import grow_changelog
+from tests.rigs.brokers.secured_kafka import PASSWORD, Grant, SecuredKafka
+from tests.unit.cli.running import clean_environment, firstseen
+from tests.unit.settings.certificates import KEY_PASSWORD, make_certificates
+from tests.unit.settings.sources import load
+
+pytestmark = [pytest.mark.kafka, pytest.mark.usefixtures("kafka_required")]
+
+OPERATIONS = Path(__file__).parents[2] / "docs" / "operations.md"
+NEWS = "The harbour board met on Tuesday to talk about the new ferry, its timetable and its fares. "
+CLIENTS = ("sasl_ssl", "mtls")
+TOPICS = {
+    "raw": "raw-documents",
+    "unique": "unique",
+    "duplicates": "duplicate-of",
+    "dead_letters": "dlq.raw-documents",
+}
+SECRETS = (PASSWORD, KEY_PASSWORD)
+
+
+@pytest.fixture(scope="module")
+def secured(
+    kafka_required: None,  # noqa: ARG001 - skips
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[SecuredKafka]:
+    """The broker, with what the documentation says that the user must be granted."""
+    directory = tmp_path_factory.mktemp("secured")
+    (directory / "certificates").mkdir()
+    with SecuredKafka(directory / "kafka", make_certificates(directory / "certificates")) as kafka:
+        kafka.grant(documented_grants())
+        yield kafka
+
+
+def documented_grants() -> Iterator[Grant]:
+    """The table of ACLs in docs/operations.md, and what `topics create` needs.
+
+    Topics of default names are those of a client here, for each.
+    """
+    row = re.compile(r"^\| (Topic|Group|TransactionalId) \| (.+?) \| (.+) \|$", re.MULTILINE)
+    rows = row.findall(OPERATIONS.read_text("utf-8"))
+    assert rows, "no table of ACLs in docs/operations.md"
+    for kind, names, rest in rows:
+        operations = tuple(re.findall(r"`([A-Z]\w+)`", rest))
+        for name in re.findall(r"`([^`]+)`", names):
+            own = [name] if name.endswith("*") else [own_topic(client, name) for client in CLIENTS]
+            yield from (Grant(kind, each, operations) for each in own)
+    yield Grant("Topic", "firstseen.*", ("Create",))
+    yield from (Grant("Topic", f"{client}-*", ("Create",)) for client in CLIENTS)
+
+
+def own_topic(client: str, name: str) -> str:
+    """Return what a topic of a default name is called here, for a client."""
+    internal = name.removeprefix("firstseen.")
+    return f"{client}-{name}" if internal == name else f"firstseen.{client}.{internal}"
+
+
+class Client(NamedTuple):
+    """A way to be let in: ``--kafka-config`` and an application id."""
+
+    name: str
+    properties: Path
+    directory: Path
+    application_id: str
+
+    @property
+    def options(self) -> list[str]:
+        """What commands need."""
+        options = ["--kafka-config", str(self.properties)]
+        options += ["--application-id", self.application_id]
+        for setting, topic in TOPICS.items():
+            options += ["--set", f"topics.{setting}={self.name}-{topic}"]
+        return options
+
+    def run(self, *arguments: str) -> str:
+        """Run a command; return what it says. It must end well."""
+        code, said = run(*arguments, *self.options)
+        assert code == 0, said
+        return said
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    """Run a command in this process; return its exit code and all that it says."""
+    content = io.BytesIO()
+    out = io.TextIOWrapper(content, "utf-8", write_through=True)
+    with redirect_stdout(out), redirect_stderr(io.StringIO()) as err:
+        code = main(arguments)
+    return code, content.getvalue().decode() + err.getvalue()
+
+
+def write(path: Path, address: str, properties: Mapping[str, str]) -> Path:
+    """Write a client.properties."""
+    lines = {"bootstrap.servers": address, **properties}
+    path.write_text("".join(f"{name}={value}\n" for name, value in lines.items()), "utf-8")
+    return path
+
+
+@pytest.fixture(params=CLIENTS)
+def client(request: pytest.FixtureRequest, secured: SecuredKafka, tmp_path: Path) -> Client:
+    """A user with a password, and one with a certificate; secrets are in files of their own."""
+    (tmp_path / "secret").write_text(
+        (PASSWORD if request.param == "sasl_ssl" else KEY_PASSWORD) + "\n", "utf-8"
+    )
+    if request.param == "sasl_ssl":
+        address, properties = secured.sasl_ssl, secured.scram_properties()
+        properties["sasl.password.file"] = str(tmp_path / "secret")
+    else:
+        address, properties = secured.mtls, secured.mtls_properties()
+        properties["ssl.key.password.file"] = str(tmp_path / "secret")
+    path = write(tmp_path / "client.properties", address, properties)
+    return Client(request.param, path, tmp_path, f"firstseen.{request.param}")
+
+
+def test_end_to_end(client: Client) -> None:
+    """Given a user with no more rights than documented; when topics are made and checked, documents
+    produced, a worker run, outputs consumed, and dead letters listed and replayed, then all of it
+    works, and none of it, in the most talkative log too, has the secret or a text in it.
+    """
+    said = client.run("topics", "create", "--partitions", "2")
+    documents = [{"id": "a", "text": NEWS * 3}, {"id": "b", "text": NEWS * 3}, {"id": "c"}]
+    given = client.directory / "news.jsonl"
+    given.write_text("".join(json.dumps(each) + "\n" for each in documents), "utf-8")
+    said += client.run("produce", str(given))
+    options = [*client.options, "--set", f"state_dir={client.directory}"]
+    options += ["--set", "log.level=debug"]
+    with WorkerProcess(options, client.directory / "worker.log") as worker:
+        worker.await_ready()
+        outputs = consumed(client, 3)
+        replayed = json.loads(client.run("dlq", "replay", "--all", "--json"))
+        outputs = consumed(client, 4)
+        assert not worker.stop()
+    log = (client.directory / "worker.log").read_text("utf-8")
+
+    assert replayed["sent"] == 1
+    assert sorted(outputs) == ["dlq.raw-documents"] * 2 + ["duplicate-of", "unique"]
+    said += client.run("topics", "check") + client.run("config", "show")
+    said += client.run("config", "show", "--json") + client.run("dlq", "list")
+    for secret in SECRETS:
+        assert secret not in said + log
+    assert "harbour board" not in log
+    assert "Traceback" not in log
+
+
+def consumed(client: Client, count: int) -> list[str]:
+    """The topics of the outputs, once there are so many."""
+    deadline = time.monotonic() + 90
+    while True:
+        lines = client.run("consume", "--until-end", "--json").splitlines()
+        topics = [json.loads(line)["topic"].removeprefix(f"{client.name}-") for line in lines]
+        if len(topics) >= count or time.monotonic() > deadline:
+            return topics
+
+
+def test_without_rights(secured: SecuredKafka, tmp_path: Path) -> None:
+    """Given a user who may make the topics, and neither join the group nor write some of them; when
+    a worker starts, then it ends with each thing that is missing: it would wait without a word.
+    """
+    properties = {**secured.scram_properties(), "sasl.password": PASSWORD}
+    path = write(tmp_path / "client.properties", secured.sasl_ssl, properties)
+    options = ["--kafka-config", str(path), "--application-id", "elsewhere"]
+    for setting in TOPICS:
+        options += ["--set", f"topics.{setting}=elsewhere.{setting}"]
+    secured.grant(
+        [
+            Grant("Topic", "elsewhere.*", ("Create", "Describe", "DescribeConfigs", "Read")),
+            Grant("Topic", "elsewhere.unique", ("Write",)),
+        ]
+    )
+    assert run("topics", "create", "--partitions", "1", *options)[0] == 0
+
+    worker = firstseen("worker", *options, "--set", f"state_dir={tmp_path}")
+
+    assert worker.returncode == ExitCode.CONFIGURATION, worker.stderr
+    missing = re.findall(r"may not (.+?): grant it", worker.stderr)
+    assert missing == [
+        "Write topic elsewhere.duplicates",
+        "Write topic elsewhere.dead_letters",
+        "Delete topic elsewhere.log",
+        "Write topic elsewhere.log",
+        "Write topic elsewhere.reports",
+        "Write topic elsewhere.changelog",
+        "Read group elsewhere",
+    ]
+
+
+def test_a_changelog_that_may_not_grow(secured: SecuredKafka, tmp_path: Path) -> None:
+    """Given a raw topic with more partitions than the changelog, and a user without the right to
+    add some, then the error names the right and the command for somebody who has it.
+    """
+    properties = {**secured.scram_properties(), "sasl.password": PASSWORD}
+    path = write(tmp_path / "client.properties", secured.sasl_ssl, properties)
+    secured.grant([Grant("Topic", "grown*", ("Create", "Describe", "Read"))])
+    settings = load("application_id=grown", "topics.raw=grown.raw", kafka_config=path).settings
+    admin = connect_admin(settings, 30.0)
+    topics = [NewTopic("grown.raw", 2, 1), NewTopic("grown.changelog", 1, 1)]
+    for future in admin.create_topics(topics).values():
+        future.result(30)
+
+    with pytest.raises(TopicsError, match=r"grown\.changelog needs 2 partitions") as refused:
+        grow_changelog(admin, settings)
+
+    assert "ACL operation Alter" in str(refused.value)
+    assert "--topic grown.changelog --partitions 2" in str(refused.value)
+
+
+class Wrong(NamedTuple):
+    """Settings that a broker refuses: changes to those of a client, None leaves one out."""
+
+    client: str
+    changes: Mapping[str, str | None]
+    code: ExitCode
+    says: tuple[str, ...]
+
+
+NO_TLS: Mapping[str, str | None] = {
+    "security.protocol": None,
+    "ssl.ca.location": None,
+    "ssl.certificate.location": None,
+    "ssl.key.location": None,
+    "ssl.key.password": None,
+}
+WRONG = {
+    "password": Wrong(
+        "sasl_ssl",
+        {"sasl.password": "not-the-word"},
+        ExitCode.CONFIGURATION,
+        ("kafka.sasl.password", "does not take kafka.sasl.username"),
+    ),
+    "user": Wrong(
+        "sasl_ssl",
+        {"sasl.username": "nobody"},
+        ExitCode.CONFIGURATION,
+        ("kafka.sasl.password", "does not take kafka.sasl.username"),
+    ),
+    "mechanism": Wrong(
+        "sasl_ssl",
+        {"sasl.mechanism": "PLAIN"},
+        ExitCode.CONFIGURATION,
+        ("kafka.sasl.mechanism", "SCRAM-SHA-512"),
+    ),
+    "authority": Wrong(
+        "sasl_ssl",
+        {"ssl.ca.location": "other"},
+        ExitCode.CONFIGURATION,
+        ("kafka.ssl.ca.location", "not signed by an authority that is trusted"),
+    ),
+    "no certificate": Wrong(
+        "mtls",
+        {"ssl.certificate.location": None, "ssl.key.location": None, "ssl.key.password": None},
+        ExitCode.CONFIGURATION,
+        ("kafka.ssl.certificate.location", "kafka.ssl.key.location"),
+    ),
+    "no TLS": Wrong(
+        "mtls",
+        NO_TLS,
+        ExitCode.BROKER_UNAVAILABLE,
+        ("kafka.security.protocol than PLAINTEXT", "SASL_SSL"),
+    ),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
+def test_refused(wrong: Wrong, secured: SecuredKafka, tmp_path: Path) -> None:
+    """Given credentials that the broker refuses; when a worker starts that would wait for a broker
+    for ever, and a command is run, then both end within seconds, with the setting and the fix, and
+    without the secret.
+    """
+    if wrong.client == "sasl_ssl":
+        address = secured.sasl_ssl
+        properties = {**secured.scram_properties(), "sasl.password": PASSWORD}
+    else:
+        address = secured.mtls
+        properties = {**secured.mtls_properties(), "ssl.key.password": KEY_PASSWORD}
+    for name, value in wrong.changes.items():
+        properties.pop(name, None)
+        if value is not None:
+            is_other = name == "ssl.ca.location"
+            properties[name] = str(secured.certificates.other_authority) if is_other else value
+    path = write(tmp_path / "client.properties", address, properties)
+    options = ["--kafka-config", str(path), "--set", f"state_dir={tmp_path}"]
+
+    started = time.monotonic()
+    worker = subprocess.Popen(
+        [sys.executable, "-m", "streams.cli.main", "worker", *options],
+        env=clean_environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    code, said = run("topics", "check", *options)
+    _, log = worker.communicate(timeout=120)
+
+    assert time.monotonic() - started < 60
+    assert (worker.returncode, code) == (wrong.code, wrong.code), log + said
+    for text in (log, said):
+        assert all(each in text for each in wrong.says), text
+        assert "Traceback" not in text
+        assert not any(secret in text for secret in (*SECRETS, "not-the-word"))

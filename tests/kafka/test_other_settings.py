@@ -1,0 +1,154 @@
+"""A worker with other settings does no harm: it ends before it joins or sends anything, and what
+another one has sent all the same is passed over.
+"""
+
+from __future__ import annotations
+
+import time
+from itertools import chain
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from simhash_core.documents import Document, SourcePosition
+from simhash_core.log.columns import document_columns
+from simhash_core.log.packets import Chain, Packet, Sender
+from simhash_core.log.records import Control, LogRecord, Report
+from simhash_core.text.fingerprinter import Fingerprinter
+from streams.exit_codes import ExitCode
+from streams.ordering.log_codec import LogCodec
+from streams.settings.loader import load_settings
+from tests.rigs.brokers.broker import Broker
+from tests.rigs.workers.short_documents import keyed_documents
+from tests.rigs.workers.stream_harness import END_SECONDS, SEND_SECONDS, Stream, Worker
+from tests.rigs.workers.worker_metrics import await_that, value
+
+ROUNDS = 3
+OTHER = "index.distance=40"
+
+
+def ends(stream: Stream) -> dict[str, int]:
+    """The ends of the log and of the reports."""
+    topics = stream.settings.topics
+    consumer = Consumer(stream.broker.consumer_settings(stream.broker.unique("ends")))
+    try:
+        return {
+            topic: consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=SEND_SECONDS)[1]
+            for topic in (topics.log, topics.reports)
+        }
+    finally:
+        consumer.close()
+
+
+def test_it_ends_before_it_joins_or_sends(kafka_broker: Broker, tmp_path: Path) -> None:
+    """Given a worker at work; when others with another threshold start, again and again, then each
+    ends with 78 and names that setting alone; the group never rebalances, nothing is sent to the
+    log, and the first worker goes on, before and after a restart.
+    """
+    with Stream(kafka_broker, tmp_path, raw_partitions=2) as stream:
+        worker = stream.started(state="first")
+        stream.send(keyed_documents(71, 100))
+        stream.judge_all()
+        rebalances = value(worker, "firstseen_rebalances_total")
+        for number in range(ROUNDS):
+            before = ends(stream)
+            other = stream.worker(OTHER, state=f"other-{number}")
+            other.start()
+            assert other.await_end() == ExitCode.CONFIGURATION
+            assert ends(stream) == before
+            said = other.log_text()
+            assert "index.distance: there 64, here 40" in said
+            assert "index.blocks" not in said
+            assert "Traceback" not in said
+            stream.send(keyed_documents(72 + number, 50))
+            stream.judge_all()
+        assert value(worker, "firstseen_rebalances_total") == rebalances
+        worker.stop_gently()
+        worker = stream.started(state="first")
+        stream.send(keyed_documents(79, 50))
+        stream.judge_all()
+        worker.stop_gently()
+
+
+def has_ended(worker: Worker) -> bool:
+    """Whether it has ended by itself."""
+    return worker._process is not None and worker._process.poll() is not None
+
+
+def test_two_that_start_at_once(kafka_broker: Broker, tmp_path: Path) -> None:
+    """Given an index that does not exist yet; when two workers with different settings start on it
+    at the same moment, then one of them ends with 78, and the other one does all the work.
+    """
+    for number in range(ROUNDS):
+        directory = tmp_path / str(number)
+        directory.mkdir()
+        with Stream(kafka_broker, directory, raw_partitions=2) as stream:
+            stream.send(keyed_documents(81, 100))
+            workers = [stream.worker(state="a"), stream.worker(OTHER, state="b")]
+            for worker in workers:
+                worker.start()
+            deadline = time.monotonic() + END_SECONDS
+            while not any(map(has_ended, workers)):
+                assert time.monotonic() < deadline, [worker.log_text() for worker in workers]
+                time.sleep(0.1)
+            refused, other = workers if has_ended(workers[0]) else workers[::-1]
+            assert refused.await_end() == ExitCode.CONFIGURATION
+            other.await_ready()
+            outputs = stream.settle()
+            stream.send(keyed_documents(82, 50))
+            stream.settle()
+            outputs.read_to_ends()
+            stream.judge.conserved(stream.sent, outputs)
+            other.stop_gently()
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_records_of_another_index_are_passed_over(
+    broker: Broker, tmp_path: Path, *, restarted: bool
+) -> None:
+    """Given packets, control records and reports of another index on the internal topics, as a
+    worker that looked too late would leave them; when documents come before and after them, then
+    all are passed over, counted, and nobody's verdict is another.
+    """
+    with Stream(broker, tmp_path, raw_partitions=1) as stream:
+        worker = stream.started()
+        stream.send(keyed_documents(91, 40))
+        stream.settle()
+        if restarted:
+            worker.stop_gently()
+        records = send_foreign(stream)
+        if restarted:
+            worker = stream.started()
+        stream.send(keyed_documents(92, 40))
+        stream.judge_all()
+        foreign = "firstseen_foreign_records_total"
+        await_that("counted", lambda: value(worker, foreign, topic="log") == records, worker)
+        worker.stop_gently()
+        worker = stream.started()
+        stream.send(keyed_documents(93, 40))
+        stream.judge_all()
+        worker.stop_gently()
+
+
+def send_foreign(stream: Stream) -> int:
+    """Put records of another index on ``log`` and ``reports``; return how many are on the log."""
+    settings = load_settings(assignments=[OTHER], environ={}).settings
+    fingerprinter = Fingerprinter(settings.index_profile())
+    codec = LogCodec(fingerprinter.identity)
+    raw = Chain(stream.settings.topics.raw, "", 0)
+    source = SourcePosition(raw.topic, 0, 40)
+    document = Document("foreign", "a text of another index", source, 0)
+    prints = fingerprinter.fingerprint_batch([document.content])
+    columns = document_columns([document], prints, settings.index_profile().bits // 64)
+    records: list[LogRecord] = [
+        Packet(raw, Sender("foreign", 0), 39, 40, columns),
+        Control(-1, "foreign", leads=True, decisions=[], heads=[], next=0),
+    ]
+    values = [(stream.settings.topics.log, codec.encode(record)) for record in records]
+    report = codec.encode_report(Report("foreign", [0], [], {0: 0}))
+    producer = Producer({"bootstrap.servers": stream.broker.bootstrap_servers})
+    for topic, encoded in chain(values, [(stream.settings.topics.reports, report)]):
+        producer.produce(topic, encoded, partition=0)
+    assert producer.flush(SEND_SECONDS) == 0
+    return len(records)

@@ -1,0 +1,172 @@
+"""The raw topic is the user's: it is shortened, deleted and made again, while workers run or not.
+
+What is lost is said; nothing else is lost, and nothing is taken for what an earlier record was.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from tests.rigs.brokers.broker import Broker
+from tests.rigs.workers.short_documents import short_documents
+from tests.rigs.workers.stream_harness import Stream, Worker
+from tests.rigs.workers.stream_outputs import Raw
+
+ANSWER_SECONDS = 60.0
+ALL_SECONDS = 90.0
+SILENT_SECONDS = 1.0
+FETCH_SECONDS = 1.0
+"""Longer than a broker holds a fetch: none is under way then that could bring what comes."""
+
+
+def documents(seed: int, count: int) -> list[Raw]:
+    """So many records for partition 0, with keys that no other seed has."""
+    made = islice(short_documents(random.Random(seed), count), count)
+    return [raw._replace(key=b"%d-%s" % (seed, raw.key), partition=0) for raw in made]
+
+
+@contextmanager
+def suspended(worker: Worker) -> Iterator[None]:
+    """Stop a worker by SIGSTOP meanwhile; for less than its session, so that it keeps its place."""
+    assert worker._process is not None
+    os.kill(worker._process.pid, signal.SIGSTOP)
+    time.sleep(FETCH_SECONDS)
+    try:
+        yield
+    finally:
+        os.kill(worker._process.pid, signal.SIGCONT)
+
+
+def shorten(stream: Stream, before: int) -> None:
+    """Delete the records of raw partition 0 before an offset, as retention does."""
+    admin = AdminClient({"bootstrap.servers": stream.broker.bootstrap_servers})
+    place = TopicPartition(stream.settings.topics.raw, 0, before)
+    admin.delete_records([place])[place].result(ANSWER_SECONDS)
+    for source in [each for each in stream.sent if each.offset < before]:
+        if source in stream.outputs.awaited:
+            stream.outputs.awaited.remove(source)
+            del stream.sent[source]
+
+
+def make_again(stream: Stream, *, after_seconds: float = 0.0) -> None:
+    """Delete the raw topic, and make it again."""
+    admin = AdminClient({"bootstrap.servers": stream.broker.bootstrap_servers})
+    raw = stream.settings.topics.raw
+    admin.delete_topics([raw], operation_timeout=ANSWER_SECONDS)[raw].result(ANSWER_SECONDS)
+    time.sleep(after_seconds)
+    stream.broker.create_topics({raw: stream.raw_partitions}, {"retention.ms": "-1"})
+    stream._producers.clear()  # they know the partitions that it had
+
+
+def distinct_keys(stream: Stream) -> set[bytes | None]:
+    """The keys of all outputs so far."""
+    return {output.record.key for output in stream.outputs.records}
+
+
+def check_each_key_once(stream: Stream, sent: list[Raw], *, repeats_allowed: bool = False) -> None:
+    """Fail unless each record has exactly one output; positions do not tell them apart here."""
+    expected = Counter(raw.key for raw in sent)
+    deadline = time.monotonic() + ALL_SECONDS
+    while len(distinct_keys(stream)) < len(expected) and time.monotonic() < deadline:
+        stream.outputs.read()
+    silent = time.monotonic() + SILENT_SECONDS
+    while time.monotonic() < silent:
+        stream.outputs.read()
+    found = Counter(output.record.key for output in stream.outputs.records)
+    assert not expected - found, f"{expected - found} lost"
+    assert repeats_allowed or found == expected, f"{found - expected} repeated"
+
+
+@pytest.mark.parametrize("state", ["stopped", "running"])
+def test_records_that_were_deleted_unread_are_told(
+    kafka_broker: Broker, tmp_path: Path, state: str
+) -> None:
+    """Given a worker that is stopped, or only too slow, when retention deletes records that it has
+    not read, then it says which offsets are lost and why, counts them, and goes on behind them.
+    """
+    first, lost, rest = documents(1, 20), documents(2, 15), documents(3, 15)
+    with Stream(kafka_broker, tmp_path, raw_partitions=1) as stream:
+        raw = stream.settings.topics.raw
+        worker = stream.started()
+        stream.send(first)
+        stream.settle()
+        if state == "stopped":
+            worker.stop_gently()
+            stream.send([*lost, *rest])
+            shorten(stream, 35)
+            worker = stream.started()
+        else:
+            with suspended(worker):
+                stream.send([*lost, *rest])
+                shorten(stream, 35)
+        outputs = stream.settle()
+
+        stream.judge.conserved(stream.sent, outputs)
+        worker.await_log(f"{raw}/0: offsets 20 to 34 were deleted before they were read")
+        assert "retention.ms" in worker.log_text()
+        count = f'firstseen_skipped_messages_total{{partition="0",topic="{raw}"}} 15.0'
+        assert count in worker.metrics()
+        worker.stop_gently()
+
+
+def test_a_topic_that_was_made_again_while_the_worker_was_stopped(
+    kafka_broker: Broker, tmp_path: Path
+) -> None:
+    """Given a worker that has read 30 records of one partition and was stopped, when the raw topic
+    is deleted, and made again with three, whose offsets begin at 0, then each record comes out.
+    """
+    with Stream(kafka_broker, tmp_path, raw_partitions=1) as stream:
+        before = documents(4, 30)
+        after = [raw._replace(partition=n % 3) for n, raw in enumerate(documents(5, 120))]
+        worker = stream.started()
+        stream.send(before)
+        stream.settle()
+        worker.stop_gently()
+        stream.raw_partitions = 3
+        make_again(stream)
+        stream.send(after)
+        stream.started()
+
+        check_each_key_once(stream, before + after)
+
+
+@pytest.mark.parametrize(("again", "unnoticed"), [(60, True), (8, True), (8, False)])
+def test_a_topic_that_was_made_again_while_the_worker_runs(
+    kafka_broker: Broker, tmp_path: Path, again: int, unnoticed: bool
+) -> None:
+    """Given a worker that has read 30 records of two partitions, when the raw topic is deleted and
+    made again, so fast that the worker could go on reading in the middle, or slowly; then each
+    record of the new topic has its output, those at offsets that it has read before too.
+    """
+    with Stream(kafka_broker, tmp_path, raw_partitions=2) as stream:
+        before, after = documents(6, 30), documents(7, again)
+        before = [raw._replace(partition=n % 2) for n, raw in enumerate(before)]
+        after = [raw._replace(partition=n % 2) for n, raw in enumerate(after)]
+        worker = stream.started()
+        stream.send(before)
+        stream.settle()
+        if unnoticed:
+            with suspended(worker):
+                make_again(stream)
+                stream.send(after)
+        else:
+            make_again(stream, after_seconds=2.0)
+            time.sleep(1.0)
+            stream.send(after)
+
+        # What it went on to read in the middle, before it looked at the topic, is read again.
+        check_each_key_once(stream, before + after, repeats_allowed=again > len(before))
+        worker.await_log("was deleted and created again")
+        worker.stop_gently()

@@ -1,0 +1,257 @@
+"""The contest: its ratios are of turns of one round, its JSON has what is asked for, it runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from itertools import islice
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from benchmarks.contest import __main__ as contest
+from benchmarks.contest import figures
+from benchmarks.contest.broker import ContestBroker
+from benchmarks.contest.documents import shuffled, streams
+from benchmarks.contest.latency import Observed, Waits
+from benchmarks.contest.processor_time import cpu_seconds, descendants
+from benchmarks.contest.shapes import SHAPES
+from benchmarks.contest.speed import Run
+from benchmarks.contest.tables import tables
+from benchmarks.report import Spread, machine, show
+from simhash_core.text.fingerprinter import Fingerprinter
+from simhash_core.text.profiles import profile_named
+
+ASKED_FOR = {
+    "wide_1_beside_ceiling",
+    "wide_16_beside_1",
+    "wide_64_beside_1",
+    "workers_2_beside_1",
+    "quix_beside_wide",
+    "faust_beside_wide",
+    "broker_beside_ceiling",
+    "exactly_once_beside_at_least_once",
+    "internal_bytes_a_document_wide",
+    "internal_bytes_a_document_classic",
+    "idle_worker_core_share",
+    "kill_stall_seconds",
+}
+
+
+def run_of(cpu_seconds: float, *, broker: float = 1.0, stored: int = 0) -> Run:
+    """Return a run of 1,000 documents in two seconds."""
+    return Run(
+        documents=1_000,
+        seconds=2.0,
+        cpu_seconds=cpu_seconds,
+        broker_cpu_seconds=broker,
+        internal_bytes=stored,
+        duplicates=100,
+    )
+
+
+def observed(idle_share: float, p99: float) -> Observed:
+    """Return what may be seen of a worker."""
+    return Observed(
+        idle_share=idle_share,
+        low=Waits(rate=100, p50=10, p99=p99),
+        half=Waits(rate=1_500, p50=20, p99=2 * p99),
+    )
+
+
+def test_ratios_are_of_one_round() -> None:
+    """Given a round in which the machine was busy, then its ratio is as those of the other rounds,
+    and there is none where a shape did not run.
+    """
+    runs = {
+        "wide_1": [run_of(2.0), run_of(20.0), run_of(2.2)],
+        "ceiling_1": [run_of(1.0), run_of(10.0), run_of(1.0)],
+        "quix": [run_of(8.0), run_of(40.0), run_of(8.8)],
+    }
+    assert figures.speed_ratios(runs) == {
+        "wide_1_beside_ceiling": Spread(2.0, 2.0, 2.2),
+        "quix_beside_wide": Spread(2.0, 4.0, 4.0),
+    }
+
+
+def test_ratios_of_the_broker_and_bytes() -> None:
+    """Given runs on 16 partitions, then the broker's time is compared, and bytes are a document's,
+    whatever the contenders' own time was.
+    """
+    runs = {
+        "wide_16": [run_of(3.0, broker=0.9, stored=700_000)],
+        "ceiling_16": [run_of(9.0, broker=0.6)],
+        "classic_16": [run_of(3.0, stored=300_000)],
+    }
+    assert figures.speed_ratios(runs) == {
+        "broker_beside_ceiling": Spread(1.5, 1.5, 1.5),
+        "internal_bytes_a_document_wide": Spread(700.0, 700.0, 700.0),
+        "internal_bytes_a_document_classic": Spread(300.0, 300.0, 300.0),
+    }
+
+
+def test_ratios_are_of_shapes_that_there_are() -> None:
+    """Given the ratios and goals, then each is of what runs, and all that were asked for exist."""
+    names = [shape.name for shape in SHAPES]
+    assert len(set(names)) == len(names)
+    pairs = [*figures.CPU_RATIOS.values(), *figures.BROKER_RATIOS.values()]
+    assert {name for pair in pairs for name in pair} <= set(names)
+    assert set(figures.INTERNAL_BYTES.values()) <= set(names)
+    assert set(figures.RATIOS) >= ASKED_FOR
+    assert set(figures.GOALS) <= set(figures.RATIOS)
+
+
+def test_a_figure_of_one_shape_is_for_ten_thousand_documents() -> None:
+    """Given runs of 1,000 documents, then seconds and bytes are ten times theirs."""
+    found = figures.measured(SHAPES[0], [run_of(0.5, broker=0.25, stored=10), run_of(0.5)])
+    assert found.cpu_seconds == Spread(5.0, 5.0, 5.0)
+    assert found.broker_cpu_seconds == Spread(2.5, 6.25, 10.0)
+    assert found.internal_bytes == Spread(0.0, 50.0, 100.0)
+    assert found.documents_per_second == Spread(500.0, 500.0, 500.0)
+    assert found.duplicates == 0.1
+
+
+@pytest.mark.parametrize(
+    ("goal", "met", "missed"),
+    [(figures.Goal(at_most=1.4), 1.4, 1.41), (figures.Goal(at_least=12), 12, 11.9)],
+)
+def test_a_goal_is_met_on_its_side(goal: figures.Goal, met: float, missed: float) -> None:
+    """Given a limit, then it is met by what lies on it, and missed beyond it."""
+    assert goal.is_met(met)
+    assert not goal.is_met(missed)
+
+
+def test_shape_of_the_json(capsys: pytest.CaptureFixture[str]) -> None:
+    """Given a contest of which only a part ran, then its JSON has all ratios, null for the others;
+    latency by rate and partitions; and the longest stall, since only one worker leads.
+    """
+    seen = {1: [observed(0.01, 80), observed(0.01, 90)], 16: [observed(0.03, 200)]}
+    spreads = {
+        "wide_1_beside_ceiling": Spread(1.2, 1.3, 1.5),
+        figures.IDLE: figures.idle_share(seen),
+        figures.STALL: Spread(1.0, 2.0, 4.0),
+    }
+    whole = figures.Contest(
+        machine=machine(),
+        documents=1_000,
+        characters=500,
+        copied_share=0.7,
+        rounds=2,
+        ratios=figures.summary(spreads),
+        ratio_spreads=spreads,
+        goals=figures.GOALS,
+        latency_ms=figures.latency(seen),
+        latency_goals_ms=figures.LATENCY_GOALS_MS,
+        contenders=[figures.measured(SHAPES[0], [run_of(0.5)])],
+        stalls=[1.0, 2.0, 4.0],
+        shard_documents=100_000,
+    )
+    found = json.loads(msgspec.json.encode(whole))
+
+    assert set(found["ratios"]) >= ASKED_FOR
+    assert found["ratios"]["wide_1_beside_ceiling"] == 1.3
+    assert found["ratios"]["idle_worker_core_share"] == 0.03
+    assert found["ratios"]["kill_stall_seconds"] == 4.0
+    assert found["ratios"]["faust_beside_wide"] is None
+    assert found["goals"]["faust_beside_wide"] == {"at_least": 12}
+    assert found["latency_ms"] == {
+        "100": {
+            "1": {"rate": 100, "p50": 10, "p99": 85},
+            "16": {"rate": 100, "p50": 10, "p99": 200},
+        },
+        "half": {
+            "1": {"rate": 1_500, "p50": 20, "p99": 170},
+            "16": {"rate": 1_500, "p50": 20, "p99": 400},
+        },
+    }
+    show(tables(whole))
+    shown = capsys.readouterr().out
+    assert all(word in shown for word in ["ceiling_1", "kill_stall_seconds", "missed", "half"])
+
+
+def test_time_of_processes_that_were_started() -> None:
+    """Given a process that has another work, then the time is that of both."""
+    work = "import time\nwhile time.process_time() < 0.3: pass\nprint(1, flush=True)\ninput()"
+    nested = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {work!r}])"
+    before = cpu_seconds(os.getpid())
+    with subprocess.Popen(
+        [sys.executable, "-c", nested], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"1\n"
+        assert len(descendants(process.pid)) == 1
+        assert cpu_seconds(process.pid) >= 0.3
+        process.communicate(b"\n")
+    assert cpu_seconds(process.pid) == 0
+    assert cpu_seconds(os.getpid()) - before >= 0.3
+
+
+def test_bytes_on_internal_topics(tmp_path: Path) -> None:
+    """Given the directories of a broker, then what counts is the records of topics that are neither
+    the user's nor Kafka's own, those of deleted segments too.
+    """
+    files = {
+        "x.raw-0/00.log": 1_000,
+        "x.log-0/00.log": 5,
+        "x.log-0/00.index": 1_000,
+        "x.log-0/01.log.deleted": 7,
+        "x.changelog-12/00.log": 11,
+        "old.log-0.3f2a-delete/00.log": 1_000,
+        "__consumer_offsets-0/00.log": 1_000,
+        "meta.properties": 1_000,
+    }
+    for name, size in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(bytes(size))
+    broker = ContestBroker("127.0.0.1:1", tmp_path, os.getpid())
+    assert broker.bytes_beside({"x.raw"}) == 5 + 7 + 11
+
+
+def test_documents() -> None:
+    """Given the streams, then they have as many documents; and those that are shuffled for a large
+    index are decidable, distinct, and always the same.
+    """
+    texts = streams(40)
+    assert {name: len(each) for name, each in texts.items()} == {"distinct": 40, "copies": 40}
+    assert len(set(texts["distinct"])) == 40
+
+    made = list(islice(shuffled(texts["distinct"], 120), 200))
+    assert made == list(islice(shuffled(texts["distinct"], 120), 200))
+    assert len(set(made)) == 200
+    fingerprints = Fingerprinter(profile_named("wide")).fingerprint_batch(made)
+    assert all(each.undecidable is None for each in fingerprints)
+
+
+@pytest.mark.parametrize("arguments", ["--documents 0", "--rounds 0", "--only nobody"])
+def test_what_cannot_run(arguments: str) -> None:
+    """Given a size that cannot be, or a contender that is not there, then the command refuses."""
+    with pytest.raises(SystemExit):
+        contest.main(arguments.split())
+
+
+@pytest.mark.slow
+def test_a_small_contest(
+    kafka_required: None,  # noqa: ARG001 - skips
+    monkeypatch: pytest.MonkeyPatch,
+    capsysbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    """Given a few documents on a real Kafka, then Firstseen stands beside the ceiling, and standard
+    output is one JSON object.
+    """
+    monkeypatch.setattr(contest, "WARM_UP_SHAPES", ())
+    arguments = ["--documents", "50", "--rounds", "1", "--only", "ceiling_1", "wide_1"]
+    contest.main([*arguments, "--json", "-"])
+
+    found = json.loads(capsysbinary.readouterr().out)
+    assert found["ratios"]["wide_1_beside_ceiling"] > 0
+    ceiling, wide = found["contenders"]
+    assert (ceiling["shape"]["name"], wide["shape"]["name"]) == ("ceiling_1", "wide_1")
+    assert ceiling["internal_bytes"]["median"] == 0
+    assert wide["internal_bytes"]["median"] > 0
+    for each in (ceiling, wide):
+        assert each["cpu_seconds"]["median"] > 0
+        assert each["broker_cpu_seconds"]["median"] > 0
+        assert each["duplicates"] == 0

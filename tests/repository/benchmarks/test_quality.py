@@ -1,0 +1,156 @@
+"""The benchmark of quality runs to its end on a tiny set, and its page has what it measured."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.quality import __main__ as quality
+from benchmarks.quality import experiments
+from benchmarks.quality.contest import Contest, Standing, best_of
+from benchmarks.quality.page import BEGIN, END, at_one_threshold
+from benchmarks.quality.peer import grams, texts_in
+from benchmarks.quality.sets import sets_in
+from benchmarks.report import Spread
+from streams.offline.evaluation.quality import Quality
+from streams.settings.settings import Settings
+from tests.unit.offline.labelled_sample import labelled_sample
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with a tiny set under the name of the one that is edited, and sentences."""
+    directory = tmp_path_factory.mktemp("data")
+    sample = labelled_sample(directory, documents=40)
+    target = directory / "revisions_zh"
+    target.mkdir()
+    content = Path(sample.documents).read_bytes()
+    (target / "documents.jsonl.gz").write_bytes(gzip.compress(content))
+    shutil.copy(sample.pairs, target / "pairs.tsv")
+    sentences = [
+        {"text": "今天天气怎么样？", "text2": "今天天气怎样？", "label": 1},
+        {"text": "怎么去火车站", "text2": "怎么去火车站", "label": 1},
+    ]
+    lines = "\n".join(json.dumps(each, ensure_ascii=False) for each in sentences)
+    (directory / "sentences_zh").mkdir()
+    (directory / "sentences_zh" / "pairs.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
+    return directory
+
+
+def test_the_figures_go_into_the_page(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given a set and sentences, then both profiles are measured on them, the JSON has it, and the
+    page has it between its marks and is otherwise as it was; from the JSON it is the same again.
+    """
+    monkeypatch.setattr(experiments, "COPIES_A_TOPIC", 4)
+    rows = [experiments.Method("classic", Settings(profile="classic"))]
+    monkeypatch.setattr(experiments, "methods", lambda _profile: rows)
+    monkeypatch.setattr(experiments, "TOPICS", {"all": ("的", "the", "。", ".")})
+    page, figures = tmp_path / "page.md", tmp_path / "figures.json"
+    page.write_text(f"before\n{BEGIN}\nstale figures\n{END}\nafter\n", "utf-8")
+    options = ["--without-peers", "--rounds", "1", "--update", str(page)]
+    quality.main(["--data", str(data), *options, "--json", str(figures)])
+    written = page.read_text("utf-8")
+
+    measured: Any = json.loads(figures.read_bytes())
+    (contest,) = measured["contests"]
+    assert [each["is_ours"] for each in contest["standings"]] == [True, True]
+    assert measured["experiments"][0]["near_duplicates"] > 0
+    assert [each["pairs"] for each in measured["sentences"]] == [2, 2]
+    assert [each["exact"] for each in measured["sentences"]] == [1, 1]
+    recall = contest["standings"][0]["quality"]["recall"]
+    assert f"| {recall:.3f} |" in written
+    assert written.splitlines()[3].startswith("Python")
+    assert written.startswith(f"before\n{BEGIN}\n")
+    assert written.endswith(f"{END}\nafter\n")
+    assert "stale" not in written
+    for heading in ("revisions_zh", "edited copies among", "sentences_zh"):
+        assert f"### {heading}" in written or heading in written
+
+    page.write_text(f"before\n{BEGIN}\n{END}\nafter\n", "utf-8")
+    quality.main(["--figures", str(figures), "--update", str(page)])
+    assert page.read_text("utf-8") == written
+
+
+def test_what_cannot_be_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Given no directory, one without sets, or a page without marks, then the error says so before
+    anything is measured.
+    """
+    page = tmp_path / "page.md"
+    page.write_text("nothing")
+    for arguments, message in (
+        (["--data", str(tmp_path / "none")], "there are no labelled sets"),
+        (["--data", str(tmp_path)], "has no NAME/documents.jsonl.gz"),
+        (["--data", str(tmp_path), "--update", str(page)], "lacks the line"),
+    ):
+        with pytest.raises(SystemExit):
+            quality.main(arguments)
+        shown = capsys.readouterr().err
+        assert message in shown or "NAME/documents" in shown
+
+
+def test_the_best_threshold() -> None:
+    """Given thresholds, then the best is the highest score with at most 2 % false duplicates; where
+    all have more, the one with the fewest.
+    """
+    tried = {0.4: made(0.99, 0.03), 0.5: made(0.97, 0.02), 0.6: made(0.9, 0.0)}
+    assert best_of(tried, "f1") == 0.5
+    assert best_of({0.4: made(0.99, 0.3), 0.5: made(0.97, 0.2)}, "f1") == 0.5
+
+
+def test_one_threshold_for_all_sets() -> None:
+    """Given a peer whose best on one set errs too much on the other, then the threshold shown for
+    both is another; ours stands beside it with the only one that it has.
+    """
+
+    def standing(name: str, threshold: str, quality: Quality) -> Standing:
+        return Standing(
+            name=name,
+            threshold=threshold,
+            is_ours=name == "ours",
+            is_best=False,
+            quality=quality,
+            documents_per_cpu_second=Spread.of([1.0]),
+        )
+
+    def on(set_: str, *peer: Quality) -> Contest:
+        standings = [standing("ours", "", made(0.95, 0.0))]
+        standings += [
+            standing("peer", at, quality)
+            for at, quality in zip(("≥ 0.4", "≥ 0.5", "≥ 0.6"), peer, strict=True)
+        ]
+        return Contest(
+            set=set_, score="f1", documents=1, positives=1, rounds=1, standings=standings
+        )
+
+    contests = [
+        on("a", made(0.99, 0.03), made(0.98, 0.01), made(0.90, 0.0)),
+        on("b", made(0.99, 0.01), made(0.90, 0.02), made(0.80, 0.0)),
+    ]
+    table = at_one_threshold(contests)
+    assert [list(row) for row in table.rows] == [
+        ["ours", "0.950", "0.000", "0.950", "0.000"],
+        ["peer ≥ 0.5", "0.980", "0.010", "0.900", "0.020"],
+    ]
+
+
+def made(f1: float, false: float) -> Quality:
+    """Figures of which only these two matter."""
+    numbers = dict.fromkeys(Quality.__struct_fields__, 0)
+    return Quality(**{**numbers, "f1": f1, "false_duplicates": false})  # type: ignore[arg-type] # by name
+
+
+def test_what_peers_are_given(data: Path) -> None:
+    """Given a set, then a peer reads every text, and its grams are those of the labels."""
+    (found,) = sets_in(data)
+    texts = list(texts_in(str(found.documents)))
+    with gzip.open(found.documents, "rt", encoding="utf-8") as lines:
+        assert texts == [json.loads(line)["text"] for line in lines]
+    assert grams("a bcdef") == {"abcde", "bcdef"}
+    assert grams("雪") == {"雪"}

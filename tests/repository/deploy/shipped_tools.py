@@ -1,0 +1,31 @@
+"""The tools of ``.venv-tools``, for tests that need one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.repository.deploy.shipped_files import ROOT
+
+_SECONDS = 120.0
+
+
+def run_tool(name: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run a tool; where it is not there, skip the test, or fail it if tools are required."""
+    path = ROOT / ".venv-tools" / "bin" / name
+    if not path.exists():
+        reason = f"no {name}: run make tools"
+        if os.environ.get("FIRSTSEEN_REQUIRE_TOOLS") == "1":
+            pytest.fail(f"FIRSTSEEN_REQUIRE_TOOLS=1, but {reason}", pytrace=False)
+        pytest.skip(reason)
+    return subprocess.run(
+        [str(path), *map(str, arguments)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=_SECONDS,
+        check=False,
+    )

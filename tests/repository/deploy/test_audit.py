@@ -1,0 +1,118 @@
+"""`make audit` and `make sbom`: what is said of the parts, and that none is left out."""
+
+from __future__ import annotations
+
+import json
+import runpy
+import subprocess
+from typing import Any
+
+import pytest
+from jsonschema import Draft7Validator
+from packaging.utils import canonicalize_name
+from referencing import Registry, Resource
+
+from tests.repository.deploy.shipped_files import ROOT, version
+from tests.repository.deploy.shipped_tools import run_tool
+from tests.repository.test_dependencies import PIN, pin_lines
+
+AUDIT = runpy.run_path(str(ROOT / "deploy" / "tools" / "audit.py"))
+
+CLEAN: dict[str, Any] = {"name": "click", "version": "8.3.3", "vulns": []}
+SKIPPED: dict[str, Any] = {"name": "rich", "skip_reason": "Dependency not found on PyPI"}
+FAULTY: dict[str, Any] = {
+    "name": "aiohttp",
+    "version": "3.8.0",
+    "vulns": [{"id": "PYSEC-2023-120", "fix_versions": ["3.8.5"], "aliases": ["CVE-2023-37276"]}],
+}
+
+
+def judged(*parts: dict[str, Any]) -> tuple[list[str], int]:
+    """What is made of a report with these parts."""
+    lines, code = AUDIT["found"]({"dependencies": list(parts), "fixes": []})
+    return list(lines), code
+
+
+def cyclonedx() -> Draft7Validator:
+    """The schema of CycloneDX 1.6, as its makers publish it, from among the tools."""
+    (directory,) = (ROOT / ".venv-tools").glob("lib/*/site-packages/cyclonedx/schema/_res")
+    registry: Registry[Any] = Registry()
+    for name in ("spdx.SNAPSHOT.schema.json", "jsf-0.82.SNAPSHOT.schema.json"):
+        part = Resource.from_contents(json.loads((directory / name).read_text("utf-8")))
+        registry = registry.with_resource(f"http://cyclonedx.org/schema/{name}", part)
+    schema = json.loads((directory / "bom-1.6.SNAPSHOT.schema.json").read_text("utf-8"))
+    return Draft7Validator(schema, registry=registry)
+
+
+def test_nothing_known_of_all_parts_is_good() -> None:
+    """Given a report in which each part was looked up, and none has a fault, then the code is 0."""
+    assert judged(CLEAN, CLEAN) == (["no known vulnerability in 2 parts"], 0)
+
+
+def test_a_known_fault_fails() -> None:
+    """Given a part with a fault, then it is named with the versions that mend it, even where other
+    parts could not be looked up.
+    """
+    lines, code = judged(CLEAN, FAULTY, SKIPPED)
+
+    assert code == 1
+    assert lines[1] == "aiohttp 3.8.0: PYSEC-2023-120 (CVE-2023-37276); fixed in 3.8.5"
+
+
+@pytest.mark.parametrize("parts", [(CLEAN, SKIPPED), (SKIPPED,), ()])
+def test_what_was_not_looked_up_is_not_good(parts: tuple[dict[str, Any], ...]) -> None:
+    """Given a part that the database does not have, or no parts at all, which pip-audit calls free
+    of vulnerabilities, then it is no success, and the reason is given.
+    """
+    (line,), code = judged(*parts)
+
+    assert code == AUDIT["UNAVAILABLE"]
+    assert "could not be looked up" in line
+    assert line.startswith(f"{len([part for part in parts if part is SKIPPED])} of {len(parts)}")
+
+
+def test_the_tools_have_pins_for_all_that_is_asked_for() -> None:
+    """Given requirements.in, then requirements.txt has a pin for each of its lines, and no more
+    than pins.
+    """
+    directory = ROOT / "deploy" / "tools"
+    lines = (directory / "requirements.txt").read_text("utf-8").splitlines()
+    asked = (directory / "requirements.in").read_text("utf-8").splitlines()
+
+    pins = [PIN.fullmatch(line) for line in lines if not line.startswith("#")]
+    names = {canonicalize_name(pin["name"]) for pin in pins if pin is not None}
+    assert None not in pins
+    assert {canonicalize_name(line) for line in asked if not line.startswith("#")} <= names
+
+
+def test_the_list_of_parts_has_every_pin() -> None:
+    """Given the environment; when make sbom has written its list, in the schema of CycloneDX, then
+    it is about this project in this version, and has every pin of constraints.txt with its version
+    and a package URL, and says of most what their licence is.
+    """
+    run_tool("cyclonedx-py", "--version")
+
+    made = subprocess.run(
+        # Its own validation looks at the grammar of each address as well, for fifteen seconds.
+        ["make", "--no-print-directory", "sbom", "ARGS=--no-validate"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+
+    assert made.returncode == 0, made.stderr
+    content = json.loads((ROOT / "build" / "sbom.cdx.json").read_text("utf-8"))
+    assert list(cyclonedx().iter_errors(content)) == []
+    about = content["metadata"]["component"]
+    assert (content["bomFormat"], content["specVersion"]) == ("CycloneDX", "1.6")
+    assert (about["name"], about["version"]) == ("firstseen", version())
+    listed = {canonicalize_name(part["name"]): part for part in content["components"]}
+    pins = [pin for line in pin_lines() if (pin := PIN.fullmatch(line))]
+    for pin in pins:
+        part = listed[canonicalize_name(pin["name"])]
+        assert part["version"] == pin["version"]
+        assert part["purl"].startswith("pkg:pypi/")
+    licensed = [part for part in content["components"] if part.get("licenses")]
+    assert len(licensed) > 0.9 * len(pins)

@@ -1,0 +1,71 @@
+"""The manifests that follow from other files of the project are what would be written today."""
+
+from __future__ import annotations
+
+import json
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.repository.deploy.kustomize import build, by_name
+from tests.repository.deploy.shipped_files import KUBERNETES, ROOT, documents
+from tests.rigs.brokers.broker import Broker
+from tests.unit.cli.running import firstseen
+
+GENERATED = runpy.run_path(str(KUBERNETES / "generate.py"))
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    list(GENERATED["manifests"]()),
+    ids=lambda value: Path(str(value)[:200]).stem[:20],
+)
+def test_files_are_up_to_date(path: Path, text: str) -> None:
+    """Given a generated file, then make manifests would write the same again."""
+    assert path.read_text("utf-8") == text, "run make manifests"
+
+
+def test_alerts_are_those_of_prometheus() -> None:
+    """Given the rule files that promtool tests, then the Prometheus Operator gets the same groups,
+    expression by expression.
+    """
+    files = sorted((ROOT / "deploy" / "prometheus").glob("*.rules.yml"))
+    written = [group for file in files for group in documents(file)[0]["groups"]]
+
+    built = by_name(build(KUBERNETES / "overlays" / "example"))["PrometheusRule", "firstseen"]
+    assert built["spec"]["groups"] == written
+    assert any("alert" in rule for group in written for rule in group["rules"])
+
+
+def test_topics_are_those_that_the_command_makes(kafka_broker: Broker) -> None:
+    """Given a Kafka; when ``firstseen topics create`` makes the topics, with as many partitions;
+    then Strimzi is asked for the same partitions and the same settings, topic by topic.
+    """
+    name = kafka_broker.unique("app")
+    renamed = {"raw": "raw", "unique": "unique", "duplicates": "dup", "dead_letters": "dlq"}
+    flags = [f"--set=topics.{setting}={name}.{topic}" for setting, topic in renamed.items()]
+
+    run = firstseen(
+        *("topics", "create", "--json", "--partitions", str(GENERATED["PARTITIONS"])),
+        *("--broker", kafka_broker.bootstrap_servers, "--application-id", name, *flags),
+    )
+
+    made: list[dict[str, Any]] = json.loads(run.stdout)["topics"]
+    asked = GENERATED["kafka_topics"]()
+    assert [(each["spec"]["partitions"], each["spec"]["config"]) for each in asked] == [
+        (each["partitions"], each["config"]) for each in made
+    ]
+    assert [each["metadata"]["name"] for each in asked] == [
+        "raw-documents",
+        "unique",
+        "duplicate-of",
+        "dlq.raw-documents",
+        "firstseen.log",
+        "firstseen.reports",
+        "firstseen.changelog",
+    ]
+    assert by_name(build(KUBERNETES / "topics")).keys() == {
+        ("KafkaTopic", each["metadata"]["name"]) for each in asked
+    }

@@ -1,0 +1,378 @@
+"""deploy/kubernetes: what it builds is valid, names only what is there, and fits the worker."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+
+from streams.settings.flow import GIB, MIB
+from streams.settings.loader import load_settings
+from streams.settings.settings import Settings
+from tests.repository.deploy.custom_resources import SPECS
+from tests.repository.deploy.kustomize import KustomizeError, Manifest, build, by_name
+from tests.repository.deploy.shipped_files import (
+    IMAGE,
+    KUBERNETES,
+    OURS,
+    documents,
+    of_image,
+    parse_command,
+    scalars,
+    version,
+)
+from tests.repository.deploy.shipped_tools import run_tool
+from tests.rigs.brokers.broker import Broker
+from tests.rigs.workers.stream_harness import Stream
+
+BASE = KUBERNETES / "base"
+EXAMPLE = KUBERNETES / "overlays" / "example"
+TOPICS = KUBERNETES / "topics"
+KEDA = KUBERNETES / "components" / "keda"
+MONITORING = KUBERNETES / "components" / "monitoring"
+
+BUILDS: Mapping[str, Callable[[], list[Manifest]]] = {
+    "base": lambda: build(BASE),
+    "base with everything": lambda: build(BASE, MONITORING, KEDA),
+    "example": lambda: build(EXAMPLE),
+    "topics": lambda: build(TOPICS),
+}
+LABELS = {"app.kubernetes.io/name": "firstseen", "app.kubernetes.io/component": "worker"}
+
+
+@pytest.fixture(params=BUILDS)
+def built(request: pytest.FixtureRequest) -> list[Manifest]:
+    """The objects of one kustomization after another."""
+    return BUILDS[str(request.param)]()
+
+
+@pytest.fixture(params=[BASE, EXAMPLE], ids=["base", "example"])
+def workers(request: pytest.FixtureRequest) -> dict[tuple[str, str], Manifest]:
+    """The objects around the workers, by kind and name."""
+    return by_name(build(request.param))
+
+
+def pod_of(workers: dict[tuple[str, str], Manifest]) -> dict[str, Any]:
+    """What a pod of the workers is to be."""
+    pod: dict[str, Any] = workers["StatefulSet", "firstseen"]["spec"]["template"]["spec"]
+    return pod
+
+
+def container_of(workers: dict[tuple[str, str], Manifest]) -> dict[str, Any]:
+    """The only container of a pod of the workers."""
+    (container,) = pod_of(workers)["containers"]
+    assert isinstance(container, dict)
+    return container
+
+
+def settings_of(workers: dict[tuple[str, str], Manifest]) -> Settings:
+    """The settings that a worker finds in its environment."""
+    return load_settings(environ=workers["ConfigMap", "firstseen"]["data"]).settings
+
+
+def size(quantity: str) -> int:
+    """The bytes of a quantity of memory."""
+    return int(quantity[:-2]) * {"Mi": MIB, "Gi": GIB}[quantity[-2:]]
+
+
+def test_every_file_belongs_to_a_kustomization() -> None:
+    """Given the files, then each is a resource of the kustomization beside it, and none is named
+    that is not there.
+    """
+    for path in KUBERNETES.rglob("kustomization.yaml"):
+        named = yaml.safe_load(path.read_text("utf-8")).get("resources", [])
+        files = {each.name for each in path.parent.glob("*.yaml")} - {"kustomization.yaml"}
+        assert files == {name for name in named if "/" not in name}, path
+
+
+def test_it_is_what_kustomize_builds() -> None:
+    """Given the real kustomize, then it makes of each kustomization what these tests look at."""
+    kubectl = shutil.which("kubectl")
+    if kubectl is None:
+        pytest.skip("no kubectl here to compare with: it is built by our own reading alone")
+    for directory in (BASE, EXAMPLE, TOPICS):
+        run = subprocess.run(
+            [kubectl, "kustomize", str(directory)],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+        real = list(yaml.safe_load_all(run.stdout))
+        generated = next((e["metadata"]["name"] for e in real if e["kind"] == "ConfigMap"), None)
+        text = run.stdout if generated is None else run.stdout.replace(generated, "firstseen")
+        assert by_name(yaml.safe_load_all(text)) == by_name(build(directory))
+
+
+def test_core_objects_are_valid(tmp_path: Path) -> None:
+    """Given what is built, then Kubernetes's own schemas, read strictly, allow it."""
+    core = [
+        each
+        for building in BUILDS.values()
+        for each in building()
+        if (each["apiVersion"], each["kind"]) not in SPECS
+    ]
+    file = tmp_path / "built.yaml"
+    file.write_text(yaml.safe_dump_all(core), "utf-8")
+
+    run = run_tool("kubernetes-validate", "--strict", file)
+
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert (run.stdout + run.stderr).count(" passed ") == len(core)
+
+
+def test_custom_objects_are_valid(built: list[Manifest]) -> None:
+    """Given what is built, then objects of operators have only fields that their makers publish."""
+    for each in built:
+        schema = SPECS.get((each["apiVersion"], each["kind"]))
+        if schema is not None:
+            assert each.keys() == {"apiVersion", "kind", "metadata", "spec"}
+            errors = list(Draft202012Validator(schema).iter_errors(each["spec"]))
+            assert [f"{error.json_path}: {error.message}" for error in errors] == []
+
+
+def test_a_slip_in_a_custom_object_is_noticed() -> None:
+    """Given a field that no maker publishes, or a number for a text, then the schemas say no."""
+    topic = by_name(build(TOPICS))["KafkaTopic", "unique"]["spec"]
+    validator = Draft202012Validator(SPECS["kafka.strimzi.io/v1", "KafkaTopic"])
+
+    assert validator.is_valid(topic)
+    assert not validator.is_valid({**topic, "partition": 6})
+    assert not validator.is_valid({**topic, "config": {"retention.ms": 7}})
+
+
+def test_a_patch_without_its_place_is_noticed(tmp_path: Path) -> None:
+    """Given a patch of what is not there, then the build fails, and says so."""
+    patch = "- {op: replace, path: /spec/relicas, value: 1}"
+    content = {
+        "resources": [str(BASE)],
+        "patches": [{"target": {"kind": "StatefulSet", "name": "firstseen"}, "patch": patch}],
+    }
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(content), "utf-8")
+
+    with pytest.raises(KustomizeError, match="there is no /spec/relicas"):
+        build(tmp_path)
+
+
+def test_the_image_is_that_of_the_project(workers: dict[tuple[str, str], Manifest]) -> None:
+    """Given the container, then its image is ours in this version, its arguments are those of the
+    command line, and its user is the one whom the image gives the state to.
+    """
+    container, context = container_of(workers), pod_of(workers)["securityContext"]
+
+    name, _, tag = container["image"].rpartition(":")
+    assert (name.rpartition("/")[2], tag) == (IMAGE, version())
+    assert parse_command(container["args"]).command_path == "firstseen worker"
+    assert of_image("USER") == [f"{context['runAsUser']}:{context['runAsGroup']}"]
+    assert context["fsGroup"] == context["runAsGroup"]
+
+
+def test_nothing_is_allowed_that_a_worker_does_not_need(
+    workers: dict[tuple[str, str], Manifest],
+) -> None:
+    """Given the pod, then it fits the restricted standard for pods, its root cannot be written to,
+    and it has no token of Kubernetes.
+    """
+    pod, container = pod_of(workers), container_of(workers)
+
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert pod["automountServiceAccountToken"] is False
+    account = workers["ServiceAccount", pod["serviceAccountName"]]
+    assert account["automountServiceAccountToken"] is False
+
+
+def test_no_variable_comes_that_a_worker_refuses(workers: dict[tuple[str, str], Manifest]) -> None:
+    """Given that Kubernetes makes variables of services' names, and that a worker refuses what has
+    its prefix and is no setting, then those variables are off, and all others are settings.
+    """
+    assert pod_of(workers)["enableServiceLinks"] is False
+    data = workers["ConfigMap", "firstseen"]["data"]
+    assert [name for name in data if not name.startswith(OURS)] == []
+    assert container_of(workers)["envFrom"] == [{"configMapRef": {"name": "firstseen"}}]
+    assert settings_of(workers).state_dir.is_absolute()
+
+
+def test_paths_are_mounted(workers: dict[tuple[str, str], Manifest]) -> None:
+    """Given the settings' paths, then the state is on a claimed volume, what Kafka asks for is in
+    the Secret, which is there by reference only, and what is written beside goes to /tmp.
+    """
+    mounts = {each["name"]: each["mountPath"] for each in container_of(workers)["volumeMounts"]}
+    volumes = {each["name"]: each for each in pod_of(workers)["volumes"]}
+    (claim,) = workers["StatefulSet", "firstseen"]["spec"]["volumeClaimTemplates"]
+    data = workers["ConfigMap", "firstseen"]["data"]
+
+    assert mounts.keys() == volumes.keys() | {claim["metadata"]["name"]}
+    assert Path(mounts["state"]) == settings_of(workers).state_dir
+    for variable in ("FIRSTSEEN_KAFKA_CONFIG", "FIRSTSEEN_WEB__TOKEN_FILE"):
+        assert Path(data[variable]).parent == Path(mounts["secrets"])
+    assert volumes["secrets"]["secret"]["secretName"] == "firstseen"
+    assert "emptyDir" in volumes["tmp"]
+    assert not [kind for kind, _ in workers if kind == "Secret"]
+
+
+def test_selectors_find_the_workers(workers: dict[tuple[str, str], Manifest]) -> None:
+    """Given all that selects pods, then it selects those of the StatefulSet, whose names are those
+    of the Service.
+    """
+    stateful = workers["StatefulSet", "firstseen"]["spec"]
+    assert stateful["template"]["metadata"]["labels"] == LABELS
+    assert stateful["selector"]["matchLabels"] == LABELS
+    (spread,) = pod_of(workers)["topologySpreadConstraints"]
+    assert spread["labelSelector"]["matchLabels"] == LABELS
+    assert workers["PodDisruptionBudget", "firstseen"]["spec"]["selector"]["matchLabels"] == LABELS
+    assert workers["NetworkPolicy", "firstseen"]["spec"]["podSelector"]["matchLabels"] == LABELS
+    service = workers["Service", stateful["serviceName"]]["spec"]
+    assert service["selector"] == LABELS
+    assert service["clusterIP"] == "None"
+
+
+def test_ports_are_those_of_the_settings(workers: dict[tuple[str, str], Manifest]) -> None:
+    """Given the port of the pages and those of the brokers, then container, Service, probes and
+    network policy have them.
+    """
+    settings, container = settings_of(workers), container_of(workers)
+    policy = workers["NetworkPolicy", "firstseen"]["spec"]
+    (port,) = container["ports"]
+    (service,) = workers["Service", "firstseen"]["spec"]["ports"]
+
+    assert settings.web.host == "0.0.0.0"  # noqa: S104 - in a container
+    assert port["containerPort"] == service["port"] == settings.web.port
+    assert port["name"] == service["name"] == service["targetPort"]
+    probes = [container[f"{name}Probe"]["httpGet"] for name in ("startup", "readiness", "liveness")]
+    assert {probe["port"] for probe in probes} == {port["name"]}
+    assert policy["ingress"][0]["ports"] == [{"protocol": "TCP", "port": port["name"]}]
+    brokers = {int(broker.rpartition(":")[2]) for broker in settings.brokers.split(",")}
+    assert {each["port"] for each in policy["egress"][1]["ports"]} == brokers
+
+
+def test_pages_that_are_asked_for_are_there(embedded_broker: Broker, tmp_path: Path) -> None:
+    """Given a worker that is ready, then it answers on every path that a probe or Prometheus asks
+    for.
+    """
+    objects = by_name(build(BASE, MONITORING))
+    paths = {
+        str(value) for place, value in scalars(container_of(objects)) if place.endswith("Get.path")
+    }
+    paths |= {each["path"] for each in objects["ServiceMonitor", "firstseen"]["spec"]["endpoints"]}
+    assert paths == {"/healthz", "/readyz", "/metrics"}
+    with Stream(embedded_broker, tmp_path, raw_partitions=1) as stream:
+        worker = stream.started()
+        assert {path: worker._get(path)[0] for path in paths} == dict.fromkeys(paths, 200)
+
+
+def test_times_fit_each_other(workers: dict[tuple[str, str], Manifest]) -> None:
+    """Given a batch that waits for its broker as long as it may, then a stop ends before the pod is
+    killed; a start may wait an hour, and a lively worker is not killed for one slow answer.
+    """
+    pod, container, settings = pod_of(workers), container_of(workers), settings_of(workers)
+
+    def patience(probe: str) -> int:
+        content = container[f"{probe}Probe"]
+        return int(content["periodSeconds"] * content["failureThreshold"])
+
+    assert pod["terminationGracePeriodSeconds"] >= 1.5 * settings.send_timeout_seconds
+    assert patience("startup") >= 3600
+    assert patience("liveness") >= 60
+    assert all(each["timeoutSeconds"] >= 5 for name, each in container.items() if "Probe" in name)
+
+
+def test_memory_leaves_room(workers: dict[tuple[str, str], Manifest]) -> None:
+    """Given the limit of memory, then it is what is asked for, so that no neighbour takes it, and
+    the tables' cache is at most a third of it.
+    """
+    resources = container_of(workers)["resources"]
+
+    assert resources["limits"]["memory"] == resources["requests"]["memory"]
+    assert 3 * settings_of(workers).block_cache_bytes <= size(resources["limits"]["memory"])
+
+
+def test_one_worker_at_a_time_is_disturbed(workers: dict[tuple[str, str], Manifest]) -> None:
+    """Given the budget, then drained nodes take one worker at a time, whatever their number."""
+    spec = workers["PodDisruptionBudget", "firstseen"]["spec"]
+
+    assert spec["maxUnavailable"] == 1
+    assert "minAvailable" not in spec
+
+
+def test_workers_are_not_more_than_shards() -> None:
+    """Given the topics, then the workers of the base, and those that KEDA may start, have a shard
+    each.
+    """
+    partitions = by_name(build(TOPICS))["KafkaTopic", "raw-documents"]["spec"]["partitions"]
+    scaled = by_name(build(BASE, KEDA))["ScaledObject", "firstseen"]["spec"]
+
+    assert by_name(build(BASE))["StatefulSet", "firstseen"]["spec"]["replicas"] <= partitions
+    assert scaled["maxReplicaCount"] <= partitions
+
+
+def test_keda_is_off() -> None:
+    """Given the kustomizations, then none has KEDA; where it is added, the number of workers is
+    nobody else's, and it looks at our group, topic, brokers and Secret.
+    """
+    for path in KUBERNETES.rglob("kustomization.yaml"):
+        content = yaml.safe_load(path.read_text("utf-8"))
+        assert [name for name in content.get("components", []) if "keda" in name] == []
+    objects = by_name(build(BASE, KEDA))
+    stateful, settings = objects["StatefulSet", "firstseen"], settings_of(objects)
+    spec = objects["ScaledObject", "firstseen"]["spec"]
+    assert "replicas" not in stateful["spec"]
+    assert spec["scaleTargetRef"] == {
+        "apiVersion": stateful["apiVersion"],
+        "kind": stateful["kind"],
+        "name": "firstseen",
+    }
+    (trigger,) = spec["triggers"]
+    assert trigger["metadata"]["consumerGroup"] == settings.application_id
+    assert trigger["metadata"]["topic"] == settings.topics.raw
+    assert trigger["metadata"]["bootstrapServers"] == settings.brokers
+    login = objects["TriggerAuthentication", trigger["authenticationRef"]["name"]]["spec"]
+    secret = {each["name"] for each in login["secretTargetRef"]}
+    assert secret == {pod_of(objects)["volumes"][1]["secret"]["secretName"]}
+
+
+def test_prometheus_finds_the_service() -> None:
+    """Given the ServiceMonitor, then it selects the Service by labels that it has, by the name of
+    its port, and the job gets its name from one of these labels.
+    """
+    objects = by_name(build(EXAMPLE))
+    service = objects["Service", "firstseen"]
+    monitor = objects["ServiceMonitor", "firstseen"]["spec"]
+
+    labels = service["metadata"]["labels"]
+    assert monitor["selector"]["matchLabels"].items() <= labels.items()
+    assert labels[monitor["jobLabel"]] == "firstseen"
+    assert {each["port"] for each in monitor["endpoints"]} == {
+        each["name"] for each in service["spec"]["ports"]
+    }
+
+
+def test_documented_files_hold_one_object_of_each_name() -> None:
+    """Given all files, then no object is there twice, and none has a name space of its own: that is
+    for the overlay to say.
+    """
+    found = [
+        (each["kind"], each["metadata"]["name"])
+        for path in KUBERNETES.rglob("*.yaml")
+        if path.name != "kustomization.yaml"
+        for each in documents(path)
+        if "namespace" not in each["metadata"]
+    ]
+
+    assert len(found) == len(set(found))
+    assert len(found) == sum(
+        len(documents(path))
+        for path in KUBERNETES.rglob("*.yaml")
+        if path.name != "kustomization.yaml"
+    )

@@ -1,0 +1,1 @@
+"""Brokers, workers and judges that tests of several folders use."""

@@ -1,0 +1,117 @@
+"""Fixtures for tests that need a broker: ``pytest_plugins = ["tests.rigs.brokers.fixtures"]``.
+
+ - ``broker``: the test runs twice, on the embedded broker and on a real Apache Kafka;
+ - ``embedded_broker``, ``kafka_broker``: on one of them; both are shared by the whole session;
+ - ``own_kafka_broker``: a Kafka for this test alone, to be killed and restarted;
+ - ``kafka_required``: for a test that starts a ``KafkaBroker`` with settings of its own.
+
+Tests on the real one have the marker ``kafka``. Where it cannot run they are skipped, for one
+reason that is printed once; with FIRSTSEEN_REQUIRE_KAFKA=1, as in CI, they fail.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Generator, Iterator
+from pathlib import Path
+
+import pytest
+
+from streams.kafka.embedded_broker import EmbeddedBroker
+from tests.rigs.brokers.broker import Broker
+from tests.rigs.brokers.kafka_broker import KafkaBroker, why_kafka_cannot_run
+from tests.rigs.brokers.kafka_configuration import SHORT_SESSION
+
+_KAFKA_FIXTURES = {"kafka_broker", "own_kafka_broker", "kafka_required"}
+_THIS_FILE = Path(__file__)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what needs a real Kafka, before ``-m`` selects."""
+    for item in items:
+        if _KAFKA_FIXTURES.intersection(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.kafka)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    call: pytest.CallInfo[None],
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Report a skip of this file as raised here, not in each test: so all make one line."""
+    report = yield
+    if report.skipped and call.excinfo is not None:
+        for entry in call.excinfo.traceback:
+            if entry.path == _THIS_FILE:
+                reason = f"Skipped: {call.excinfo.value}"
+                report.longrepr = (str(entry.path), entry.lineno + 1, reason)
+    return report
+
+
+@pytest.fixture(scope="session")
+def kafka_required() -> None:
+    """Skips the test where no real Kafka can run, or fails it where one is required."""
+    reason = why_kafka_cannot_run()
+    if reason is None:
+        return
+    if os.environ.get("FIRSTSEEN_REQUIRE_KAFKA") == "1":
+        pytest.fail(f"FIRSTSEEN_REQUIRE_KAFKA=1, but {reason}", pytrace=False)
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def embedded_broker() -> Iterator[Broker]:
+    """The embedded broker, shared; it must still run when the session ends."""
+    with EmbeddedBroker() as server:
+        yield Broker("embedded", server)
+        assert server.is_running(), "a test has made the embedded broker abort"
+
+
+@pytest.fixture(scope="session")
+def kafka_broker(
+    kafka_required: None,  # noqa: ARG001 - skips
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Broker]:
+    """A real Apache Kafka, shared; it must still run when the session ends."""
+    directory = tmp_path_factory.mktemp("kafka")
+    server = KafkaBroker(directory)
+    server.start()
+    try:
+        yield Broker("kafka", server)
+        assert server.is_running(), f"the shared broker ended: see {server.log_path}"
+    finally:
+        # Nobody will read its data again, so there is nothing to stop in good order for.
+        server.kill()
+        _remove_data(directory)
+
+
+@pytest.fixture(
+    scope="session",
+    params=["embedded", pytest.param("kafka", marks=pytest.mark.kafka)],
+)
+def broker(request: pytest.FixtureRequest) -> Broker:
+    """The embedded broker in one run of the test, a real Kafka in the other."""
+    chosen = request.getfixturevalue(f"{request.param}_broker")
+    assert isinstance(chosen, Broker)
+    return chosen
+
+
+@pytest.fixture
+def own_kafka_broker(
+    kafka_required: None,  # noqa: ARG001 - skips
+    tmp_path: Path,
+) -> Iterator[Broker]:
+    """A real Kafka for one test, which may kill, stop and restart ``server``."""
+    server = KafkaBroker(tmp_path / "kafka", properties=SHORT_SESSION)
+    server.start()
+    try:
+        yield Broker("kafka", server)
+    finally:
+        server.kill()
+        _remove_data(tmp_path / "kafka")
+
+
+def _remove_data(directory: Path) -> None:
+    """Leaves the log, which a failed test needs, and not the data, of which pytest keeps three."""
+    shutil.rmtree(directory / "data", ignore_errors=True)

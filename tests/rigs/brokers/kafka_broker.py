@@ -1,0 +1,258 @@
+"""A real Apache Kafka broker for tests: one process, KRaft, no Docker.
+
+``make kafka`` fetches it; ``docs/kafka.md`` says what its configuration is for.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from tests.rigs.brokers import run_until_orphaned
+from tests.rigs.brokers.kafka_configuration import JVM_OPTIONS, server_properties
+from tests.rigs.brokers.loopback_ports import free_port
+
+_REPOSITORY = Path(__file__).resolve().parents[3]
+_FORMAT_SECONDS_MAX = 120.0
+_START_SECONDS_MAX = 120.0
+_STOP_SECONDS_MAX = 60.0
+_LOG_TAIL_LINES = 40
+
+
+class KafkaBrokerError(RuntimeError):
+    """The broker cannot be run here, did not start, or did not stop; with the tail of its log."""
+
+
+def kafka_libs() -> Path:
+    """Where the jars are: FIRSTSEEN_KAFKA_LIBS, or ``.kafka/libs`` in the repository."""
+    return Path(os.environ.get("FIRSTSEEN_KAFKA_LIBS") or _REPOSITORY / ".kafka" / "libs")
+
+
+def why_kafka_cannot_run() -> str | None:
+    """What is missing for a real broker, and how to get it, in one line; None if nothing is."""
+    if shutil.which("java") is None:
+        return "no java on PATH: install Java 17, then run make kafka"
+    if not any(kafka_libs().glob("kafka_2.13-*.jar")):
+        return f"no Apache Kafka in {kafka_libs()}: run make kafka"
+    return None
+
+
+class KafkaBroker:
+    """One broker and controller in one JVM, on 127.0.0.1, with its data in one directory.
+
+    The ports are chosen once and kept over restarts. The process ends with the one that started it,
+    however that ends.
+
+    Args:
+        directory: Holds the configuration, the data and the log; made if missing. A directory that
+            an earlier broker used is opened as it is.
+        properties: Server properties over those of ``kafka_configuration``.
+        jvm_options: Arguments of java.
+        client_settings: What a client needs beside the address (SASL, TLS), in librdkafka's names.
+        client_port: The listener's port, if it must be known before; random otherwise.
+        controller_port: Likewise, for the controller.
+        format_options: More arguments of ``StorageTool format``, such as users for SCRAM.
+
+    Raises:
+        KafkaBrokerError: Java or the jars are missing.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        properties: Mapping[str, str] | None = None,
+        jvm_options: Sequence[str] = JVM_OPTIONS,
+        client_settings: Mapping[str, Any] | None = None,
+        client_port: int | None = None,
+        controller_port: int | None = None,
+        format_options: Sequence[str] = (),
+    ) -> None:
+        reason = why_kafka_cannot_run()
+        if reason is not None:
+            raise KafkaBrokerError(reason)
+        self.client_port = client_port or free_port()
+        self.controller_port = controller_port or free_port()
+        self._directory = directory
+        self._properties = dict(properties or {})
+        self._java = ["java", *jvm_options, "-cp", f"{kafka_libs()}{os.sep}*"]
+        self._client_settings = dict(client_settings or {})
+        self._format_options = tuple(format_options)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        exception_type: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The address that clients connect to, ``127.0.0.1:port``."""
+        return f"127.0.0.1:{self.client_port}"
+
+    @property
+    def log_path(self) -> Path:
+        """What the broker has printed, over all its starts."""
+        return self._directory / "broker.log"
+
+    def is_running(self) -> bool:
+        """Whether the process is there."""
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        """Start the broker and wait until it answers; formats an empty directory first.
+
+        Raises:
+            KafkaBrokerError: It runs already, ended at once, or did not answer within a minute.
+        """
+        if self.is_running():
+            raise KafkaBrokerError("the broker runs already")
+        self._close()
+        self._directory.mkdir(parents=True, exist_ok=True)
+        properties = server_properties(
+            client_port=self.client_port,
+            controller_port=self.controller_port,
+            data=self._directory / "data",
+            overrides=self._properties,
+        )
+        configuration = self._directory / "server.properties"
+        configuration.write_text(
+            "".join(f"{name}={value}\n" for name, value in properties.items()), "utf-8"
+        )
+        if not (self._directory / "data" / "meta.properties").exists():
+            self._format(configuration)
+        with self.log_path.open("ab") as log:
+            # A group of its own, so that kill takes both at once and Ctrl-C neither.
+            self._process = subprocess.Popen(
+                [
+                    sys.executable,
+                    run_until_orphaned.__file__,
+                    *self._java,
+                    "kafka.Kafka",
+                    str(configuration),
+                ],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        try:
+            self._wait_until_it_answers()
+        except BaseException:
+            self.kill()
+            raise
+
+    def kill(self) -> None:
+        """SIGKILL, as a power cut would; no harm if it is not running."""
+        if self._process is not None and self.is_running():
+            self._signal(signal.SIGKILL)
+            self._process.wait(_STOP_SECONDS_MAX)
+        self._close()
+
+    def stop(self) -> None:
+        """SIGTERM, then SIGKILL if it takes more than 20 seconds; no harm if it is not running.
+
+        Raises:
+            KafkaBrokerError: It had to be killed.
+        """
+        if self._process is None or not self.is_running():
+            self._close()
+            return
+        self._signal(signal.SIGTERM)
+        try:
+            self._process.wait(_STOP_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise KafkaBrokerError(
+                self._with_log(f"the broker did not stop within {_STOP_SECONDS_MAX} s")
+            ) from None
+        self._close()
+
+    def restart(self) -> None:
+        """Stop the broker if it is running, and start it on the same data and ports."""
+        self.stop()
+        self.start()
+
+    def _format(self, configuration: Path) -> None:
+        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        with self.log_path.open("ab") as log:
+            command = [*self._java, "kafka.tools.StorageTool", "format", "--standalone"]
+            # One argument: an id may begin with a dash.
+            command += [f"--cluster-id={cluster_id}", "--config", str(configuration)]
+            command += self._format_options
+            try:
+                formatted = subprocess.run(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    timeout=_FORMAT_SECONDS_MAX,
+                    check=False,
+                )
+            except subprocess.TimeoutExpired:
+                raise KafkaBrokerError(
+                    self._with_log(f"formatting took more than {_FORMAT_SECONDS_MAX} s")
+                ) from None
+        if formatted.returncode != 0:
+            raise KafkaBrokerError(
+                self._with_log(f"formatting ended with code {formatted.returncode}")
+            )
+
+    def _wait_until_it_answers(self) -> None:
+        admin = AdminClient(
+            {
+                "bootstrap.servers": self.bootstrap_servers,
+                # It is refused until the broker listens: no news, and no reason to wait longer.
+                "log_level": 0,
+                "reconnect.backoff.ms": 50,
+                "reconnect.backoff.max.ms": 100,
+                **self._client_settings,
+            }
+        )
+        deadline = time.monotonic() + _START_SECONDS_MAX
+        while time.monotonic() < deadline:
+            if not self.is_running():
+                raise KafkaBrokerError(self._with_log("the broker ended while it started"))
+            with contextlib.suppress(KafkaException):
+                if admin.list_topics(timeout=0.5).brokers:
+                    return
+        raise KafkaBrokerError(
+            self._with_log(f"the broker did not answer within {_START_SECONDS_MAX} s")
+        )
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, number)
+
+    def _close(self) -> None:
+        if self._process is not None and self._process.stdin is not None:
+            self._process.stdin.close()
+        self._process = None
+
+    def _with_log(self, message: str) -> str:
+        lines: list[str] = []
+        if self.log_path.exists():
+            lines = self.log_path.read_text("utf-8", "replace").splitlines()[-_LOG_TAIL_LINES:]
+        return "\n".join([f"{message}; the end of {self.log_path}:", *lines])

@@ -1,0 +1,136 @@
+"""A Kafka that lets nobody in without a password or a certificate, and then not everywhere.
+
+Three listeners: SASL_SSL with SCRAM-SHA-512, SSL that demands a client certificate, and PLAINTEXT
+for the broker itself and for whoever sets the stage, who may do everything. The two users of the
+other listeners may do what they were granted by ``grant``, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final, NamedTuple, Self
+
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
+from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
+
+from tests.rigs.brokers.kafka_broker import KafkaBroker
+from tests.rigs.brokers.loopback_ports import free_port
+from tests.unit.settings.certificates import KEY_PASSWORD, Certificates
+
+USER: Final = "firstseen"
+PASSWORD: Final = "scram-pass=word 7#"  # noqa: S105 - of a broker that lives as long as a test
+PRINCIPALS: Final = (f"User:{USER}", "User:CN=client")
+
+_SECONDS_MAX: Final = 60.0
+_HOST: Final = "127.0.0.1"
+
+
+class Grant(NamedTuple):
+    """Operations on a resource: ``Topic``, ``Group``, ``TransactionalId``; * ends a prefix."""
+
+    kind: str
+    name: str
+    operations: tuple[str, ...]
+
+
+class SecuredKafka:
+    """The broker and its addresses; a context manager that starts and ends it."""
+
+    def __init__(self, directory: Path, certificates: Certificates) -> None:
+        self.certificates = certificates
+        plain, controller, scram, mtls = (free_port() for _ in range(4))
+        self.sasl_ssl = f"{_HOST}:{scram}"
+        self.mtls = f"{_HOST}:{mtls}"
+        listeners = {
+            "PLAINTEXT": plain,
+            "CONTROLLER": controller,
+            "SCRAM": scram,
+            "MTLS": mtls,
+        }
+        addresses = ",".join(f"{name}://{_HOST}:{port}" for name, port in listeners.items())
+        self.server = KafkaBroker(
+            directory,
+            client_port=plain,
+            controller_port=controller,
+            properties={
+                "listeners": addresses,
+                "advertised.listeners": addresses,
+                "listener.security.protocol.map": (
+                    "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SCRAM:SASL_SSL,MTLS:SSL"
+                ),
+                "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+                "listener.name.scram.scram-sha-512.sasl.jaas.config": (
+                    "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+                ),
+                "listener.name.mtls.ssl.client.auth": "required",
+                "ssl.keystore.type": "PEM",
+                "ssl.keystore.location": str(certificates.server),
+                "ssl.truststore.type": "PEM",
+                "ssl.truststore.location": str(certificates.authority),
+                "authorizer.class.name": (
+                    "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+                ),
+                "super.users": "User:ANONYMOUS",
+            },
+            format_options=[
+                "--add-scram",
+                f'SCRAM-SHA-512=[name={USER},password="{PASSWORD}"]',
+            ],
+        )
+
+    def __enter__(self) -> Self:
+        self.server.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.server.kill()
+
+    def scram_properties(self) -> dict[str, str]:
+        """What a client needs for the password, without the password."""
+        return {
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.username": USER,
+            "ssl.ca.location": str(self.certificates.authority),
+        }
+
+    def mtls_properties(self) -> dict[str, str]:
+        """What a client needs for the certificate, without the password of its key."""
+        return {
+            "security.protocol": "SSL",
+            "ssl.ca.location": str(self.certificates.authority),
+            "ssl.certificate.location": str(self.certificates.client),
+            "ssl.key.location": str(self.certificates.client_key),
+        }
+
+    def grant(self, grants: Iterable[Grant]) -> None:
+        """Let both users do something."""
+        bindings = [
+            AclBinding(
+                ResourceType[_constant(grant.kind)],
+                grant.name.removesuffix("*"),
+                ResourcePatternType.PREFIXED
+                if grant.name.endswith("*")
+                else ResourcePatternType.LITERAL,
+                principal,
+                "*",
+                AclOperation[_constant(operation)],
+                AclPermissionType.ALLOW,
+            )
+            for grant in grants
+            for operation in grant.operations
+            for principal in PRINCIPALS
+        ]
+        admin = AdminClient({"bootstrap.servers": self.server.bootstrap_servers})
+        for future in admin.create_acls(bindings, request_timeout=_SECONDS_MAX).values():
+            future.result(_SECONDS_MAX)
+
+
+def _constant(name: str) -> str:
+    """``DescribeConfigs`` is ``DESCRIBE_CONFIGS``."""
+    return "".join(f"_{sign}" if sign.isupper() else sign for sign in name).lstrip("_").upper()
+
+
+__all__ = ["KEY_PASSWORD", "PASSWORD", "PRINCIPALS", "USER", "Grant", "SecuredKafka"]

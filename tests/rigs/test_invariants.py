@@ -1,0 +1,150 @@
+"""The checker of the invariants must see each violation, and pass what is right."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from simhash_core.fingerprints.blocks import BlockScheme
+from simhash_core.text.verification import confirmation_of
+from tests.rigs.invariants import (
+    Known,
+    Nearness,
+    Repeat,
+    check_conservation,
+    check_grounding,
+    check_separation,
+)
+
+CLASSIC = Nearness(BlockScheme(bits=64, blocks=4, distance=3))
+BEYOND = Nearness(BlockScheme(bits=64, blocks=4, distance=8))
+CONFIRMED = Nearness(CLASSIC.scheme, confirmation_of("shingles", 0.5))
+
+
+def known(fingerprint: int | None, content: bytes = b"c" * 16) -> Known:
+    """A document with this fingerprint, or an undecidable one."""
+    raw = None if fingerprint is None else fingerprint.to_bytes(8, "big")
+    return Known("id", raw, content)
+
+
+# a and b differ in 3 bits, b and c in 3 others, a and c in 6.
+A, B, C = known(0), known(0b111), known(0b111111)
+FAR = known((1 << 64) - 1)
+# 4 bits from A, one in each block: within 8 of it, but never met.
+SPREAD = known(0x0001_0001_0001_0001)
+
+
+def test_separate_uniques_pass() -> None:
+    """Given uniques of which none is near another, then there is nothing to report."""
+    uniques = {"a": A, "c": C, "far": FAR, "x": known(None, b"x"), "y": known(None, b"y")}
+    assert check_separation(uniques, CLASSIC) == 0
+
+
+def test_separation_sees_a_near_pair() -> None:
+    """Given two uniques at exactly the distance, then the pair is named."""
+    with pytest.raises(AssertionError, match=r"1 pairs.*\n  a and b: 3 bits apart"):
+        check_separation({"a": A, "b": B, "far": FAR}, CLASSIC)
+
+
+def test_separation_looks_across_steps() -> None:
+    """Given more uniques than one step takes, when first and last are near, then they are seen."""
+    # Multiples of 15 · 2^k are far apart only by luck; odd multiples of a constant are.
+    uniques = {str(n): known(n * 0x9E37_79B9_7F4A_7C15 % (1 << 64)) for n in range(1, 1200)}
+    check_separation(uniques, CLASSIC)
+    first = uniques["1"].fingerprint
+    assert first is not None
+    uniques["last"] = known(int.from_bytes(first, "big") ^ 1)
+    with pytest.raises(AssertionError, match="1 and last: 1 bits apart"):
+        check_separation(uniques, CLASSIC)
+
+
+def test_separation_counts_near_pairs_that_share_no_block() -> None:
+    """Given a distance beyond the blocks, then a near pair that cannot meet is counted only."""
+    assert check_separation({"a": A, "spread": SPREAD}, BEYOND) == 1
+
+
+def test_separation_sees_equal_undecidable_texts() -> None:
+    """Given two unique texts without fingerprints, when their contents are equal, it is seen."""
+    with pytest.raises(AssertionError, match="x and y: equal content"):
+        check_separation({"x": known(None), "y": known(None)}, CLASSIC)
+
+
+def test_uniques_whose_sketches_differ_are_not_near() -> None:
+    """Given near fingerprints, then the sketches decide, save where the content is equal."""
+    a, b = known(0, b"a")._replace(sketch=bytes(256)), known(1, b"b")
+    assert check_separation({"a": a, "b": b._replace(sketch=b"\xff" * 256)}, CONFIRMED) == 0
+    with pytest.raises(AssertionError, match="a and b: 1 bits apart"):
+        check_separation({"a": a, "b": b._replace(sketch=a.sketch)}, CONFIRMED)
+    with pytest.raises(AssertionError, match="a and b: 1 bits apart"):
+        check_separation({"a": a, "b": known(1, b"a")}, CONFIRMED)
+
+
+def test_grounding_sees_sketches_that_do_not_agree() -> None:
+    """Given a duplicate within the distance whose sketch is another, then it is seen."""
+    documents = {"a": known(0, b"a")._replace(sketch=bytes(256)), "b": known(1, b"b")}
+    with pytest.raises(AssertionError, match="the sketches do not agree"):
+        check_grounding(documents, {"a"}, [Repeat("b", "a", 1)], CONFIRMED)
+
+
+DOCUMENTS = {
+    "a": A,
+    "b": B,
+    "c": C,
+    "far": FAR,
+    "spread": SPREAD,
+    "x": known(None, b"x"),
+    "x2": known(None, b"x"),
+    "y": known(None, b"y"),
+}
+UNIQUES = {"a", "far", "x"}
+
+
+def test_grounded_duplicates_pass() -> None:
+    """Given duplicates of uniques at their true distance, then all are counted."""
+    repeats = [Repeat("b", "a", 3), Repeat("x2", "x", 0)]
+    assert check_grounding(DOCUMENTS, UNIQUES, repeats, CLASSIC) == 2
+
+
+@pytest.mark.parametrize(
+    ("repeat", "wrong"),
+    [
+        (Repeat("a", "a", 0), "names itself"),
+        (Repeat("far", "a", 3), "is on unique as well"),
+        (Repeat("c", "b", 3), "the original is not unique"),
+        (Repeat("b", "a", 2), "3 bits apart, not 2"),
+        (Repeat("c", "a", 6), "6 bits apart, near is up to 3"),
+        (Repeat("y", "x", 0), "the contents differ"),
+        (Repeat("b", "x", 0), "the contents differ"),
+        (Repeat("x2", "x", 1), "equal content at distance 1"),
+    ],
+)
+def test_grounding_sees_each_violation(repeat: Repeat, wrong: str) -> None:
+    """Given one duplicate that is wrong in one way, then the way is named."""
+    with pytest.raises(AssertionError, match=re.escape(wrong)):
+        check_grounding(DOCUMENTS, UNIQUES, [repeat], CLASSIC)
+
+
+def test_grounding_sees_documents_that_cannot_have_met() -> None:
+    """Given a near duplicate that shares no block with its original, then it is seen."""
+    with pytest.raises(AssertionError, match="cannot have met"):
+        check_grounding(DOCUMENTS, UNIQUES, [Repeat("spread", "a", 4)], BEYOND)
+
+
+def test_conserved_records_pass() -> None:
+    """Given each arrival in one output, then they are counted."""
+    assert check_conservation(["1", "2", "3"], ["1"], ["3"], ["2"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("outputs", "wrong"),
+    [
+        ([["1"], ["2"]], "3 is lost"),
+        ([["1", "2"], ["2", "3"]], "2 is put out 2 times"),
+        ([["1", "2", "3", "4"]], "4 never arrived"),
+    ],
+)
+def test_conservation_sees_each_violation(outputs: list[list[str]], wrong: str) -> None:
+    """Given a record that is lost, repeated or invented, then it is named."""
+    with pytest.raises(AssertionError, match=wrong):
+        check_conservation(["1", "2", "3"], *outputs)

@@ -1,0 +1,295 @@
+"""A stream of its own on a broker: topics, workers as real processes, records in, records out.
+
+Workers are what ``firstseen worker`` runs, each in a process of its own. Everything has a time
+limit, and a failure shows the end of the workers' logs.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property, partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka.admin import AdminClient
+
+from simhash_core.documents import SourcePosition
+from streams.demo.worker_process import WorkerProcess
+from streams.settings.loader import load_settings
+from streams.topics import admin as topics
+from streams.topics.plans import topic_plans
+from tests.rigs.brokers.broker import Broker
+from tests.rigs.workers.stream_outputs import Judge, Outputs, Raw
+
+SEND_SECONDS = 60.0
+SETTLE_SECONDS = 90.0
+END_SECONDS = 120.0
+OUTPUT_PARTITIONS = 4
+LARGEST_BYTES = 8 * 1024 * 1024
+LOG_TAIL_CHARACTERS = 3_000
+FUTURE_MS = 2**63 - 1
+
+
+class Worker(WorkerProcess):
+    """A worker that can also be killed, or waited for until it ends by itself."""
+
+    def __enter__(self) -> Self:
+        super().__enter__()
+        return self
+
+    def start_as(self, command: Sequence[str]) -> None:
+        """Start it by another command, which its options follow."""
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [*command, *self._options],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    @property
+    def runs(self) -> bool:
+        """Whether it was started, and neither stopped nor killed since."""
+        return self._process is not None
+
+    def kill(self) -> None:
+        """End it by SIGKILL, in the middle of whatever it does."""
+        process, self._process = self._process, None
+        assert process is not None, "it does not run"
+        assert process.stdin is not None
+        process.kill()
+        process.wait(END_SECONDS)
+        process.stdin.close()
+
+    def stop_gently(self) -> None:
+        """End it by SIGTERM; it must end in good order, with code 143."""
+        trouble = self.stop()
+        assert not trouble, trouble
+
+    def await_end(self, seconds: float = END_SECONDS) -> int:
+        """Wait until it ends by itself; return its exit code."""
+        process = self._process
+        assert process is not None, "it does not run"
+        try:
+            code = process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"the worker still runs; {self.log_text()}") from None
+        self.kill()
+        return code
+
+    def log_text(self) -> str:
+        """What it has logged so far."""
+        return self.log.read_text("utf-8", "replace")
+
+    def await_log(self, text: str, seconds: float = END_SECONDS) -> None:
+        """Wait until ``text`` stands in its log."""
+        deadline = time.monotonic() + seconds
+        while text not in self.log_text():
+            self.check()
+            assert time.monotonic() < deadline, f"no {text!r} in the log: {self.log_text()}"
+            time.sleep(0.05)
+
+
+class Stream:
+    """Topics and an application id that no other test has; workers and readers for them.
+
+    ``options`` are more settings, ``NAME=VALUE``, of workers and topics alike. A context manager:
+    whatever still runs at its end is killed.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        directory: Path,
+        *,
+        raw_partitions: int = 2,
+        options: Sequence[str] = (),
+        create: bool = True,
+    ) -> None:
+        self.broker = broker
+        self.directory = directory
+        self.raw_partitions = raw_partitions
+        self.sent: dict[SourcePosition, Raw] = {}
+        self.workers: list[Worker] = []
+        self._producers: dict[tuple[tuple[str, Any], ...], Producer] = {}
+        name = broker.unique("app")
+        self._flags = {"--broker": broker.bootstrap_servers, "--application-id": name}
+        outputs = {"unique": "unique", "duplicates": "duplicate-of", "dead_letters": "dlq"}
+        self._assignments = [
+            f"topics.raw={name}.raw",
+            *(f"topics.{setting}={name}.{topic}" for setting, topic in outputs.items()),
+            *(each for each in delivery_of(broker) if _name(each) not in map(_name, options)),
+            *options,
+        ]
+        self.settings = load_settings(
+            flags=self._flags, assignments=self._assignments, environ={}
+        ).settings
+        if create:
+            self.create_topics()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for worker in self.workers:
+            if worker.runs:
+                worker.kill()
+        if "outputs" in self.__dict__:
+            self.outputs.__exit__(kind, error, trace)
+
+    def create_topics(self) -> None:
+        """Make all topics, as ``firstseen topics create`` does where the broker can do that."""
+        plans = topic_plans(self.settings, OUTPUT_PARTITIONS, self.raw_partitions)
+        if self.broker.name == "embedded":
+            self.broker.create_topics({plan.name: plan.partitions or 1 for plan in plans})
+            return
+        # Records have times of years ago, or to come: Kafka must neither delete nor refuse them.
+        any_time = {"retention.ms": "-1", "message.timestamp.after.max.ms": str(FUTURE_MS)}
+        raw, *outputs = plans[:4]
+        size = {"max.message.bytes": str(LARGEST_BYTES)}
+        self.broker.create_topics({raw.name: self.raw_partitions}, {**any_time, **size})
+        for plan in outputs:
+            self.broker.create_topics(
+                {plan.name: plan.partitions or 1}, {**plan.config, "retention.ms": "-1"}
+            )
+        topics.create(AdminClient({"bootstrap.servers": self.broker.bootstrap_servers}), plans)
+
+    def worker(self, *options: str, state: str = "state", flags: Sequence[str] = ()) -> Worker:
+        """Return a worker, not yet started; ``state`` names its directory, as a machine has one."""
+        arguments = [part for flag in self._flags.items() for part in flag]
+        assignments = [*self._assignments, f"state_dir={self.directory / state}", *options]
+        for assignment in assignments:
+            arguments += ["--set", assignment]
+        log = self.directory / f"worker-{len(self.workers)}.log"
+        self.workers.append(Worker([*arguments, *flags], log))
+        return self.workers[-1]
+
+    def started(self, *options: str, state: str = "state") -> Worker:
+        """Start a worker, and wait until its shards are open."""
+        worker = self.worker(*options, state=state)
+        worker.start()
+        worker.await_ready()
+        return worker
+
+    def send(self, records: Iterable[Raw], **producer: Any) -> list[SourcePosition]:  # noqa: ANN401 - librdkafka's properties
+        """Send records, and wait until the broker has them; return where they are, in order."""
+        batch = list(records)
+        places: list[SourcePosition | None] = [None] * len(batch)
+        failures: list[KafkaError] = []
+
+        def report(number: int, error: KafkaError | None, message: Message) -> None:
+            partition, offset = message.partition(), message.offset()
+            if error is not None or partition is None or offset is None:
+                failures.append(error or KafkaError(KafkaError.UNKNOWN))
+                return
+            places[number] = SourcePosition(self.settings.topics.raw, partition, offset)
+
+        client = self._producer(tuple(sorted(producer.items())))
+        for number, raw in enumerate(batch):
+            client.produce(
+                self.settings.topics.raw,
+                raw.value,
+                raw.key,
+                partition=-1 if raw.partition is None else raw.partition,
+                headers=list(raw.headers),
+                timestamp=raw.timestamp_ms,
+                on_delivery=partial(report, number),
+            )
+        assert client.flush(SEND_SECONDS) == 0, "the broker does not take the records"
+        assert not failures, failures[0].str()
+        found = [place for place in places if place is not None]
+        self.expect(dict(zip(found, batch, strict=True)))
+        return found
+
+    def expect(self, sent: Mapping[SourcePosition, Raw]) -> None:
+        """Expect outputs of records that are on the raw topic."""
+        self.sent.update(sent)
+        self.outputs.expect(source for source, raw in sent.items() if not raw.is_tombstone)
+
+    @cached_property
+    def outputs(self) -> Outputs:
+        """The reader of the outputs."""
+        plans = topic_plans(self.settings, OUTPUT_PARTITIONS, self.raw_partitions)
+        partitions = {plan.name: plan.partitions or 1 for plan in plans}
+        names = self.settings.topics
+        wanted = (names.unique, names.duplicates, names.dead_letters)
+        return Outputs(self.settings, {name: partitions[name] for name in wanted})
+
+    @cached_property
+    def judge(self) -> Judge:
+        """What holds the outputs against what was sent."""
+        return Judge(self.settings)
+
+    @property
+    def open(self) -> int:
+        """How many records that were sent have no output among those that were read."""
+        return len(self.outputs.awaited)
+
+    def judge_all(self) -> None:
+        """Wait until all is settled; fail unless each record has one output, and no uniques are
+        near, every duplicate names one, and all is in raw order.
+        """
+        outputs = self.settle()
+        outputs.read_to_ends()
+        self.judge.conserved(self.sent, outputs)
+        self.judge.ordered(outputs)
+        self.judge.separated(self.sent, outputs)
+        self.judge.grounded(self.sent, outputs)
+
+    def settle(self, silence_seconds: float = SETTLE_SECONDS) -> Outputs:
+        """Wait until every record that was sent has an output; return all outputs.
+
+        Raises ``AssertionError`` when none comes for so long.
+        """
+        heard = time.monotonic()
+        while self.open:
+            if self.outputs.read():
+                heard = time.monotonic()
+            elif time.monotonic() - heard > silence_seconds:
+                raise AssertionError(f"{self.open} of {len(self.sent)} are open; {self._logs()}")
+            for worker in self.workers:
+                if worker.runs:
+                    worker.check()
+        return self.outputs
+
+    def _producer(self, settings: tuple[tuple[str, Any], ...]) -> Producer:
+        if settings not in self._producers:
+            self._producers[settings] = Producer(
+                {
+                    "bootstrap.servers": self.broker.bootstrap_servers,
+                    "linger.ms": 2,
+                    "log_level": 2,
+                    "message.max.bytes": LARGEST_BYTES,
+                    **{name.replace("_", "."): value for name, value in settings},
+                }
+            )
+        return self._producers[settings]
+
+    def _logs(self) -> str:
+        tails = (worker.log_text()[-LOG_TAIL_CHARACTERS:] for worker in self.workers)
+        return "\n-- worker --\n".join(["logs of the workers:", *tails])
+
+
+def _name(assignment: str) -> str:
+    return assignment.partition("=")[0]
+
+
+def delivery_of(broker: Broker) -> list[str]:
+    """The settings of a worker that follow from what the broker can do."""
+    if broker.supports_transactions:
+        return ["session_timeout_seconds=4"]
+    return [
+        "delivery=at_least_once",
+        "session_timeout_seconds=3",
+        "kafka.fetch.wait.max.ms=10",
+    ]

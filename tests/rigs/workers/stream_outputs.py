@@ -1,0 +1,256 @@
+"""What a stream has put out, read back from its topics, and held against what was sent."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from functools import cache
+from types import TracebackType
+from typing import NamedTuple, Self
+
+import jsonschema
+
+from simhash_core.documents import Document, RawRecord, SourcePosition
+from simhash_core.text.fingerprinter import Fingerprinter
+from simhash_core.text.profiles import Profile
+from streams import schemas
+from streams.documents.raw_documents import DocumentReader
+from streams.kafka.topic_follower import ReadRecord, TopicFollower
+from streams.output.output_records import Headers, index_digest
+from streams.output.received_outputs import (
+    DeadLetterOutput,
+    DuplicateOutput,
+    ReceivedOutput,
+    UniqueOutput,
+    received_output,
+)
+from streams.settings.settings import Settings
+from tests.rigs.invariants import (
+    Known,
+    Nearness,
+    Repeat,
+    check_conservation,
+    check_grounding,
+    check_separation,
+)
+
+DUPLICATE_OF = jsonschema.Draft202012Validator(schemas.load("duplicate-of.v1"))
+
+
+@cache
+def _fingerprinter(profile: Profile) -> Fingerprinter:
+    """Loading dictionaries takes a second: once for all tests is enough."""
+    return Fingerprinter(profile)
+
+
+class Raw(NamedTuple):
+    """A record to be sent; ``partition`` None leaves the choice to the key."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+    timestamp_ms: int = 0
+    partition: int | None = None
+
+    @property
+    def is_tombstone(self) -> bool:
+        """Whether it asks to forget a document, and so has no output."""
+        return self.value is None and bool(self.key)
+
+
+class Output(NamedTuple):
+    """A record of an output topic, and what it says."""
+
+    record: ReadRecord
+    said: ReceivedOutput
+
+    @property
+    def content(self) -> tuple[object, ...]:
+        """All that a repeated output must have again: everything but its place in the topic."""
+        record = self.record
+        topic = record.position.topic
+        return topic, record.key, record.value, record.timestamp_ms, record.headers
+
+
+class Outputs:
+    """Reads the three output topics, committed records only; keeps all that it has read.
+
+    A record that was deleted before it was read is an error, not a gap.
+    """
+
+    def __init__(self, settings: Settings, partitions: Mapping[str, int]) -> None:
+        self.records: list[Output] = []
+        self.count: Counter[SourcePosition] = Counter()
+        self.awaited: set[SourcePosition] = set()
+        self._follower = TopicFollower(settings, partitions, from_beginning=True, gaps="error")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._follower.__exit__(kind, error, trace)
+
+    def expect(self, sources: Iterable[SourcePosition]) -> None:
+        """Keep records that were sent in ``awaited`` until an output of them is read."""
+        self.awaited.update(source for source in sources if source not in self.count)
+
+    def read(self, seconds: float = 0.05) -> int:
+        """Take in what has come; return how many records that was."""
+        found = self._follower.read(seconds)
+        for record in found:
+            said = received_output(record.value, record.headers)
+            assert said is not None, f"{record.position} is no output of the filter: {record}"
+            self.records.append(Output(record, said))
+            self.count[said.source] += 1
+            self.awaited.discard(said.source)
+        return len(found)
+
+    def read_to_ends(self) -> None:
+        """Take in all that is there now."""
+        ends = self._follower.ends()
+        for _ in range(400):
+            if self._follower.has_passed(ends):
+                return
+            self.read()
+        raise AssertionError("the outputs cannot be read to their ends")
+
+    @property
+    def uniques(self) -> dict[SourcePosition, Output]:
+        """The records on ``unique``, by what they came of."""
+        return {o.said.source: o for o in self.records if isinstance(o.said, UniqueOutput)}
+
+    @property
+    def duplicates(self) -> dict[SourcePosition, DuplicateOutput]:
+        """What the records on ``duplicate-of`` say, by what they came of."""
+        said = (output.said for output in self.records)
+        return {each.source: each for each in said if isinstance(each, DuplicateOutput)}
+
+    @property
+    def dead_letters(self) -> dict[SourcePosition, DeadLetterOutput]:
+        """What the dead letters say, by what they came of."""
+        said = (output.said for output in self.records)
+        return {each.source: each for each in said if isinstance(each, DeadLetterOutput)}
+
+    def of(self, source: SourcePosition) -> list[Output]:
+        """All outputs of one raw record."""
+        return [output for output in self.records if output.said.source == source]
+
+    def repeats(self) -> list[Output]:
+        """The outputs beyond the first of each raw record, which must have the same content.
+
+        Raises ``AssertionError`` for one that has another.
+        """
+        first: dict[SourcePosition, Output] = {}
+        found = []
+        for output in self.records:
+            before = first.setdefault(output.said.source, output)
+            if before is not output:
+                assert output.content == before.content, f"{before} was repeated as {output}"
+                found.append(output)
+        return found
+
+
+class Judge:
+    """Holds outputs against what was sent: fingerprints are made anew, all pairs are compared."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._fingerprinter = _fingerprinter(settings.index_profile())
+        self._reader = DocumentReader(settings.fields, settings.max_record_bytes)
+        self._near = Nearness.of(self._fingerprinter)
+        self._index = index_digest(self._fingerprinter.identity).encode()
+
+    def conserved(
+        self, sent: Mapping[SourcePosition, Raw], outputs: Outputs, *, repeats_allowed: bool = False
+    ) -> int:
+        """Every record that was sent is in exactly one output, and nothing else is.
+
+        A tombstone is in none. Returns how many outputs were repeated.
+        """
+        repeats = outputs.repeats()
+        assert repeats_allowed or not repeats, f"{len(repeats)} repeats, such as {repeats[0]}"
+        arrivals = [str(source) for source, raw in sent.items() if not raw.is_tombstone]
+        check_conservation(arrivals, map(str, outputs.count))
+        verdicts: list[Iterable[SourcePosition]] = [outputs.uniques, outputs.duplicates]
+        verdicts.append(outputs.dead_letters)
+        check_conservation(arrivals, *(map(str, each) for each in verdicts))
+        return len(repeats)
+
+    def ordered(self, outputs: Outputs) -> int:
+        """What came from one raw partition is in raw order in each output partition; repeats do not
+        count. Returns the number of outputs that were compared.
+        """
+        last: dict[tuple[str, int, int], int] = {}
+        seen: set[SourcePosition] = set()
+        for record, said in outputs.records:
+            source, position = said.source, record.position
+            if source in seen:
+                continue
+            seen.add(source)
+            place = position.topic, position.partition, source.partition
+            before = last.get(place, -1)
+            assert before < source.offset, f"{source} is at {position}, after offset {before}"
+            last[place] = source.offset
+        return len(seen)
+
+    def unchanged(self, sent: Mapping[SourcePosition, Raw], outputs: Outputs) -> int:
+        """What is on ``unique`` is what was sent: key, value, time, and its own headers first."""
+        for source, (record, _) in outputs.uniques.items():
+            raw = sent[source]
+            assert (record.key, record.value) == (raw.key, raw.value), f"{source} was changed"
+            assert record.timestamp_ms == raw.timestamp_ms, f"the time of {source} was changed"
+            own, ours = record.headers[: len(raw.headers)], record.headers[len(raw.headers) :]
+            assert own == raw.headers, f"the headers of {source} were changed"
+            assert all(name.startswith("firstseen-") for name, _ in ours), source
+        return len(outputs.uniques)
+
+    def valid(self, outputs: Outputs) -> int:
+        """Each record on ``duplicate-of`` is as its JSON Schema says."""
+        for output in outputs.records:
+            if isinstance(output.said, DuplicateOutput):
+                DUPLICATE_OF.validate(json.loads(output.record.value or b""))
+        return len(outputs.duplicates)
+
+    def separated(self, sent: Mapping[SourcePosition, Raw], outputs: Outputs) -> int:
+        """No two uniques are near and share a block. Returns the pairs that share none."""
+        known = self._known(sent, outputs.uniques)
+        for source, output in outputs.uniques.items():
+            headers = dict(output.record.headers)
+            index, made = headers["firstseen-index"], headers.get("firstseen-fingerprint")
+            assert index == self._index, f"{source} was decided by another index than this one"
+            assert (known[str(source)].fingerprint or b"").hex().encode() == (made or b"")
+        return check_separation(known, self._near)
+
+    def grounded(self, sent: Mapping[SourcePosition, Raw], outputs: Outputs) -> int:
+        """Each duplicate names a unique that is near, at the distance that it says.
+
+        Returns the number of duplicates.
+        """
+        duplicates = outputs.duplicates
+        repeats = [
+            Repeat(str(source), str(said.original), said.distance)
+            for source, said in duplicates.items()
+        ]
+        known = self._known(sent, [*outputs.uniques, *duplicates])
+        return check_grounding(known, set(map(str, outputs.uniques)), repeats, self._near)
+
+    def _known(
+        self, sent: Mapping[SourcePosition, Raw], sources: Collection[SourcePosition]
+    ) -> dict[str, Known]:
+        documents: list[Document] = []
+        for source in sources:
+            raw = sent[source]
+            record = RawRecord(raw.key, raw.value, raw.timestamp_ms, raw.headers)
+            document = self._reader.read(source, record)
+            assert isinstance(document, Document), f"{source} is no document: {document}"
+            documents.append(document)
+        made = self._fingerprinter.fingerprint_batch([document.content for document in documents])
+        return {
+            str(document.source): Known.of(document.id, each)
+            for document, each in zip(documents, made, strict=True)
+        }

@@ -1,0 +1,23 @@
+"""A worker that trims the log within seconds, where others wait a minute.
+
+``python -m tests.rigs.workers.trimming_worker [OPTION…]`` takes the options of ``firstseen
+worker``; it ends when its standard input does.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+
+from streams.cli.main import main
+from streams.deciding import leader
+from streams.demo.worker_launcher import _end_when_orphaned
+
+SECONDS = 1.0
+
+if __name__ == "__main__":
+    for name in ("_TRIM_SECONDS", "_POSITION_SECONDS"):
+        assert name in vars(leader)
+        vars(leader)[name] = SECONDS
+    threading.Thread(target=_end_when_orphaned, daemon=True).start()
+    sys.exit(main(["worker", *sys.argv[1:]]))

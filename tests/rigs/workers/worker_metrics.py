@@ -1,0 +1,87 @@
+"""What real workers expose, and waiting until they do."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from streams.demo.worker_process import WorkerProcessError
+from tests.rigs.workers.stream_harness import END_SECONDS, Worker
+
+LAG = "firstseen_consumer_lag_messages"
+LOOK_SECONDS = 0.1
+
+Labels = frozenset[tuple[str, str]]
+
+
+def samples(worker: Worker) -> dict[tuple[str, Labels], float]:
+    """What it exposes now, by name and labels."""
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(worker.metrics())
+        for sample in family.samples
+    }
+
+
+def value(worker: Worker, name: str, **labels: str) -> float:
+    """One value that it exposes now."""
+    return samples(worker)[name, frozenset(labels.items())]
+
+
+def lags(worker: Worker) -> dict[tuple[str, int], float]:
+    """Its lag by topic and partition."""
+    return {
+        (dict(labels)["topic"], int(dict(labels)["partition"])): lag
+        for (name, labels), lag in samples(worker).items()
+        if name == LAG
+    }
+
+
+def await_that(
+    what: str, holds: Callable[[], bool], worker: Worker, seconds: float = END_SECONDS
+) -> None:
+    """Wait until it holds; fail with the log of the worker otherwise."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, f"not so: {what}; {worker.log_text()}"
+        time.sleep(LOOK_SECONDS)
+
+
+def gauge(worker: Worker, name: str) -> float:
+    """One value without labels; 0 while the worker does not answer yet."""
+    worker.check()
+    with suppress(WorkerProcessError):
+        return value(worker, name)
+    return 0
+
+
+def shards_of(worker: Worker) -> int:
+    """How many shards a worker says that it has; 0 while it starts."""
+    return int(gauge(worker, "firstseen_assigned_shards"))
+
+
+def await_shared(workers: Sequence[Worker], shards: int) -> None:
+    """Wait until the workers have all shards between them, each has some, and all are ready."""
+
+    def shared() -> bool:
+        counts = [shards_of(worker) for worker in workers]
+        return sum(counts) == shards and all(counts)
+
+    await_that(f"{shards} shards are shared", shared, workers[0])
+    for worker in workers:
+        worker.await_ready()
+
+
+def await_leader(workers: Sequence[Worker]) -> Worker:
+    """Wait until one of the workers says that it leads; return it."""
+    found: list[Worker] = []
+
+    def one_leads() -> bool:
+        found[:] = [worker for worker in workers if gauge(worker, "firstseen_leader")]
+        return len(found) == 1
+
+    await_that("one worker leads", one_leads, workers[0])
+    return found[0]

@@ -1,0 +1,118 @@
+"""A file of documents for `firstseen dedup`, what is in it, and what must come out of it.
+
+The documents are those of the demo's generator, good and broken, so that every kind of edit and of
+damage is among them; each is one line.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from simhash_core.documents import Document, RawRecord, SourcePosition
+from simhash_core.text.fingerprinter import Fingerprinter
+from streams.corpus.corpus import generate
+from streams.documents.fields import FieldSettings
+from streams.documents.raw_documents import DocumentReader
+from tests.rigs.invariants import Known, Nearness, Repeat
+
+
+class DedupOutput(NamedTuple):
+    """What a run has put out: lines of uniques, records of duplicates and of dead letters."""
+
+    unique: bytes
+    duplicates: list[dict[str, Any]]
+    dead_letters: list[dict[str, Any]]
+
+
+def corpus_lines(seed: int, documents: int) -> list[bytes]:
+    """The lines of a generated stream, none with a line end within."""
+    values = [record.value for record in generate(seed, documents)]
+    return [value for value in values if value and value.strip() and b"\n" not in value]
+
+
+def known_documents(lines: Sequence[bytes], fingerprinter: Fingerprinter) -> dict[str, Known]:
+    """The documents among lines, by the number of the line; lines that are none are left out."""
+    reader = DocumentReader(FieldSettings())
+    known = {}
+    for number, line in enumerate(lines):
+        read = reader.read(SourcePosition("f", 0, number), RawRecord(None, line, 0))
+        if isinstance(read, Document):
+            known[str(number)] = Known.of(read.id, fingerprinter.fingerprint(read.content))
+    return known
+
+
+def expected_verdicts(known: dict[str, Known], near: Nearness) -> tuple[list[str], list[Repeat]]:
+    """What must come out: each document compared with every unique one before it, bit by bit.
+
+    The nearest that shares a block and is confirmed is the original; of equals, the earliest.
+    """
+    scheme = near.scheme
+    rows: list[np.ndarray[Any, np.dtype[np.uint8]]] = []
+    by_row: list[str] = []
+    by_content: dict[bytes, str] = {}
+    uniques: list[str] = []
+    repeats: list[Repeat] = []
+    covered = scheme.blocks * scheme.block_bits
+    for source, document in known.items():
+        if document.fingerprint is None:
+            original = by_content.setdefault(document.content_digest, source)
+            if original != source:
+                repeats.append(Repeat(source, original, 0))
+                continue
+        else:
+            bits = np.unpackbits(np.frombuffer(document.fingerprint, dtype=np.uint8))
+            if rows:
+                differing = np.array(rows) != bits
+                distances = differing.sum(axis=1)
+                blocks = differing[:, :covered].reshape(len(rows), scheme.blocks, scheme.block_bits)
+                met = (~blocks.any(axis=2)).any(axis=1)
+                if scheme.cuts > 1:
+                    met |= (~blocks.any(axis=1)).any(axis=1)
+                distances[~met] = scheme.bits + 1
+                confirmed = (
+                    row
+                    for row in np.argsort(distances, kind="stable").tolist()  # first of equals
+                    if distances[row] <= scheme.distance
+                    and near.confirms(int(distances[row]), document, known[by_row[row]])
+                )
+                nearest = next(confirmed, None)
+                if nearest is not None:
+                    repeats.append(Repeat(source, by_row[nearest], int(distances[nearest])))
+                    continue
+            rows.append(bits)
+            by_row.append(source)
+        uniques.append(source)
+    return uniques, repeats
+
+
+def read_output(directory: Path, stem: str) -> DedupOutput:
+    """Read the outputs of a run that stand in `directory` under their default names."""
+    return DedupOutput(
+        (directory / f"{stem}.unique.jsonl").read_bytes(),
+        json_lines(directory / f"{stem}.duplicates.jsonl"),
+        json_lines(directory / f"{stem}.dead-letters.jsonl"),
+    )
+
+
+def json_lines(path: Path) -> list[dict[str, Any]]:
+    """Read a file of JSON lines, of which the last is ended too."""
+    content = path.read_bytes()
+    assert not content or content.endswith(b"\n")
+    return [json.loads(line) for line in content.splitlines()]
+
+
+def repeats_in(records: Sequence[dict[str, Any]]) -> list[Repeat]:
+    """What records of duplicates of one file say, by the numbers of lines."""
+    return [
+        Repeat(
+            str(record["source"]["offset"]),
+            str(record["original"]["source"]["offset"]),
+            record["distance"],
+        )
+        for record in records
+    ]

@@ -1,0 +1,198 @@
+"""`firstseen consume` on a real protocol: readable lines, or JSON that loses nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+
+import msgspec
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from simhash_core.documents import SourcePosition
+from simhash_core.rejections import Rejection, RejectionReason
+from simhash_core.verdicts import Undecidable, UndecidableReason, Unique
+from streams.exit_codes import ExitCode
+from streams.output.output_records import (
+    OutputRecord,
+    dead_letter_record,
+    duplicate_record,
+    unique_record,
+)
+from tests.rigs.brokers.broker import Broker
+from tests.unit.cli.running import clean_environment, firstseen
+from tests.unit.documents.samples import HERE, IDENTITY, NEAR, arrival_of, as_json, raw
+
+SNOW = "北京今天下雪了，地铁照常运行。"
+
+
+@pytest.fixture
+def topic(broker: Broker) -> str:
+    """A topic of one partition, so that records keep their order."""
+    name = broker.unique("consumed")
+    broker.create_topics({name: 1})
+    return name
+
+
+def put(broker: Broker, topic: str, records: Iterable[OutputRecord]) -> None:
+    """Put records on a topic, as a worker does."""
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    for record in records:
+        producer.produce(
+            topic,
+            record.value,
+            record.key,
+            timestamp=record.timestamp_ms,
+            headers=list(record.headers),
+        )
+    assert producer.flush(10) == 0
+
+
+def outputs() -> list[OutputRecord]:
+    """One of each that the filter puts out, in Chinese; the dead letter is not UTF-8."""
+    document = raw(as_json({"id": "初雪", "title": "初雪", "text": SNOW}), "初雪".encode())
+    arrival = arrival_of(document, "初雪")
+    short = arrival_of(raw(as_json({"id": "s", "text": "好\x1b[31m\n的"}), b"s"), "s")
+    source = SourcePosition("raw-documents", 0, 9)
+    return [
+        unique_record(arrival, Unique(), IDENTITY),
+        unique_record(short, Undecidable(UndecidableReason.TOO_FEW_FEATURES), IDENTITY),
+        duplicate_record(arrival, NEAR, IDENTITY, 64, include_body=False),
+        dead_letter_record(
+            Rejection(
+                source, raw(b"\xff", None), RejectionReason.NOT_UTF8, "not UTF-8 at byte 0: fix it"
+            )
+        ),
+    ]
+
+
+def until_end(broker: Broker, topic: str, *arguments: str) -> str:
+    """What the command writes of everything that is there."""
+    run = firstseen(
+        *("consume", "--broker", broker.bootstrap_servers, "--topic", topic, "--until-end"),
+        *arguments,
+    )
+    assert run.returncode == 0, run.stderr
+    return run.stdout
+
+
+def test_lines_say_what_the_filter_said(broker: Broker, topic: str) -> None:
+    """Given one of each output; then a line each says the verdict, the ids, how near it is or what
+    was wrong, and the beginning of the text, with nothing in it that would move a cursor.
+    """
+    put(broker, topic, outputs())
+
+    lines = until_end(broker, topic).splitlines()
+
+    assert lines == [
+        f"unique       初雪  初雪 · {SNOW}",
+        "undecidable  s  好[31m 的",
+        "duplicate    初雪 ← weather  distance 2/64  similarity 0.969  near",
+        "dead letter  raw-documents/0@9  not_utf8  not UTF-8 at byte 0: fix it",
+    ]
+
+
+def test_json_loses_nothing(broker: Broker, topic: str) -> None:
+    """Given the same; with --json, then each line has the record whole: place, time, key, value and
+    headers in their order, and bytes that are no text as base64.
+    """
+    put(broker, topic, outputs())
+
+    lines = [json.loads(line) for line in until_end(broker, topic, "--json").splitlines()]
+
+    assert [list(line) for line in lines] == [
+        ["topic", "partition", "offset", "key", "value", "timestamp_ms", "headers"]
+    ] * 4
+    assert [line["offset"] for line in lines] == [0, 1, 2, 3]
+    assert {line["topic"] for line in lines} == {topic}
+    for line, record in zip(lines, outputs(), strict=True):
+        assert line["timestamp_ms"] == record.timestamp_ms
+        assert line["headers"] == [
+            {"name": name, "value": (value or b"").decode()} for name, value in record.headers
+        ]
+    assert lines[0]["key"] == "初雪"
+    assert json.loads(lines[2]["value"])["original"]["source"] == dict(
+        zip(("topic", "partition", "offset"), msgspec.to_builtins(HERE), strict=True)
+    )
+    assert (lines[3]["key"], lines[3]["value"]) == (None, {"base64": "/w=="})
+
+
+def test_nothing_is_committed_and_limit_holds(broker: Broker, topic: str) -> None:
+    """Given four records; when two readers with one application id take two each; then both get
+    the first two, and the group that they might be taken for has committed nothing.
+    """
+    put(broker, topic, outputs())
+
+    first, second = (until_end(broker, topic, "--limit", "2") for _ in range(2))
+
+    assert first == second
+    assert len(first.splitlines()) == 2
+    with Consumer(broker.consumer_settings("firstseen")) as consumer:
+        (committed,) = consumer.committed([TopicPartition(topic, 0)], timeout=60)
+    assert committed.offset < 0
+
+
+def test_the_end_is_that_of_the_start(broker: Broker) -> None:
+    """Given topics of which one is empty; then the command ends at the ends of both."""
+    full, empty = broker.unique("full"), broker.unique("empty")
+    broker.create_topics({full: 3, empty: 2})
+    put(broker, full, outputs())
+
+    assert len(until_end(broker, full, "--topic", empty).splitlines()) == 4
+    assert until_end(broker, empty) == ""
+
+
+def test_it_follows(broker: Broker, topic: str) -> None:
+    """Given records that are there already; when more come while the command follows; then only
+    the new ones are shown, at once, and Ctrl-C ends it with the code for that.
+    """
+    put(broker, topic, outputs()[:1])
+    with subprocess.Popen(
+        [
+            *(sys.executable, "-m", "streams.cli.main", "consume", "--topic", topic),
+            *("--broker", broker.bootstrap_servers),
+        ],
+        env=clean_environment(),
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as following:
+        assert following.stdout is not None
+        os.set_blocking(following.stdout.fileno(), False)
+        line, deadline = "", time.monotonic() + 90
+        while not line and time.monotonic() < deadline:
+            put(broker, topic, outputs()[2:3])
+            time.sleep(0.3)
+            line = following.stdout.readline()
+        following.send_signal(signal.SIGINT)
+        code = following.wait(10)
+
+    assert line == "duplicate    初雪 ← weather  distance 2/64  similarity 0.969  near\n"
+    assert code == ExitCode.INTERRUPTED
+
+
+def test_topics_go_by_the_names_of_the_settings(broker: Broker, topic: str) -> None:
+    """Given a raw topic of another name; then "raw" is that one, and so are its lines called."""
+    put(broker, topic, [outputs()[0]])
+    arguments = ("--until-end", "--broker", broker.bootstrap_servers)
+
+    run = firstseen("consume", "--topic", "raw", "--set", f"topics.raw={topic}", *arguments)
+
+    assert (run.stdout, run.stderr) == (f"unique       初雪  初雪 · {SNOW}\n", "")
+    missing = firstseen("consume", "--topic", "no-such-topic", *arguments)
+    assert missing.returncode == ExitCode.RUNTIME
+    assert missing.stderr == (
+        "firstseen: topic no-such-topic is missing: run 'firstseen topics create'\n"
+    )
+
+
+def test_no_broker() -> None:
+    """Given no broker; then the command says so after the time it was given, with its own code."""
+    run = firstseen("consume", "--broker", "127.0.0.1:1", "--timeout", "0.5")
+
+    assert run.returncode == ExitCode.BROKER_UNAVAILABLE
+    assert "no Kafka broker at 127.0.0.1:1 answered within 0.5 s" in run.stderr

@@ -1,0 +1,407 @@
+"""`firstseen dedup` without a state: every line ends in one output, and rightly there."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import jsonschema
+import pytest
+
+from simhash_core.text.fingerprinter import Fingerprinter
+from simhash_core.text.profiles import profile_named
+from streams.cli.main import main
+from streams.exit_codes import ExitCode
+from tests.repository.source_tree import ROOT
+from tests.rigs.invariants import Nearness, check_conservation, check_grounding, check_separation
+from tests.unit.cli.dedup_corpus import (
+    corpus_lines,
+    expected_verdicts,
+    json_lines,
+    known_documents,
+    read_output,
+    repeats_in,
+)
+from tests.unit.cli.running import clean_environment
+
+TEXT: Final = (
+    "北京今天下雪了，地铁照常运行，早高峰时各条线路都有人扫雪，公交车慢一些，出租车少一些，"
+    "学校推迟上课，机场取消航班，市民最好提前出门。"
+)
+OTHER: Final = (
+    "The council has voted to keep the library open on Sundays, from noon until six o'clock, for "
+    "as long as readers climb its old stairs and ask for something new to take home."
+)
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in os.environ:
+        if name.startswith("FIRSTSEEN_"):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture(scope="module")
+def lines() -> list[bytes]:
+    """Lines of a generated stream, good and broken, with some that a file may have as well."""
+    found = corpus_lines(seed=11, documents=900)
+    found[100:100] = [b"", b" \t ", b"\r"]  # blank
+    found[200:200] = [found[5] + b"\r", b"\xef\xbb\xbf" + found[7]]  # other systems' files
+    return found
+
+
+@pytest.fixture(scope="module")
+def source_file(lines: list[bytes], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of the lines; the last one has no end."""
+    path = tmp_path_factory.mktemp("corpus") / "stream.jsonl"
+    path.write_bytes(b"\n".join(lines))
+    return path
+
+
+OUTPUTS: Final = ("--unique", "u", "--duplicates", "d", "--dead-letters", "x")
+
+
+def files() -> list[str]:
+    """The names of what is in the current directory."""
+    return sorted(path.name for path in Path().iterdir())
+
+
+def as_line(document_id: str, text: str) -> bytes:
+    """A document as a line, with its end."""
+    return json.dumps({"id": document_id, "text": text}).encode() + b"\n"
+
+
+@pytest.mark.parametrize("profile", ["classic", "wide"])
+def test_every_line_is_in_one_output_and_rightly_there(
+    profile: str, source_file: Path, lines: list[bytes]
+) -> None:
+    """Given a stream of originals, copies and broken records, when it is split, then: uniques are
+    the lines as they came and no two are near, each duplicate names a unique that is as near as it
+    says, each other line is blank or a dead letter, and none is in two places.
+    """
+    code = main(["dedup", str(source_file), "--profile", profile, *OUTPUTS])
+    assert code == ExitCode.OK
+
+    fingerprinter = Fingerprinter(profile_named(profile))
+    known = known_documents(lines, fingerprinter)
+    near = Nearness.of(fingerprinter)
+    duplicates = repeats_in(json_lines(Path("d")))
+    dead = [str(record["source"]["offset"]) for record in json_lines(Path("x"))]
+    blank = [str(number) for number, line in enumerate(lines) if not line.strip()]
+    elsewhere = {repeat.source for repeat in duplicates}.union(dead, blank)
+    uniques = [str(number) for number in range(len(lines)) if str(number) not in elsewhere]
+
+    assert Path("u").read_bytes() == b"".join(lines[int(number)] + b"\n" for number in uniques)
+    check_conservation(known, uniques, [repeat.source for repeat in duplicates])
+    assert set(dead) == {str(n) for n in range(len(lines))} - known.keys() - set(blank)
+    missed = check_separation({source: known[source] for source in uniques}, near)
+    assert missed == 0 or not fingerprinter.scheme.guaranteed
+    assert check_grounding(known, set(uniques), duplicates, near) > 150
+    assert len(uniques) > 300
+    assert dead
+
+
+@pytest.mark.parametrize("profile", ["classic", "wide"])
+def test_verdicts_are_those_of_comparing_with_all(
+    profile: str, source_file: Path, lines: list[bytes]
+) -> None:
+    """Given the same stream, then the verdicts are exactly those of comparing each document with
+    every unique one before it: the nearest is named, of equals the earliest.
+    """
+    main(["dedup", str(source_file), "--profile", profile, *OUTPUTS])
+
+    fingerprinter = Fingerprinter(profile_named(profile))
+    known = known_documents(lines, fingerprinter)
+    uniques, repeats = expected_verdicts(known, Nearness.of(fingerprinter))
+    assert repeats_in(json_lines(Path("d"))) == repeats
+    assert Path("u").read_bytes() == b"".join(lines[int(number)] + b"\n" for number in uniques)
+
+
+def test_records_keep_to_their_schemas(source_file: Path) -> None:
+    """Given real outputs, then each record of duplicates and of dead letters fits its schema, and
+    a dead letter says which line it was, whole.
+    """
+    main(["dedup", str(source_file), *OUTPUTS, "--set", "include_body=true"])
+
+    lines = source_file.read_bytes().split(b"\n")
+    duplicates, dead = json_lines(Path("d")), json_lines(Path("x"))
+    for record in duplicates:
+        _validator("duplicate-of.v1").validate(record)
+        assert record["body"].encode() == lines[record["source"]["offset"]]
+    for record in dead:
+        _validator("unreadable-line.v1").validate(record)
+        assert record["line"] == record["source"]["offset"] + 1
+    assert {record["reason"] for record in dead} >= {"not_json", "missing_text", "not_utf8"}
+    readable = next(record for record in dead if isinstance(record["value"], str))
+    assert readable["value"].encode() == lines[readable["line"] - 1]
+
+
+def _validator(name: str) -> jsonschema.Draft202012Validator:
+    schema = json.loads((ROOT / "streams" / "schemas" / f"{name}.json").read_text("utf-8"))
+    return jsonschema.Draft202012Validator(schema)
+
+
+def test_default_outputs_are_beside_the_file(tmp_path: Path) -> None:
+    """Given no names of outputs, then they are made from the file's, in its directory."""
+    (tmp_path / "in").mkdir()
+    file = tmp_path / "in" / "news.jsonl.gz"
+    file.write_bytes(gzip.compress(as_line("1", TEXT) + as_line("2", TEXT) + b"{\n"))
+
+    assert main(["dedup", "in/news.jsonl.gz"]) == ExitCode.OK
+
+    names = {path.name for path in (tmp_path / "in").iterdir()} - {file.name}
+    assert names == {"news.unique.jsonl", "news.duplicates.jsonl", "news.dead-letters.jsonl"}
+    output = read_output(tmp_path / "in", "news")
+    assert output.unique == as_line("1", TEXT)
+    assert output.duplicates[0]["source"] == {
+        "topic": "news.jsonl.gz",
+        "partition": 0,
+        "offset": 1,
+    }
+    assert output.dead_letters[0]["value"] == "{"
+
+
+def test_gzip_is_read_and_written_by_name(source_file: Path) -> None:
+    """Given the same lines as gzip, when outputs end in .gz, then what is in them is the same as
+    without; and equal content gives equal bytes.
+    """
+    packed = ["--unique", "u.gz", "--duplicates", "d.gz", "--dead-letters", "x.gz"]
+    again = ["--unique", "v.gz", "--duplicates", "e.gz", "--dead-letters", "y.gz"]
+    Path("stream.jsonl").write_bytes(source_file.read_bytes())
+    main(["dedup", "stream.jsonl", *OUTPUTS])
+    Path("gz").mkdir()
+    Path("gz/stream.jsonl.gz").write_bytes(gzip.compress(source_file.read_bytes()))
+
+    main(["dedup", "gz/stream.jsonl.gz", *packed])
+    main(["dedup", "gz/stream.jsonl.gz", *again])
+
+    for name in "ux":
+        content = gzip.decompress(Path(f"{name}.gz").read_bytes())
+        assert content.replace(b"stream.jsonl.gz", b"stream.jsonl") == Path(name).read_bytes()
+    for name, other in zip("udx", "vey", strict=True):
+        assert Path(f"{name}.gz").read_bytes() == Path(f"{other}.gz").read_bytes()
+
+
+def test_standard_input_and_output(
+    monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """Given lines on standard input, when uniques go to standard output, then nothing else does."""
+    lines = as_line("1", TEXT) + as_line("2", TEXT) + as_line("3", OTHER)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines)))
+
+    code = main(["dedup", "-", "--unique", "-"])
+
+    captured = capsysbinary.readouterr()
+    assert code == ExitCode.OK
+    assert captured.out == as_line("1", TEXT) + as_line("3", OTHER)
+    assert b"3 documents" in captured.err
+    assert json_lines(Path("stdin.duplicates.jsonl"))[0]["original"]["id"] == "1"
+
+
+def test_a_reader_that_has_enough() -> None:
+    """Given uniques into a pipe whose reader leaves, then the command ends without a traceback, and
+    without its other outputs.
+    """
+    Path("f.jsonl").write_bytes(as_line("1", TEXT) + as_line("2", OTHER))
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    try:
+        result = subprocess.run(
+            [sys.executable, "-m", "streams.cli.main", "dedup", "f.jsonl", "--unique", "-"],
+            env=clean_environment() | {"PYTHONPATH": str(ROOT)},
+            stdout=write_end,
+            stderr=subprocess.PIPE,
+            timeout=120,
+            check=False,
+        )
+    finally:
+        os.close(write_end)
+
+    assert (result.returncode, result.stderr) == (ExitCode.RUNTIME, b"")
+    assert files() == ["f.jsonl"]
+
+
+def test_the_summary_counts_everything(
+    source_file: Path, lines: list[bytes], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Given a run with --json, then the object's counts are those of the files and add up."""
+    main(["dedup", str(source_file), *OUTPUTS])
+    text = capsys.readouterr().out
+    main(["dedup", str(source_file), *OUTPUTS, "--force", "--json"])
+    report = json.loads(capsys.readouterr().out)
+
+    duplicates, dead = json_lines(Path("d")), json_lines(Path("x"))
+    assert report["lines"] == len(lines)
+    assert report["documents"] == report["unique"] + report["duplicates"]
+    assert report["lines"] == report["documents"] + report["dead_letters"] + report["blank_lines"]
+    assert report["unique"] == Path("u").read_bytes().count(b"\n") == report["index_documents"]
+    assert report["duplicates"] == len(duplicates)
+    assert report["exact_duplicates"] == sum(r["method"] == "exact" for r in duplicates)
+    assert report["near_duplicates"] == sum(r["method"] == "near" for r in duplicates)
+    assert report["dead_letters"] == len(dead) == sum(report["dead_letters_by_reason"].values())
+    assert report["blank_lines"] == 3
+    assert 0 < report["undecidable"] < report["unique"]
+    assert report["documents_per_second"] > 0
+    assert report["outputs"]["unique"] == str(Path("u").resolve())
+    assert (report["state"], report["run"], report["resumed_after_line"]) == (None, None, None)
+    for figure in ("documents", "unique", "duplicates", "dead_letters"):
+        assert f"{report[figure]:,}" in text
+
+
+def test_the_summary_fits_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """Given names that are not long, then no line of the summary is wider than 80."""
+    Path("news.jsonl").write_bytes(as_line("1", TEXT) + b"[]\n")
+
+    main(["dedup", "news.jsonl"])
+
+    text = capsys.readouterr().out
+    assert max(map(len, text.splitlines())) <= 80
+    assert "not_an_object" in text
+
+
+def test_an_empty_file(capsys: pytest.CaptureFixture[str]) -> None:
+    """Given a file without a line, then there are three empty outputs, and no error."""
+    Path("empty.jsonl").touch()
+
+    assert main(["dedup", "empty.jsonl", "--json"]) == ExitCode.OK
+
+    assert json.loads(capsys.readouterr().out)["lines"] == 0
+    assert read_output(Path(), "empty") == (b"", [], [])
+
+
+def test_outputs_that_exist_are_kept(capsys: pytest.CaptureFixture[str]) -> None:
+    """Given an output that exists, then it is refused and untouched; --force overwrites it."""
+    Path("f.jsonl").write_bytes(as_line("1", TEXT))
+    Path("f.duplicates.jsonl").write_bytes(b"precious")
+
+    assert main(["dedup", "f.jsonl"]) == ExitCode.USAGE
+    assert "--force" in capsys.readouterr().err
+    assert files() == ["f.duplicates.jsonl", "f.jsonl"]
+    assert Path("f.duplicates.jsonl").read_bytes() == b"precious"
+
+    assert main(["dedup", "f.jsonl", "--force"]) == ExitCode.OK
+    assert Path("f.duplicates.jsonl").read_bytes() == b""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--unique", "f.jsonl", "--force"], "the input itself"),
+        (["--unique", "link.jsonl", "--force"], "the input itself"),
+        (["--unique", "x", "--duplicates", "./x"], "name two files"),
+        (["--unique", "no/such/place"], "there is no directory"),
+        (["--unique", "."], "a directory"),
+        (["--unique", "-", "--json"], "standard output"),
+        (["--abandon"], "--state"),
+    ],
+)
+def test_outputs_that_cannot_be(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Given outputs that would spoil the input, or each other, then nothing is read or written."""
+    Path("f.jsonl").write_bytes(as_line("1", TEXT))
+    os.link("f.jsonl", "link.jsonl")
+
+    assert main(["dedup", "f.jsonl", *arguments]) == ExitCode.USAGE
+
+    assert message in capsys.readouterr().err
+    assert Path("f.jsonl").read_bytes() == as_line("1", TEXT)
+    assert files() == ["f.jsonl", "link.jsonl"]
+
+
+@pytest.mark.parametrize("name", ["missing.jsonl", "."])
+def test_an_input_that_cannot_be_read(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Given no such file, or a directory, then the message names it."""
+    assert main(["dedup", name, *OUTPUTS]) == ExitCode.USAGE
+    assert f"cannot read {name}" in capsys.readouterr().err
+    assert files() == []
+
+
+def test_a_device_is_not_renamed_over() -> None:
+    """Given /dev/null for outputs, then it is written to, and is a device afterwards."""
+    Path("f.jsonl").write_bytes(as_line("1", TEXT))
+
+    code = main(["dedup", "f.jsonl", "--duplicates", "/dev/null", "--dead-letters", "/dev/null"])
+
+    assert code == ExitCode.OK
+    assert Path("/dev/null").is_char_device()
+    assert files() == ["f.jsonl", "f.unique.jsonl"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
+def test_a_full_disk(capsys: pytest.CaptureFixture[str]) -> None:
+    """Given an output that takes nothing more, then the command says so, and leaves nothing."""
+    Path("f.jsonl").write_bytes(as_line("1", TEXT))
+
+    assert main(["dedup", "f.jsonl", "--unique", "/dev/full"]) == ExitCode.RUNTIME
+
+    assert "cannot write /dev/full: No space left" in capsys.readouterr().err
+    assert files() == ["f.jsonl"]
+
+
+def test_a_damaged_gzip_file(source_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Given a gzip file that was cut off, then there are no outputs, and the message says where."""
+    whole = gzip.compress(source_file.read_bytes())
+    Path("cut.jsonl.gz").write_bytes(whole[: len(whole) // 2])
+
+    assert main(["dedup", "cut.jsonl.gz"]) == ExitCode.RUNTIME
+
+    message = capsys.readouterr().err
+    assert "the gzip data is damaged or cut off" in message
+    assert "after line " in message
+    assert files() == ["cut.jsonl.gz"]
+
+
+def test_a_line_over_the_limit_is_a_dead_letter() -> None:
+    """Given a line of 64 MiB between two documents, then it is a dead letter without its value,
+    and the documents are read as if it were not there.
+    """
+    size = 64 << 20
+    with Path("big.jsonl").open("wb") as file:
+        file.write(as_line("1", TEXT))
+        file.seek(size - 1, os.SEEK_CUR)
+        file.write(b"\0\n" + as_line("2", TEXT))
+
+    assert main(["dedup", "big.jsonl"]) == ExitCode.OK
+
+    output = read_output(Path(), "big")
+    assert [record["reason"] for record in output.dead_letters] == ["too_large"]
+    assert output.dead_letters[0]["value"] is None
+    assert str(size) in output.dead_letters[0]["detail"]
+    assert output.duplicates[0]["source"]["offset"] == 2
+
+
+@pytest.mark.parametrize(
+    ("length", "reason"), [(1024, None), (1025, "too_large"), (1026, "too_large")]
+)
+def test_the_limit_of_a_line_is_inclusive(length: int, reason: str | None) -> None:
+    """Given lines around max_record_bytes, ended and not, then only those above it are refused."""
+    document = as_line("1", "").rstrip(b"\n")
+    document = document[:-2] + b"x" * (length - len(document)) + b'"}'
+    Path("ended.jsonl").write_bytes(document + b"\n" + as_line("2", TEXT))
+    Path("open.jsonl").write_bytes(document)
+
+    for name in ("ended", "open"):
+        main(["dedup", f"{name}.jsonl", "--set", "max_record_bytes=1024"])
+        dead = json_lines(Path(f"{name}.dead-letters.jsonl"))
+        assert [record["reason"] for record in dead] == ([reason] if reason else [])
+
+
+def test_the_fields_and_the_format_are_settings() -> None:
+    """Given lines of plain text, or texts in another field, then settings say so."""
+    Path("plain.txt").write_text(f"{TEXT}\n{OTHER}\n{TEXT}\n", "utf-8")
+    Path("body.jsonl").write_bytes(b'{"url": 7, "doc": {"body": "' + TEXT.encode() + b'"}}\n')
+
+    main(["dedup", "plain.txt", "--set", "fields.format=text"])
+    main(["dedup", "body.jsonl", "--set", "fields.text=doc.body", "--set", "fields.id=url"])
+
+    assert read_output(Path(), "plain.txt").unique == f"{TEXT}\n{OTHER}\n".encode()
+    assert read_output(Path(), "plain.txt").duplicates[0]["original"]["id"] == "plain.txt/0@0"
+    assert read_output(Path(), "body").unique.count(b"\n") == 1

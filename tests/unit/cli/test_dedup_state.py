@@ -1,0 +1,408 @@
+"""`firstseen dedup --state`: an index that later runs know, and runs that a crash cannot spoil."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from simhash_core.text.fingerprinter import Fingerprinter
+from simhash_core.text.profiles import profile_named
+from streams.cli.main import main
+from streams.exit_codes import ExitCode
+from streams.offline.dedup_launch import DedupRequest, launched
+from streams.offline.dedup_progress import KINDS, Kind
+from streams.settings.flow import BatchSettings
+from streams.settings.settings import Settings
+from tests.repository.source_tree import ROOT
+from tests.rigs.invariants import Nearness, check_conservation, check_grounding, check_separation
+from tests.unit.cli.dedup_corpus import (
+    DedupOutput,
+    corpus_lines,
+    json_lines,
+    known_documents,
+    read_output,
+    repeats_in,
+)
+from tests.unit.cli.running import clean_environment
+
+DOCUMENTS: Final = 2500
+KILLS: Final = 6
+SECONDS_MAX: Final = 120
+# Small batches, so that there are many moments at which a process can die.
+SMALL_BATCHES: Final = ("--set", "batch.documents=50")
+SOME_BATCHES_BYTES: Final = 200_000
+"""More uniques than are in one batch: where they are written, one at least is committed."""
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in os.environ:
+        if name.startswith("FIRSTSEEN_"):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture(scope="module")
+def lines() -> list[bytes]:
+    """Lines of a generated stream, good and broken."""
+    return corpus_lines(seed=23, documents=DOCUMENTS)
+
+
+def write(name: str, lines: list[bytes]) -> None:
+    """Write a file of lines."""
+    Path(name).write_bytes(b"".join(line + b"\n" for line in lines))
+
+
+def dedup(
+    capsys: pytest.CaptureFixture[str], *arguments: str, code: ExitCode = ExitCode.OK
+) -> dict[str, Any]:
+    """Run the command in this process; give the object that it prints, or its message."""
+    assert main(["dedup", *arguments, "--json"]) == code
+    captured = capsys.readouterr()
+    if code != ExitCode.OK:
+        return {"message": captured.err}
+    report: dict[str, Any] = json.loads(captured.out)
+    return report
+
+
+@contextmanager
+def started(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Start the command as a process of its own; it is gone at the end of the block."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "streams.cli.main", "dedup", *arguments],
+        env=clean_environment() | {"PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate(timeout=SECONDS_MAX)
+
+
+def wait_for_bytes(path: Path, size: int, process: subprocess.Popen[bytes]) -> bool:
+    """Wait until a file has this size; False when the process ends before."""
+    until = time.monotonic() + SECONDS_MAX
+    while time.monotonic() < until:
+        if path.is_file() and path.stat().st_size >= size:
+            return True
+        if process.poll() is not None:
+            return False
+        time.sleep(0.002)
+    raise AssertionError(f"{path} has not grown to {size} bytes in {SECONDS_MAX} s")
+
+
+def interrupted_run(*arguments: str, after_bytes: int = SOME_BATCHES_BYTES) -> None:
+    """Run `dedup f.jsonl --state s`, and kill it when it has written some uniques."""
+    with started("f.jsonl", "--state", "s", *SMALL_BATCHES, *arguments) as process:
+        assert wait_for_bytes(Path("f.unique.jsonl"), after_bytes, process), "not in time"
+
+
+def test_a_later_run_knows_the_documents_of_earlier_ones(
+    lines: list[bytes], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Given a stream cut into two files, when both are run on one state, then the outcome is that
+    of the stream in one, and the second's duplicates name uniques of the first.
+    """
+    part = lines[:800]
+    write("whole.jsonl", part)
+    write("a.jsonl", part[:400])
+    write("b.jsonl", part[400:])
+    dedup(capsys, "whole.jsonl")
+    first = dedup(capsys, "a.jsonl", "--state", "s")
+    second = dedup(capsys, "b.jsonl", "--state", "s")
+
+    whole, a, b = (read_output(Path(), name) for name in ("whole", "a", "b"))
+    assert a.unique + b.unique == whole.unique
+    assert (first["run"], second["run"]) == (1, 2)
+    assert second["index_documents"] == whole.unique.count(b"\n")
+    assert [_places(record) for record in a.duplicates + b.duplicates] == [
+        ((_file(*source), *source), (_file(*original), *original))
+        for source, original in (
+            (_part(record["source"]["offset"]), _part(record["original"]["source"]["offset"]))
+            for record in whole.duplicates
+        )
+    ]
+
+
+def _part(number: int) -> tuple[int, int]:
+    """Return a line's file, 0 or 1, and its number there."""
+    return divmod(number, 400)
+
+
+def _file(part: int, _: int) -> str:
+    return ("a.jsonl#1", "b.jsonl#2")[part]
+
+
+def _places(record: dict[str, Any]) -> tuple[tuple[str, int, int], tuple[str, int, int]]:
+    def place(position: dict[str, Any]) -> tuple[str, int, int]:
+        part = ("a.jsonl#1", "b.jsonl#2").index(position["topic"])
+        return position["topic"], part, position["offset"]
+
+    return place(record["source"]), place(record["original"]["source"])
+
+
+def test_the_same_file_again_is_all_repeats(
+    lines: list[bytes], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Given a file that was run to its end, when it is run again, then every document is a new
+    arrival and repeats one of the first run; none names itself.
+    """
+    write("f.jsonl", lines[:300])
+    first = dedup(capsys, "f.jsonl", "--state", "s")
+    outputs = ["--unique", "u", "--duplicates", "d", "--dead-letters", "x"]
+    second = dedup(capsys, "f.jsonl", "--state", "s", *outputs)
+
+    assert (second["run"], second["unique"]) == (2, 0)
+    assert second["duplicates"] == first["documents"] == second["documents"]
+    assert second["index_documents"] == first["index_documents"]
+    for record in json_lines(Path("d")):
+        assert record["source"]["topic"] == "f.jsonl#2"
+        assert record["original"]["source"]["topic"] == "f.jsonl#1"
+
+
+def test_written_outputs_are_not_begun_anew_unasked(
+    lines: list[bytes], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Given a run that is done, when the same command is given again, then it is refused and says
+    what the run was; nothing is changed.
+    """
+    write("f.jsonl", lines[:50])
+    dedup(capsys, "f.jsonl", "--state", "s")
+    before = read_output(Path(), "f")
+
+    message = dedup(capsys, "f.jsonl", "--state", "s", code=ExitCode.USAGE)["message"]
+
+    assert "which run 1 of this state has written, of f.jsonl, 50 lines" in message
+    assert read_output(Path(), "f") == before
+
+
+@pytest.mark.slow
+def test_killed_at_any_moment_the_outcome_is_the_same(
+    lines: list[bytes], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Given a run that is killed (SIGKILL) at random points, when the same command is given each
+    time, then it ends with the outputs, byte for byte, and the counts of a run that was left alone.
+    """
+    Path("left alone").mkdir()
+    write("left alone/f.jsonl", lines)
+    write("f.jsonl", lines)
+    expected = dedup(capsys, "left alone/f.jsonl", "--state", "other", *SMALL_BATCHES)
+    sizes = expected["unique"]
+    total = Path("left alone/f.unique.jsonl").stat().st_size
+    rng = random.Random(5)
+    points = sorted(rng.randrange(1, total * 95 // 100) for _ in range(KILLS))
+    killed = 0
+    for point in points:
+        with started("f.jsonl", "--state", "s", *SMALL_BATCHES) as process:
+            assert wait_for_bytes(Path("f.unique.jsonl"), point, process), "it ended by itself"
+            time.sleep(rng.random() * 0.02)  # into the middle of a batch, or of a commit
+            process.send_signal(signal.SIGKILL)
+            process.wait(SECONDS_MAX)
+            killed += process.returncode == -signal.SIGKILL
+    report = dedup(capsys, "f.jsonl", "--state", "s", *SMALL_BATCHES)
+
+    assert killed >= 5
+    assert report["resumed_after_line"] > 0
+    assert report["unique"] == sizes
+    for kind in ("unique", "duplicates", "dead-letters"):
+        left_alone = Path(f"left alone/f.{kind}.jsonl").read_bytes()
+        assert Path(f"f.{kind}.jsonl").read_bytes() == left_alone, kind
+    figures = ["documents", "duplicates", "dead_letters_by_reason", "lines", "index_documents"]
+    assert [report[name] for name in figures] == [expected[name] for name in figures]
+    _check_invariants(lines, read_output(Path(), "f"))
+
+
+def _check_invariants(lines: list[bytes], output: DedupOutput) -> None:
+    fingerprinter = Fingerprinter(profile_named("wide"))
+    known = known_documents(lines, fingerprinter)
+    duplicates = repeats_in(output.duplicates)
+    repeated = {repeat.source for repeat in duplicates}
+    uniques = [source for source in known if source not in repeated]
+    assert output.unique == b"".join(lines[int(source)] + b"\n" for source in uniques)
+    check_conservation(known, uniques, [repeat.source for repeat in duplicates])
+    check_separation({source: known[source] for source in uniques}, Nearness.of(fingerprinter))
+    assert check_grounding(known, set(uniques), duplicates, Nearness.of(fingerprinter)) > 10
+
+
+@pytest.mark.parametrize("done", [0, 1, 3])
+def test_killed_between_commits(
+    done: int, lines: list[bytes], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Given a run that ends after so many commits, also before the first one, with bytes written
+    that were never committed, when it is continued, then the outcome is that of one run.
+    """
+    part = [*lines[:20], b"", *lines[20:299]]
+    write("f.jsonl", part)
+    outputs: dict[Kind, str | None] = dict.fromkeys(KINDS)
+    small = Settings(batch=BatchSettings(documents=100))
+    with launched(small, DedupRequest("f.jsonl", outputs, Path("s"))) as run:
+        steps = run.dedup.run(run.lines)
+        for _ in range(done):
+            next(steps)
+    with Path("f.unique.jsonl").open("ab") as file:
+        file.write(lines[0] + b"\nhalf a li")
+
+    report = dedup(capsys, "f.jsonl", "--state", "s")
+    assert report["resumed_after_line"] == 100 * done
+
+    found = read_output(Path(), "f")
+    assert (report["lines"], report["blank_lines"]) == (300, 1)
+    assert report["index_documents"] == found.unique.count(b"\n")
+    _check_invariants(part, found)
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_stopped_says_that_it_can_go_on(
+    sent: signal.Signals, lines: list[bytes], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Given Ctrl-C or SIGTERM, then the command ends with the signal's code, tells the way on, and
+    continues when it is given again.
+    """
+    write("f.jsonl", lines[:1500])
+    with started("f.jsonl", "--state", "s", *SMALL_BATCHES) as process:
+        assert wait_for_bytes(Path("f.unique.jsonl"), SOME_BATCHES_BYTES, process)
+        process.send_signal(sent)
+        _, message = process.communicate(timeout=SECONDS_MAX)
+
+    assert process.returncode == 128 + sent
+    assert b"the same command continues from there" in message
+    assert b"Traceback" not in message
+    report = dedup(capsys, "f.jsonl", "--state", "s")
+    assert report["resumed_after_line"] > 0
+    assert report["lines"] == 1500
+
+
+def test_another_command_does_not_continue_an_interrupted_run(
+    lines: list[bytes], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Given an interrupted run, when another file or other outputs are asked for, then both are
+    named and nothing is done; --abandon gives the run up, with its outputs cut to what is known.
+    """
+    write("f.jsonl", lines[:1500])
+    write("g.jsonl", lines[1500:1600])
+    interrupted_run()
+
+    message = dedup(capsys, "g.jsonl", "--state", "s", code=ExitCode.RUNTIME)["message"]
+    assert "it reads f.jsonl, this one g.jsonl" in message
+    assert "--abandon" in message
+    message = dedup(capsys, "f.jsonl", "--state", "s", "--unique", "u", code=ExitCode.RUNTIME)[
+        "message"
+    ]
+    assert f"its --unique is {Path('f.unique.jsonl').resolve()}" in message
+    with Path("f.unique.jsonl").open("ab") as file:
+        file.write(b"half a li")  # what a crash leaves of a line
+
+    report = dedup(capsys, "g.jsonl", "--state", "s", "--abandon")
+
+    kept = Path("f.unique.jsonl").read_bytes()
+    assert (report["run"], report["resumed_after_line"]) == (2, None)
+    assert kept.count(b"\n") + report["unique"] == report["index_documents"]
+    assert kept.endswith(b"\n")
+
+
+def test_a_file_that_changed_is_not_gone_on_with(
+    lines: list[bytes], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Given an interrupted run, when a line that it has read has changed since, it is refused;
+    lines that were added at the end are no change.
+    """
+    write("f.jsonl", lines[:1500])
+    interrupted_run()
+
+    write("f.jsonl", [b'{"text": "another first line"}', *lines[1:1500]])
+    message = dedup(capsys, "f.jsonl", "--state", "s", code=ExitCode.RUNTIME)["message"]
+    assert "f.jsonl has changed" in message
+
+    write("f.jsonl", [])
+    message = dedup(capsys, "f.jsonl", "--state", "s", code=ExitCode.RUNTIME)["message"]
+    assert "f.jsonl has changed" in message
+
+    write("f.jsonl", lines[:1600])
+    assert dedup(capsys, "f.jsonl", "--state", "s")["lines"] == 1600
+
+
+def test_an_output_that_was_shortened_is_not_gone_on_with(
+    lines: list[bytes], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Given an interrupted run, when an output has lost bytes, then that is said, with both sizes,
+    rather than a file with a gap written.
+    """
+    write("f.jsonl", lines[:1500])
+    interrupted_run()
+    os.truncate("f.unique.jsonl", 10)
+
+    message = dedup(capsys, "f.jsonl", "--state", "s", code=ExitCode.RUNTIME)["message"]
+
+    assert "f.unique.jsonl has 10 bytes" in message
+    assert Path("f.unique.jsonl").stat().st_size == 10
+
+
+def test_another_index_is_refused(lines: list[bytes], capsys: pytest.CaptureFixture[str]) -> None:
+    """Given a state made with one profile, when it is opened with another, then both identities
+    are in the message, and the exit code is that of a wrong configuration.
+    """
+    write("f.jsonl", lines[:50])
+    dedup(capsys, "f.jsonl", "--state", "s", "--profile", "classic")
+
+    message = dedup(
+        capsys,
+        *("f.jsonl", "--state", "s", "--profile", "wide", "--force"),
+        code=ExitCode.CONFIGURATION,
+    )["message"]
+
+    assert "bits=64 " in message
+    assert "bits=256 " in message
+
+
+def test_two_processes_on_one_state(lines: list[bytes], capsys: pytest.CaptureFixture[str]) -> None:
+    """Given a run under way, when a second one wants its state, then that one ends with a message
+    that names the directory; the first is not disturbed.
+    """
+    write("f.jsonl", lines)
+    write("g.jsonl", lines[:10])
+    with started("f.jsonl", "--state", "s", *SMALL_BATCHES, "--json") as process:
+        assert wait_for_bytes(Path("f.unique.jsonl"), 1, process)
+        process.send_signal(signal.SIGSTOP)
+        try:
+            message = dedup(capsys, "g.jsonl", "--state", "s", code=ExitCode.RUNTIME)["message"]
+        finally:
+            process.send_signal(signal.SIGCONT)
+        out, _ = process.communicate(timeout=SECONDS_MAX)
+
+    assert str(Path("s")) in message
+    assert process.returncode == ExitCode.OK
+    assert json.loads(out)["lines"] == len(lines)
+    assert not Path("g.unique.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--unique", "u.gz"], "gzip cannot be continued"),
+        (["--unique", "-"], "must be a file"),
+        (["--dead-letters", "/dev/null"], "must be a file"),
+    ],
+)
+def test_outputs_that_could_not_be_gone_on_with(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str], lines: list[bytes]
+) -> None:
+    """Given outputs that cannot be cut after a crash, then they are refused before anything is."""
+    write("f.jsonl", lines[:10])
+
+    assert main(["dedup", "f.jsonl", "--state", "s", *arguments]) == ExitCode.USAGE
+
+    assert message in capsys.readouterr().err
+    assert [path.name for path in Path().iterdir()] == ["f.jsonl"]

@@ -1,0 +1,265 @@
+"""`firstseen dlq` on both brokers: dead letters listed, shown, and sent back exactly once."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from contextlib import redirect_stderr, redirect_stdout
+from typing import Any, NamedTuple
+
+import pytest
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
+
+from simhash_core.documents import RawRecord, SourcePosition
+from simhash_core.rejections import Rejection, RejectionReason
+from streams.cli.main import main
+from streams.dead_letters.offset_ranges import OffsetRanges
+from streams.dead_letters.redeliveries import redeliveries_of
+from streams.dead_letters.topic import DeadLetterTopics
+from streams.exit_codes import ExitCode
+from streams.kafka.acked_producer import Outgoing
+from streams.kafka.redelivery_transactions import FencedError
+from streams.output.output_records import dead_letter_record
+from streams.settings.loader import load_settings
+from tests.rigs.brokers.broker import Broker
+from tests.unit.cli.running import clean_environment
+
+YEAR_12000_MS = 316_516_723_200_000
+TIME_MS = 1_714_536_000_000
+ESCAPE = "\x1b[2J\x9b31m\u202e雪"
+
+
+class Run(NamedTuple):
+    """How a command ended, and what it said."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+class Letters(NamedTuple):
+    """Topics of a test, and the options that name them."""
+
+    broker: Broker
+    raw: str
+    dead: str
+    options: tuple[str, ...]
+
+    def put(self, *records: tuple[RejectionReason, RawRecord]) -> None:
+        """Put dead letters on the topic, as a worker does; the sources count from 0."""
+        producer = Producer({"bootstrap.servers": self.broker.bootstrap_servers})
+        for offset, (reason, raw) in enumerate(records):
+            source = SourcePosition(self.raw, 1, offset)
+            out = dead_letter_record(Rejection(source, raw, reason, "broken: mend it\x1b[7m"))
+            headers: list[tuple[str, str | bytes | None]] = list(out.headers)
+            producer.produce(
+                self.dead, out.value, out.key, timestamp=out.timestamp_ms, headers=headers
+            )
+            if len(producer) > 5_000:
+                producer.flush(10)
+        assert producer.flush(10) == 0
+
+    def run(self, *arguments: str) -> Run:
+        """Run `firstseen dlq` in this process, which is ten times as fast as a new one."""
+        with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
+            code = main(["dlq", arguments[0], *self.options, *arguments[1:]])
+        return Run(code, out.getvalue(), err.getvalue())
+
+    def replay(self, *arguments: str) -> dict[str, Any]:
+        """Replay, and return the account; it must end well."""
+        run = self.run("replay", *arguments, "--json")
+        assert run.returncode == 0, run.stderr
+        account: dict[str, Any] = json.loads(run.stdout)
+        return account
+
+    def sent(self, partition: int = 1) -> list[Message]:
+        """What is committed on a partition of the raw topic."""
+        consumer = Consumer(
+            self.broker.consumer_settings(self.broker.unique("reader"), enable_partition_eof="true")
+        )
+        found = []
+        try:
+            consumer.assign([TopicPartition(self.raw, partition, 0)])
+            while (message := consumer.poll(10)) is not None and message.error() is None:
+                found.append(message)
+        finally:
+            consumer.close()
+        return found
+
+
+@pytest.fixture
+def letters(broker: Broker) -> Letters:
+    """Topics without records, one partition of dead letters."""
+    app = broker.unique("app")
+    raw, dead = f"{app}.raw", f"{app}.dlq"
+    any_time = {"message.timestamp.after.max.ms": str(2**63 - 1), "retention.ms": "-1"}
+    broker.create_topics({raw: 2, dead: 1}, any_time)
+    options = ["--broker", broker.bootstrap_servers, "--application-id", app]
+    for assignment in (f"topics.raw={raw}", f"topics.dead_letters={dead}"):
+        options += ["--set", assignment]
+    if not broker.supports_transactions:
+        options += ["--set", "delivery=at_least_once"]
+    return Letters(broker, raw, dead, tuple(options))
+
+
+def some() -> Iterable[tuple[RejectionReason, RawRecord]]:
+    """Four: text that would draw on a terminal, no UTF-8, too large, one sent 3 times before."""
+    trace = (("trace", b"\x1b[31m7f"),)
+    three = (("firstseen-redeliveries", b"3"),)
+    yield RejectionReason.NOT_JSON, RawRecord(b"snow", ESCAPE.encode(), TIME_MS, trace)
+    yield RejectionReason.NOT_UTF8, RawRecord(None, b"\xff\x00\x1babc", YEAR_12000_MS, ())
+    yield RejectionReason.TOO_LARGE, RawRecord(b"huge", None, TIME_MS, ())
+    yield RejectionReason.NOT_JSON, RawRecord(b"thrice", b"{", TIME_MS, three)
+
+
+def draws_nothing(text: str) -> bool:
+    """Whether a terminal is left alone."""
+    return all(sign.isprintable() or sign == "\n" for sign in text)
+
+
+def test_list_and_show(letters: Letters) -> None:
+    """Given dead letters, then `list` counts them by reason and partition and says what a replay
+    would do with each, `show` shows one whole; neither lets a record draw on the terminal.
+    """
+    letters.put(*some())
+
+    listed, shown = letters.run("list"), letters.run("show", "0@0")
+    content = json.loads(letters.run("list", "--json", "--limit", "2").stdout)
+    binary = letters.run("show", f"{letters.dead}/0@1", "--bytes", "4")
+
+    assert listed.returncode == shown.returncode == binary.returncode == 0, listed.stderr
+    assert all(map(draws_nothing, (listed.stdout, shown.stdout, binary.stdout)))
+    assert "4 dead letters, 2 to replay" in listed.stdout
+    assert "no body" in listed.stdout
+    assert "at cap" in listed.stdout
+    assert (content["records"], content["to_replay"]) == (4, 2)
+    assert content["reasons"]["not_json"] == {"records": 2, "to_replay": 1}
+    assert content["partitions"] == {"0": {"records": 4, "to_replay": 2}}
+    assert [each["position"][-3:] for each in content["newest"]] == ["0@2", "0@3"]
+    assert f"source        {letters.raw}/1@0" in shown.stdout
+    assert r"value: \x1b[2J\x9b31m\u202e雪" in shown.stdout
+    assert r"  trace: \x1b[31m7f" in shown.stdout
+    assert f"time          {YEAR_12000_MS} ms" in binary.stdout
+    assert "00000000  ff 00 1b 61 " in binary.stdout
+    assert "2 bytes more" in binary.stdout
+
+
+def test_replay(letters: Letters) -> None:
+    """Given dead letters; when they are rehearsed, replayed, and replayed again, then each that can
+    be is sent once, with its own key, value, time and headers, to its partition; the account adds
+    up.
+    """
+    letters.put(*some())
+
+    rehearsed = letters.replay("--all", "--dry-run")
+    assert letters.sent() == []
+    by_reason = letters.replay("--reason", "not_utf8")
+    rest = letters.replay("--all")
+    nothing = letters.replay("--all")
+
+    assert (rehearsed["sent"], rehearsed["without_body"], rehearsed["at_cap"]) == (2, 1, 1)
+    assert (by_reason["sent"], by_reason["not_selected"]) == (1, 3)
+    assert (rest["sent"], rest["replayed_before"], rest["at_cap"]) == (1, 1, 1)
+    assert (nothing["sent"], nothing["replayed_before"]) == (0, 2)
+    assert [each["state"] for each in nothing["left"]] == ["no body", "at cap"]
+    first, second = letters.sent()
+    assert (first.key(), first.value()) == (None, b"\xff\x00\x1babc")
+    assert (second.key(), second.value()) == (b"snow", ESCAPE.encode())
+    assert second.timestamp()[1] == TIME_MS
+    assert second.headers() == [("trace", b"\x1b[31m7f"), ("firstseen-redeliveries", b"1")]
+
+
+def test_replay_by_position(letters: Letters) -> None:
+    """Given positions, then those are sent; one that cannot be is named, with exit code 1, and one
+    that is not there ends the command before anything is sent.
+    """
+    letters.put(*some())
+
+    missing = letters.run("replay", "0@0", "0@99")
+    mixed = letters.run("replay", "0@3", "0@0")
+    before = letters.run("replay", "0@0")
+    again = letters.replay("0@0", "--again")
+    raised = letters.replay("0@3", "--max-redeliveries", "4")
+
+    assert missing.returncode == ExitCode.USAGE
+    assert f"there is no record at {letters.dead}/0@99" in missing.stderr
+    assert "0 sent again" in missing.stdout
+    assert mixed.returncode == before.returncode == ExitCode.RUNTIME
+    assert "1 sent again" in mixed.stdout
+    assert "1 at the cap of redeliveries (--max-redeliveries)" in mixed.stdout
+    assert "1 replayed before" in before.stdout
+    assert (again["sent"], raised["sent"]) == (1, 1)
+    assert [message.key() for message in letters.sent()] == [b"snow", b"snow", b"thrice"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ((), "say which"),
+        (("--all", "0@1"), "say which"),
+        (("7",), "is not topic/partition@offset"),
+        (("other/0@7",), "is not on"),
+        (("9@7",), "has 1 partition"),
+    ],
+)
+def test_wrong_selections(kafka_letters: Letters, arguments: tuple[str, ...], says: str) -> None:
+    """Given a selection that is none, then the command line is wrong, and it says how."""
+    run = kafka_letters.run("replay", *arguments)
+
+    assert run.returncode == ExitCode.USAGE
+    assert says in run.stderr
+
+
+@pytest.fixture
+def kafka_letters(kafka_broker: Broker) -> Letters:
+    """The same on a real Kafka alone."""
+    found: Letters = letters.__wrapped__(kafka_broker)  # type: ignore[attr-defined]  # pytest's
+    return found
+
+
+def test_killed_in_the_middle(kafka_letters: Letters) -> None:
+    """Given 4,000 dead letters and a replay that is killed in the middle; when it is run again,
+    then each is on the raw topic exactly once.
+    """
+    count = 4_000
+    value = b"x" * 2_000
+    reason = RejectionReason.NOT_JSON
+    kafka_letters.put(*((reason, RawRecord(b"%d" % n, value, TIME_MS, ())) for n in range(count)))
+    command = [sys.executable, "-m", "streams.cli.main", "dlq", "replay", *kafka_letters.options]
+    replay = subprocess.Popen([*command, "--all"], env=clean_environment())
+    deadline = time.monotonic() + 90
+    while not kafka_letters.broker.read_partition(kafka_letters.raw, 1, partition=1):
+        assert time.monotonic() < deadline
+    replay.kill()
+    assert replay.wait(10) < 0, "it was done before it was killed"
+
+    account = kafka_letters.replay("--all")
+
+    assert account["sent"] + account["replayed_before"] == count
+    assert 0 < account["replayed_before"] < count
+    keys = [message.key() for message in kafka_letters.sent()]
+    assert len(keys) == count
+    assert len(set(keys)) == count
+
+
+def test_two_at_once(kafka_letters: Letters) -> None:
+    """Given a replay under way; when another begins, then the first can send nothing any more."""
+    flags = dict(zip(kafka_letters.options[:4:2], kafka_letters.options[1:4:2], strict=True))
+    settings = load_settings(flags=flags, environ={}).settings
+    topics = DeadLetterTopics(kafka_letters.dead, 1, "id", kafka_letters.raw, 2)
+    first, second = redeliveries_of(settings, topics), redeliveries_of(settings, topics)
+    try:
+        first.begin()
+        second.begin()
+
+        with pytest.raises(FencedError, match="another replay"):
+            first.send([Outgoing(topics.raw, b"k", b"v")], {0: OffsetRanges()})
+        second.send([Outgoing(topics.raw, b"k", b"v", 1)], {0: OffsetRanges()})
+    finally:
+        first.close()
+        second.close()
+    assert len(kafka_letters.sent()) == 1

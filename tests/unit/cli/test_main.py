@@ -1,0 +1,212 @@
+"""The entry point: commands found, errors turned into exit codes and one message."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+import click
+import pytest
+
+import streams.cli
+from simhash_core.errors import FirstseenError, IndexMismatchError, ProtocolError, UsageError
+from streams.cli.main import cli, main
+from streams.errors import BrokerRefusedError, BrokerUnavailableError, Problem, SettingsError
+from streams.exit_codes import ExitCode, exit_code_of, report
+from tests.unit.cli.running import clean_environment, firstseen
+
+COMMANDS = cli.list_commands(click.Context(cli))
+
+
+def test_commands_are_modules() -> None:
+    """Given the modules of the package, then each that ends in _command is a command."""
+    (directory,) = streams.cli.__path__
+    found = {
+        path.stem.removesuffix("_command").replace("_", "-")
+        for path in Path(directory).glob("*_command.py")
+    }
+
+    assert set(COMMANDS) == found
+    assert {"config", "topics", "version"} <= found
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Given a command, when asked for help, then it explains itself, and so does each command
+    within it; each that can be run shows an example.
+    """
+    command = cli.get_command(click.Context(cli), name)
+    assert command is not None
+
+    def explained(path: list[str], command: click.Command) -> None:
+        assert main([*path, "--help"]) == ExitCode.OK
+        text = capsys.readouterr().out
+        if isinstance(command, click.Group):
+            for sub, inner in command.commands.items():
+                assert sub in text
+                explained([*path, sub], inner)
+        else:
+            assert "Example" in text, f"{path} shows no example"
+
+    explained([name], command)
+
+
+def test_help_lists_all_commands_and_imports_none() -> None:
+    """Given --help, then every command has a line, and nothing slow is imported for that."""
+    program = (
+        "import sys; from streams.cli.main import main; code = main(['--help']); "
+        "slow = {'faust', 'numpy', 'confluent_kafka', 'rocksdict', 'jieba', 'rjieba', 'msgspec'}; "
+        "print('slow:', sorted(slow & set(sys.modules)), code)"
+    )
+    output = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True
+    ).stdout
+
+    assert output.endswith("slow: [] 0\n")
+    lines = output.partition("Commands:")[2].splitlines()
+    for name in COMMANDS:
+        (line,) = (line for line in lines if line.startswith(f"  {name} "))
+        assert len(line.split()) > 2
+
+
+def test_the_version() -> None:
+    """Given --version, then it is the installed one."""
+    assert firstseen("--version").stdout == f"firstseen {version('firstseen')}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["confg"], "Did you mean 'config'?"),
+        (["config", "show", "--jsno"], "No such option: --jsno"),
+        (["topics", "create", "--partitions", "0"], "1<=x<=4096"),
+        (["config"], "Usage: firstseen config"),
+    ],
+)
+def test_a_wrong_command_line(
+    arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Given a command line that cannot be, then it ends with 2, and says what is wrong."""
+    assert main(arguments) == ExitCode.USAGE
+    assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (SettingsError([Problem("a", "1", "--set", "no")]), 78),
+        (IndexMismatchError("state", "x", "y"), 78),
+        (BrokerUnavailableError("no answer"), 69),
+        (BrokerRefusedError("no"), 1),
+        (UsageError("no"), 2),
+        (click.UsageError("no"), 2),
+        (click.ClickException("no"), 1),
+        (ProtocolError("no"), 1),
+        (FirstseenError("no"), 1),
+        (OSError("no"), 1),
+        (KeyboardInterrupt(), 130),
+        (click.Abort(), 130),
+    ],
+)
+def test_errors_have_codes(
+    error: BaseException, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Given an error of each class, then it has its code, and one message without a traceback;
+    none for who pressed Ctrl-C.
+    """
+    assert exit_code_of(error) == report(error) == code
+    message = capsys.readouterr().err
+    assert "Traceback" not in message
+    assert message.startswith("firstseen: ") or code == ExitCode.INTERRUPTED
+
+
+def test_an_internal_error_is_called_that(capsys: pytest.CaptureFixture[str]) -> None:
+    """Given an error that nobody raises on purpose, then its class is told, and how to see more;
+    with debug, the traceback is there.
+    """
+    report(ZeroDivisionError("by zero"))
+    message = capsys.readouterr().err
+    assert message.startswith("firstseen: internal error: ZeroDivisionError: by zero (")
+    assert "firstseen --debug" in message
+
+    try:
+        _ = 1 / 0
+    except ZeroDivisionError as error:
+        report(error, debug=True)
+    shown = capsys.readouterr().err
+    assert "Traceback" in shown
+    assert "test_main.py" in shown
+
+
+def test_debug_shows_the_traceback() -> None:
+    """Given --debug before the command, when settings are wrong, then message and traceback are
+    there, and the code is the same.
+    """
+    result = firstseen("--debug", "config", "validate", "--set", "web.port=0")
+
+    assert result.returncode == ExitCode.CONFIGURATION
+    assert "Traceback" in result.stderr
+    assert result.stderr.splitlines()[-1].startswith("firstseen: configuration: web.port is '0'")
+
+
+def test_a_reader_that_goes_away() -> None:
+    """Given output into a pipe that nobody reads any more, then the command ends in silence."""
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    try:
+        result = subprocess.run(
+            [sys.executable, "-m", "streams.cli.main", "config", "show"],
+            env=clean_environment(),
+            stdout=write_end,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+    finally:
+        os.close(write_end)
+
+    assert (result.returncode, result.stderr) == (ExitCode.RUNTIME, "")
+
+
+@pytest.mark.parametrize(
+    ("sent", "code"),
+    [(signal.SIGINT, ExitCode.INTERRUPTED), (signal.SIGTERM, ExitCode.TERMINATED)],
+)
+def test_signals(sent: signal.Signals, code: ExitCode) -> None:
+    """Given a command that waits for a broker, when it gets a signal, then it ends at once with the
+    signal's code, without a traceback.
+    """
+    arguments = ["topics", "check", "--broker", "127.0.0.1:1", "--timeout", "60"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", f"{_ANNOUNCE}; import sys; sys.exit(main({arguments!r}))"],
+        env=clean_environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "waiting\n"
+        time.sleep(0.2)  # into the wait
+        process.send_signal(sent)
+        _, message = process.communicate(timeout=120)
+    finally:
+        process.kill()
+        process.wait()
+
+    assert process.returncode == code
+    assert "Traceback" not in message
+
+
+# Says that the wait begins, which no output of the command does.
+_ANNOUNCE = (
+    "from streams.cli.main import main; from streams.kafka import connection as b; "
+    "connect = b.connect_admin; "
+    "b.connect_admin = lambda *a: (print('waiting', flush=True), connect(*a))[1]"
+)

@@ -1,0 +1,82 @@
+"""A log that tests write by hand: records in a list, read by a replica in order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from simhash_core.fingerprints.blocks import BlockScheme
+from simhash_core.index.look_up import Nearness
+from simhash_core.log.packets import Chain, Packet, Sender
+from simhash_core.log.records import NO_CONTROL, Control, Decision, LogRecord, PacketReport, Report
+from simhash_core.log.replica import Decided, Heeded, Replica
+from simhash_core.log.shard_stream import RawBatch
+from simhash_core.matches import Match
+from tests.unit.core.log.made_to_order import Made, columns_of
+
+NEARNESS = Nearness(BlockScheme(64, 4, 3), None)
+FAR = [Made(bytes([n * 17] * 8)) for n in range(16)]
+"""Documents of which no two are near."""
+
+
+FIRST_SENDER = Sender("worker", 0)
+
+
+def chain(partition: int) -> Chain:
+    """The chain of a raw partition."""
+    return Chain("raw", "", partition)
+
+
+def packet(
+    documents: Sequence[Made],
+    previous: int = -1,
+    partition: int = 0,
+    sender: Sender = FIRST_SENDER,
+) -> Packet:
+    """A packet of documents at the raw offsets after ``previous``."""
+    columns = columns_of(documents, previous + 1)
+    return Packet(chain(partition), sender, previous, previous + len(documents), columns)
+
+
+def control(
+    previous: int,
+    decisions: Sequence[Decision] = (),
+    *,
+    leader: str = "leader.1",
+    leads: bool = False,
+    heads: Sequence[tuple[Chain, int]] = (),
+    following: int = 0,
+) -> Control:
+    """A control record."""
+    end = decisions[-1].offset + 1 if decisions else following
+    return Control(previous, leader, leads, [*decisions], [*heads], end)
+
+
+def replica_of(records: Sequence[LogRecord]) -> tuple[Replica, list[Heeded | None]]:
+    """A replica that has read a whole log, and what each record brought."""
+    replica = Replica(0, NO_CONTROL)
+    return replica, [replica.read(offset, record) for offset, record in enumerate(records)]
+
+
+def decided(offset: int, item: Packet, matches: Sequence[Match] | None = ()) -> Decided:
+    """What the log says of a packet."""
+    said = None if matches is None else [*matches]
+    return Decided(offset, item, Decision(offset, said))
+
+
+def report(
+    shards: Sequence[int], offset: int, at: int, matches: Sequence[Match] = (), worker: str = "w"
+) -> Report:
+    """A report on one packet, made when the control record ``at`` was the last applied."""
+    found = PacketReport(offset, at, [*matches])
+    return Report(worker, [*shards], [found], dict.fromkeys(shards, 0))
+
+
+def batch(documents: Sequence[Made | None], first: int = 0) -> RawBatch[str]:
+    """Raw records named by their offsets; None is no document."""
+    count = len(documents)
+    columns = columns_of([each or FAR[0] for each in documents], first)
+    rows = [row for row, each in enumerate(documents) if each is not None]
+    offsets = list(range(first, first + count))
+    names = [f"record {offset}" for offset in offsets]
+    kept = columns.take(columns.offsets[rows].astype(int) - first)
+    return RawBatch(names, offsets, kept, first + count - 1, 100)

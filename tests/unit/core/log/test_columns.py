@@ -1,0 +1,72 @@
+"""Documents as columns, and verdicts from them: nothing of a document is lost on the way."""
+
+from __future__ import annotations
+
+from simhash_core.document_columns import DocumentColumns
+from simhash_core.documents import Document, SourcePosition
+from simhash_core.log.columns import document_columns, verdict_of
+from simhash_core.matches import Match
+from simhash_core.text.fingerprinter import Fingerprinted, Fingerprinter
+from simhash_core.text.profiles import profile_named
+from simhash_core.verdicts import DuplicateOf, Method, Undecidable, UndecidableReason, Unique
+
+TEXTS = (
+    "",
+    (
+        "昨夜城里下了今年的第一场雪，清晨的街道上积了厚厚一层，孩子们在院子里堆起了雪人，老人站在窗前"
+        "望着远处的山，环卫工人从凌晨开始清扫主干道，公交公司临时加开了十几趟早班车。"
+    ),
+    "…… !!",
+    "好的",
+)
+DOCUMENTS = [
+    Document(f"d{n}雪", text, SourcePosition("raw", 3, 10 + 2 * n), 1_000 - n)
+    for n, text in enumerate(TEXTS)
+]
+
+
+def _made() -> tuple[list[Fingerprinted], DocumentColumns]:
+    fingerprinter = Fingerprinter(profile_named("wide"))
+    made = fingerprinter.fingerprint_batch([each.content for each in DOCUMENTS])
+    return made, document_columns(DOCUMENTS, made, 4)
+
+
+def test_columns_hold_what_documents_hold() -> None:
+    """Given documents, decidable and not, then each row says what the document said."""
+    made, columns = _made()
+
+    assert len(columns) == len(DOCUMENTS)
+    for row, (document, each) in enumerate(zip(DOCUMENTS, made, strict=True)):
+        assert columns.offsets[row] == document.source.offset
+        assert columns.times_ms[row] == document.event_time_ms
+        assert columns.document_id(row) == document.id
+        assert columns.digest(row) == each.content_digest
+        assert columns.reason(row) == each.undecidable
+        assert columns.fingerprints[row].tobytes() == (each.fingerprint or bytes(32))
+        assert columns.sketches[row] == each.sketch
+    assert [each.undecidable is None for each in made] == [False, True, False, False]
+
+
+def test_no_documents_are_no_rows() -> None:
+    """Given no document, then all columns are empty."""
+    columns = document_columns([], [], 4)
+
+    assert len(columns) == len(columns.ids) == len(columns.sketches) == 0
+    assert columns.fingerprints.shape == (0, 4)
+
+
+def test_verdicts() -> None:
+    """Given a row without a match, then it is unique or undecidable; with one, its duplicate."""
+    _, columns = _made()
+    source = SourcePosition("raw", 0, 7)
+    near = Match(1, 5, 99, "o", source, 12, 3, exact=False, similarity=0.75)
+    same = Match(0, 0, 99, "o", source, 12, None, exact=True, similarity=None)
+
+    assert [verdict_of(columns, row, None) for row in range(4)] == [
+        Undecidable(UndecidableReason.EMPTY),
+        Unique(),
+        Undecidable(UndecidableReason.NO_FEATURES),
+        Undecidable(UndecidableReason.TOO_FEW_FEATURES),
+    ]
+    assert verdict_of(columns, 1, near) == DuplicateOf("o", source, 12, 5, 3, Method.NEAR, 0.75)
+    assert verdict_of(columns, 0, same) == DuplicateOf("o", source, 12, 0, None, Method.EXACT)

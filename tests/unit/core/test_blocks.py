@@ -1,0 +1,192 @@
+"""Blocks: the pigeonhole guarantee, the curve beyond it, and the sizing of the literature."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simhash_core.errors import UsageError
+from simhash_core.fingerprints.blocks import BlockScheme
+from simhash_core.fingerprints.distance import distance_bits
+from simhash_core.index.block_values import block_values
+
+SQUARES = [BlockScheme(64, 8, 3, 8, 2), BlockScheme(256, 16, 72, 16, 2)]
+schemes = st.sampled_from(
+    [
+        BlockScheme(64, 4, 3),
+        BlockScheme(64, 8, 7),
+        BlockScheme(128, 16, 15),
+        BlockScheme(256, 21, 20, 12),
+        BlockScheme(256, 16, 15),
+        BlockScheme(512, 32, 31),
+        BlockScheme(64, 7, 6, 9),
+    ]
+)
+
+
+def _flip(fingerprint: bytes, bits: list[int]) -> bytes:
+    number = int.from_bytes(fingerprint, "big")
+    for bit in bits:
+        number ^= 1 << (len(fingerprint) * 8 - 1 - bit)
+    return number.to_bytes(len(fingerprint), "big")
+
+
+@given(schemes, st.randoms(use_true_random=False))
+def test_within_the_guarantee_a_block_is_shared(scheme: BlockScheme, rng: random.Random) -> None:
+    """Pigeonhole: fewer differing bits than blocks leave one block untouched."""
+    assert scheme.guaranteed
+    fingerprint = rng.randbytes(scheme.bits // 8)
+    near = _flip(fingerprint, rng.sample(range(scheme.bits), scheme.distance))
+    assert distance_bits(fingerprint, near) == scheme.distance
+    assert scheme.shared_blocks(fingerprint, near)
+    assert set(scheme.buckets(fingerprint)) & set(scheme.buckets(near))
+
+
+def test_one_bit_in_each_block_shares_none() -> None:
+    """The guarantee is tight: as many differing bits as blocks can touch them all."""
+    scheme = BlockScheme(64, 4, 4)
+    assert not scheme.guaranteed
+    fingerprint = bytes(8)
+    assert scheme.shared_blocks(fingerprint, _flip(fingerprint, [0, 16, 32, 48])) == []
+    assert scheme.shared_blocks(fingerprint, _flip(fingerprint, [15, 16, 47, 46])) == [3]
+
+
+def test_values_are_slices_from_the_first_bit_on() -> None:
+    """Block 0 is the first bits of the fingerprint; bits past the last block are in none."""
+    assert BlockScheme(64, 4, 3).values(bytes.fromhex("0001000200030004")) == [1, 2, 3, 4]
+    assert BlockScheme(64, 5, 3, 12).values(bytes.fromhex("001002003004005f")) == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(("bits", "blocks", "width"), [(64, 4, 16), (256, 16, 16), (256, 32, 8)])
+def test_the_expected_recall_is_what_random_flips_show(bits: int, blocks: int, width: int) -> None:
+    """The formula agrees with 4,000 draws within four standard errors, at three distances."""
+    rng = random.Random(11)
+    for distance in (blocks, blocks * 2, bits // 5):
+        scheme = BlockScheme(bits, blocks, distance, width)
+        shared = sum(
+            bool(scheme.shared_blocks(bytes(bits // 8), _flip(bytes(bits // 8), flipped)))
+            for flipped in (rng.sample(range(bits), distance) for _ in range(4000))
+        )
+        expected = scheme.expected_recall(distance)
+        error = 4 * (max(expected * (1 - expected), 1e-4) / 4000) ** 0.5
+        assert shared / 4000 == pytest.approx(expected, abs=error)
+
+
+@pytest.mark.parametrize(("bits", "side"), [(64, 8), (256, 16)])
+def test_two_cuts_find_what_their_formula_says(bits: int, side: int) -> None:
+    """Of 4,000 draws as many share a row or a column as the formula says, within four errors."""
+    rng = random.Random(12)
+    for distance in (side, side * 2, bits // 4):
+        scheme = BlockScheme(bits, side, distance, side, cuts=2)
+        shared = sum(
+            bool(scheme.shared_blocks(bytes(bits // 8), _flip(bytes(bits // 8), flipped)))
+            for flipped in (rng.sample(range(bits), distance) for _ in range(4000))
+        )
+        expected = scheme.expected_recall(distance)
+        assert expected > BlockScheme(bits, side, distance, side).expected_recall(distance)
+        error = 4 * (max(expected * (1 - expected), 1e-4) / 4000) ** 0.5
+        assert shared / 4000 == pytest.approx(expected, abs=error)
+
+
+@given(st.binary(min_size=32, max_size=32))
+def test_a_block_is_made_of_the_bits_that_it_names(fingerprint: bytes) -> None:
+    """Given any fingerprint cut twice, then the value of each block is that of its bits in order,
+    and each bit is in one block of each cut.
+    """
+    scheme = BlockScheme(256, 16, 64, 16, cuts=2)
+    bits = f"{int.from_bytes(fingerprint, 'big'):0256b}"
+    expected = [
+        int("".join(bits[bit] for bit in scheme.bits_of(block)), 2)
+        for block in range(scheme.all_blocks)
+    ]
+    assert scheme.values(fingerprint) == expected
+    for cut in (range(16), range(16, 32)):
+        assert sorted(bit for block in cut for bit in scheme.bits_of(block)) == list(range(256))
+
+
+@given(schemes)
+def test_the_curve_starts_at_one_and_falls(scheme: BlockScheme) -> None:
+    """Certain below the block count, and never rising with the distance."""
+    curve = [scheme.expected_recall(d) for d in range(0, scheme.bits, 3)]
+    assert curve[0] == 1.0
+    assert scheme.expected_recall(scheme.blocks - 1) == 1.0
+    assert all(a >= b for a, b in itertools.pairwise(curve))
+    assert scheme.expected_recall(scheme.bits) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("documents", "a_block", "in_all"),
+    [(2**34, 262_144, 1_048_576), (2**33, 131_072, 524_288)],
+)
+def test_the_sizing_of_the_java_write_up(documents: int, a_block: int, in_all: int) -> None:
+    """M1: 2^34 fingerprints make 2^(34−16) candidates a block; with four blocks about a million."""
+    assert BlockScheme(64, 4, 3).expected_candidates(documents) == in_all
+    assert BlockScheme(64, 4, 3).expected_candidates(documents) / 4 == a_block
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ((60, 4, 3), "bits is 60"),
+        ((64, 0, 3), "blocks is 0"),
+        ((64, 129, 3), "blocks is 129"),
+        ((64, 4, 64), "distance is 64"),
+        ((64, 4, -1), "distance is -1"),
+        ((64, 5, 3, 16), "5 blocks of 16 bits need 80 bits"),
+        ((256, 4, 3, 33), "block_bits is 33"),
+    ],
+)
+def test_schemes_that_cannot_be(arguments: tuple[int, ...], says: str) -> None:
+    """The message names the parameter and its value."""
+    with pytest.raises(UsageError, match=says):
+        BlockScheme(*arguments)
+
+
+def test_a_fingerprint_of_another_width_is_refused() -> None:
+    """Both widths stand in the message."""
+    with pytest.raises(UsageError, match="64 bits, the scheme has 128"):
+        BlockScheme(128, 8, 7).values(bytes(8))
+
+
+@given(
+    st.sampled_from([*SQUARES, BlockScheme(64, 4, 3), BlockScheme(64, 7, 6, 9)]),
+    st.binary(min_size=64, max_size=64),
+    st.lists(st.integers(0, 511), max_size=40),
+)
+def test_the_first_shared_block(scheme: BlockScheme, noise: bytes, bits: list[int]) -> None:
+    """Given two fingerprints, then the first block that they share is the first of all those."""
+    fingerprint = noise[: scheme.bits // 8]
+    other = _flip(fingerprint, [bit % scheme.bits for bit in bits])
+
+    shared = scheme.shared_blocks(fingerprint, other)
+    assert scheme.first_shared_block(fingerprint, other) == (shared[0] if shared else None)
+
+
+@given(
+    st.sampled_from(
+        [
+            *SQUARES,
+            BlockScheme(64, 4, 3),
+            BlockScheme(256, 21, 20, 12),
+            BlockScheme(64, 7, 6, 9),
+            BlockScheme(512, 16, 6, 32),
+            BlockScheme(512, 128, 6, 4),
+            BlockScheme(64, 1, 0, 1),
+            BlockScheme(512, 20, 0, 25),
+        ]
+    ),
+    st.lists(st.binary(min_size=64, max_size=64), max_size=5),
+)
+def test_blocks_of_many_are_those_of_each(scheme: BlockScheme, noise: list[bytes]) -> None:
+    """Given fingerprints, then the values of their blocks, found for all at once, are those that
+    the scheme gives for each.
+    """
+    prints = [each[: scheme.bits // 8] for each in noise]
+    whole = np.frombuffer(b"".join(prints), dtype=np.uint8).reshape(len(prints), scheme.bits // 8)
+
+    assert block_values(scheme, whole).tolist() == [scheme.values(each) for each in prints]

@@ -1,0 +1,174 @@
+"""Texts to fingerprints: what is undecidable, what is stable, what near texts look like."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from functools import cache
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simhash_core.errors import UnknownNameError, UsageError
+from simhash_core.fingerprints.distance import distance_bits
+from simhash_core.text.fingerprinter import Fingerprinter
+from simhash_core.text.profiles import PROFILES, Profile, profile_named
+from simhash_core.text.segmentation import SEGMENTERS, is_feature, load_segmenter
+from simhash_core.text.weighting import WEIGHTINGS
+from simhash_core.verdicts import UndecidableReason
+
+ARTICLE = (
+    "今天上午,市交通局发布公告称,跨江大桥的加固工程将于下月初开始,预计持续三个月。"
+    "施工期间大桥每晚十点至次日五点封闭,公交线路改由隧道通行,货车需要绕行北环高速。"
+    "附近居民表示理解,但希望施工方控制噪声。工程负责人介绍,加固后大桥可以再用五十年。"
+)
+OTHER = (
+    "一家初创公司昨天展示了它的新型电池,据称充电只要六分钟,能量密度比现有产品高百分之四十。"
+    "研究人员说,关键在于一种薄如蝉翼的陶瓷隔膜。投资者反应热烈,股价在收盘前上涨了一成。"
+    "不过也有专家提醒,从实验室到量产往往需要很多年,成本仍然是最大的问题。"
+)
+
+
+@cache
+def _wide() -> Fingerprinter:
+    return Fingerprinter(PROFILES["wide"])
+
+
+@pytest.fixture(scope="module", params=sorted(PROFILES))
+def fingerprinter(request: pytest.FixtureRequest) -> Fingerprinter:
+    """A fingerprinter for each profile."""
+    return Fingerprinter(PROFILES[request.param])
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", UndecidableReason.EMPTY),
+        (" \n\u200b\t", UndecidableReason.EMPTY),
+        ("\ud800", UndecidableReason.EMPTY),
+        ("……!!!???", UndecidableReason.NO_FEATURES),
+        ("😀😀🎉", UndecidableReason.NO_FEATURES),
+        ("好的,收到", UndecidableReason.TOO_FEW_FEATURES),
+        ("word " * 100_000, UndecidableReason.TOO_FEW_FEATURES),
+    ],
+)
+def test_too_little_text_is_undecidable(
+    fingerprinter: Fingerprinter, text: str, reason: UndecidableReason
+) -> None:
+    """No fingerprint, a reason, and a digest to find exact repeats by."""
+    made = fingerprinter.fingerprint(text)
+    assert made.undecidable is reason
+    assert made.fingerprint == b""
+    assert len(made.content_digest) == 16
+
+
+def test_spelling_does_not_change_the_fingerprint(fingerprinter: Fingerprinter) -> None:
+    """Full-width signs, blanks and invisible characters are gone before anything is counted."""
+    dressed = ARTICLE.replace(",", "，").replace("。", "。\u200b\n\n")
+    plain = fingerprinter.fingerprint(ARTICLE)
+    assert fingerprinter.fingerprint(dressed).fingerprint == plain.fingerprint
+
+
+def test_an_edit_moves_few_bits_and_another_text_about_half(fingerprinter: Fingerprinter) -> None:
+    """The expected share of differing bits is the angle over π; a right angle is a half."""
+    article = fingerprinter.fingerprint(ARTICLE).fingerprint
+    edited = fingerprinter.fingerprint(ARTICLE.replace("三个月", "四个月")).fingerprint
+    other = fingerprinter.fingerprint(OTHER).fingerprint
+    bits = len(article) * 8
+    assert distance_bits(article, edited) < bits * 0.15
+    assert bits * 0.3 < distance_bits(article, other) < bits * 0.7
+
+
+@settings(max_examples=30)
+@given(st.lists(st.sampled_from([ARTICLE, OTHER, "", "短", "word " * 30, "a b c d"]), max_size=12))
+def test_a_batch_gives_what_each_text_gives_alone(texts: list[str]) -> None:
+    """Documents in a batch do not see each other."""
+    wide = _wide()
+    assert wide.fingerprint_batch(texts) == [wide.fingerprint(text) for text in texts]
+
+
+def test_a_full_lexicon_forgets_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bound on the lexicon never changes a fingerprint."""
+    texts = [ARTICLE, OTHER] * 3
+    expected = Fingerprinter(PROFILES["wide"]).fingerprint_batch(texts)
+    monkeypatch.setattr("simhash_core.text.lexicon.MOST_TERMS", 10)
+    small = Fingerprinter(PROFILES["wide"])
+    assert [small.fingerprint(text) for text in texts] == expected
+
+
+def test_the_fingerprint_is_the_same_in_another_process() -> None:
+    """Nothing depends on the order of sets, on hash seeds, or on what was seen before."""
+    program = (
+        "from simhash_core.text.fingerprinter import Fingerprinter\n"
+        "from simhash_core.text.profiles import PROFILES\n"
+        f"print(Fingerprinter(PROFILES['wide']).fingerprint({ARTICLE!r}).fingerprint.hex())"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120
+    )
+    here = Fingerprinter(PROFILES["wide"]).fingerprint(ARTICLE).fingerprint
+    assert run.stdout.strip() == here.hex()
+
+
+@pytest.mark.parametrize("segmenter", SEGMENTERS)
+@pytest.mark.parametrize("weighting", WEIGHTINGS)
+def test_every_segmenter_and_weighting_tells_texts_apart(segmenter: str, weighting: str) -> None:
+    """Each registered name works in the whole, and stands in the identity."""
+    profile = Profile(256, 16, 16, 48, segmenter=segmenter, weighting=weighting)
+    fingerprinter = Fingerprinter(profile)
+    a, b, c = (
+        made.fingerprint
+        for made in fingerprinter.fingerprint_batch([ARTICLE, ARTICLE + "完。", OTHER])
+    )
+    assert distance_bits(a, b) < distance_bits(a, c)
+    assert f"segmenter={segmenter}-" in fingerprinter.identity
+    assert f"weighting={weighting} " in fingerprinter.identity
+
+
+def test_each_setting_changes_the_identity() -> None:
+    """Two fingerprints are comparable only where the identities are equal."""
+    base = PROFILES["wide"]
+    variants = [
+        base,
+        Profile(512, 16, 16, 48),
+        Profile(256, 21, 12, 48),
+        Profile(256, 16, 16, 40),
+        Profile(256, 16, 16, 48, segmenter="ngrams"),
+        Profile(256, 16, 16, 48, weighting="tf"),
+        Profile(256, 16, 16, 48, feature_hash="java"),
+        Profile(256, 16, 16, 48, min_features=3),
+    ]
+    identities = {Fingerprinter(profile).identity for profile in variants}
+    assert len(identities) == len(variants)
+    assert base == profile_named("wide")
+
+
+def test_names_that_are_not_there_are_listed_with_those_that_are() -> None:
+    """Every registry answers an unknown name with the known ones."""
+    with pytest.raises(
+        UnknownNameError, match="choose one of jieba, jieba-posseg, ngrams, rjieba, words"
+    ):
+        load_segmenter("ictclas")
+    with pytest.raises(UnknownNameError, match="classic, wide"):
+        profile_named("broad")
+    with pytest.raises(UsageError, match="min_features is 0"):
+        Profile(64, 4, 16, 3, min_features=0).scheme()
+
+
+def test_terms_without_letter_or_digit_are_no_features() -> None:
+    """Punctuation, symbols and emoji say nothing; digits and letters of any script do."""
+    assert [term for term in ["好", "a", "7", "é", "、", "😀", "--", " "] if is_feature(term)] == [
+        "好",
+        "a",
+        "7",
+        "é",
+    ]
+
+
+def test_the_heaviest_terms_come_first() -> None:
+    """Explanations show what weighs most, with its weight."""
+    terms = Fingerprinter(PROFILES["wide"]).weighted_terms(ARTICLE)
+    weights = [term.weight for term in terms]
+    assert weights == sorted(weights, reverse=True)
+    assert {"大桥", "加固"} <= {term.term for term in terms[:5]}

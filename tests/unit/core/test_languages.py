@@ -1,0 +1,179 @@
+"""Languages: with no configuration, an edited copy stays near and another text does not.
+
+Three texts in each language: news of a bridge, the same edited as a second paper would (a number, a
+word and an added sentence), and another piece of news.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from simhash_core.errors import UsageError
+from simhash_core.fingerprints.distance import distance_bits
+from simhash_core.text.fingerprinter import Fingerprinter
+from simhash_core.text.normalization import normalize
+from simhash_core.text.profiles import PROFILES, Profile
+from simhash_core.text.segmentation import is_feature, load_segmenter
+from simhash_core.text.stop_words import parse_stop_words
+from simhash_core.text.user_dictionary import UserWord, parse_user_dictionary
+
+
+class Language(NamedTuple):
+    """Three texts: ``text``, the same with ``old`` replaced by ``new``, and ``other``."""
+
+    text: str
+    old: str
+    new: str
+    other: str
+
+
+LANGUAGES = {
+    item.pop("language"): Language(**item)
+    for item in json.loads(Path(__file__).with_name("language_texts.json").read_text("utf-8"))
+}
+
+
+@cache
+def _wide() -> Fingerprinter:
+    return Fingerprinter(PROFILES["wide"])
+
+
+def _is_near(fingerprinter: Fingerprinter, a: str, b: str) -> bool:
+    """Whether two texts are near by fingerprint and sketch."""
+    made_a, made_b = fingerprinter.fingerprint_batch([a, b])
+    assert made_a.undecidable is None
+    assert made_b.undecidable is None
+    distance = distance_bits(made_a.fingerprint, made_b.fingerprint)
+    confirmation = fingerprinter.confirmation
+    assert confirmation is not None
+    return (
+        distance <= fingerprinter.profile.distance
+        and confirmation.agreement(distance, made_a.sketch, made_b.sketch) is not None
+    )
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_an_edited_copy_is_near_and_another_text_is_not(language: str) -> None:
+    """Given the default profile, then a changed word does not part two texts, and a language joins
+    none; other texts are far beyond the limit, so the fingerprint alone tells them apart.
+    """
+    text, old, new, other = LANGUAGES[language]
+    edited = text.replace(old, new)
+    assert edited != text
+    assert _is_near(_wide(), text, edited)
+    assert not _is_near(_wide(), text, other)
+    a, b = (made.fingerprint for made in _wide().fingerprint_batch([text, other]))
+    assert distance_bits(a, b) > _wide().profile.distance * 1.3
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_features_are_more_than_single_characters(language: str) -> None:
+    """Given a text in any language, then most of its features have two characters or more."""
+    terms = load_segmenter("words").cut(normalize(LANGUAGES[language][0]))
+    features = [term for term in terms if is_feature(term)]
+    assert sum(len(term) > 1 for term in features) > 0.6 * len(features)
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("привет, мир", "привет|,| |мир"),
+        ("déjà vu l'été naïve", "déjà| |vu| |l|'|été| |naïve"),
+        ("東京へ行きます。東京", "東京へ|京へ行|へ行き|行きま|きます|。|東京"),
+        ("안녕하세요 세계", "안녕하세요| |세계"),
+        ("สวัสดีครับ ok", "สวัส|วัสด|ัสดี|สดีค|ดีคร|ีครั|ครับ| |ok"),
+        ("نعم، لا", "نعم|،| |لا"),
+        ("क्षत्रिय है।", "क्षत्रिय| |है|।"),
+        ("版本v2ß与кириллица2混排", "版本|v2ss|与|кириллица2|混排"),
+        ("の", "の"),
+    ],
+)
+def test_runs_of_other_scripts_are_cut_by_what_they_are(text: str, terms: str) -> None:
+    """Words where a script has blanks, n-grams where it has none, the dictionary for the rest."""
+    assert "|".join(load_segmenter("words").cut(normalize(text))) == terms
+
+
+def test_chinese_and_english_have_the_dictionarys_terms() -> None:
+    """Given texts of Han and ASCII, in a batch with others, then their terms are rjieba's."""
+    texts = [normalize(LANGUAGES[name][0]) for name in LANGUAGES]
+    words, rjieba = load_segmenter("words"), load_segmenter("rjieba")
+    together = words.cut_all(texts)
+    same = {
+        name
+        for name, text, cut in zip(LANGUAGES, texts, together, strict=True)
+        if list(cut) == list(rjieba.cut(text))
+    }
+    assert {"simplified Chinese", "traditional Chinese", "Chinese with code", "English"} <= same
+    assert not same & {"French", "Japanese", "Korean", "Thai", "Russian"}
+    assert [list(cut) for cut in together] == [list(words.cut(text)) for text in texts]
+
+
+def test_a_long_run_is_cut_in_one_pass() -> None:
+    """Given a hundred thousand Han characters and then a kana, or none, then no time is lost."""
+    words = load_segmenter("words")
+    assert len(words.cut("永" * 100_000 + "の")) == 99_999
+    assert len(words.cut("я " + "永" * 100_000)) > 2
+
+
+# ---------------------------------------------------------------- what a user can add
+
+
+def test_a_word_of_a_user_dictionary_is_one_term() -> None:
+    """Given a product's name, then it is a term, and the identity carries the dictionary."""
+    dictionary = parse_user_dictionary("弹性伸缩组\n云上铁路 1000 nz\n")
+    for name in ("words", "rjieba", "jieba", "jieba-posseg"):
+        own = load_segmenter(name, dictionary)
+        terms = {term.partition("\x1f")[0] for term in own.cut("本平台的弹性伸缩组很稳定")}
+        assert "弹性伸缩组" in terms
+        assert own.identity.endswith(f"+{dictionary.identity}")
+        assert "弹性伸缩组" not in load_segmenter(name).cut("本平台的弹性伸缩组很稳定")
+
+
+def test_lines_of_a_user_dictionary() -> None:
+    """Word, frequency and tag; blanks around, a byte order mark, capitals, width are nothing."""
+    dictionary = parse_user_dictionary("\ufeff云计算 5 n\n\n  ＡＢＣ \n石墨烯 nz\n")
+    assert dictionary.words == (
+        UserWord("云计算", 5, "n"),
+        UserWord("abc", None, None),
+        UserWord("石墨烯", None, "nz"),
+    )
+    assert parse_user_dictionary("云计算 5 n\nabc\n石墨烯 nz").identity == dictionary.identity
+
+
+@pytest.mark.parametrize(
+    "line", ["云 计 算", "云计算 -5", "云计算 5 n more", "云计算 n 5", "\u200b"]
+)
+def test_a_line_that_is_none(line: str) -> None:
+    """The message has the number and the line."""
+    with pytest.raises(UsageError, match="user_dictionary, line 2: expected"):
+        parse_user_dictionary(f"好\n{line}\n")
+
+
+def test_stop_words_are_no_features() -> None:
+    """Given a stop list, then its terms weigh nothing, and the identity carries the list."""
+    text = LANGUAGES["simplified Chinese"][0]
+    stop = parse_stop_words("大桥\n\nＫａｆｋａ\n大桥\n")
+    assert stop.words == {"大桥", "kafka"}
+    own = Fingerprinter(Profile(64, 4, 16, 3, stop_words=stop))
+    plain = Fingerprinter(Profile(64, 4, 16, 3))
+    assert "大桥" in {term.term for term in plain.weighted_terms(text)}
+    assert "大桥" not in {term.term for term in own.weighted_terms(text)}
+    assert own.fingerprint(text).features == plain.fingerprint(text).features - 1
+    assert own.identity.endswith(f"stop-words={stop.identity}")
+    assert "stop-words" not in plain.identity
+
+
+def test_lists_that_cannot_be() -> None:
+    """Empty lists, and a dictionary for a segmenter that has none, are mistakes."""
+    with pytest.raises(UsageError, match="stop_words has 0 words"):
+        parse_stop_words(" \n")
+    with pytest.raises(UsageError, match="user_dictionary has 0 words"):
+        parse_user_dictionary("")
+    dictionary = parse_user_dictionary("云计算")
+    with pytest.raises(UsageError, match="no use to the segmenter 'ngrams'"):
+        Fingerprinter(Profile(64, 4, 16, 3, segmenter="ngrams", user_dictionary=dictionary))

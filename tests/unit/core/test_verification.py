@@ -1,0 +1,200 @@
+"""What confirms candidates: worked examples, edges, and that estimates are near the truth."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simhash_core.analysis.vector_cosine import vector_cosine
+from simhash_core.documents import Content
+from simhash_core.errors import UnknownNameError, UsageError
+from simhash_core.text.fingerprinter import Fingerprinter
+from simhash_core.text.min_hash import element_hashes, min_hash, splitmix_family
+from simhash_core.text.profiles import Profile
+from simhash_core.text.verification import VERIFICATIONS, confirmation_of, cosine, metadata
+
+TEXT = "市交通局发布公告称，跨江大桥的加固工程将于下月初开始，施工期间大桥封闭，货车绕行北环高速。"
+OTHER = "一家初创公司展示了新型电池，充电只要六分钟，研究人员说关键在于薄如蝉翼的陶瓷隔膜。"
+
+
+def _profile(verify: str, at: float = 0.0) -> Profile:
+    return Profile(64, 4, 16, 3, min_features=12, verify=verify, verify_at=at)
+
+
+# ---------------------------------------------------------------- metadata
+
+
+def test_the_worked_example_of_wang_and_wang() -> None:
+    """M2: rows a…e are 0…4; h1 = (x + 1) mod 5, h2 = (2x + 1) mod 5 of four sets."""
+
+    def family(elements: np.ndarray) -> np.ndarray:
+        return np.stack([(elements + 1) % 5, (2 * elements + 1) % 5], axis=1)
+
+    sets = ([0, 1], [1, 2, 3], [0, 3, 4], [3, 4])
+    least = [min_hash(np.array(rows, dtype=np.uint64), family).tolist() for rows in sets]
+    assert [of_set[0] for of_set in least] == [1, 2, 0, 0]
+    assert [of_set[1] for of_set in least] == [1, 0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("distance", "shared", "is_near"),
+    [
+        (2, 0.0, True),
+        (3, 0.24, False),
+        (3, 0.25, True),
+        (4, 0.69, False),
+        (4, 0.7, True),
+        (5, 1.0, True),
+        (6, 1.0, False),
+        (3, None, True),
+        (4, None, False),
+    ],
+)
+def test_near_by_content_and_metadata(distance: int, shared: float | None, is_near: bool) -> None:
+    """M2, μ = 0.9, at 0.25: distance 2 always, 3 from a quarter shared, 4 from seven tenths on.
+
+    The boundaries are exact. Without metadata 3 is near, as in classic SimHash.
+    """
+    assert (metadata.similarity(distance, shared) >= metadata.USUAL_THRESHOLD) is is_near
+
+
+@pytest.mark.parametrize("shared", [0, 10, 20, 30, 40])
+def test_a_sketch_of_metadata_estimates_its_jaccard(shared: int) -> None:
+    """Given sets of forty, then the estimate is within four standard errors of the truth."""
+    errors = []
+    for seed in range(20):
+        names = [f"{seed}/{i}" for i in range(80 - shared)]
+        a, b = metadata.sketches(
+            [Content("", keywords=tuple(names[:40])), Content("", tags=tuple(names[-40:]))]
+        )
+        truth = shared / (80 - shared)
+        errors.append(metadata.jaccard(a, b) - truth)
+        assert abs(errors[-1]) <= 4 * (truth * (1 - truth) / 100) ** 0.5 + 0.04
+        assert len(a) == len(b) == metadata.FUNCTIONS
+    assert abs(sum(errors) / len(errors)) < 0.02
+
+
+def test_keywords_tags_and_references_are_one_set_in_one_spelling() -> None:
+    """One's keyword is another's tag; width, case, order and repeats do not matter."""
+    a, b, none, blank = metadata.sketches(
+        [
+            Content("", keywords=("Kafka", "北京"), references=("doi:10/x",)),
+            Content("", keywords=("doi:10/x",), tags=("北京", "ＫＡＦＫＡ", "kafka")),
+            Content(""),
+            Content("", keywords=(" ", "")),
+        ]
+    )
+    assert a == b
+    assert none == blank == b""
+    assert metadata.agreement(3, a, none) == metadata.agreement(3, none, a) == 0.25
+
+
+def test_the_published_family_is_no_min_hash_and_ours_is() -> None:
+    """Under (x + i) mod 100 the estimate of one pair is far off; under ours it is near."""
+
+    def published(elements: np.ndarray) -> np.ndarray:
+        return (elements[:, None] + np.arange(100, dtype=np.uint64)) % np.uint64(100)
+
+    a = np.arange(0, 8, dtype=np.uint64)
+    b = np.arange(4, 12, dtype=np.uint64)  # a third is shared
+    assert np.mean(min_hash(a, published) == min_hash(b, published)) < 0.1
+    ours = splitmix_family(2000)
+    hashed = [element_hashes([str(x) for x in rows]) for rows in (a, b)]
+    share = np.mean(min_hash(hashed[0], ours) == min_hash(hashed[1], ours))
+    assert share == pytest.approx(1 / 3, abs=0.04)
+
+
+# ---------------------------------------------------------------- cosine
+
+
+def _sketch(vector: dict[int, float]) -> bytes:
+    weights = np.array(list(vector.values()))
+    hashes = np.array(list(vector), dtype=np.uint32)
+    return cosine.sketches(weights, hashes, np.array([0, len(vector)]))[0]
+
+
+def test_the_worked_example_of_the_vector_space_paper() -> None:
+    """M4: (30,20,20,10,0) · (40,0,30,20,10) has the cosine 0.86; so have the sketches."""
+    a = dict(enumerate((30.0, 20.0, 20.0, 10.0)))
+    b = {0: 40.0, 2: 30.0, 3: 20.0, 4: 10.0}
+    assert cosine.similarity(_sketch(a), _sketch(b)) == pytest.approx(0.86, abs=0.003)
+    assert cosine.similarity(_sketch(b), _sketch(a)) == cosine.similarity(_sketch(a), _sketch(b))
+
+
+def test_the_heaviest_terms_are_kept_and_ties_go_to_the_lower_hash() -> None:
+    """Given more terms than a sketch holds, then the lightest are left out, in any order."""
+    vector = dict.fromkeys(range(1000, 1100), 1.0) | {7: 5.0, 2**32 - 1: 3.0}
+    sketch = _sketch(vector)
+    assert len(sketch) == cosine.SKETCH_BYTES_MOST
+    kept = np.frombuffer(sketch, dtype="<u4", count=cosine.TERMS).tolist()
+    assert kept == [7, *range(1000, 1062), 2**32 - 1]
+    assert sketch == _sketch(dict(reversed(vector.items())))
+
+
+def test_vectors_without_terms_and_with_nothing_shared() -> None:
+    """Nothing agrees with no terms; equal vectors agree wholly, and a weight of 0 still counts."""
+    empty, some, other = cosine.sketches(
+        np.array([2.0, 1.0, 1.0]), np.array([5, 6, 7], dtype=np.uint32), np.array([0, 0, 2, 3])
+    )
+    assert empty == b""
+    assert cosine.similarity(empty, some) == 0.0
+    assert cosine.similarity(some, other) == 0.0
+    assert cosine.similarity(some, some) == 1.0
+    assert cosine.similarity(_sketch({1: 0.0}), _sketch({1: 0.0})) == 1.0
+
+
+def test_two_terms_with_one_hash_are_one() -> None:
+    """The heavier stays; the cosine of a text with itself is 1 all the same."""
+    sketch = cosine.sketches(
+        np.array([1.0, 2.0, 2.0]), np.array([9, 9, 3], dtype=np.uint32), np.array([0, 3])
+    )[0]
+    assert sketch == (3).to_bytes(4, "little") + (9).to_bytes(4, "little") + b"\xff\xff"
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 2**32), st.integers(5, 60), st.floats(0, 1))
+def test_short_vectors_are_estimated_closely(seed: int, terms: int, shared: float) -> None:
+    """Given no more terms than a sketch holds, then only the rounding of weights is lost."""
+    rng = random.Random(seed)
+    a = {term: rng.uniform(0.2, 9) for term in range(terms)}
+    b = {
+        (term if rng.random() < shared else term + 1000): rng.uniform(0.2, 9)
+        for term in range(terms)
+    }
+    exact = vector_cosine({str(t): w for t, w in a.items()}, {str(t): w for t, w in b.items()})
+    assert cosine.similarity(_sketch(a), _sketch(b)) == pytest.approx(exact, abs=0.01)
+
+
+# ---------------------------------------------------------------- all
+
+
+@pytest.mark.parametrize("verify", [name for name in VERIFICATIONS if name != "none"])
+def test_every_verification_tells_a_copy_from_another_text(verify: str) -> None:
+    """Each works in the whole: batch and single sketches are equal, agreement is symmetric."""
+    fingerprinter = Fingerprinter(_profile(verify, 0.2))
+    assert fingerprinter.confirmation is not None
+    contents = [
+        Content(TEXT, keywords=("交通", "大桥")),
+        Content(TEXT + "完。", keywords=("交通", "大桥")),
+        Content(OTHER, keywords=("电池",)),
+    ]
+    a, copy, other = fingerprinter.fingerprint_batch(contents)
+    assert [a, copy, other] == [fingerprinter.fingerprint(content) for content in contents]
+    agreement = fingerprinter.confirmation.agreement
+    assert agreement(2, a.sketch, copy.sketch) == agreement(2, copy.sketch, a.sketch)
+    assert agreement(2, a.sketch, copy.sketch) is not None
+    assert agreement(30, a.sketch, other.sketch) is None
+    assert f"verify={verify}-1/" in fingerprinter.identity
+    assert fingerprinter.fingerprint("").sketch == b""
+
+
+def test_verifications_and_thresholds_that_cannot_be() -> None:
+    """The message names what is wrong, and what there is."""
+    with pytest.raises(UnknownNameError, match="cosine, metadata, none, shingles"):
+        confirmation_of("words", 0.5)
+    with pytest.raises(UsageError, match=r"verify_at is 1\.5"):
+        confirmation_of("cosine", 1.5)

@@ -1,0 +1,96 @@
+"""The record that is sent again for a dead letter, and when none is."""
+
+from __future__ import annotations
+
+import pytest
+
+from simhash_core.documents import RawRecord, SourcePosition
+from simhash_core.rejections import Rejection, RejectionReason
+from streams.dead_letters.letters import (
+    DeadLetter,
+    Outcome,
+    dead_letter_of,
+    redelivery,
+    why_not_sent,
+)
+from streams.kafka.topic_follower import ReadRecord
+from streams.output.output_records import Headers, dead_letter_record
+
+SOURCE = SourcePosition("raw-documents", 3, 42)
+RAW = RawRecord(b"weather", b'{"text":', 1_714_536_000_000, (("trace", b"7f"), ("trace", None)))
+
+
+def letter_of(
+    raw: RawRecord = RAW, reason: RejectionReason = RejectionReason.NOT_JSON
+) -> DeadLetter:
+    """What is read back of the dead letter of a raw record."""
+    put_out = dead_letter_record(Rejection(SOURCE, raw, reason, "broken: mend it"))
+    record = ReadRecord(
+        SourcePosition("dlq", 0, 7), raw.timestamp_ms, put_out.key, put_out.value, put_out.headers
+    )
+    letter = dead_letter_of(record)
+    assert letter is not None
+    return letter
+
+
+def with_headers(*headers: tuple[str, bytes | None]) -> DeadLetter:
+    """The dead letter of a raw record with these headers."""
+    return letter_of(RawRecord(RAW.key, RAW.value, RAW.timestamp_ms, headers))
+
+
+def test_the_raw_record_goes_back() -> None:
+    """Given a dead letter, then key, value, time, partition and the sender's headers are those of
+    the raw record, and the count of redeliveries is 1.
+    """
+    again = redelivery(letter_of(), partitions=4)
+
+    assert (again.topic, again.partition) == ("raw-documents", 3)
+    assert (again.key, again.value, again.timestamp_ms) == (RAW.key, RAW.value, RAW.timestamp_ms)
+    assert again.headers == (*RAW.headers, ("firstseen-redeliveries", b"1"))
+
+
+def test_a_partition_that_is_gone() -> None:
+    """Given a raw topic that was made again with fewer partitions, then the key chooses."""
+    assert redelivery(letter_of(), partitions=3).partition is None
+
+
+@pytest.mark.parametrize(
+    ("headers", "count"),
+    [
+        ((), 0),
+        ((("firstseen-redeliveries", b"2"),), 2),
+        ((("firstseen-redeliveries", b"2"), ("firstseen-redeliveries", b"5")), 5),
+        ((("firstseen-redeliveries", b"many"),), 0),
+        ((("firstseen-redeliveries", None),), 0),
+        ((("firstseen-redeliveries", "٣".encode()),), 0),
+        ((("firstseen-redeliveries", b"9" * 5000),), 0),
+    ],
+)
+def test_redeliveries_are_counted(headers: Headers, count: int) -> None:
+    """Given counts in the headers, also a stranger's, then the next one is one more, once."""
+    letter = with_headers(*headers)
+
+    assert letter.redeliveries == count
+    expected = (("firstseen-redeliveries", str(count + 1).encode()),)
+    assert redelivery(letter, partitions=4).headers == expected
+
+
+def test_what_is_not_sent() -> None:
+    """Given a record sent as often as allowed, without its body, or from elsewhere, then it is not
+    sent, each for its reason.
+    """
+    twice = with_headers(("firstseen-redeliveries", b"2"))
+    too_large = letter_of(reason=RejectionReason.TOO_LARGE)
+
+    assert why_not_sent(letter_of(), "raw-documents", 1) is None
+    assert why_not_sent(twice, "raw-documents", 3) is None
+    assert why_not_sent(twice, "raw-documents", 2) is Outcome.AT_CAP
+    assert why_not_sent(too_large, "raw-documents", 3) is Outcome.WITHOUT_BODY
+    assert why_not_sent(letter_of(), "other", 3) is Outcome.OF_ANOTHER_TOPIC
+
+
+def test_what_is_no_dead_letter() -> None:
+    """Given any other record on the topic, then it is none."""
+    record = ReadRecord(SourcePosition("dlq", 0, 7), 0, None, b"x", (("firstseen-reason", b"x"),))
+
+    assert dead_letter_of(record) is None

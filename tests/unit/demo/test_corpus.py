@@ -1,0 +1,241 @@
+"""The demo stream: deterministic, readable where it should be, and true to its labels."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from simhash_core.documents import Document, RawRecord, SourcePosition
+from simhash_core.rejections import Rejection
+from streams.corpus import corpus
+from streams.corpus.corpus import generate
+from streams.corpus.corpus_shape import CorpusShape
+from streams.corpus.generated import BROKEN, COPIES, EditKind, GeneratedRecord, Outcome
+from streams.corpus.languages import LANGUAGES
+from streams.documents.fields import FieldSettings
+from streams.documents.raw_documents import DocumentReader
+from tests.unit.demo.generated_stream import (
+    DOCUMENTS,
+    SEED,
+    is_chinese,
+    of_kind,
+    readable,
+    stream,
+    text_of,
+)
+
+DIGEST = """
+import hashlib
+from streams.corpus.corpus import generate
+digest = hashlib.sha256()
+for record in generate(7, 300):
+    digest.update(repr(record).encode())
+print(digest.hexdigest())
+"""
+
+
+def test_the_same_seed_gives_the_same_bytes() -> None:
+    """Given a seed, when the stream is made twice, then every record is equal; a longer stream
+    begins with the shorter one.
+    """
+    assert list(generate(SEED, 400)) == list(stream()[:400])
+
+
+def test_another_seed_gives_another_stream() -> None:
+    """Given two seeds, then no article of one stream is in the other."""
+    other = {
+        json.loads(record.value)["text"]
+        for record in generate(SEED + 1, 400)
+        if record.kind is EditKind.ORIGINAL and record.value is not None
+    }
+    assert not other & {text_of(record.id) for record in of_kind(EditKind.ORIGINAL)}
+
+
+def test_the_stream_does_not_depend_on_the_hash_seed_of_the_process() -> None:
+    """Given processes with different string hashes, then they make the same stream."""
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", DIGEST],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            check=True,
+            timeout=120,
+            text=True,
+        ).stdout
+        for hash_seed in ("1", "2")
+    }
+    here = hashlib.sha256()
+    for record in generate(7, 300):
+        here.update(repr(record).encode())
+    assert digests == {here.hexdigest() + "\n"}
+
+
+def test_every_readable_record_keeps_the_contract() -> None:
+    """Given a record that is not broken, then it is a JSON object with id, title, text and time,
+    and its key is its id.
+    """
+    for record in stream():
+        if record.kind in BROKEN:
+            continue
+        assert record.id is not None
+        fields = readable()[record.id]
+        assert record.key == record.id.encode() == fields["id"].encode()
+        assert set(fields) - {"keywords", "lang"} == {"id", "title", "text", "timestamp"}
+        assert isinstance(fields["title"], str)
+        assert isinstance(fields["text"], str)
+        assert all(isinstance(keyword, str) for keyword in fields.get("keywords", ()))
+        if "lang" in fields:
+            assert fields["lang"] == ("zh" if is_chinese(fields["text"]) else "en")
+
+
+def test_the_time_in_the_record_is_the_time_of_the_record() -> None:
+    """Given RFC 3339 and epoch milliseconds, then both name `timestamp_ms`, which never falls."""
+    written = set()
+    for record in stream():
+        stamp = readable().get(record.id or "", {}).get("timestamp")
+        if isinstance(stamp, str):
+            assert round(datetime.fromisoformat(stamp).timestamp() * 1000) == record.timestamp_ms
+            written.add("Z" if stamp.endswith("Z") else stamp[-6:])
+        elif stamp is not None:
+            assert stamp == record.timestamp_ms
+            written.add("ms")
+    assert written == {"Z", "+08:00", "ms"}
+    assert all(a.timestamp_ms <= b.timestamp_ms for a, b in itertools.pairwise(stream()))
+
+
+def test_the_product_reads_what_is_whole_and_rejects_what_is_broken() -> None:
+    """Given the reader of the product, then it makes a document of every record that is not
+    broken, with the same id, text and time, and rejects every broken one.
+    """
+    reader = DocumentReader(FieldSettings())
+    for offset, record in enumerate(stream()):
+        raw = RawRecord(key=record.key, value=record.value, timestamp_ms=record.timestamp_ms)
+        read = reader.read(SourcePosition("raw", 0, offset), raw)
+        if record.expected is Outcome.DEAD_LETTER:
+            assert isinstance(read, Rejection), record
+        else:
+            assert isinstance(read, Document), record
+            assert read.id == record.id
+            assert read.text == text_of(record.id)
+            assert read.event_time_ms == record.timestamp_ms
+
+
+def test_every_kind_occurs_about_as_often_as_the_shape_says() -> None:
+    """Given the default proportions, then each kind is within five standard deviations."""
+    counts = Counter(record.kind for record in stream())
+    for kind, weight in CorpusShape().weights():
+        deviation = (DOCUMENTS * weight * (1 - weight)) ** 0.5
+        assert abs(counts[kind] - DOCUMENTS * weight) < 5 * deviation + 1, kind
+    assert set(counts) == set(EditKind)
+
+
+def test_labels_follow_from_the_root() -> None:
+    """Given any record, then it is a dead letter where it is broken, unique where nothing like it
+    came before, and else a duplicate; ids are never used twice.
+    """
+    for record in stream():
+        if record.kind in BROKEN:
+            assert (record.expected, record.root) == (Outcome.DEAD_LETTER, None)
+        else:
+            unique = record.root is None
+            assert record.expected is (Outcome.UNIQUE if unique else Outcome.DUPLICATE)
+            assert unique or record.kind is not EditKind.ORIGINAL
+            assert not unique or record.kind not in COPIES
+    ids = [record.id for record in stream() if record.id is not None]
+    assert len(ids) == len(set(ids))
+    assert all(record.id or record.kind is EditKind.NULL_RECORD for record in stream())
+
+
+def test_a_copy_comes_after_its_parent_and_its_root() -> None:
+    """Given a copy, then what it was made from came before, and has the same root; some copies
+    are copies of copies, none deeper than the shape allows.
+    """
+    seen: dict[str, GeneratedRecord] = {}
+    depth: dict[str, int] = {}
+    for record in stream():
+        if record.root is not None and record.parent is not None and record.id is not None:
+            root, parent = seen[record.root], seen[record.parent]
+            assert root.root is None
+            assert root.id in (parent.id, parent.root)
+            depth[record.id] = depth.get(record.parent, 0) + 1
+        if record.id is not None:
+            seen[record.id] = record
+    assert set(depth.values()) == set(range(1, CorpusShape().deepest + 1))
+
+
+def test_copies_come_soon_and_late() -> None:
+    """Given the distance from parent to copy, then it spans three orders of magnitude."""
+    position = {record.id: at for at, record in enumerate(stream())}
+    distances = sorted(position[record.id] - position[record.parent] for record in of_kind(*COPIES))
+    assert distances[len(distances) // 10] < 10
+    assert distances[-len(distances) // 10] > 500
+
+
+def test_the_shape_decides_what_is_in_the_stream() -> None:
+    """Given a shape of English originals and exact copies alone, then nothing else comes."""
+    others: dict[str, Any] = {
+        str(kind): 0.0 for kind, _ in CorpusShape().weights() if kind not in BROKEN
+    }
+    shares = {**others, "broken": 0.0, "original": 1.0, "exact_copy": 3.0}
+    records = list(generate(5, 200, CorpusShape(**shares, chinese=0.0)))
+    assert {record.kind for record in records} == {EditKind.ORIGINAL, EditKind.EXACT_COPY}
+    assert not any(is_chinese(json.loads(record.value or b"")["text"]) for record in records)
+
+
+def test_old_articles_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given room for 20 articles, then a parent is one of the last 20 that could be copied, and
+    the ring of them has been written around more than once.
+    """
+    monkeypatch.setattr(corpus, "MOST_REMEMBERED", 20)
+    again = {EditKind.EXACT_COPY, EditKind.TYPOGRAPHIC, EditKind.REPOST, EditKind.EDIT_1_5}
+    depth: dict[str | None, int] = {}
+    remembered: list[str | None] = []
+    for record in generate(5, 600):
+        if record.kind in COPIES:
+            assert record.parent in remembered[-20:]
+            depth[record.id] = depth.get(record.parent, 0) + 1
+        copied_again = record.kind in again and depth[record.id] < CorpusShape().deepest
+        if record.kind is EditKind.ORIGINAL or copied_again:
+            remembered.append(record.id)
+    assert len(remembered) > 60
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"original": -0.1}, "original"),
+        ({"repost": float("nan")}, "repost"),
+        ({"chinese": 1.5}, "chinese"),
+        ({"deepest": 0}, "deepest"),
+    ],
+)
+def test_a_shape_that_cannot_be_is_refused(settings: dict[str, Any], named: str) -> None:
+    """Given a setting out of its range, then the error names it."""
+    with pytest.raises(ValueError, match=named):
+        CorpusShape(**settings)
+
+
+def test_a_stream_of_less_than_nothing_is_refused() -> None:
+    """Given a negative number of documents, then the error comes before the first record."""
+    with pytest.raises(ValueError, match="-1"):
+        generate(1, -1)
+    assert list(generate(1, 0)) == []
+
+
+@pytest.mark.parametrize("code", sorted(LANGUAGES))
+def test_every_language_has_twelve_topics_with_words_of_their_own(code: str) -> None:
+    """Given the topics of a language, then there are 12, and no noun stands in two of them."""
+    topics = LANGUAGES[code].topics
+    assert len({topic.name for topic in topics}) == 12
+    nouns = Counter(thing for topic in topics for thing in set(topic.things))
+    shared = [noun for noun, count in nouns.items() if count > 1]
+    assert len(shared) <= 2, shared

@@ -1,0 +1,143 @@
+"""The grammar of the demo articles: alternatives, slots, numbers, and the forms of verbs."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from streams.corpus.articles import Cast
+from streams.corpus.draws import Deck
+from streams.corpus.grammar import alternatives, entries, expand, parse
+from streams.corpus.languages import LANGUAGES
+from streams.corpus.thesaurus import thesaurus_of
+from streams.corpus.topics import topic
+from streams.corpus.verb_forms_en import gerund, participle, past
+
+
+def written(pattern: str, seed: int = 1) -> str:
+    """Write a pattern out with slots that fill with their own names."""
+    return expand(parse(pattern), random.Random(seed), lambda slot: slot.upper())
+
+
+def test_alternatives_slots_and_numbers() -> None:
+    """Given a pattern with all three, then each draw is one of its sentences."""
+    seen = {written("[据悉|[记者|我们]获悉]，{place}有{#3-5}处", seed) for seed in range(200)}
+    openings = ("据悉", "记者获悉", "我们获悉")
+    assert seen == {f"{opening}，PLACE有{n}处" for opening in openings for n in (3, 4, 5)}
+
+
+def test_a_number_keeps_the_digits_of_its_range() -> None:
+    """Given a range with one digit after the point, then the number has one as well."""
+    seen = {written("{#0.8-1.1}", seed) for seed in range(100)}
+    assert seen == {"0.8", "0.9", "1.0", "1.1"}
+
+
+def test_an_empty_alternative_may_be_drawn() -> None:
+    """Given an alternative without text, then nothing is written for it."""
+    assert {written("a[|b]", seed) for seed in range(50)} == {"a", "ab"}
+
+
+@pytest.mark.parametrize("broken", ["[a|b", "a]", "a|b", "{#3}", "{#a-b}"])
+def test_a_pattern_that_cannot_be_read_is_named(broken: str) -> None:
+    """Given a pattern with a mistake, then the error shows it."""
+    with pytest.raises(ValueError, match="pattern"):
+        parse(broken)
+
+
+def test_entries_fold_freely() -> None:
+    """Given a list over several lines, then line breaks mean nothing in Chinese, a space in
+    English, and empty entries are left out.
+    """
+    assert entries("冬小\n   麦;早稻;") == ("冬小麦", "早稻")
+    assert entries("winter\n   barley; hay;", " ") == ("winter barley", "hay")
+
+
+def test_only_plain_words_are_interchangeable() -> None:
+    """Given nested alternatives, then the plain words of one level form a set."""
+    found = set(alternatives(parse("[甲|乙|{slot}丙]的[丁[戊|己]|庚]")))
+    assert found == {("甲", "乙"), ("戊", "己")}
+
+
+def test_a_topic_without_a_role_is_refused() -> None:
+    """Given a topic that lacks word lists, then the error names topic and role."""
+    with pytest.raises(ValueError, match=r"'园艺'.*'things'"):
+        topic("园艺")
+
+
+def test_a_deck_deals_every_item_before_any_comes_again() -> None:
+    """Given six items, then six draws give them all, and the next is none of the last two."""
+    deck = Deck(random.Random(3), "abcdef")
+    for _ in range(20):
+        dealt = [deck.draw() for _ in range(6)]
+        assert sorted(dealt) == list("abcdef")
+        following = deck.draw()
+        assert following not in dealt[-2:]
+        deck = Deck(random.Random(ord(following)), "abcdef")
+
+
+@pytest.mark.parametrize("code", sorted(LANGUAGES))
+def test_every_pattern_can_be_written_in_every_topic(code: str) -> None:
+    """Given each sentence, title, phrase and word of a language, then all its slots are filled."""
+    language = LANGUAGES[code]
+    rng = random.Random(9)
+    for subject in language.topics:
+        cast = Cast(rng, language, subject)
+        for lists in (*language.voices, language.phrases, {"title": language.titles}):
+            for section, patterns in lists.items():
+                for pattern in patterns:
+                    sentence = expand(pattern, rng, cast.fill)
+                    assert sentence.strip() == sentence, (section, sentence)
+                    assert not set(sentence) & set("[]{}|"), (section, sentence)
+
+
+@pytest.mark.parametrize("code", sorted(LANGUAGES))
+def test_every_voice_has_every_section(code: str) -> None:
+    """Given the voices of a language, then none lacks a section, or has but one sentence there."""
+    voices = LANGUAGES[code].voices
+    sections = set(voices[0])
+    for voice in voices:
+        assert set(voice) == sections
+        assert all(len(patterns) >= 2 for patterns in voice.values())
+
+
+@pytest.mark.parametrize(
+    ("base", "ing", "before", "done"),
+    [
+        ("close nine branches", "closing", "closed", "closed"),
+        ("ban flares", "banning", "banned", "banned"),
+        ("study tapes", "studying", "studied", "studied"),
+        ("rewrite billing", "rewriting", "rewrote", "rewritten"),
+        ("relay the pitch", "relaying", "relaid", "relaid"),
+        ("let margins grow", "letting", "let", "let"),
+    ],
+)
+def test_the_forms_of_a_verb(base: str, ing: str, before: str, done: str) -> None:
+    """Given an action, then its first word changes and the rest stays."""
+    rest = base.partition(" ")[2]
+    assert gerund(base) == f"{ing} {rest}"
+    assert past(base) == f"{before} {rest}"
+    assert participle(base) == f"{done} {rest}"
+
+
+def test_the_thesaurus_divides_a_text_without_loss() -> None:
+    """Given a text, then its units put together are the text, and known words have others."""
+    text = "据悉，滴灌带和冬小麦也被列入名单，亩产达到612公斤。"
+    units = thesaurus_of("zh", "农业").units(text)
+    assert "".join(unit.text for unit in units) == text
+    wheat = next(unit for unit in units if unit.text == "冬小麦")
+    assert "早稻" in wheat.alternatives
+    assert "612" in [unit.text for unit in units]
+
+
+def test_an_english_word_is_not_found_inside_another() -> None:
+    """Given a word that begins with a known one, then it is a word of its own."""
+    units = thesaurus_of("en", "Farming").units("some beehivesmen kept beehives")
+    assert "beehivesmen" in [unit.text for unit in units]
+    assert [unit.text for unit in units if unit.text == "beehives"] == ["beehives"]
+
+
+def test_an_unknown_topic_is_named() -> None:
+    """Given a topic that no list has, then the error names it and the language."""
+    with pytest.raises(ValueError, match=r"'Alchemy'.*'en'"):
+        thesaurus_of("en", "Alchemy")

@@ -1,0 +1,130 @@
+"""Records, arrivals and readers for the tests of the message contract, and strategies for any."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import strategies as st
+
+from simhash_core.documents import Document, RawRecord, SourcePosition
+from simhash_core.rejections import Rejection
+from simhash_core.verdicts import DuplicateOf, Method, UndecidableReason
+from streams.documents.fields import FieldSettings
+from streams.documents.raw_documents import DocumentReader, Tombstone
+from streams.output.output_records import Arrival, Headers
+
+HERE = SourcePosition("raw-documents", 3, 42)
+NOW_MS = 1_714_536_000_000  # 2024-05-01T04:00:00Z
+IDENTITY = (
+    "firstseen-index/1 bits=64 blocks=4x16 distance=3 segmenter=rjieba-0.2.2 "
+    "weighting=tfidf-sublinear idf=jieba-b9bf3ee82d5f hash=xxh3 normalization=nfkc-casefold-1 "
+    "min-features=12"
+)
+FINGERPRINT = bytes.fromhex("9c3f00e1a7d2485b")
+DEFAULT_FIELDS = FieldSettings()
+
+EVENT_HEADERS: Headers = (
+    ("ce_specversion", b"1.0"),
+    ("ce_id", b"A234-1234"),
+    ("ce_source", b"/crawler/7"),
+    ("ce_type", b"org.example.page"),
+)
+STRUCTURED: Headers = (("content-type", b"application/cloudevents+json; charset=UTF-8"),)
+ENVELOPE: dict[str, Any] = {
+    "specversion": "1.0",
+    "id": "A234-1234",
+    "source": "/crawler/7",
+    "type": "org.example.page",
+}
+
+
+def raw(
+    value: bytes | None,
+    key: bytes | None = b"weather",
+    headers: Headers = (),
+    time_ms: int = NOW_MS,
+) -> RawRecord:
+    """A raw record; its key, time and headers matter to few tests."""
+    return RawRecord(key, value, time_ms, headers)
+
+
+def as_json(value: object) -> bytes:
+    """A value as a producer would write it; lone surrogates as escapes."""
+    return json.dumps(value).encode()
+
+
+def read(
+    record: RawRecord, fields: FieldSettings = DEFAULT_FIELDS
+) -> Document | Rejection | Tombstone:
+    """What a reader with these settings makes of a record."""
+    return DocumentReader(fields).read(HERE, record)
+
+
+def read_document(record: RawRecord, fields: FieldSettings = DEFAULT_FIELDS) -> Document:
+    """What `read` gives, which must be a document."""
+    document = read(record, fields)
+    assert isinstance(document, Document), document
+    return document
+
+
+def read_fields(**content: object) -> Document:
+    """The document of an object with a text and these fields."""
+    return read_document(raw(as_json({"text": "雪", **content})))
+
+
+def arrival_of(
+    record: RawRecord,
+    document_id: str = "weather",
+    source: SourcePosition = HERE,
+    event_time_ms: int = NOW_MS,
+    undecidable: UndecidableReason | None = None,
+) -> Arrival:
+    """A record, with what is said of the document in it."""
+    fingerprint = b"" if undecidable else FINGERPRINT
+    return Arrival(record, source, document_id, event_time_ms, fingerprint)
+
+
+NEAR = DuplicateOf("weather", HERE, NOW_MS, distance=2, block=1, method=Method.NEAR)
+EXACT = DuplicateOf("weather", HERE, NOW_MS, distance=0, block=0, method=Method.EXACT)
+
+header_names = st.one_of(
+    st.text(max_size=20),
+    st.sampled_from(
+        [
+            *("content-type", "Content-Type"),
+            *("ce_specversion", "ce_id", "ce_source", "ce_type", "ce_time"),
+            *("firstseen-verdict", "firstseen-redeliveries", "__connect.errors.topic"),
+        ]
+    ),
+)
+header_values = st.one_of(
+    st.none(),
+    st.binary(max_size=20),
+    st.sampled_from([b"1.0", b"text/plain", b"application/cloudevents+json", b"application/json"]),
+)
+header_lists = st.lists(st.tuples(header_names, header_values), max_size=8).map(tuple)
+times_ms = st.integers(-(1 << 63), (1 << 63) - 1)
+
+
+def records(values: st.SearchStrategy[bytes | None]) -> st.SearchStrategy[RawRecord]:
+    """Any raw record with one of these values."""
+    keys = st.one_of(st.none(), st.binary(max_size=20))
+    return st.builds(RawRecord, keys, values, times_ms, header_lists)
+
+
+any_text = st.text(st.characters(), max_size=30)  # lone surrogates among it
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | any_text,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(any_text, inner, max_size=4),
+    max_leaves=8,
+)
+field_names = st.sampled_from(
+    [
+        *("text", "id", "title", "keywords", "tags", "references", "timestamp"),
+        *("specversion", "source", "type", "time", "data", "data_base64", "datacontenttype"),
+    ]
+)
+json_objects = st.dictionaries(field_names, json_values)
+any_values = st.one_of(st.none(), st.binary(), json_values.map(as_json), json_objects.map(as_json))
+any_records = records(any_values)

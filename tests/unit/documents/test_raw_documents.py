@@ -1,0 +1,227 @@
+"""Records that are read: which field becomes what, and what stands in for an absent one."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simhash_core.documents import Document
+from simhash_core.errors import UsageError
+from simhash_core.text.fingerprinter import content_digest
+from simhash_core.text.normalization import normalize
+from streams.documents.fields import ID_BYTES_MAX, FieldSettings
+from streams.documents.raw_documents import Tombstone
+from tests.unit.documents.samples import (
+    HERE,
+    NOW_MS,
+    any_text,
+    as_json,
+    raw,
+    read,
+    read_document,
+    read_fields,
+)
+
+PLAIN = (("content-type", b"text/plain; charset=utf-8"),)
+
+
+def test_all_fields_are_read() -> None:
+    """Given an object with every field, and one more, then the document has them, less that one."""
+    value = as_json(
+        {
+            "id": "news-17",
+            "text": "北京今天下雪了。",
+            "title": "初雪",
+            "keywords": ["北京", "雪"],
+            "tags": ["weather"],
+            "references": ["news-16"],
+            "timestamp": "2024-05-01T12:00:00+08:00",
+            "author": {"name": "unread"},
+        }
+    )
+
+    assert read(raw(value, time_ms=0)) == Document(
+        id="news-17",
+        text="北京今天下雪了。",
+        source=HERE,
+        event_time_ms=NOW_MS,
+        title="初雪",
+        keywords=("北京", "雪"),
+        tags=("weather",),
+        references=("news-16",),
+    )
+
+
+def test_text_alone_is_enough() -> None:
+    """Given an object with a text, then key and record stand in for id and time."""
+    assert read(raw(as_json({"text": "雪"}))) == Document("weather", "雪", HERE, NOW_MS)
+
+
+@pytest.mark.parametrize("text", ["", " ", "😀", "\x00", "word " * 10_000])
+def test_any_string_is_a_text(text: str) -> None:
+    """Given a text with nothing to fingerprint in it, then that is for others to judge."""
+    assert read_document(raw(as_json({"text": text}))).text == text
+
+
+@pytest.mark.parametrize(
+    ("given_id", "document_id"),
+    [
+        ("a", "a"),
+        (" ", " "),
+        (17, "17"),
+        (-1, "-1"),
+        (0, "0"),
+        (2**64, "18446744073709551616"),
+        ("x" * ID_BYTES_MAX, "x" * ID_BYTES_MAX),
+    ],
+)
+def test_strings_and_integers_are_ids(given_id: object, document_id: str) -> None:
+    """Given an id that is a string or an integer, then it is that string, or its digits."""
+    assert read_fields(id=given_id).id == document_id
+
+
+@pytest.mark.parametrize("absent", [{}, {"id": None}, {"id": ""}])
+@pytest.mark.parametrize(
+    ("key", "document_id"),
+    [
+        (b"key", "key"),
+        ("钥匙".encode(), "钥匙"),
+        (None, "raw-documents/3@42"),
+        (b"", "raw-documents/3@42"),
+        (b"\xff", "raw-documents/3@42"),
+    ],
+)
+def test_the_key_stands_in_for_the_id(
+    absent: dict[str, object], key: bytes | None, document_id: str
+) -> None:
+    """Given no id, then the key is the id if it is text, and else the source position is."""
+    assert read_document(raw(as_json({"text": "雪", **absent}), key)).id == document_id
+
+
+@pytest.mark.parametrize(
+    ("value", "strings"),
+    [
+        (None, ()),
+        ("", ()),
+        ([], ()),
+        ("a, b", ("a, b",)),
+        (["a", "", "b"], ("a", "", "b")),
+    ],
+)
+@pytest.mark.parametrize("field", ["keywords", "tags", "references"])
+def test_one_string_is_a_list_of_one(field: str, value: object, strings: tuple[str, ...]) -> None:
+    """Given a list of strings, one string, or none, then it is a tuple, and nothing is split."""
+    assert getattr(read_fields(**{field: value}), field) == strings
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "time_ms"),
+    [
+        (None, NOW_MS),
+        ("2100-01-01T00:00:00Z", 4_102_444_800_000),
+        (17, 17),
+        (-1, -1),
+        (17.9, 17),
+    ],
+)
+def test_time_is_the_documents_own(timestamp: object, time_ms: int) -> None:
+    """Given a timestamp, in the future or not, then it is the time; else the record's is."""
+    assert read_fields(timestamp=timestamp).event_time_ms == time_ms
+
+
+@given(any_text)
+def test_broken_surrogates_do_no_harm(text: str) -> None:
+    """Given a text with halves of surrogate pairs, then it is read without them.
+
+    It has the content that normalisation would have made of the whole.
+    """
+    document = read_fields(text=text, title=text, keywords=text, tags=[text])
+
+    assert msgspec.json.encode(document)
+    assert content_digest(normalize(document.text)) == content_digest(normalize(text))
+
+
+@pytest.mark.parametrize("value", [b"plain \xe9\x9b\xaa", b'{"text": "x"}', b"", b"NaN"])
+def test_plain_text_by_content_type(value: bytes) -> None:
+    """Given the content type text/plain, then the value is the text, whatever it looks like."""
+    assert read(raw(value, headers=PLAIN)) == Document("weather", value.decode(), HERE, NOW_MS)
+
+
+def test_a_byte_order_mark_is_no_text() -> None:
+    """Given a text from an editor that marks UTF-8, then the mark is not part of it."""
+    assert read_document(raw("\ufeff雪".encode(), headers=PLAIN)).text == "雪"
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        (("Content-Type", b"TEXT/PLAIN"),),
+        (("content-type", b"application/json"), ("content-type", b" text/plain ; x=y")),
+    ],
+)
+def test_content_type_is_read_as_mail_headers_are(headers: tuple[tuple[str, bytes], ...]) -> None:
+    """Given other case, parameters, or two of them, then case is equal and the last one counts."""
+    assert read_document(raw(b"plain", headers=headers)).text == "plain"
+
+
+def test_the_format_can_be_fixed() -> None:
+    """Given `text` or `json`, then the content type does not matter."""
+    value = as_json({"text": "雪"})
+
+    assert read_document(raw(value), FieldSettings(format="text")).text == value.decode()
+    assert read_document(raw(value, headers=PLAIN), FieldSettings(format="json")).text == "雪"
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ({"data": {"body": "deep"}}, "deep"),
+        ({"data.body": "flat"}, "flat"),
+        ({"data.body": "flat", "data": {"body": "deep"}}, "flat"),
+        ({"data": [], "data.body": "flat"}, "flat"),
+    ],
+)
+def test_names_with_dots_are_paths(content: dict[str, object], text: str) -> None:
+    """Given a name with a dot, then it is a path, unless a field has that very name."""
+    assert read_document(raw(as_json(content)), FieldSettings(text="data.body")).text == text
+
+
+@pytest.mark.parametrize("content", [{}, {"data": "x"}, {"data": {}}, {"data": {"body": None}}])
+def test_a_path_that_leads_nowhere_is_absent(content: dict[str, object]) -> None:
+    """Given a path through what is no object, then the field is absent, like any other."""
+    value = as_json({"text": "雪", **content})
+
+    assert read_document(raw(value), FieldSettings(title="data.body")).title == ""
+
+
+def test_an_empty_name_switches_a_field_off() -> None:
+    """Given no name for the id, then a field of that name, or of none, is passed on unread."""
+    value = as_json({"text": "雪", "id": ["unread"], "": "unread"})
+
+    assert read_document(raw(value), FieldSettings(id="")).id == "weather"
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"text": ""}, "fields.text is empty"),
+        ({"title": "a\ud800"}, "fields.title"),
+        ({"format": "xml"}, "fields.format is 'xml': choose one of auto, json, text"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(settings: dict[str, str], message: str) -> None:
+    """Given settings that name no field or no format, then the error names the setting."""
+    with pytest.raises(UsageError, match=message):
+        msgspec.structs.replace(FieldSettings(), **settings)
+
+
+@given(st.text(min_size=1, max_size=50).filter(lambda key: len(key.encode()) <= ID_BYTES_MAX))
+def test_a_null_value_with_a_key_is_a_tombstone(key: str) -> None:
+    """Given a null value under the key of a document, then it names that document's id."""
+    record = raw(None, key.encode())
+    tombstone = read(record)
+
+    assert tombstone == Tombstone(HERE, record, key)
+    assert read_document(raw(as_json({"text": "雪"}), key.encode())).id == key

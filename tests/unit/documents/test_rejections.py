@@ -1,0 +1,265 @@
+"""Every reason for which a record is refused, reached by real records; and nothing else can happen.
+
+The strategies draw records with any bytes and with JSON that comes near to documents and events.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+import pytest
+from hypothesis import given
+
+from simhash_core.documents import Document, RawRecord
+from simhash_core.errors import UsageError
+from simhash_core.rejections import Rejection, RejectionReason
+from simhash_core.text.fingerprinter import content_digest
+from simhash_core.text.normalization import normalize
+from streams.documents.fields import ID_BYTES_MAX, FieldSettings
+from streams.documents.raw_documents import MAX_RECORD_BYTES, DocumentReader, record_bytes
+from tests.unit.documents.samples import (
+    DEFAULT_FIELDS,
+    ENVELOPE,
+    EVENT_HEADERS,
+    HERE,
+    NOW_MS,
+    STRUCTURED,
+    any_records,
+    any_values,
+    as_json,
+    raw,
+    read,
+    records,
+)
+
+
+class Refused(NamedTuple):
+    """A record that must be refused, and a word that the detail must hold."""
+
+    reason: RejectionReason
+    record: RawRecord
+    detail: str
+
+
+def refused_field(reason: RejectionReason, detail: str, **content: object) -> Refused:
+    """A record that is refused for a field beside its text."""
+    return Refused(reason, raw(as_json({"text": "雪", **content})), detail)
+
+
+def refused_event(detail: str, **envelope: object) -> Refused:
+    """A structured event that is refused as such."""
+    return Refused(
+        RejectionReason.BAD_CLOUDEVENT,
+        raw(as_json({**ENVELOPE, "data": {"text": "雪"}, **envelope}), headers=STRUCTURED),
+        detail,
+    )
+
+
+R = RejectionReason
+LONG_ID = "雪" * (ID_BYTES_MAX // 3 + 1)
+TEXT = as_json({"text": "雪"})
+
+CASES = [
+    Refused(R.NULL_VALUE, raw(None, key=None), "key"),
+    Refused(R.NULL_VALUE, raw(None, key=b""), "key"),
+    Refused(R.NULL_VALUE, raw(None, key=b"\xff"), "key"),
+    Refused(R.NULL_VALUE, raw(None, key=None, headers=EVENT_HEADERS), "key"),
+    Refused(R.NOT_UTF8, raw(b'{"text": "\xff"}'), "byte 10"),
+    Refused(R.NOT_UTF8, raw(b"ab\xff", headers=(("content-type", b"text/plain"),)), "byte 2"),
+    Refused(R.NOT_JSON, raw(b"plain text"), "JSON"),
+    Refused(R.NOT_JSON, raw(b""), "JSON"),
+    Refused(R.NOT_JSON, raw(b'{"text": NaN}'), "JSON"),
+    Refused(R.NOT_JSON, raw(rb'{"id": "\ud800", "text": NaN}'), "NaN"),
+    Refused(R.NOT_JSON, raw(b"[" * 100_000 + b"]" * 100_000), "deep"),
+    Refused(R.NOT_JSON, raw(b"{", headers=EVENT_HEADERS), "JSON"),
+    Refused(R.NOT_JSON, raw(b"{", headers=STRUCTURED), "JSON"),
+    Refused(R.NOT_AN_OBJECT, raw(b"[]"), "a list"),
+    Refused(R.NOT_AN_OBJECT, raw(b"17"), "a number"),
+    Refused(R.NOT_AN_OBJECT, raw(b"true"), "a boolean"),
+    Refused(R.NOT_AN_OBJECT, raw(b"null"), "null"),
+    Refused(R.NOT_AN_OBJECT, raw(b'"text"'), "a string"),
+    Refused(R.NOT_AN_OBJECT, raw(b"[]", headers=STRUCTURED), "envelope"),
+    Refused(
+        R.NOT_AN_OBJECT, raw(as_json({**ENVELOPE, "data": "雪"}), headers=STRUCTURED), "a string"
+    ),
+    Refused(R.MISSING_TEXT, raw(b"{}"), '"text"'),
+    Refused(R.MISSING_TEXT, raw(b'{"text": null}'), '"text"'),
+    Refused(R.MISSING_TEXT, raw(as_json(ENVELOPE), headers=STRUCTURED), "no data"),
+    Refused(R.WRONG_TYPE, raw(b'{"text": 17}'), '"text" is a number'),
+    Refused(R.WRONG_TYPE, raw(b'{"text": ["x"]}'), '"text" is a list'),
+    Refused(R.WRONG_TYPE, raw(b'{"text": {}}'), '"text" is an object'),
+    refused_field(R.WRONG_TYPE, '"id" is a boolean', id=True),
+    refused_field(R.WRONG_TYPE, '"id" is a number', id=1.0),
+    refused_field(R.WRONG_TYPE, '"id" is a list', id=[]),
+    refused_field(R.WRONG_TYPE, "surrogate", id="a\ud800"),
+    refused_field(R.WRONG_TYPE, '"title" is a number', title=17),
+    refused_field(R.WRONG_TYPE, '"keywords" is a list with a number', keywords=["x", 17]),
+    refused_field(R.WRONG_TYPE, '"tags" is a list with null', tags=[None]),
+    refused_field(R.WRONG_TYPE, '"tags" is a boolean', tags=False),
+    refused_field(R.WRONG_TYPE, '"references" is an object', references={}),
+    refused_field(R.ID_TOO_LONG, '"id"', id=LONG_ID),
+    Refused(R.ID_TOO_LONG, raw(TEXT, key=LONG_ID.encode()), "key"),
+    Refused(R.ID_TOO_LONG, raw(None, key=LONG_ID.encode()), "key"),
+    Refused(
+        R.ID_TOO_LONG,
+        raw(TEXT, headers=(*EVENT_HEADERS, ("ce_id", LONG_ID.encode()))),
+        "CloudEvent",
+    ),
+    Refused(R.TOO_LARGE, raw(b"x" * MAX_RECORD_BYTES), "max_record_bytes"),
+    refused_field(R.BAD_TIMESTAMP, '"timestamp"', timestamp="yesterday"),
+    refused_field(R.BAD_TIMESTAMP, '"timestamp"', timestamp=""),
+    refused_field(R.BAD_TIMESTAMP, '"timestamp"', timestamp=True),
+    refused_field(R.BAD_TIMESTAMP, '"timestamp"', timestamp=[]),
+    refused_field(R.BAD_TIMESTAMP, '"timestamp"', timestamp=10**15),
+    Refused(R.BAD_TIMESTAMP, raw(b'{"text": "x", "timestamp": 1e400}'), '"timestamp"'),
+    Refused(R.BAD_TIMESTAMP, raw(TEXT, time_ms=NOW_MS * 1000), "record's own"),
+    Refused(
+        R.BAD_TIMESTAMP, raw(TEXT, headers=(*EVENT_HEADERS, ("ce_time", b"noon"))), "CloudEvent"
+    ),
+    Refused(R.BAD_CLOUDEVENT, raw(TEXT, headers=(("ce_specversion", b"0.3"),)), '"1.0"'),
+    Refused(R.BAD_CLOUDEVENT, raw(TEXT, headers=(("ce_specversion", None),)), '"1.0"'),
+    *(
+        Refused(
+            R.BAD_CLOUDEVENT,
+            raw(TEXT, headers=tuple(pair for pair in EVENT_HEADERS if pair[0] != name)),
+            f'"{name}"',
+        )
+        for name in ("ce_id", "ce_source", "ce_type")
+    ),
+    Refused(R.BAD_CLOUDEVENT, raw(TEXT, headers=(*EVENT_HEADERS, ("ce_id", b"\xff"))), "UTF-8"),
+    *(
+        Refused(
+            R.BAD_CLOUDEVENT,
+            raw(TEXT, headers=(("content-type", media_type),)),
+            "application/cloudevents+json",
+        )
+        for media_type in (b"application/cloudevents+avro", b"application/cloudevents-batch+json")
+    ),
+    refused_event('"specversion"', specversion="2.0"),
+    refused_event('"specversion"', specversion=1.0),
+    refused_event('"id"', id=None),
+    refused_event('"id"', id=17),
+    refused_event('"source"', source=""),
+    refused_event('"type"', type=[]),
+    refused_event('"time"', time=17),
+    refused_event('"datacontenttype"', datacontenttype=17),
+    refused_event('"data_base64"', data_base64="eyJ9"),
+    refused_event('"data_base64"', data=None, data_base64="no base64"),
+    refused_event('"data_base64"', data=None, data_base64="雪"),
+    refused_event('"data_base64"', data=None, data_base64=17),
+    refused_event('"data" is an object', datacontenttype="text/plain"),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.reason}-{case.detail}")
+def test_unreadable_records_are_refused_with_the_reason(case: Refused) -> None:
+    """Given a record that cannot be read, then the reason is exact, and the detail names where."""
+    rejection = read(case.record)
+
+    assert isinstance(rejection, Rejection), rejection
+    assert (rejection.reason, rejection.source) == (case.reason, HERE)
+    assert case.detail in rejection.detail
+    if case.reason is not RejectionReason.TOO_LARGE:
+        assert rejection.record == case.record
+
+
+def test_every_reason_is_reached() -> None:
+    """The table above has a record for each reason that a record itself can give."""
+    by_the_log = {RejectionReason.READING_CHANGED}
+    assert {case.reason for case in CASES} == set(RejectionReason) - by_the_log
+
+
+def test_details_do_not_repeat_the_body() -> None:
+    """Given secrets in every field, when each is refused in turn, then no detail tells them."""
+    secret = "s3cr3t"  # noqa: S105 -- it is one only for this test
+    refused = [
+        read(raw(value))
+        for value in (
+            secret.encode(),
+            as_json(secret),
+            as_json({"text": [secret]}),
+            as_json({"text": "", "id": [secret]}),
+            as_json({"text": "", "id": secret * 1000}),
+            as_json({"text": "", "keywords": {secret: 1}}),
+            as_json({"text": "", "timestamp": secret}),
+        )
+    ]
+
+    assert all(isinstance(item, Rejection) and secret not in item.detail for item in refused)
+
+
+@given(any_records)
+def test_no_record_stops_the_stream(record: RawRecord) -> None:
+    """Given any record at all, then it is read or refused, twice alike, and never raises.
+
+    What is read can be encoded and fingerprinted; what is refused can be sent.
+    """
+    first, second = read(record), read(record)
+
+    assert first == second
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(first), type=type(first)) == first
+    if isinstance(first, Document):
+        assert first.id
+        assert content_digest(normalize(first.text))
+
+
+@given(records(any_values.filter(lambda value: value is not None)))
+def test_text_settings_read_any_utf8(record: RawRecord) -> None:
+    """Given the format `text`, then a record that is no event is a document if it is UTF-8."""
+    plain = msgspec.structs.replace(record, headers=(), timestamp_ms=NOW_MS)
+    assert plain.value is not None
+
+    result = read(plain, FieldSettings(format="text"))
+
+    try:
+        text = plain.value.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        assert isinstance(result, Rejection)
+        assert result.reason is RejectionReason.NOT_UTF8
+    else:
+        assert isinstance(result, Document)
+        assert result.text == text
+
+
+@pytest.mark.parametrize("extra", [0, 1])
+def test_size_counts_key_value_and_headers(extra: int) -> None:
+    """Given a record at the limit, and one a byte over it, then only the second is refused."""
+    record = raw(TEXT, key=b"key", headers=(("名", b"value"), ("null", None)))
+    assert record_bytes(record) == len(TEXT) + 3 + 3 + 5 + 4
+    reader = DocumentReader(DEFAULT_FIELDS, record_bytes(record) - extra)
+
+    assert isinstance(reader.read(HERE, record), Rejection if extra else Document)
+
+
+@pytest.mark.parametrize(
+    ("key_bytes", "header_bytes", "kept"),
+    [(10, 10, (True, True)), (10, 200, (True, False)), (200, 200, (False, False))],
+)
+def test_too_large_records_are_cut_to_what_can_be_sent(
+    key_bytes: int, header_bytes: int, kept: tuple[bool, bool]
+) -> None:
+    """Given a record over the limit, then the value goes; headers and key only if they must."""
+    reader = DocumentReader(DEFAULT_FIELDS, max_record_bytes=100)
+    record = raw(b"v" * 100, b"k" * key_bytes, (("h", b"h" * header_bytes),))
+
+    rejection = reader.read(HERE, record)
+
+    assert isinstance(rejection, Rejection)
+    assert rejection.record.value is None
+    assert (rejection.record.key is not None, rejection.record.headers != ()) == kept
+    assert record_bytes(rejection.record) <= reader.max_record_bytes
+    assert str(record_bytes(record)) in rejection.detail
+
+
+def test_a_large_text_within_the_limit_is_read() -> None:
+    """Given a mebibyte of one word again and again, then it is a document like any other."""
+    value = as_json({"text": "word " * (MAX_RECORD_BYTES // 5 - 10)})
+
+    assert isinstance(read(raw(value)), Document)
+
+
+def test_a_limit_must_leave_room() -> None:
+    """Given a limit of no bytes, then the error names it."""
+    with pytest.raises(UsageError, match="max_record_bytes is 0"):
+        DocumentReader(DEFAULT_FIELDS, 0)

@@ -1,0 +1,149 @@
+"""Times in records: which spellings are read, to which millisecond, and how they are written."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simhash_core.errors import UsageError
+from streams.documents.timestamps import (
+    TIME_MS_MAX,
+    TIME_MS_MIN,
+    TimestampError,
+    format_rfc3339,
+    parse_rfc3339,
+    parse_timestamp,
+)
+
+NOON_MS = 1_714_564_800_000
+
+
+@pytest.mark.parametrize(
+    ("text", "time_ms"),
+    [
+        ("1970-01-01T00:00:00Z", 0),
+        ("2024-05-01T12:00:00Z", NOON_MS),
+        ("2024-05-01T12:00:00+00:00", NOON_MS),
+        ("2024-05-01T12:00:00-00:00", NOON_MS),
+        ("2024-05-01T20:00:00+08:00", NOON_MS),
+        ("2024-05-01T06:30:00-05:30", NOON_MS),
+        ("2024-05-01t12:00:00z", NOON_MS),
+        ("2024-05-01 12:00:00Z", NOON_MS),
+        ("2024-05-01T12:00:00.5Z", NOON_MS + 500),
+        ("2024-05-01T12:00:00.001999999Z", NOON_MS + 1),
+        ("1969-12-31T23:59:59.9995Z", -1),
+        ("2016-12-31T23:59:60Z", 1_483_228_800_000),
+        ("0001-01-01T00:00:00Z", TIME_MS_MIN),
+        ("9999-12-31T23:59:59.999Z", TIME_MS_MAX),
+    ],
+)
+def test_rfc3339_is_read(text: str, time_ms: int) -> None:
+    """Given a date and time as RFC 3339 allows it, then it is read to the millisecond, cut off."""
+    assert parse_rfc3339(text) == time_ms
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "2024-05-01",
+        "2024-05-01T12:00:00",
+        "2024-05-01T12:00Z",
+        "20240501T120000Z",
+        "2024-W18-3T12:00:00Z",
+        "2024-05-01T12:00:00.Z",
+        "2024-05-01T12:00:00,5Z",
+        "2024-05-01T12:00:00+0800",
+        "2024-05-01T12:00:00+08",
+        "2024-05-01T12:00:00 Z",
+        " 2024-05-01T12:00:00Z",
+        "2024-05-01T12:00:00Z\n",
+        "٢٠٢٤-05-01T12:00:00Z",
+        "2024-02-30T12:00:00Z",
+        "2024-13-01T12:00:00Z",
+        "0000-01-01T00:00:00Z",
+        "2024-05-01T24:00:00Z",
+        "2024-05-01T12:60:00Z",
+        "2024-05-01T12:00:61Z",
+        "2024-05-01T12:00:00+24:00",
+        "2024-05-01T12:00:00+08:60",
+        "0001-01-01T00:00:00+00:01",
+        "9999-12-31T23:59:59-00:01",
+        "1714564800000",
+    ],
+)
+def test_other_spellings_are_refused(text: str) -> None:
+    """Given other ISO 8601 forms, days that are not, or times past the ends, then none is read."""
+    with pytest.raises(TimestampError):
+        parse_rfc3339(text)
+
+
+@pytest.mark.parametrize(
+    ("value", "time_ms"),
+    [
+        (0, 0),
+        (NOON_MS, NOON_MS),
+        (NOON_MS + 0.75, NOON_MS),
+        (-0.5, -1),
+        (TIME_MS_MIN, TIME_MS_MIN),
+        (TIME_MS_MAX, TIME_MS_MAX),
+    ],
+)
+def test_numbers_are_milliseconds(value: float, time_ms: int) -> None:
+    """Given a number, then it is milliseconds since 1970, cut to a whole one."""
+    assert parse_timestamp(value) == time_ms
+
+
+@pytest.mark.parametrize(
+    "value",
+    [True, False, math.nan, math.inf, -math.inf, TIME_MS_MIN - 1, TIME_MS_MAX + 1, 10**400, [], {}],
+)
+def test_what_is_no_time_is_refused(value: object) -> None:
+    """Given a boolean, no number, years before 1 or past 9999, or a container, then it is none."""
+    with pytest.raises(TimestampError):
+        parse_timestamp(value)
+
+
+@given(st.integers(TIME_MS_MIN, TIME_MS_MAX))
+def test_written_times_are_read_back(time_ms: int) -> None:
+    """Given any time, when it is written and read, then it is the same."""
+    assert parse_rfc3339(format_rfc3339(time_ms)) == time_ms
+
+
+@given(
+    st.datetimes(datetime(2, 1, 1), datetime(9998, 12, 31)),  # noqa: DTZ001 -- the zone is drawn
+    st.integers(-23 * 60 - 59, 23 * 60 + 59),
+)
+def test_the_standard_library_agrees(local: datetime, offset_minutes: int) -> None:
+    """Given a time anywhere, when the standard library writes it, then it is read as that time."""
+    moment = local.replace(tzinfo=timezone(timedelta(minutes=offset_minutes)))
+    since_epoch = moment - datetime(1970, 1, 1, tzinfo=UTC)
+
+    assert parse_rfc3339(moment.isoformat()) == since_epoch // timedelta(milliseconds=1)
+
+
+@given(st.text())
+def test_any_string_is_a_time_or_refused(text: str) -> None:
+    """Given any string, then it is read as a time in range, or refused, with no other error."""
+    try:
+        time_ms = parse_rfc3339(text)
+    except TimestampError:
+        return
+    assert TIME_MS_MIN <= time_ms <= TIME_MS_MAX
+
+
+def test_written_form() -> None:
+    """A time is written in UTC, with three digits of milliseconds, and four of the year."""
+    assert format_rfc3339(NOON_MS + 7) == "2024-05-01T12:00:00.007Z"
+    assert format_rfc3339(TIME_MS_MIN) == "0001-01-01T00:00:00.000Z"
+
+
+@pytest.mark.parametrize("time_ms", [TIME_MS_MIN - 1, TIME_MS_MAX + 1])
+def test_times_past_the_ends_are_not_written(time_ms: int) -> None:
+    """Given a time that four digits of a year cannot say, then the error names it."""
+    with pytest.raises(UsageError, match=str(time_ms)):
+        format_rfc3339(time_ms)

@@ -1,0 +1,129 @@
+"""Appends are answered with offsets, in order, or with what is known of a failure."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+
+import pytest
+
+from streams.errors import BrokerRefusedError
+from streams.kafka.appender import Appender, AppendUnknownError
+from streams.kafka.client_config import appender_config
+from streams.kafka.producer_record import RecordTooLargeError
+from tests.rigs.brokers.broker import Broker
+from tests.rigs.brokers.kafka_broker import KafkaBroker
+from tests.unit.intake.recording_owner import settings_for
+
+
+def fresh_log(broker: Broker, config: dict[str, str] | None = None) -> str:
+    """A topic of one partition."""
+    topic = broker.unique("log")
+    broker.create_topics({topic: 1}, config)
+    return topic
+
+
+def test_offsets_follow_the_order_of_appends(broker: Broker) -> None:
+    """Given 500 appends at once, then their offsets are 0 to 499 in that order, and the records
+    are there.
+    """
+    topic = fresh_log(broker)
+
+    async def scene() -> list[int]:
+        appender = Appender(appender_config(settings_for(broker, topic)))
+        appender.open()
+        offsets = await asyncio.gather(*(appender.append(topic, b"%d" % n) for n in range(500)))
+        await appender.close()
+        return offsets
+
+    assert asyncio.run(scene()) == list(range(500))
+    assert [m.value() for m in broker.read_partition(topic, 500)] == [b"%d" % n for n in range(500)]
+
+
+def test_a_record_too_large_is_told_apart(kafka_broker: Broker) -> None:
+    """Given a topic that takes 2,000 bytes, when more is appended, then that one is refused for its
+    size, and the next is appended.
+    """
+    topic = fresh_log(kafka_broker, {"max.message.bytes": "2000"})
+
+    async def scene() -> None:
+        appender = Appender(appender_config(settings_for(kafka_broker, topic)))
+        appender.open()
+        assert await appender.append(topic, b"small") == 0
+        with pytest.raises(RecordTooLargeError, match="5000 bytes"):
+            await appender.append(topic, os.urandom(5000))
+        with pytest.raises(RecordTooLargeError):
+            await appender.append(topic, bytes(100_000_000))
+        assert await appender.append(topic, b"small") == 1
+        await appender.close()
+
+    asyncio.run(scene())
+
+
+def test_a_missing_topic_is_refused(kafka_broker: Broker) -> None:
+    """Given a topic that does not exist, then the broker has refused, which is known."""
+
+    async def scene() -> None:
+        settings = settings_for(kafka_broker, "nobody")
+        config = {**appender_config(settings), "topic.metadata.propagation.max.ms": 500}
+        appender = Appender(config)
+        appender.open()
+        with pytest.raises(BrokerRefusedError):
+            await appender.append(kafka_broker.unique("missing"), b"x")
+        await appender.close()
+
+    asyncio.run(scene())
+
+
+async def appended(appender: Appender, topic: str) -> int:
+    """Append until that succeeds; return the offset."""
+    for _ in range(30):
+        with contextlib.suppress(AppendUnknownError):
+            return await appender.append(topic, b"x")
+    pytest.fail("no append succeeded")
+
+
+def test_without_an_answer_nothing_is_known(own_kafka_broker: Broker) -> None:
+    """Given a broker that is killed, when records are appended, then it is not known whether they
+    are there; once it is back, appends succeed again.
+    """
+    topic = fresh_log(own_kafka_broker)
+    server = own_kafka_broker.server
+    assert isinstance(server, KafkaBroker)
+
+    async def scene() -> None:
+        settings = settings_for(own_kafka_broker, topic)
+        appender = Appender({**appender_config(settings), "message.timeout.ms": 2000})
+        appender.open()
+        await appended(appender, topic)  # a broker that has just started may take its time
+        await asyncio.to_thread(server.kill)
+        futures = [appender.append(topic, b"y") for _ in range(3)]
+        for future in futures:
+            with pytest.raises(AppendUnknownError):
+                await future
+        left = appender.append(topic, b"z")
+        with pytest.raises(AppendUnknownError):
+            await left
+        await asyncio.to_thread(server.start)
+        assert await appended(appender, topic) >= 1
+        await appender.close()
+
+    asyncio.run(scene())
+
+
+def test_a_close_ends_what_is_not_answered(kafka_broker: Broker) -> None:
+    """Given an address where no broker is, when the appender closes, then it does in time, and the
+    record may or may not be there.
+    """
+
+    async def scene() -> None:
+        config = appender_config(settings_for(kafka_broker, "nobody"))
+        appender = Appender({**config, "bootstrap.servers": "127.0.0.1:1"})
+        appender.open()
+        future = appender.append("log", b"x")
+        await appender.close(0.2)
+        with pytest.raises(AppendUnknownError):
+            await future
+
+    asyncio.run(scene())

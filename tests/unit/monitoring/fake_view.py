@@ -1,0 +1,49 @@
+"""A worker as its pages and its watch see it, in a state that a test sets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from simhash_core.documents import Content
+from simhash_core.errors import FirstseenError
+from simhash_core.matches import Answer
+from streams.monitoring.worker_state import CheckUnavailableError, ShardState
+
+OPEN = ShardState(
+    is_open=True, entries=0, waiting=0, next_offset=0, log_position=0, recovery_remaining=0
+)
+
+
+@dataclass
+class FakeView:
+    """Implements ``WorkerView``; ``answer`` is what it says of any text."""
+
+    states: dict[int, ShardState] = field(default_factory=dict)
+    log_position: int | None = None
+    failure: FirstseenError | None = None
+    leads: bool = False
+    leader: str | None = None
+    trouble: str | None = None
+    answer: Answer | None = None
+    asked: list[tuple[Content, int]] = field(default_factory=list)
+
+    @property
+    def ready(self) -> bool:
+        """Whether nothing is waited for."""
+        return self.why_not_ready() is None
+
+    def why_not_ready(self) -> str | None:
+        """The trouble, or the first shard that is not open."""
+        opening = [p for p, state in self.states.items() if not state.is_open]
+        return self.trouble or (f"shards {opening} are being opened" if opening else None)
+
+    def shards(self) -> dict[int, ShardState]:
+        """The states that were set."""
+        return dict(self.states)
+
+    async def ask(self, content: Content, limit: int) -> Answer:
+        """The answer that was set; without one, the check is unavailable."""
+        self.asked.append((content, limit))
+        if self.answer is None:
+            raise CheckUnavailableError("no leader answered within 5 s: is a worker down?")
+        return self.answer

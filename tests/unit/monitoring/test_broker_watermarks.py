@@ -1,0 +1,64 @@
+"""Watermarks: the client is kept while it has answers; markers of transactions are no records."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from confluent_kafka import Producer
+
+from streams.errors import BrokerUnavailableError
+from streams.topics.watermarks import BrokerWatermarks, Watermarks
+from tests.rigs.brokers.broker import Broker
+from tests.rigs.brokers.loopback_ports import free_port
+
+SECONDS = 60.0
+
+
+def test_one_client_asks_again_and_again(embedded_broker: Broker) -> None:
+    """Given a broker that answers, then the next request uses the same client."""
+    topic = embedded_broker.unique("watched")
+    embedded_broker.create_topics({topic: 1})
+    watermarks = BrokerWatermarks(
+        {"bootstrap.servers": embedded_broker.bootstrap_servers}, "no-group", 30.0
+    )
+    assert watermarks.of([(topic, 0)]) == {(topic, 0): Watermarks(0, 0, 0)}
+    client = watermarks._admin
+    assert client is not None
+
+    watermarks.of([(topic, 0)])
+
+    assert watermarks._admin is client
+
+
+def test_a_client_without_an_answer_is_dropped() -> None:
+    """Given no broker, then the next request uses a new client."""
+    watermarks = BrokerWatermarks(
+        {"bootstrap.servers": f"127.0.0.1:{free_port()}"}, "no-group", 0.2
+    )
+    with pytest.raises(BrokerUnavailableError):
+        watermarks.of([("raw", 0)])
+
+    assert watermarks._admin is None
+
+
+def test_markers_of_transactions_are_no_records(kafka_broker: Broker) -> None:
+    """Given a partition that ends with the marker of a transaction, then there is a record before
+    it, and none after the last record.
+    """
+    topic = kafka_broker.unique("watched")
+    kafka_broker.create_topics({topic: 1})
+    address = {"bootstrap.servers": kafka_broker.bootstrap_servers}
+    producer = Producer({**address, "transactional.id": kafka_broker.unique("watched")})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(topic, b"x", partition=0)
+    producer.commit_transaction(30)
+    watermarks = BrokerWatermarks(address, "no-group", 30.0)
+
+    deadline = time.monotonic() + SECONDS  # the broker writes the marker after its answer
+    while watermarks.of([(topic, 0)]) != {(topic, 0): Watermarks(0, 2, 2)}:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert watermarks.holds_record((topic, 0), 0)
+    assert not watermarks.holds_record((topic, 0), 1)

@@ -1,0 +1,60 @@
+"""Liveness: a failure, a silent event loop, a stall; each with its reason, and nothing else."""
+
+from __future__ import annotations
+
+from simhash_core.errors import FirstseenError
+from streams.monitoring.health import Health
+from streams.monitoring.stall_detector import Stall
+
+
+class Clock:
+    """A monotonic clock that a test sets."""
+
+    now = 100.0
+
+    def __call__(self) -> float:
+        """The time."""
+        return self.now
+
+
+def test_a_worker_that_starts_is_alive() -> None:
+    """Given a worker whose event loop has not run yet, however long, then it is alive: that it is
+    not ready is another question.
+    """
+    clock = Clock()
+    health = Health(120, lambda: None, clock)
+    clock.now += 100_000
+
+    assert health.why_dead() is None
+
+
+def test_an_event_loop_that_stands_still() -> None:
+    """Given a loop that ran once, when it is silent for the limit, then the worker is dead, with
+    the reason; when it runs again, then it is alive.
+    """
+    clock = Clock()
+    health = Health(120, lambda: None, clock)
+    health.beat()
+    clock.now += 119
+    assert health.why_dead() is None
+    clock.now += 1
+    assert health.why_dead() == "the event loop has not run for 120 s"
+    health.beat()
+    assert health.why_dead() is None
+
+
+def test_stalls() -> None:
+    """Given stalls, then the reason has each of them; when they are over, then it is alive."""
+    health = Health(120, lambda: None)
+    health.stalled([Stall(("raw", 0), 130, 7, 5), Stall(("raw", 1), 121, 9, 1)])
+    why = health.why_dead()
+    assert why is not None
+    assert why.startswith("stalled: raw/0: no progress for 130 s at offset 7")
+    assert "raw/1: no progress for 121 s at offset 9" in why
+    health.stalled([])
+    assert health.why_dead() is None
+
+
+def test_a_failure() -> None:
+    """Given a worker that has failed and is about to end, then it is dead of that."""
+    assert Health(120, lambda: FirstseenError("no room")).why_dead() == "no room"

@@ -1,0 +1,452 @@
+"""The metrics: names and labels pinned, every series from 0, the exposition readable."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_client.parser import text_string_to_metric_families
+
+from simhash_core.errors import ProtocolError, UnknownNameError
+from simhash_core.rejections import RejectionReason
+from simhash_core.verdicts import VERDICT_NAMES
+from streams.kafka.commit_errors import AbortedError, FencedError, StaleGenerationError
+from streams.kafka.producer_record import DeliveryError
+from streams.monitoring.metric_definitions import DEFINITIONS
+from streams.monitoring.metric_labels import ErrorReason, Stage, TransactionOutcome
+from streams.monitoring.metric_types import MetricKind
+from streams.monitoring.metrics import CONTENT_TYPE, IndexInfo, Metrics
+from streams.store.store_errors import StoreCorruptError, StoreFullError
+
+NAMES = {
+    "firstseen_documents": "counter",
+    "firstseen_input_bytes": "counter",
+    "firstseen_in_flight_documents": "gauge",
+    "firstseen_in_flight_bytes": "gauge",
+    "firstseen_internal_bytes": "counter",
+    "firstseen_consumer_lag_messages": "gauge",
+    "firstseen_stalled_partitions": "gauge",
+    "firstseen_broker_up": "gauge",
+    "firstseen_skipped_messages": "counter",
+    "firstseen_last_record_timestamp_seconds": "gauge",
+    "firstseen_end_to_end_latency_seconds": "histogram",
+    "firstseen_stage_duration_seconds": "histogram",
+    "firstseen_stage_cpu_seconds": "counter",
+    "firstseen_log_position_offset": "gauge",
+    "firstseen_log_end_offset": "gauge",
+    "firstseen_undecided_documents": "gauge",
+    "firstseen_undecided_oldest_seconds": "gauge",
+    "firstseen_leader": "gauge",
+    "firstseen_report_missing": "gauge",
+    "firstseen_control_records_refused": "counter",
+    "firstseen_packets_skipped": "counter",
+    "firstseen_foreign_records": "counter",
+    "firstseen_candidates_per_lookup": "summary",
+    "firstseen_distance_bits": "histogram",
+    "firstseen_bucket_documents": "histogram",
+    "firstseen_store_documents": "gauge",
+    "firstseen_waiting_documents": "gauge",
+    "firstseen_store_bytes": "gauge",
+    "firstseen_state_disk_free_bytes": "gauge",
+    "firstseen_state_disk_size_bytes": "gauge",
+    "firstseen_rocksdb_block_cache_bytes": "gauge",
+    "firstseen_rocksdb_block_cache_pinned_bytes": "gauge",
+    "firstseen_rocksdb_block_cache_capacity_bytes": "gauge",
+    "firstseen_rocksdb_memtable_bytes": "gauge",
+    "firstseen_rocksdb_table_reader_bytes": "gauge",
+    "firstseen_rocksdb_pending_compaction_bytes": "gauge",
+    "firstseen_rocksdb_running_compactions": "gauge",
+    "firstseen_rocksdb_level0_files": "gauge",
+    "firstseen_rocksdb_stopped_shards": "gauge",
+    "firstseen_rocksdb_background_errors": "gauge",
+    "firstseen_assigned_shards": "gauge",
+    "firstseen_opening_shards": "gauge",
+    "firstseen_recovery_remaining_messages": "gauge",
+    "firstseen_recovery_duration_seconds": "histogram",
+    "firstseen_rebalances": "counter",
+    "firstseen_transactions": "counter",
+    "firstseen_dead_letters": "counter",
+    "firstseen_errors": "counter",
+    "firstseen_index_info": "gauge",
+    "firstseen_build_info": "gauge",
+}
+
+STAGES = {
+    "read",
+    "fingerprint",
+    "append",
+    "lookup",
+    "decide",
+    "output",
+    "commit",
+    "store",
+    "recover",
+    "watch",
+}
+INTERNAL_TOPICS = {"log", "reports", "changelog"}
+
+LABELS = {
+    "firstseen_documents": {"verdict": {*VERDICT_NAMES, "dead_letter"}},
+    "firstseen_dead_letters": {"reason": set(RejectionReason)},
+    "firstseen_errors": {
+        "stage": STAGES,
+        "reason": {"broker", "timeout", "fenced", "format", "storage", "internal"},
+    },
+    "firstseen_consumer_lag_messages": {"topic": {"raw"}, "partition": {"3"}},
+    "firstseen_skipped_messages": {"topic": {"raw"}, "partition": {"3"}},
+    "firstseen_stage_duration_seconds": {"stage": STAGES},
+    "firstseen_stage_cpu_seconds": {"stage": STAGES},
+    "firstseen_internal_bytes": {"topic": INTERNAL_TOPICS},
+    "firstseen_foreign_records": {"topic": INTERNAL_TOPICS},
+    "firstseen_store_documents": {"partition": {"3"}},
+    "firstseen_waiting_documents": {"partition": {"3"}},
+    "firstseen_transactions": {"outcome": {"committed", "aborted", "fenced", "unanswered"}},
+    "firstseen_index_info": {
+        "identity": {"i 1"},
+        "application_id": {"app"},
+        "profile": {"wide"},
+        "delivery": {"exactly_once"},
+    },
+}
+
+INDEX = IndexInfo("i 1", "app", "wide", "exactly_once")
+
+
+@pytest.fixture
+def metrics() -> Metrics:
+    """Metrics on a registry without those of the process, of a worker with one raw partition."""
+    metrics = Metrics(CollectorRegistry(), index=INDEX)
+    metrics.watched("raw", 3)
+    metrics.lag({("raw", 3): 0})
+    metrics.shard_state(3, entries=0, waiting=0)
+    return metrics
+
+
+def value(metrics: Metrics, sample: str, **labels: str) -> float | None:
+    """The value of one sample, None where there is no such series."""
+    return metrics.registry.get_sample_value(sample, labels)
+
+
+def test_names_types_and_labels_are_pinned(metrics: Metrics) -> None:
+    """Given new metrics, when the exposition is parsed, then it has exactly these metrics of these
+    types, each with all values of its labels: dashboards and alerts of users go by them.
+    """
+    families = list(text_string_to_metric_families(metrics.exposition().decode()))
+
+    assert {family.name: family.type for family in families} == NAMES
+    for family in families:
+        assert family.documentation.endswith(".")
+        found: dict[str, set[str]] = {}
+        for sample in family.samples:
+            for label, text in sample.labels.items():
+                if label != "le":
+                    found.setdefault(label, set()).add(text)
+        if family.name != "firstseen_build_info":
+            assert found == LABELS.get(family.name, {})
+
+
+def test_the_list_is_closed(metrics: Metrics) -> None:
+    """Given new metrics, then they are those of the list, each with its help: no more, no fewer."""
+    families = text_string_to_metric_families(metrics.exposition().decode())
+
+    assert [d.name.removesuffix("_total") for d in DEFINITIONS] == list(NAMES)
+    assert {family.name: family.documentation for family in families} == {
+        each.name.removesuffix("_total"): each.help for each in DEFINITIONS
+    }
+    for each in DEFINITIONS:
+        assert each.name.endswith("_total") == (each.kind is MetricKind.COUNTER)
+        assert each.answers.endswith((".", "?"))
+
+
+def test_every_series_begins_at_zero(metrics: Metrics) -> None:
+    """Given new metrics, then all series are there and at 0, so that a first event is a rise."""
+    for family in text_string_to_metric_families(metrics.exposition().decode()):
+        assert family.samples or family.name == "firstseen_report_missing"
+        for sample in family.samples:
+            assert sample.value == (1 if family.name.endswith("_info") else 0), sample
+
+
+def test_the_process_is_measured_too() -> None:
+    """Given no registry, then memory and processor time of the process are there as well."""
+    names = {f.name for f in text_string_to_metric_families(Metrics().exposition().decode())}
+
+    assert {"process_resident_memory_bytes", "process_cpu_seconds", *NAMES} <= names
+
+
+def test_two_workers_in_one_process_are_apart() -> None:
+    """Given two metrics without a registry, when one counts, then the other does not."""
+    one, other = Metrics(), Metrics()
+    one.verdict("unique")
+
+    assert value(one, "firstseen_documents_total", verdict="unique") == 1
+    assert value(other, "firstseen_documents_total", verdict="unique") == 0
+
+
+def test_every_verdict_is_counted(metrics: Metrics) -> None:
+    """Given each verdict, when counted once and three times, then four are there."""
+    for name in VERDICT_NAMES:
+        metrics.verdict(name)
+        metrics.verdict(name, 3)
+
+    for name in VERDICT_NAMES:
+        assert value(metrics, "firstseen_documents_total", verdict=name) == 4
+
+
+@pytest.mark.parametrize("reason", RejectionReason)
+def test_a_dead_letter_is_a_decided_record(metrics: Metrics, reason: RejectionReason) -> None:
+    """Given a dead letter, then its reason is counted, and one record more is decided."""
+    metrics.dead_letter(reason)
+
+    assert value(metrics, "firstseen_dead_letters_total", reason=reason) == 1
+    assert value(metrics, "firstseen_documents_total", verdict="dead_letter") == 1
+
+
+def test_each_shard_has_its_series(metrics: Metrics) -> None:
+    """Given what several shards hold, then each has what it said last, and what they have yet to
+    recover is added up; a shard that left has no series, and without shards there are none.
+    """
+    metrics.assigned_shards(2)
+    metrics.shard_state(0, entries=10, waiting=1)
+    metrics.shard_state(3, entries=5, waiting=0)
+    metrics.shard_state(0, entries=11, waiting=2)
+    metrics.recovery_remaining(0, 100)
+    metrics.recovery_remaining(3, 50)
+
+    def shard(partition: int) -> list[float | None]:
+        names = ("store_documents", "waiting_documents")
+        return [value(metrics, f"firstseen_{name}", partition=str(partition)) for name in names]
+
+    assert [shard(0), shard(3)] == [[11, 2], [5, 0]]
+    assert value(metrics, "firstseen_assigned_shards") == 2
+    assert value(metrics, "firstseen_recovery_remaining_messages") == 150
+    metrics.forget_shard(0)
+    assert [shard(0), shard(3)] == [[None, None], [5, 0]]
+    assert value(metrics, "firstseen_recovery_remaining_messages") == 50
+    metrics.assigned_shards(0)
+    assert shard(3) == [None, None]
+    assert value(metrics, "firstseen_recovery_remaining_messages") == 0
+
+
+def test_only_a_leader_waits_for_reports(metrics: Metrics) -> None:
+    """Given a leader that waits for the reports of two shards, then both are named; then of one;
+    when it no longer leads, then it waits for none.
+    """
+    metrics.leader(True)
+    metrics.reports_missing({1, 4})
+    assert value(metrics, "firstseen_leader") == 1
+    assert value(metrics, "firstseen_report_missing", partition="1") == 1
+    metrics.reports_missing([4])
+    assert value(metrics, "firstseen_report_missing", partition="1") is None
+    assert value(metrics, "firstseen_report_missing", partition="4") == 1
+
+    metrics.leader(False)
+    assert value(metrics, "firstseen_leader") == 0
+    assert value(metrics, "firstseen_report_missing", partition="4") is None
+
+
+def test_the_log(metrics: Metrics) -> None:
+    """Given a position that is past the end as it was last heard, then the end is the position; and
+    where everything is decided, the oldest undecided document has no age.
+    """
+    metrics.log_position(7, 9)
+    assert value(metrics, "firstseen_log_end_offset") == 9
+    metrics.log_position(12, 9)
+    assert value(metrics, "firstseen_log_position_offset") == 12
+    assert value(metrics, "firstseen_log_end_offset") == 12
+
+    metrics.undecided(3, 1.5)
+    assert value(metrics, "firstseen_undecided_oldest_seconds") == 1.5
+    metrics.undecided(0, 1.5)
+    assert value(metrics, "firstseen_undecided_documents") == 0
+    assert value(metrics, "firstseen_undecided_oldest_seconds") == 0
+
+
+def test_a_batch_counts_as_its_documents_do(metrics: Metrics) -> None:
+    """Given the same documents as a batch and one by one, then the metrics are the same."""
+    other = Metrics(CollectorRegistry(), index=INDEX)
+    other.watched("raw", 3)
+    other.lag({("raw", 3): 0})
+    other.shard_state(3, entries=0, waiting=0)
+    seconds, bits = [0.01, 0.011, -1.0, 4000.0], [0, 3, 3, 200]
+
+    metrics.verdicts({"unique": 3, "near_duplicate": 1})
+    metrics.latencies(seconds)
+    metrics.distances(bits)
+    metrics.bucket_documents([])
+    for name in ("unique", "near_duplicate", "unique", "unique"):
+        other.verdict(name)
+    for each in seconds:
+        other.latency(each)
+    for distance in bits:
+        other.distance(distance)
+
+    assert metrics.exposition() == other.exposition()
+
+
+def test_a_step_takes_cpu_time(metrics: Metrics) -> None:
+    """Given a step that computes for a while, then its CPU time is counted, up to its duration."""
+    with metrics.stage("lookup"):
+        end = time.thread_time() + 0.02
+        while time.thread_time() < end:
+            pass
+
+    cpu = value(metrics, "firstseen_stage_cpu_seconds_total", stage="lookup")
+    duration = value(metrics, "firstseen_stage_duration_seconds_sum", stage="lookup")
+    assert cpu is not None
+    assert duration is not None
+    assert 0.02 <= cpu <= duration + 0.01
+
+
+def test_candidates_have_a_mean(metrics: Metrics) -> None:
+    """Given batches of look-ups, then sum and count are those of all, also where a batch decided
+    nothing.
+    """
+    metrics.candidates(7, 500)
+    metrics.candidates(3, 0)
+
+    assert value(metrics, "firstseen_candidates_per_lookup_sum") == 10
+    assert value(metrics, "firstseen_candidates_per_lookup_count") == 500
+
+
+def test_the_newest_record_counts(metrics: Metrics) -> None:
+    """Given records out of order, then the gauge has the newest, in seconds."""
+    metrics.last_record(2_500)
+    metrics.last_record(1_000)
+
+    assert value(metrics, "firstseen_last_record_timestamp_seconds") == 2.5
+
+
+def test_a_latency_is_not_negative(metrics: Metrics) -> None:
+    """Given a record from the future, as clocks that disagree make it, then it took no time."""
+    metrics.latency(-5.0)
+    metrics.latency(0.02)
+
+    assert value(metrics, "firstseen_end_to_end_latency_seconds_sum") == pytest.approx(0.02)
+    assert value(metrics, "firstseen_end_to_end_latency_seconds_bucket", le="0.01") == 1
+
+
+@pytest.mark.parametrize("stage", Stage)
+def test_stages_are_timed(metrics: Metrics, stage: Stage) -> None:
+    """Given a step that fails, then its time is counted all the same."""
+    with pytest.raises(ZeroDivisionError), metrics.stage(stage.value):
+        _ = 1 / 0
+
+    assert value(metrics, "firstseen_stage_duration_seconds_count", stage=stage) == 1
+
+
+def test_a_step_that_waits_takes_no_cpu_time(metrics: Metrics) -> None:
+    """Given a step that waits for others, then its duration is counted, and no CPU time."""
+    with metrics.waiting("commit"):
+        sum(range(100_000))
+
+    assert value(metrics, "firstseen_stage_duration_seconds_count", stage="commit") == 1
+    assert value(metrics, "firstseen_stage_cpu_seconds_total", stage="commit") == 0
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (StoreFullError(Path("shard-0"), "no room"), "storage"),
+        (OSError(28, "No space left on device"), "storage"),
+        (StoreCorruptError(Path("shard-0"), "damaged"), "format"),
+        (ProtocolError("records between them were skipped"), "format"),
+        (DeliveryError("not delivered"), "broker"),
+        (AbortedError("aborted"), "broker"),
+        (FencedError("another worker has the name"), "fenced"),
+        (StaleGenerationError("the group moved on"), "fenced"),
+        (TimeoutError(), "timeout"),
+        (ZeroDivisionError(), "internal"),
+    ],
+)
+def test_a_step_that_fails_is_counted_by_its_reason(
+    metrics: Metrics, error: Exception, reason: str
+) -> None:
+    """Given a step, when it fails, then it is counted once, by what made it fail."""
+    with pytest.raises(type(error)), metrics.stage("store"):
+        raise error
+
+    assert value(metrics, "firstseen_errors_total", stage="store", reason=reason) == 1
+
+
+def test_an_interruption_is_no_failure(metrics: Metrics) -> None:
+    """Given a recovery that is interrupted as its shard moves away, then no error is counted."""
+    with pytest.raises(InterruptedError), metrics.stage("recover"):
+        raise InterruptedError
+
+    for reason in ErrorReason:
+        assert value(metrics, "firstseen_errors_total", stage="recover", reason=reason) == 0
+
+
+def test_lag_is_that_of_the_present_partitions(metrics: Metrics) -> None:
+    """Given partitions that moved away, when lag is noted of others, then the first have none."""
+    metrics.lag({("raw", 3): 7, ("raw", 0): 2})
+    metrics.lag({("raw", 0): 5})
+
+    lag = "firstseen_consumer_lag_messages"
+    assert value(metrics, lag, topic="raw", partition="3") is None
+    assert value(metrics, lag, topic="raw", partition="0") == 5
+
+
+@pytest.mark.parametrize("distance", [0, 3, 48, 511])
+def test_distances(metrics: Metrics, distance: int) -> None:
+    """Given a distance of any width, then it is in the buckets from it upward."""
+    metrics.distance(distance)
+
+    bounds = [0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128]
+    for bound in bounds:
+        counted = value(metrics, "firstseen_distance_bits_bucket", le=f"{bound:.1f}")
+        assert counted == (1 if distance <= bound else 0)
+    assert value(metrics, "firstseen_distance_bits_bucket", le="+Inf") == 1
+
+
+def test_the_other_counters(metrics: Metrics) -> None:
+    """Given each other event once, then its series rises, and no other."""
+    metrics.input_bytes(1_000)
+    metrics.error("output", "timeout")
+    metrics.internal_bytes("log", 350)
+    metrics.foreign_record("reports")
+    metrics.packet_skipped()
+    metrics.control_refused(2)
+    metrics.in_flight(250, 500_000)
+    metrics.rebalance()
+    metrics.transaction(TransactionOutcome.FENCED)
+
+    risen = {
+        sample.name: sample.value
+        for family in metrics.registry.collect()
+        for sample in family.samples
+        if sample.value and family.type != "info"
+    }
+    assert risen == {
+        "firstseen_input_bytes_total": 1_000,
+        "firstseen_errors_total": 1,
+        "firstseen_internal_bytes_total": 350,
+        "firstseen_foreign_records_total": 1,
+        "firstseen_packets_skipped_total": 1,
+        "firstseen_control_records_refused_total": 2,
+        "firstseen_in_flight_documents": 250,
+        "firstseen_in_flight_bytes": 500_000,
+        "firstseen_rebalances_total": 1,
+        "firstseen_transactions_total": 1,
+    }
+
+
+def test_names_outside_the_lists(metrics: Metrics) -> None:
+    """Given a stage or a reason that is none, then it is refused with those that there are."""
+    with (
+        pytest.raises(UnknownNameError, match="decide, fingerprint, lookup, output"),
+        metrics.stage("stroll"),
+    ):
+        pytest.fail("not reached")
+    with pytest.raises(UnknownNameError, match="broker, fenced"):
+        metrics.error(Stage.OUTPUT, "whim")
+    with pytest.raises(UnknownNameError, match="changelog, log, reports"):
+        metrics.internal_bytes("raw", 1)
+    assert value(metrics, "firstseen_errors_total", stage="output", reason=ErrorReason.BROKER) == 0
+
+
+def test_the_media_type_is_the_text_formats() -> None:
+    """Given the exposition, then it is served as what a scraper takes for it."""
+    assert CONTENT_TYPE.startswith("text/plain; version=")

@@ -1,0 +1,246 @@
+"""The watch: what it finds goes to metrics, health and the log; nothing ends it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from prometheus_client import CollectorRegistry
+
+from streams.monitoring.health import Health
+from streams.monitoring.metrics import Metrics
+from streams.monitoring.worker_watch import WatchedTopics, WorkerWatch
+from streams.topics.watermarks import BrokerWatermarks
+from tests.rigs.brokers.broker import Broker
+from tests.rigs.brokers.loopback_ports import free_port
+from tests.unit.monitoring.fake_view import OPEN, FakeView
+
+RECORDS = 5
+SECONDS = 90.0
+
+
+class Watching:
+    """A watch, and the worker that it watches."""
+
+    def __init__(
+        self, brokers: str, state_path: Path, raw: str, log: str = "log", stall_seconds: float = 100
+    ) -> None:
+        self.raw = raw
+        self.view = FakeView()
+        self.metrics = Metrics(CollectorRegistry())
+        self.health = Health(stall_seconds, lambda: None)
+        self.watch = WorkerWatch(
+            self.view,
+            WatchedTopics(raw, log),
+            BrokerWatermarks({"bootstrap.servers": brokers}, "no-group", 5.0),
+            self.health,
+            self.metrics,
+            state_path,
+            stall_seconds,
+        )
+
+    def value(self, name: str, **labels: str) -> float | None:
+        """A sample of its metrics."""
+        return self.metrics.registry.get_sample_value(f"firstseen_{name}", labels)
+
+    def lag(self) -> float | None:
+        """The lag of raw partition 0."""
+        return self.value("consumer_lag_messages", topic=self.raw, partition="0")
+
+    def checked_lag(self) -> float | None:
+        """The lag after another check."""
+        self.watch.check_lag()
+        return self.lag()
+
+
+def topic_with_records(broker: Broker) -> str:
+    """A topic of one partition with ``RECORDS`` records."""
+    topic = broker.unique("watched")
+    broker.create_topics({topic: 1})
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    for _ in range(RECORDS):
+        producer.produce(topic, b"x", partition=0)
+    assert producer.flush(SECONDS) == 0
+    return topic
+
+
+def await_that(holds: Callable[[], bool]) -> None:
+    """Wait until it holds."""
+    deadline = time.monotonic() + SECONDS
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_lag_from_the_position_of_a_shard(embedded_broker: Broker, tmp_path: Path) -> None:
+    """Given a shard that has put out 2 of 5 records, then lag is 3; given one that is not open, and
+    nothing committed by the group, then it is 5; given none, then there is no lag.
+    """
+    raw = topic_with_records(embedded_broker)
+    watching = Watching(embedded_broker.bootstrap_servers, tmp_path, raw)
+
+    watching.view.states = {0: OPEN._replace(next_offset=2)}
+    await_that(lambda: watching.checked_lag() == 3)
+    watching.view.states = {0: OPEN._replace(is_open=False, next_offset=2)}
+    assert watching.checked_lag() == RECORDS
+    assert watching.value("broker_up") == 1
+    watching.view.states = {}
+    assert watching.checked_lag() is None, "the partition has moved away"
+
+
+def test_the_log_is_measured(embedded_broker: Broker, tmp_path: Path) -> None:
+    """Given a worker that has read 2 of the 5 records of the log, then the metrics have both."""
+    log = topic_with_records(embedded_broker)
+    watching = Watching(embedded_broker.bootstrap_servers, tmp_path, "raw", log)
+    watching.watch.check_lag()
+    assert watching.value("log_end_offset") == 0, "nothing is read yet"
+    watching.view.log_position = 2
+
+    def log_end() -> float | None:
+        watching.watch.check_lag()
+        return watching.value("log_end_offset")
+
+    await_that(lambda: log_end() == RECORDS)
+    assert watching.value("log_position_offset") == 2
+
+
+def test_shards_come_and_go(tmp_path: Path) -> None:
+    """Given a shard that puts nothing out, then it has its series; when it moves away, then it has
+    none; and what a shard has noted itself stays.
+    """
+    watching = Watching(f"127.0.0.1:{free_port()}", tmp_path, "raw")
+    watching.metrics.shard_state(0, entries=12, waiting=3)
+    watching.view.states = {
+        0: OPEN._replace(entries=10),
+        1: OPEN._replace(entries=7),
+        2: OPEN._replace(is_open=False),
+    }
+    watching.watch.check_shards()
+    assert watching.value("store_documents", partition="0") == 12
+    assert watching.value("waiting_documents", partition="0") == 3
+    assert watching.value("store_documents", partition="1") == 7
+    assert watching.value("store_documents", partition="2") is None
+
+    watching.view.states = {1: OPEN}
+    watching.watch.check_shards()
+    assert watching.value("store_documents", partition="0") is None
+    assert watching.value("waiting_documents", partition="0") is None
+
+
+def test_a_worker_that_is_not_ready_is_no_stall(embedded_broker: Broker, tmp_path: Path) -> None:
+    """Given records that nobody processes while the worker is not ready, then it is no stall; when
+    it is ready, then it is one after the limit.
+    """
+    raw = topic_with_records(embedded_broker)
+    watching = Watching(embedded_broker.bootstrap_servers, tmp_path, raw, stall_seconds=1)
+    watching.view.states = {0: OPEN}
+    watching.view.trouble = "the log is being read"
+    await_that(lambda: watching.checked_lag() == RECORDS)
+    time.sleep(1.1)
+    watching.watch.check_lag()
+    assert watching.health.why_dead() is None
+
+    watching.view.trouble = None
+    watching.watch.check_lag()
+    time.sleep(1.1)
+    watching.watch.check_lag()
+    assert f"{raw}/0: no progress" in (watching.health.why_dead() or "")
+    assert watching.value("stalled_partitions") == 1
+
+
+def test_a_worker_that_does_not_read_the_log_is_a_stall(
+    embedded_broker: Broker, tmp_path: Path
+) -> None:
+    """Given a worker that is not ready and stops reading the log before its end, then it is a stall
+    after the limit; when it reads on, then it is none.
+    """
+    log = topic_with_records(embedded_broker)
+    watching = Watching(embedded_broker.bootstrap_servers, tmp_path, "raw", log, stall_seconds=1)
+    watching.view.trouble = "the log is being read"
+    watching.view.log_position = 2
+    watching.watch.check_lag()
+    time.sleep(1.1)
+    watching.watch.check_lag()
+    assert f"{log}/0: no progress" in (watching.health.why_dead() or "")
+
+    watching.view.log_position = 3
+    watching.watch.check_lag()
+    assert watching.health.why_dead() is None
+
+
+def test_markers_of_transactions_are_no_stall(kafka_broker: Broker, tmp_path: Path) -> None:
+    """Given a shard that has put out all records of a transaction, whose marker is the end of the
+    partition, then after the limit it is no stall, and lag is 0; then a record comes, and lag is
+    that record with the marker before it.
+    """
+    raw = kafka_broker.unique("watched")
+    kafka_broker.create_topics({raw: 1})
+    producer = transactional_producer(kafka_broker)
+    produce_in_transaction(producer, raw)
+    watching = Watching(kafka_broker.bootstrap_servers, tmp_path, raw, stall_seconds=1)
+    watching.view.states = {0: OPEN._replace(next_offset=1)}
+    await_that(lambda: watching.checked_lag() == 1)  # the broker writes markers after its answer
+    time.sleep(1.1)
+    assert watching.checked_lag() == 0
+    assert watching.health.why_dead() is None
+
+    produce_in_transaction(producer, raw)
+    await_that(lambda: watching.checked_lag() == 3)
+    time.sleep(1.1)
+    assert watching.checked_lag() == 3
+    assert "no progress" in (watching.health.why_dead() or "")
+
+
+def test_no_broker(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Given no broker, when it is asked twice, then the worker stays alive, and the metric and one
+    line of the log say so.
+    """
+    watching = Watching(f"127.0.0.1:{free_port()}", tmp_path, "raw")
+    with caplog.at_level(logging.WARNING):
+        watching.watch.check_lag()
+        watching.watch.check_lag()
+
+    assert watching.value("broker_up") == 0
+    assert watching.value("errors_total", stage="watch", reason="broker") == 2
+    assert watching.health.why_dead() is None
+    assert caplog.text.count("the broker does not answer") == 1
+
+
+def test_a_failure_of_its_own(
+    embedded_broker: Broker, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Given a state directory that does not exist, then the log says so once, and lag is measured
+    all the same.
+    """
+    raw = topic_with_records(embedded_broker)
+    watching = Watching(embedded_broker.bootstrap_servers, tmp_path / "gone", raw)
+    watching.view.states = {0: OPEN}
+    with caplog.at_level(logging.ERROR), watching.watch:
+        await_that(lambda: watching.lag() == RECORDS)
+        checks = "stage_duration_seconds_count"
+        await_that(lambda: (watching.value(checks, stage="watch") or 0) >= 2)
+
+    assert caplog.text.count("the watch of this worker failed, and continues") == 1
+
+
+def transactional_producer(broker: Broker) -> Producer:
+    """A producer that is ready for transactions."""
+    producer = Producer(
+        {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "transactional.id": broker.unique("watched"),
+        }
+    )
+    producer.init_transactions(SECONDS)
+    return producer
+
+
+def produce_in_transaction(producer: Producer, topic: str) -> None:
+    """Commit a transaction of one record, to partition 0."""
+    producer.begin_transaction()
+    producer.produce(topic, b"x", partition=0)
+    producer.commit_transaction(SECONDS)

@@ -1,0 +1,86 @@
+"""``firstseen compare``: 64 bits, 128 bits and the cosine, side by side."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from simhash_core.text.profiles import PROFILES
+from streams.cli.main import main
+from streams.exit_codes import ExitCode
+from streams.offline.comparison import compare
+
+ARTICLE = (
+    "今天上午，新桥正式通车，市长和居民代表一起走过桥面。这座桥把两岸连在一起，市民出行更方便。"
+)
+EDITED = ARTICLE.replace("市长和居民代表", "几位工程师").replace("两岸", "东西两岸")
+OTHER = "研究人员发布了一种新的电池材料，充电更快，寿命更长，预计明年开始量产，价格也会下降不少。"
+
+
+def written(directory: Path, name: str, text: str) -> str:
+    """Write a text, and return its path."""
+    path = directory / name
+    path.write_text(text, "utf-8")
+    return str(path)
+
+
+def test_three_measures_agree_on_what_is_nearer() -> None:
+    """Given an article, an edit of it and another, then all three measures put the edit nearer;
+    128 bits are between 0 and 128 apart, and equal texts at 0 with cosine 1.
+    """
+    near = compare(PROFILES["wide"], ARTICLE, EDITED)
+    far = compare(PROFILES["wide"], ARTICLE, OTHER)
+    same = compare(PROFILES["wide"], ARTICLE, ARTICLE)
+
+    assert [each.bits for each in near.simhash] == [64, 128]
+    for nearer, farther in zip(near.simhash, far.simhash, strict=True):
+        assert nearer.distance is not None
+        assert farther.distance is not None
+        assert 0 < nearer.distance < farther.distance < farther.bits
+    assert 0 <= far.vsm_cosine < near.vsm_cosine < 1
+    assert [each.distance for each in same.simhash] == [0, 0]
+    assert same.vsm_cosine == 1
+
+
+def test_the_cosine_is_of_term_frequencies() -> None:
+    """Given "a a b" and "a b b" as words, then the cosine is 4/5, whatever the weighting."""
+    compared = compare(PROFILES["wide"], "apple apple bridge", "apple bridge bridge")
+    assert compared.vsm_cosine == pytest.approx(4 / 5)
+    assert (compared.features_a, compared.features_b) == (2, 2)
+
+
+def test_a_text_without_words() -> None:
+    """Given a text of signs alone, then nothing is made up for it."""
+    compared = compare(PROFILES["classic"], "……！", ARTICLE)
+    assert [each.distance for each in compared.simhash] == [None, None]
+    assert compared.simhash[0].fingerprint_a is None
+    assert compared.vsm_cosine == 0
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Given two files, then people get a table, and programs an object."""
+    files = [written(tmp_path, "a.txt", ARTICLE), written(tmp_path, "b.txt", EDITED)]
+    assert main(["compare", *files]) == ExitCode.OK
+    shown = capsys.readouterr().out
+    for row in ("SimHash, 64 bits", "SimHash, 128 bits", "VSM, term frequencies"):
+        assert row in shown
+    assert main(["compare", *files, "--weighting", "tf", "--json"]) == ExitCode.OK
+    compared = json.loads(capsys.readouterr().out)
+    assert compared["weighting"] == "tf"
+    assert [len(each["fingerprint_a"]) for each in compared["simhash"]] == [16, 32]
+
+
+def test_files_that_cannot_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Given no file, bytes that are no text, or standard input twice, then the error says so."""
+    a = written(tmp_path, "a.txt", ARTICLE)
+    binary = tmp_path / "b.bin"
+    binary.write_bytes(b"\xff\xfe")
+    for arguments, message in (
+        ([a, str(tmp_path / "none")], "No such file"),
+        ([a, str(binary)], "not UTF-8"),
+        (["-", "-"], "cannot both be standard input"),
+    ):
+        assert main(["compare", *arguments]) == ExitCode.USAGE
+        assert message in capsys.readouterr().err

@@ -1,0 +1,191 @@
+"""``firstseen evaluate``: the real deduplicator on labelled files, as users start it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from simhash_core.analysis.exact_jaccard import exact_jaccard
+from simhash_core.documents import Document, SourcePosition
+from streams.cli.main import main
+from streams.exit_codes import ExitCode
+from streams.offline.evaluation.dedup_pass import decide
+from streams.offline.evaluation.labelled_files import read_documents
+from streams.offline.evaluation.text_pass import exact_jaccards, named_by, of_pass
+from streams.settings.settings import Settings
+from tests.unit.cli.dedup_corpus import json_lines
+from tests.unit.cli.running import clean_environment, firstseen
+from tests.unit.offline.labelled_sample import LabelledSample, labelled_sample
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> LabelledSample:
+    """A labelled set, written once."""
+    return labelled_sample(tmp_path_factory.mktemp("sample"))
+
+
+def evaluated(
+    sample: LabelledSample, capsys: pytest.CaptureFixture[str], *options: str
+) -> dict[str, object]:
+    """The JSON of an evaluation of the sample with these options."""
+    arguments = ["--documents", sample.documents, "--pairs", sample.pairs, "--json", *options]
+    assert main(["evaluate", *arguments]) == ExitCode.OK
+    result: dict[str, object] = json.loads(capsys.readouterr().out)
+    return result
+
+
+def test_the_figures_are_of_what_dedup_decides(
+    sample: LabelledSample, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Given a labelled file, then the uniques are those of ``firstseen dedup``, and false
+    duplicates are what its records say, each text compared with the original that it names.
+    """
+    outputs = {name: str(tmp_path / name) for name in ("unique", "duplicates", "dead-letters")}
+    flags = [part for name, path in outputs.items() for part in (f"--{name}", path)]
+    assert main(["dedup", sample.documents, *flags, "--json"]) == ExitCode.OK
+    dedup = json.loads(capsys.readouterr().out)
+    texts = {
+        fields["id"]: fields["text"]
+        for fields in map(json.loads, Path(sample.documents).read_bytes().splitlines())
+    }
+    records = json_lines(Path(outputs["duplicates"]))
+    false = [
+        exact_jaccard(texts[record["id"]], texts[record["original"]["id"]]) < 0.5
+        for record in records
+    ]
+
+    quality = evaluated(sample, capsys)
+
+    assert quality["documents"] == dedup["documents"] == sample.size
+    assert quality["uniques"] == dedup["unique"]
+    assert quality["duplicates"] == dedup["duplicates"] == len(records) > 20
+    assert quality["false_duplicates"] == pytest.approx(sum(false) / len(false), abs=1e-6)
+    assert quality["index"] == dedup["index"]
+    assert quality["positives"] == sample.positives
+
+
+def test_the_order_of_the_keys(sample: LabelledSample, capsys: pytest.CaptureFixture[str]) -> None:
+    """Given --json, then the figures that users compare stand first, in a fixed order."""
+    assert list(evaluated(sample, capsys))[:9] == [
+        "documents",
+        "uniques",
+        "recall",
+        "recall_by_jaccard",
+        "caught",
+        "precision",
+        "f1",
+        "false_duplicates",
+        "documents_per_second",
+    ]
+
+
+def test_any_setting_of_the_index_is_an_option(
+    sample: LabelledSample, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Given a profile, an option of the index and --set, then the index is made with them; and
+    at distance 0 less is found.
+    """
+    wide = evaluated(sample, capsys)
+    strict = evaluated(
+        sample, capsys, "--profile", "classic", "--distance", "0", "--set", "index.min_features=9"
+    )
+
+    assert "bits=64" in str(strict["index"])
+    assert "distance=0" in str(strict["index"])
+    assert "min-features=9" in str(strict["index"])
+    assert isinstance(wide["recall"], float)
+    assert isinstance(strict["recall"], float)
+    assert strict["recall"] < wide["recall"]
+
+
+def test_duplicates_are_compared_with_the_originals_they_name() -> None:
+    """Given an original with two duplicates, and another pass in which the last document repeats
+    the third, then each is compared with what it names, in one going through.
+    """
+    texts = ["雪下得很大今天", "别的什么文字呢", "雪下得很大今天", "雪下得很大明天"]
+    passes = [[0, 1, 0, 0], [0, 1, 2, 2]]
+    seen: list[int] = []
+    named = [each for originals in passes for each in named_by(originals)]
+    jaccards = exact_jaccards(documents_of(texts), named, seen.append)
+
+    assert jaccards == {
+        (2, 0): 1.0,
+        (3, 0): exact_jaccard(texts[0], texts[3]),
+        (3, 2): exact_jaccard(texts[2], texts[3]),
+    }
+    assert of_pass(jaccards, passes[0]) == {2: 1.0, 3: jaccards[3, 0]}
+    assert seen == [1, 2, 3, 4]
+
+
+def test_decisions_are_told_by_the_numbers_of_documents(tmp_path: Path) -> None:
+    """Given a blank line between two equal documents, then the second's original is the first."""
+    path = tmp_path / "d.jsonl"
+    path.write_text('{"id":"a","text":"雪"}\n\n{"id":"b","text":"雨"}\n{"id":"c","text":"雪"}\n')
+    documents = read_documents(str(path), Settings())
+
+    decided = decide(str(path), Settings(), documents)
+
+    assert list(decided.originals) == [0, 1, 0]
+    assert decided.distances == {2: 0}
+    assert decided.counts["undecidable"] == 2
+
+
+def test_for_people(sample: LabelledSample, capsys: pytest.CaptureFixture[str]) -> None:
+    """Given no --json, then every figure has a line that says what it is of."""
+    arguments = ["evaluate", "--documents", sample.documents, "--pairs", sample.pairs]
+    assert main(arguments) == ExitCode.OK
+    shown = capsys.readouterr().out
+    for name in ("recall", "jaccard 0.9", "caught", "precision", "f1", "false duplicates"):
+        assert f"  {name} " in shown
+    assert max(map(len, shown.splitlines()[:-1])) <= 100 + len(sample.documents)
+
+
+def test_what_is_wrong_is_said_in_one_line(sample: LabelledSample, tmp_path: Path) -> None:
+    """Given pairs of an id that no document has, then exit code 1, and file, line and id."""
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("id1\tid2\tlabel\nno-such\tneither\t1\n")
+    ended = firstseen("evaluate", "--documents", sample.documents, "--pairs", str(pairs))
+
+    assert ended.returncode == ExitCode.RUNTIME
+    assert ended.stderr == (
+        f"firstseen: {pairs}, line 2: id1 is 'no-such': no document has this id\n"
+    )
+
+
+def test_a_bar_on_a_terminal(sample: LabelledSample) -> None:
+    """Given standard error on a terminal, then a bar tells the step that is going on."""
+    ours, theirs = pty.openpty()
+    command = ["-m", "streams.cli.main", "evaluate"]
+    files = ["--documents", sample.documents, "--pairs", sample.pairs]
+    process = subprocess.Popen(
+        [sys.executable, *command, *files],
+        stderr=theirs,
+        stdout=subprocess.DEVNULL,
+        env=clean_environment() | {"TERM": "xterm", "COLUMNS": "100"},
+    )
+    os.close(theirs)
+    shown = b""
+    try:
+        while chunk := os.read(ours, 4096):
+            shown += chunk
+    except OSError:  # the other end is closed
+        pass
+    finally:
+        os.close(ours)
+        assert process.wait(timeout=120) == ExitCode.OK
+    assert b"deduplicating" in shown
+    assert b"comparing" in shown
+
+
+def documents_of(texts: list[str]) -> list[Document]:
+    """Documents of these texts, one after the other."""
+    return [
+        Document(str(number), text, SourcePosition("f", 0, number), 0)
+        for number, text in enumerate(texts)
+    ]

@@ -1,0 +1,105 @@
+"""The files of an evaluation: what is read of them, and what is wrong with them, by line."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from simhash_core.errors import UsageError
+from streams.offline.evaluation.figures import LabelledPair
+from streams.offline.evaluation.labelled_files import LabelledFileError, read_documents, read_pairs
+from streams.settings.settings import Settings
+
+DOCUMENTS = (
+    '{"id": "a", "text": "one", "group": "g"}\n'
+    "\n"
+    '{"id": 7, "text": "two", "group": 3}\n'
+    '{"id": "c", "text": "", "title": "T"}\n'
+)
+PAIRS = "label\tid1\tnote\tid2\tjaccard\n1\t7\tx\ta\t0.75\n\n-1\ta\t\tc\t\n0\t7\tx\tc\t0\n"
+
+
+def written(directory: Path, name: str, content: str) -> str:
+    """Write a file, gzipped by its name, and return its path."""
+    path = directory / name
+    path.write_bytes(gzip.compress(content.encode()) if name.endswith(".gz") else content.encode())
+    return str(path)
+
+
+def test_documents_are_numbered_in_their_order(tmp_path: Path) -> None:
+    """Given lines of documents and a blank one, then ids and groups are text, and a line is known
+    by its own number.
+    """
+    documents = read_documents(written(tmp_path, "d.jsonl.gz", DOCUMENTS), Settings())
+    assert documents.ids == ["a", "7", "c"]
+    assert documents.groups == ["g", "3", None]
+    assert documents.by_line == {0: 0, 2: 1, 3: 2}
+
+
+def test_pairs_by_the_names_in_the_header(tmp_path: Path) -> None:
+    """Given columns in another order, with one more, then the earlier document stands first."""
+    documents = read_documents(written(tmp_path, "d.jsonl", DOCUMENTS), Settings())
+    pairs = read_pairs(written(tmp_path, "p.tsv.gz", PAIRS), documents)
+    assert pairs == [
+        LabelledPair(0, 1, 1, 0.75),
+        LabelledPair(0, 2, -1, None),
+        LabelledPair(1, 2, 0, 0.0),
+    ]
+
+
+def test_a_pair_that_stands_there_twice_counts_once(tmp_path: Path) -> None:
+    """Given one pair in both directions with one label, then it is one pair."""
+    documents = read_documents(written(tmp_path, "d.jsonl", DOCUMENTS), Settings())
+    pairs = read_pairs(written(tmp_path, "p", "id1\tid2\tlabel\na\t7\t1\n7\ta\t1\n"), documents)
+    assert pairs == [LabelledPair(0, 1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "d.jsonl has no documents"),
+        ('{"id": "a", "text": "x"}\n{', "d.jsonl, line 2: not JSON"),
+        ('\n{"id": "a"}', 'line 2: .*"text"'),
+        ('{"text": "x"}', 'line 1: it has no "id"'),
+        ('{"id":"a","text":""}\n{"id":"a","text":""}', "line 2: the id 'a' is that of line 1"),
+        ('{"id":"a","text":"","group":[]}', 'line 1: field "group" is a list'),
+        ('{"id":"a","text":"' + "x" * (1 << 20) + '"}', "line 1: .*max_record_bytes"),
+    ],
+)
+def test_documents_that_cannot_be(tmp_path: Path, content: str, message: str) -> None:
+    """Given a file with a line that is no document, then the error names file, line and reason."""
+    with pytest.raises(LabelledFileError, match=message):
+        read_documents(written(tmp_path, "d.jsonl", content), Settings())
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "p.tsv is empty: its first line must name id1, id2, label"),
+        ("id1\tid2\tlabel\n", "p.tsv has no pairs below its header"),
+        ("a\t7\t1\n", "line 1: the header names no id1 and no id2 and no label"),
+        ("id1,id2,label\n", "separated by tabs"),
+        ("id1\tid2\tlabel\na\t7\n", "line 2: it has 2 fields, the header 3"),
+        ("id1\tid2\tlabel\na\tz\t1\n", "line 2: id2 is 'z': no document has this id"),
+        ("id1\tid2\tlabel\na\ta\t1\n", "line 2: both ids are 'a'"),
+        ("id1\tid2\tlabel\na\t7\tyes\n", "line 2: the label is 'yes': it must be 1, 0 or -1"),
+        ("id1\tid2\tlabel\na\t7\t1\n7\ta\t0\n", "line 3: the label is 0, and in line 2 .* has 1"),
+        ("id1\tid2\tlabel\tjaccard\na\t7\t1\t1.5\n", "line 2: the jaccard is '1.5'"),
+        ("id1\tid2\tlabel\tjaccard\na\t7\t1\tnan\n", "line 2: the jaccard is 'nan'"),
+    ],
+)
+def test_pairs_that_cannot_be(tmp_path: Path, content: str, message: str) -> None:
+    """Given a file of pairs with a bad line, then the error names file, line and reason."""
+    documents = read_documents(written(tmp_path, "d.jsonl", DOCUMENTS), Settings())
+    with pytest.raises(LabelledFileError, match=message):
+        read_pairs(written(tmp_path, "p.tsv", content), documents)
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    """Given standard input, which cannot be read twice, or no file, then the error says so."""
+    with pytest.raises(UsageError, match="not standard input"):
+        read_documents("-", Settings())
+    with pytest.raises(UsageError, match="No such file"):
+        read_documents(str(tmp_path / "absent"), Settings())

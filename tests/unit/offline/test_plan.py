@@ -1,0 +1,204 @@
+"""The plan of an index: sizes and recall worked out beforehand."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from simhash_core.analysis.plan import (
+    Found,
+    candidates_per_block,
+    cosine_of_jaccard,
+    recall_by_distance,
+    recall_by_jaccard,
+)
+from simhash_core.errors import UsageError
+from simhash_core.fingerprints.blocks import BlockScheme
+from simhash_core.index.segment import build_segment
+from simhash_core.log.records import NO_CONTROL, Progress
+from simhash_core.text.profiles import PROFILES, Profile
+from streams.cli.main import main
+from streams.exit_codes import ExitCode
+from streams.offline.index_plan import (
+    LEAST_PARTITIONS,
+    SHARD_BYTES_WANTED,
+    partitions_for,
+    plan_index,
+)
+from streams.offline.state_size import (
+    memory_bytes_per_document,
+    row_bytes_per_document,
+    state_bytes_per_document,
+)
+from streams.store.rocksdb_options import block_cache
+from streams.store.shard_directory import open_shard_store
+from streams.store.state_codec import StoredProgress, StoreIdentity
+from tests.unit.offline.random_entries import CHAIN, random_entries
+
+CLASSIC = BlockScheme(64, 4, 3)
+
+
+def planned(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, object]:
+    """The JSON of a plan."""
+    assert main(["plan", *arguments, "--json"]) == ExitCode.OK
+    result: dict[str, object] = json.loads(capsys.readouterr().out)
+    return result
+
+
+@pytest.mark.parametrize(
+    ("documents", "a_block", "in_all"), [(2**34, 262_144, 1_048_576), (2**33, 131_072, 524_288)]
+)
+def test_the_sizing_of_the_published_method(
+    capsys: pytest.CaptureFixture[str], documents: int, a_block: int, in_all: int
+) -> None:
+    """Given 2^34 or 2^33 documents, 64 bits, 4 blocks and distance 3, then the candidates of the
+    write-ups, and the guarantee; whatever the default profile is.
+    """
+    arguments = ["--documents", str(documents), "--bits", "64", "--blocks", "4", "--distance", "3"]
+    plan = planned(capsys, *arguments)
+
+    assert plan["candidates_per_block"] == a_block
+    assert plan["candidates_per_lookup"] == in_all
+    assert isinstance(plan["candidates_per_block"], int)
+    assert plan["guaranteed"] is True
+    assert plan["block_bits"] == 16
+    assert plan["sketch_bytes"] == 0
+
+
+def test_a_profile_keeps_what_is_not_given(capsys: pytest.CaptureFixture[str]) -> None:
+    """Given a profile and one of its settings changed, then the others are those of the profile."""
+    plan = planned(capsys, "--documents", "1000", "--profile", "classic", "--distance", "2")
+    assert (plan["bits"], plan["blocks"], plan["block_bits"], plan["distance"]) == (64, 4, 16, 2)
+
+
+def test_candidates_are_those_of_random_fingerprints() -> None:
+    """Given random fingerprints in a real table, then a look-up meets what the plan says."""
+    scheme = BlockScheme(64, 8, 7)
+    rng = np.random.default_rng(5)
+    values = rng.integers(0, 256, (4000, 8))
+    met = (values[:200, None, :] == values[None, 200:, :]).sum(axis=2).sum(axis=1)
+    expected = scheme.expected_candidates(3800)
+    assert met.mean() == pytest.approx(expected, rel=0.05)
+    assert candidates_per_block(scheme, 3800) * 8 == expected
+
+
+def test_recall_by_distance_is_that_of_random_differences() -> None:
+    """Given random differing bits, then blocks are shared as often as the curve says; below the
+    number of blocks, always; and the curve ends at the threshold.
+    """
+    scheme = BlockScheme(256, 16, 48)
+    curve = recall_by_distance(scheme)
+    assert curve[0] == Found(0, 1.0)
+    assert curve[-1].at == 48
+    rng = np.random.default_rng(6)
+    trials = 3000
+    touched = [set(rng.choice(256, 48, replace=False) // 16) for _ in range(trials)]
+    hits = sum(len(blocks) < 16 for blocks in touched)
+    assert hits / trials == pytest.approx(curve[-1].recall, abs=0.03)
+    assert all(found.recall == 1 for found in recall_by_distance(CLASSIC))
+
+
+def test_recall_by_jaccard() -> None:
+    """Given equal texts, then they are found; the less they share, the less often; and Jaccard 1/3
+    leaves half of the 5-grams, so 2^(-2/5) of the words.
+    """
+    found = [each.recall for each in recall_by_jaccard(CLASSIC, [1.0, 0.9, 0.7, 0.0])]
+    assert found[0] == 1
+    assert found == sorted(found, reverse=True)
+    assert found[-1] < 1e-9
+    assert cosine_of_jaccard(1 / 3) == pytest.approx(0.5**0.4)
+
+
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=list(PROFILES))
+def test_bytes_of_state_are_those_on_disk(tmp_path: Path, profile: Profile) -> None:
+    """Given a real store of random entries, then its files have the planned bytes, to a quarter."""
+    scheme = profile.scheme()
+    entries = 66_000
+    owner = StoreIdentity("random", "plan", 0)
+    store = open_shard_store(tmp_path / "shard-0", owner, scheme.bits, block_cache())
+    with closing(store):
+        for number in range(entries // 2_000):
+            progress = Progress(CHAIN, number * 2_000, number, NO_CONTROL)
+            store.commit([random_entries(profile.bits, number, 2_000)], StoredProgress(progress))
+    size = sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file())
+
+    assert size / entries == pytest.approx(state_bytes_per_document(scheme), rel=0.25)
+    assert row_bytes_per_document(scheme, 300) == row_bytes_per_document(scheme) + 300
+
+
+@pytest.mark.parametrize(
+    "scheme", [*(each.scheme() for each in PROFILES.values()), BlockScheme(64, 2, 1, 32)]
+)
+def test_bytes_of_buckets_are_those_in_memory(scheme: BlockScheme) -> None:
+    """Given a segment of random fingerprints, then its columns have the planned bytes."""
+    documents = 1 << 16
+    prints = np.random.default_rng(9).integers(
+        0, 1 << 63, (documents, scheme.bits // 64), dtype=np.uint64
+    )
+    segment = build_segment(
+        scheme,
+        np.arange(documents, dtype=np.uint64),
+        np.zeros(documents, dtype=np.uint16),
+        prints,
+    )
+    columns = (
+        *(segment.sequences, segment.slots, segment.fingerprints),
+        *(segment.rows, segment.directory, segment.keys),
+    )
+    size = sum(column.nbytes for column in columns)
+
+    assert size / documents == pytest.approx(memory_bytes_per_document(scheme, documents), rel=0.01)
+
+
+def test_partitions_keep_shards_small() -> None:
+    """Given more state than a few shards should hold, then the suggestion is the next power of two;
+    a number that was asked about is kept, and both are told.
+    """
+    held = LEAST_PARTITIONS * SHARD_BYTES_WANTED
+    assert partitions_for(0) == LEAST_PARTITIONS
+    assert partitions_for(held) == LEAST_PARTITIONS
+    assert partitions_for(held + 1) == 2 * LEAST_PARTITIONS
+    plan = plan_index(2**34, PROFILES["classic"], partitions=7)
+    assert plan.partitions == 7
+    assert plan.partitions_suggested >= 64
+    assert plan.state_bytes_per_partition * 7 >= plan.state_bytes
+
+
+def test_workers_share_memory_and_candidates() -> None:
+    """Given four workers, then each has a quarter of the buckets, and meets a quarter of the
+    candidates; bytes on disk, in one shard each, do not depend on the number of shards.
+    """
+    one, four = (plan_index(2**30, PROFILES["wide"], 16, workers) for workers in (1, 4))
+    assert four.candidates_per_worker * 4 == one.candidates_per_worker == one.candidates_per_lookup
+    assert four.memory_bytes_per_worker * 4 == one.memory_bytes_per_worker == one.memory_bytes
+    assert plan_index(2**30, PROFILES["wide"], 64).state_bytes == one.state_bytes
+    assert plan_index(10, PROFILES["classic"], workers=9).partitions >= 9
+    with pytest.raises(UsageError, match="workers is 17: it must be from 1 to 16"):
+        plan_index(2**30, PROFILES["wide"], 16, 17)
+
+
+def test_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+    """Given no --json, then candidates, bytes and both curves are shown in 90 cells."""
+    assert main(["plan", "--documents", "1000000", "--profile", "classic"]) == ExitCode.OK
+    shown = capsys.readouterr().out
+    assert "candidates a look-up" in shown
+    assert "a worker" not in shown
+    assert "Guaranteed" in shown
+    assert "3 bits  100.0%" in shown
+    assert max(map(len, shown.splitlines())) <= 90
+    assert main(["plan", "--documents", "1000000", "--workers", "3"]) == ExitCode.OK
+    assert "buckets a worker" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--documents", "-1"], ["--documents", "9", "--partitions", "0"], []],
+)
+def test_numbers_that_cannot_be(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Given a number out of range, or none, then exit code 2 and its name."""
+    assert main(["plan", *arguments]) == ExitCode.USAGE
+    assert "--documents" in capsys.readouterr().err or "--partitions" in arguments

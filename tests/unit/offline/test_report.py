@@ -1,0 +1,195 @@
+"""The report of an evaluation: one page, whole, safe, with what it promises."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from simhash_core.text.idf import IdfModel
+from simhash_core.text.profiles import Profile
+from streams.cli.main import main
+from streams.exit_codes import ExitCode
+from streams.offline.evaluation.figures import BANDS
+from streams.offline.evaluation.remembered_fingerprints import RememberedFingerprints
+from streams.offline.evaluation.svg_charts import Chart, Series, bars, histogram, lines
+from streams.offline.evaluation.threshold_sweep import (
+    Threshold,
+    confirmations_around,
+    distances_around,
+    with_threshold,
+)
+from streams.settings.index import IndexSettings
+from streams.settings.settings import Settings
+from tests.unit.offline.labelled_sample import labelled_sample
+
+_VOID = {"meta", "br", "img"}
+
+
+class Outline(HTMLParser):
+    """Elements and their attributes; fails where a tag is not closed in order."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.counts: Counter[str] = Counter()
+        self.attributes: list[tuple[str, str | None]] = []
+        self.text: list[str] = []
+        self._open: list[str] = []
+        self.feed(page)
+        self.close()
+        assert self._open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note an element."""
+        self.counts[tag] += 1
+        self.attributes += attrs
+        if tag not in _VOID:
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note an element without content."""
+        self.counts[tag] += 1
+        self.attributes += attrs
+
+    def handle_endtag(self, tag: str) -> None:
+        """Close the last one."""
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        """Note text."""
+        self.text.append(data)
+
+
+def test_the_page_is_whole_and_loads_nothing(page: str) -> None:
+    """Given a report, then every element is closed, and nothing is asked of anywhere."""
+    outline = Outline(page)
+    assert outline.counts["html"] == outline.counts["main"] == 1
+    assert outline.counts["script"] == outline.counts["img"] == outline.counts["link"] == 0
+    names = {name for name, _ in outline.attributes}
+    assert names.isdisjoint({"src", "href", "onerror", "onclick"})
+    assert "url(" not in page
+    assert "@import" not in page
+
+
+def test_texts_cannot_be_markup(page: str) -> None:
+    """Given texts, titles and groups that hold HTML, then they stand there as text."""
+    text = "".join(Outline(page).text)
+    assert "<script>alert(1)</script>" in text
+    assert "<script" not in page
+    assert "<img" not in page
+
+
+def test_what_a_report_shows(page: str) -> None:
+    """Given a report, then it has the charts, each an image with title and description, the tables
+    behind them, and cases of both kinds with what differs marked.
+    """
+    outline = Outline(page)
+    text = "".join(outline.text)
+    for heading in ("Thresholds", "Recall by likeness", "Worst misses", "Worst false joins"):
+        assert heading in text
+    charts = outline.counts["svg"]
+    assert charts >= 3
+    assert outline.attributes.count(("role", "img")) == charts
+    assert page.count("<desc ") == charts == outline.counts["table"]
+    assert outline.counts["mark"] > 0
+    assert "(in force)" in text
+    ids = [value for name, value in outline.attributes if name == "id"]
+    assert len(ids) == len(set(ids))
+    named = " ".join(value or "" for name, value in outline.attributes if "labelledby" in name)
+    assert set(named.split()) <= set(ids)
+
+
+def test_the_option_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Given --report, then the page is there beside the figures; a path that cannot be is told
+    before any work.
+    """
+    sample = labelled_sample(tmp_path, documents=30)
+    files = ["evaluate", "--documents", sample.documents, "--pairs", sample.pairs, "--json"]
+    target = tmp_path / "page.html"
+    assert main([*files, "--report", str(target), "--profile", "classic"]) == ExitCode.OK
+    quality = json.loads(capsys.readouterr().out)
+    shown = f"{quality['recall']:.1%}"
+    assert shown in target.read_text("utf-8")
+
+    assert main([*files, "--report", str(tmp_path / "no" / "page.html")]) == ExitCode.USAGE
+    assert "cannot write" in capsys.readouterr().err
+
+
+def test_thresholds_around_the_one_in_force() -> None:
+    """Given classic at 3, then every distance up to 6; given confirmation, thresholds on both
+    sides, within 0 to 1; the one in force is among them.
+    """
+    classic = Settings(profile="classic")
+    assert [at.distance for at in distances_around(classic)] == [0, 1, 2, 3, 4, 5, 6]
+    assert confirmations_around(classic) == []
+    confirmed = Settings(index=IndexSettings(verify="shingles", verify_at=0.9))
+    around = [at.verify_at for at in confirmations_around(confirmed)]
+    assert around == sorted(set(around))
+    assert 0.9 in around
+    assert around[-1] == 1.0
+    changed = with_threshold(confirmed, Threshold(11, 0.25)).index_profile()
+    assert (changed.distance, changed.verify_at) == (11, 0.25)
+
+
+def test_fingerprints_are_made_once() -> None:
+    """Given two thresholds, then the fingerprints are the very same objects; given another width,
+    they are made anew, and are those of a plain fingerprinter.
+    """
+    remembered = RememberedFingerprints()
+
+    def profile(**changes: int) -> Profile:
+        index = IndexSettings(min_features=3, **changes)  # type: ignore[arg-type] # by name
+        return Settings(profile="classic", index=index).index_profile()
+
+    near, far, wide = profile(), profile(distance=9, blocks=2), profile(bits=128)
+    texts = ["今天下雪了，地铁照常运行，公交停了，学校放假一天，市民注意出行安全。", "雪"]
+
+    first = remembered.fingerprinter(near).fingerprint_batch(texts)
+    again = remembered.fingerprinter(far).fingerprint_batch(texts[::-1])
+    other = remembered.fingerprinter(wide).fingerprint_batch(texts)
+
+    assert again[1] is first[0]
+    assert again[0] is first[1]
+    assert len(other[0].fingerprint) != len(first[0].fingerprint)
+
+
+def test_fingerprints_of_other_idf_models_are_others() -> None:
+    """Given an idf model of one's own, then nothing is taken from those made with jieba's; given
+    another agreement, the sketches are the same objects.
+    """
+    remembered = RememberedFingerprints()
+    plain = Settings(index=IndexSettings(min_features=3)).index_profile()
+    texts = ["今天下雪了，地铁照常运行，公交停了，学校放假一天，市民注意出行安全。"]
+    jieba_idf = remembered.fingerprinter(plain).fingerprint_batch(texts)
+    trained = replace(plain, idf=IdfModel("mine", {"地铁": 9.0}, 1.0))
+    mine = remembered.fingerprinter(trained).fingerprint_batch(texts)
+    looser = remembered.fingerprinter(replace(plain, verify_at=0.3)).fingerprint_batch(texts)
+
+    assert mine[0].fingerprint != jieba_idf[0].fingerprint
+    assert looser[0] is jieba_idf[0]
+
+
+def test_charts_by_hand() -> None:
+    """Given values, then bars have heights in proportion, a missing value has no mark, and values
+    can be read as titles.
+    """
+    chart = Chart("k", "T & t", "D", "x", "y")
+    drawn = bars(chart, list(BANDS), Series("recall", [0.5, 1.0, None, 0.25, 0.0], 1))
+    heights = [float(found) for found in re.findall(r'height="([\d.]+)" fill', drawn)]
+    assert heights[0] * 2 == pytest.approx(heights[1])
+    assert heights[2] * 4 == pytest.approx(heights[1], abs=0.3)
+    assert "T &amp; t" in drawn
+    assert "none" in drawn
+    assert "<title>0.5: 50.00%</title>" in drawn
+
+    curve = lines(chart, [0, 5, 10], [Series("recall", [0.2, None, 0.8], 1)], mark=5)
+    assert curve.count("<circle") == 2
+    assert "in force" in curve
+    binned = histogram(chart, ["0", "8"], [Series("a", [0.25, 0.75], 1)], mark=1.0)
+    assert binned.count("<rect") == 2
+    Outline(drawn + curve + binned)

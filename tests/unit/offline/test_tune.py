@@ -1,0 +1,173 @@
+"""``firstseen tune``: edits that are made up, the choice of a threshold, and how sure it is."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from simhash_core.analysis.exact_jaccard import exact_jaccard
+from streams.cli.main import main
+from streams.exit_codes import ExitCode
+from streams.offline.evaluation.figures import POSITIVE
+from streams.offline.evaluation.injected_edits import EDITS, Edit, edited, edited_copies
+from streams.offline.evaluation.injected_sample import inject
+from streams.offline.evaluation.tuning import TunedPoint, best, lower_bound, pairs_needed
+from streams.settings.settings import Settings
+from tests.unit.offline.labelled_sample import labelled_sample
+
+CHINESE = (
+    "今天上午新桥正式通车。市长和居民代表走过桥面。这座桥把两岸连在一起。\n市民出行更方便。" * 6
+)
+ENGLISH = (
+    "The bridge opened today. The mayor and residents walked across.\nTraffic is lighter. " * 6
+)
+OTHER = "研究人员发布了新的电池材料。充电更快，寿命更长。Prices will fall next year. " * 6
+
+
+@pytest.mark.parametrize("edit", EDITS)
+@pytest.mark.parametrize("text", [CHINESE, ENGLISH])
+def test_an_edit_leaves_most_of_a_text(edit: Edit, text: str) -> None:
+    """Given any kind of edit, then the text is another, and shares much with what it was; and the
+    same numbers make the same edit.
+    """
+    made = edited(random.Random(3), edit, text, OTHER, 0.1)
+    assert made != text
+    assert made == edited(random.Random(3), edit, text, OTHER, 0.1)
+    if edit is not Edit.RETYPE:  # case and width are another text to a Jaccard of characters
+        assert exact_jaccard(text, made) > 0.3
+
+
+@pytest.mark.parametrize("edit", EDITS)
+@pytest.mark.parametrize("text", ["", "雪", "a", "…"])
+def test_very_short_texts_come_through(edit: Edit, text: str) -> None:
+    """Given a text of nothing much, then no edit fails on it."""
+    assert isinstance(edited(random.Random(1), edit, text, "", 0.1), str)
+
+
+def test_words_that_are_put_in_are_of_the_other_text() -> None:
+    """Given an insertion, then all of the text is still there, in order, and what is new is of the
+    other; given a deletion, nothing is new.
+    """
+    longer = edited(random.Random(5), Edit.INSERT, CHINESE, OTHER, 0.05)
+    shorter = edited(random.Random(5), Edit.DELETE, CHINESE, OTHER, 0.05)
+    assert len(longer) > len(CHINESE) > len(shorter)
+    assert not Counter(shorter) - Counter(CHINESE)
+    assert set(longer) <= set(CHINESE) | set(OTHER)
+
+
+def test_copies_go_through_all_kinds() -> None:
+    """Given a few texts, then each gets its copies, of all kinds in turn, some of two."""
+    copies = edited_copies([CHINESE, ENGLISH, OTHER], 8, seed=1)
+    assert [copy.of for copy in copies] == [0] * 8 + [1] * 8 + [2] * 8
+    assert {copy.edits[0] for copy in copies} == set(EDITS)
+    assert sum(len(copy.edits) == 2 for copy in copies) == 6
+    assert copies == edited_copies([CHINESE, ENGLISH, OTHER], 8, seed=1)
+    assert copies != edited_copies([CHINESE, ENGLISH, OTHER], 8, seed=2)
+
+
+def test_a_sample_out_of_unlabelled_documents(tmp_path: Path) -> None:
+    """Given a file in which most documents are copies of others, then the sample's originals repeat
+    no other, and each copy is labelled with its own original, by what they share.
+    """
+    source = labelled_sample(tmp_path, documents=60)
+    made = inject(source.documents, Settings(), tmp_path, size=40, copies=2, seed=4)
+
+    assert made.drawn == 40
+    assert made.originals == made.drawn - made.repeats < 40
+    assert made.copies == 2 * made.originals == len(made.labelled.pairs)
+    groups = made.labelled.documents.groups
+    assert all(groups[pair.first] == groups[pair.second] for pair in made.labelled.pairs)
+    assert all(
+        (pair.label == POSITIVE) == (pair.jaccard is not None and pair.jaccard >= 0.5)
+        for pair in made.labelled.pairs
+    )
+
+
+def point(recall: float, precision: float, **other: object) -> TunedPoint:
+    """A point of a curve with these figures."""
+    values = {
+        "profile": "wide",
+        "distance": 10,
+        "verify_at": None,
+        "recall_low": None,
+        "precision_low": None,
+        "f1": None,
+        "caught": None,
+        "false_duplicates": None,
+        "joined_pairs": 100,
+        "state_bytes_per_document": 1000,
+        **other,
+    }
+    return TunedPoint(recall=recall, precision=precision, **values)  # type: ignore[arg-type] # by name
+
+
+def test_the_choice() -> None:
+    """Given a curve, then of the points that are precise enough the one that finds most is taken;
+    a smaller state goes before what is within a standard error (here 0.03), and no more.
+    """
+    loose, good, strict = point(0.99, 0.97), point(0.9, 0.991), point(0.5, 1.0)
+    assert best([loose, good, strict], 0.99, 100) == good
+    assert best([loose, good, strict], 0.96, 100) == loose
+    assert best([loose, good, strict], 0.999, 100) == strict
+    assert best([loose], 0.99, 100) is None
+    small = point(0.88, 0.995, state_bytes_per_document=200)
+    assert best([good, small], 0.99, 100) == small
+    assert best([good, point(0.86, 1.0, state_bytes_per_document=200)], 0.99, 100) == good
+
+
+def test_how_sure_a_share_is() -> None:
+    """Given shares and the pairs that they were measured on, then Wilson's bound: with all of 10
+    right it is 10 / (10 + z²) = .787; more pairs bring it nearer; and none say nothing.
+    """
+    assert lower_bound(1.0, 10) == pytest.approx(10 / (10 + 1.6449**2))
+    low = [lower_bound(0.9, count) or 0.0 for count in (10, 100, 10_000)]
+    assert low == sorted(low)
+    assert 0.89 < low[-1] < 0.9
+    assert lower_bound(0.0, 5) == 0
+    assert lower_bound(None, 5) is None
+    needed = pairs_needed(0.99)
+    assert needed == 268
+    assert (lower_bound(1.0, needed) or 0) >= 0.99 > (lower_bound(1.0, needed - 1) or 0)
+
+
+def test_tuning_on_labelled_documents(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Given labelled pairs, then the recommended point is on the curve and precise enough, and a
+    sample as small as this one is said to be too small.
+    """
+    sample = labelled_sample(tmp_path, documents=80)
+    arguments = ["tune", "--documents", sample.documents, "--pairs", sample.pairs]
+    assert main([*arguments, "--precision", "0.97", "--profile", "classic", "--json"]) == 0
+    tuned = json.loads(capsys.readouterr().out)
+
+    assert {each["profile"] for each in tuned["curve"]} == {"classic"}
+    assert tuned["recommended"] in tuned["curve"]
+    assert tuned["recommended"]["precision"] >= 0.97
+    assert tuned["positives"] == sample.positives
+    assert tuned["enough"] is False
+    assert tuned["injected"] is None
+
+
+def test_tuning_on_edits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Given no pairs, then copies are made, both profiles are tried, and the outcome is shown as
+    settings to copy.
+    """
+    sample = labelled_sample(tmp_path, documents=60)
+    assert main(["tune", "--documents", sample.documents, "--sample", "20"]) == ExitCode.OK
+    shown = capsys.readouterr().out
+    assert "edited copies of" in shown
+    assert "classic" in shown
+    assert "[index]" in shown
+    assert "too small to tell" in shown
+
+
+def test_what_cannot_be_tuned_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Given documents without a text, or a precision out of range, then the error says so."""
+    path = tmp_path / "empty.jsonl"
+    path.write_text('{"id": "a", "text": " "}\n')
+    assert main(["tune", "--documents", str(path)]) == ExitCode.RUNTIME
+    assert "no documents with a text" in capsys.readouterr().err
+    assert main(["tune", "--documents", str(path), "--precision", "1"]) == ExitCode.USAGE

@@ -1,0 +1,110 @@
+"""A worker that has decided real documents, and what its pages answer."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from simhash_core.documents import SourcePosition
+from tests.rigs.workers.stream_harness import Stream, Worker
+from tests.rigs.workers.stream_outputs import Raw
+
+SECONDS = 90.0
+HOSTILE_ID = '"><img src=x onerror=document.title="owned">'
+ORIGINAL = (
+    "The harbour board met on Tuesday <script>document.title='owned'</script> to talk about the "
+    "new ferry, its timetable and what a ticket should cost. Nobody expected the vote to be close, "
+    "yet after two hours of questions from the public gallery the chairman had to count the raised "
+    "hands three times. Fishermen from the northern quay want the old berth back; the town wants a "
+    "promenade. A decision on money was put off until the spring, when the surveyors report."
+)
+EDITED = ORIGINAL.replace("Tuesday", "Wednesday").replace("three times", "twice")
+STRANGER = (
+    "Bakers who let their dough rest overnight in a cold cellar get a crust that crackles and a "
+    "crumb with large, uneven holes. The yeast works slowly, so sugar is left for the oven to "
+    "brown. Flour from older kinds of wheat takes up more water, and needs a gentle hand and "
+    "a very hot stone; steam in the first ten minutes does the rest, as every apprentice learns."
+)
+
+
+class Reply(NamedTuple):
+    """A response."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:  # noqa: ANN401 - whatever it holds
+        """Its body as JSON."""
+        return json.loads(self.body)
+
+
+class Live(NamedTuple):
+    """A worker with documents; ``original`` and ``edited`` are where these two are."""
+
+    stream: Stream
+    worker: Worker
+    original: SourcePosition
+    edited: SourcePosition
+
+    def ask(
+        self, method: str, path: str, body: bytes | Iterator[bytes] = b"", **headers: str
+    ) -> Reply:
+        """Ask the worker; ``_`` in names of headers stands for ``-``."""
+        return ask(self.worker, method, path, body, **headers)
+
+    def status(self) -> Any:  # noqa: ANN401 - JSON
+        """What the worker does now."""
+        return self.ask("GET", "/api/status").json
+
+    def check(self, text: str, **fields: object) -> Any:  # noqa: ANN401 - JSON
+        """Check a text, after a while where too many were."""
+        body = json.dumps({"text": text, **fields}).encode()
+        deadline = time.monotonic() + SECONDS
+        while time.monotonic() < deadline:
+            reply = self.ask("POST", "/api/check", body, Content_Type="application/json")
+            if reply.status != http.client.TOO_MANY_REQUESTS:
+                assert reply.status == http.client.OK, reply.body
+                return reply.json
+            time.sleep(0.2)
+        raise AssertionError("no text is checked any more")
+
+    def send(self, *texts: str, ids: Sequence[str] = ()) -> list[SourcePosition]:
+        """Send documents and wait until each has an output; return where they are."""
+        names = ids or [f"sent-{len(self.stream.sent) + n}" for n in range(len(texts))]
+        places = self.stream.send(
+            Raw(None, json.dumps({"id": name, "text": text}).encode(), timestamp_ms=now_ms())
+            for name, text in zip(names, texts, strict=True)
+        )
+        self.stream.settle()
+        return places
+
+
+def ask(
+    worker: Worker, method: str, path: str, body: bytes | Iterator[bytes] = b"", **headers: str
+) -> Reply:
+    """Ask a worker; the connection is not kept."""
+    return ask_port(worker.port, method, path, body, **headers)
+
+
+def ask_port(
+    port: int, method: str, path: str, body: bytes | Iterator[bytes] = b"", **headers: str
+) -> Reply:
+    """Ask the server on a port; the connection is not kept."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=SECONDS)
+    try:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        connection.request(method, path, body or None, named)
+        response = connection.getresponse()
+        return Reply(response.status, dict(response.getheaders()), response.read())
+    finally:
+        connection.close()
+
+
+def now_ms() -> int:
+    """The time, as records have it."""
+    return int(time.time() * 1000)

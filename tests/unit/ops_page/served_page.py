@@ -1,0 +1,159 @@
+"""The pages of a worker whose state a test sets: real pages, and no broker."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from simhash_core.documents import RawRecord, SourcePosition
+from simhash_core.matches import Answer, Match, Neighbour
+from simhash_core.verdicts import DuplicateOf, Method, Unique, Verdict
+from streams.monitoring.health import Health
+from streams.monitoring.metrics import IndexInfo, Metrics
+from streams.monitoring.worker_state import ShardState
+from streams.ops_page.fullest_buckets import FullestBuckets
+from streams.ops_page.page import OpsPage
+from streams.ops_page.recent_documents import RecentDocuments
+from streams.ops_page.server import OpsServer
+from streams.ops_page.status import Monitored
+from streams.output.output_records import Arrival
+from streams.settings.loader import load_settings
+from tests.rigs.brokers.loopback_ports import free_port
+from tests.unit.monitoring.fake_view import FakeView
+from tests.unit.ops_page.live_worker import EDITED, HOSTILE_ID, ORIGINAL, Reply, ask_port
+
+INDEX = "identity of the index"
+LEADER = "worker-1.7f3a"
+SHARDS = {
+    0: ShardState(
+        is_open=True,
+        entries=120_345,
+        waiting=240,
+        next_offset=130_001,
+        log_position=4_120,
+        recovery_remaining=0,
+    ),
+    2: ShardState(
+        is_open=False,
+        entries=0,
+        waiting=0,
+        next_offset=0,
+        log_position=0,
+        recovery_remaining=12_345,
+    ),
+}
+
+
+@dataclass
+class Served:
+    """Pages, and what they show."""
+
+    port: int
+    view: FakeView
+    metrics: Metrics
+    health: Health
+    recent: RecentDocuments
+    fullest: FullestBuckets
+
+    @property
+    def url(self) -> str:
+        """The address of the page."""
+        return f"http://127.0.0.1:{self.port}/"
+
+    def ask(self, method: str, path: str, body: bytes = b"", **headers: str) -> Reply:
+        """Send a request; ``_`` in names of headers stands for ``-``."""
+        return ask_port(self.port, method, path, body, **headers)
+
+    def check(self, text: str, **fields: object) -> Reply:
+        """Check a text."""
+        body = json.dumps({"text": text, **fields}).encode()
+        return self.ask("POST", "/api/check", body, Content_Type="application/json")
+
+    def status(self) -> Any:  # noqa: ANN401 - JSON
+        """The status."""
+        return self.ask("GET", "/api/status").json
+
+
+@contextmanager
+def served_page(state_dir: Path) -> Iterator[Served]:
+    """Serve the pages of a worker at work: one shard open, one that recovers; another leads."""
+    assignments = (f"web.port={free_port()}", f"state_dir={state_dir}")
+    settings = load_settings(assignments=assignments, environ={}).settings
+    info = IndexInfo(INDEX, settings.application_id, settings.profile, settings.delivery)
+    metrics = Metrics(CollectorRegistry(), index=info)
+    view = FakeView(dict(SHARDS), log_position=4_381, leader=LEADER)
+    health = Health(100, lambda: view.failure)
+    recent, fullest = RecentDocuments(1024 * 1024), FullestBuckets()
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    parts = Monitored(
+        view=view,
+        metrics=metrics,
+        health=health,
+        recent=recent,
+        fullest=fullest,
+        index_info=info,
+        profile=settings.index_profile(),
+    )
+    with OpsServer(settings, OpsPage(settings, parts, loop)):
+        yield Served(settings.web.port, view, metrics, health, recent, fullest)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
+
+
+def at_work(served: Served) -> None:
+    """Note what a worker at work notes; the page shows it after its next sample."""
+    metrics = served.metrics
+    metrics.verdicts({"unique": 880, "near_duplicate": 90, "exact_duplicate": 25, "undecidable": 5})
+    metrics.latencies([0.03] * 900 + [0.09] * 100)
+    metrics.distances([0] * 25 + [3, 12, 20, 33, 47, 61] * 15)
+    metrics.lag({("raw-documents", 0): 1_260, ("raw-documents", 2): 7})
+    metrics.log_position(4_381, 4_390)
+    metrics.undecided(250, 0.012)
+    metrics.in_flight(240, 480_000)
+    metrics.packet_skipped(3)
+    metrics.control_refused(1)
+    metrics.broker_up(up=True)
+    metrics.state_disk(50 * 1024**3, 80 * 1024**3)
+    served.fullest.note(37)
+    served.recent.note([(_arrival(1, "ferry", ORIGINAL), Unique()), _repeat(2)], 1_700_000_000_000)
+
+
+def near_answer(distance: int = 9) -> Answer:
+    """What the index says of a near copy of the first document."""
+    source = SourcePosition("raw-documents", 0, 1)
+    near = Match(0, distance, 17, "ferry", source, 1_700_000_000_000, 4, False, 0.81)
+    far = Match(
+        0,
+        70,
+        99,
+        "bakers",
+        SourcePosition("raw-documents", 1, 5),
+        0,
+        2,
+        exact=False,
+        similarity=0.1,
+    )
+    return Answer(near, [Neighbour(near, near=True), Neighbour(far, near=False)], 41, 12)
+
+
+def _repeat(offset: int) -> tuple[Arrival, Verdict]:
+    original = SourcePosition("raw-documents", 0, 1)
+    verdict = DuplicateOf("ferry", original, 1_700_000_000_000, 9, 4, Method.NEAR, 0.81)
+    return _arrival(offset, HOSTILE_ID, EDITED), verdict
+
+
+def _arrival(offset: int, name: str, text: str) -> Arrival:
+    value = json.dumps({"id": name, "text": text}).encode()
+    source = SourcePosition("raw-documents", 0, offset)
+    return Arrival(RawRecord(None, value, 0), source, name, 0, b"")

@@ -1,0 +1,316 @@
+"""What a worker's API answers: ``/api/status``, ``/api/duplicates``, ``/api/check``."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from http import HTTPStatus
+from typing import Any
+
+import pytest
+
+from tests.unit.ops_page.live_worker import (
+    EDITED,
+    HOSTILE_ID,
+    ORIGINAL,
+    SECONDS,
+    STRANGER,
+    Live,
+)
+
+JSON = "application/json"
+
+
+def settled(live: Live) -> Any:  # noqa: ANN401 - JSON
+    """The status once the latest sample has every document that was sent."""
+    deadline = time.monotonic() + SECONDS
+    status = live.status()
+    while sum(status["documents"].values()) < len(live.stream.sent):
+        assert time.monotonic() < deadline, f"{status['documents']} of {len(live.stream.sent)}"
+        time.sleep(0.2)
+        status = live.status()
+    return status
+
+
+def state_of(live: Live) -> list[Any]:
+    """Of each shard, what a change of the index would change."""
+    names = ("partition", "state", "entries", "waiting", "next_offset")
+    return [[shard[name] for name in names] for shard in live.status()["shards"]]
+
+
+# ---------------------------------------------------------------- status
+
+
+def test_the_status_says_what_the_worker_does(live: Live) -> None:
+    """Given documents that were decided, then the status counts them by verdict as the outputs do;
+    nothing is in flight or undecided, and each shard says its entries and its bytes.
+    """
+    status, outputs = settled(live), live.stream.outputs
+
+    counts = status["documents"]
+    assert counts["near_duplicate"] + counts["exact_duplicate"] == len(outputs.duplicates)
+    assert counts["unique"] + counts["undecidable"] == len(outputs.uniques)
+    assert counts["dead_letter"] == len(outputs.dead_letters)
+    assert (status["why_dead"], status["why_not_ready"], status["broker_up"]) == (None, None, True)
+    assert [shard["partition"] for shard in status["shards"]] == [0, 1]
+    for shard in status["shards"]:
+        assert (shard["state"], shard["waiting"]) == ("ready", 0)
+        assert shard["entries"] > 5
+        assert shard["store_bytes"] > 1000
+    entries = sum(shard["entries"] for shard in status["shards"])
+    assert counts["unique"] <= entries <= counts["unique"] + counts["undecidable"]
+    assert {lag["topic"] for lag in status["lag"]} == {live.stream.settings.topics.raw}
+    ordering = status["ordering"]
+    assert ordering["leads"] is True
+    assert ordering["log_position"] == ordering["log_end"] > 0
+    assert (ordering["undecided_documents"], ordering["reports_missing"]) == (0, [])
+    assert ordering["foreign_records"] == 0
+    assert status["in_flight"] == {"documents": 0, "bytes": 0}
+    assert sum(count for _, count in status["distances"]["bins"]) == len(outputs.duplicates)
+    assert status["latency"]["documents"] > 0
+    assert 0 < status["latency"]["p50"] <= status["latency"]["p99"]
+    assert max(status["throughput"]["documents"]) > 0
+
+
+# ---------------------------------------------------------------- duplicates
+
+
+def test_the_latest_duplicates_are_those_on_the_topic(live: Live) -> None:
+    """Given duplicates that were put out, then each that is listed says what its record says."""
+    listed = live.ask("GET", "/api/duplicates").json["duplicates"]
+
+    said = live.stream.outputs.duplicates
+    by_id = {each.id: each for each in said.values()}
+    assert len(listed) == min(50, len(said))
+    assert [each["number"] for each in listed] == sorted(
+        (each["number"] for each in listed), reverse=True
+    )
+    for each in listed:
+        record = by_id[each["id"]]
+        assert each["original_id"] == record.original_id
+        assert (each["distance"], each["bits"]) == (record.distance, record.bits)
+
+
+def test_a_duplicate_is_shown_with_what_differs(live: Live) -> None:
+    """Given an edited text with markup in it, then both texts come in passages, unchanged, with
+    the words that differ marked.
+    """
+    listed = live.ask("GET", "/api/duplicates").json["duplicates"]
+    number = next(each["number"] for each in listed if each["id"] == HOSTILE_ID)
+
+    shown = live.ask("GET", f"/api/duplicates/{number}").json
+
+    assert shown["missing"] is None
+    assert shown["duplicate"]["original_id"] == "ferry"
+    assert shown["duplicate"]["reason"].endswith(
+        f"text overlap about {shown['duplicate']['agreement']:.0%}"
+    )
+    only = [text for kind, text in shown["original_text"] if kind == "only"]
+    assert only[0] == "Tuesday"
+    assert ["only", "Wednesday"] in shown["text"]
+    assert "<script>" in "".join(text for _, text in shown["text"])
+
+
+@pytest.mark.parametrize("number", ["0", "99999999", "x", "-1", "1/2", "9" * 30, "%D9%A3"])
+def test_no_such_duplicate(live: Live, number: str) -> None:
+    """Given a number that is none, or of one that is gone, then the answer says so."""
+    reply = live.ask("GET", f"/api/duplicates/{number}")
+
+    assert reply.status == HTTPStatus.NOT_FOUND
+    assert reply.json["error"]["message"]
+
+
+# ---------------------------------------------------------------- check
+
+
+def test_a_text_of_the_index_is_an_exact_duplicate(live: Live) -> None:
+    """Given the text of a unique document, then it is its exact duplicate."""
+    answer = live.check(ORIGINAL)
+
+    assert answer["verdict"] == "exact_duplicate"
+    assert answer["original"]["id"] == "ferry"
+    assert answer["original"]["source"]["offset"] == live.original.offset
+    assert answer["original"]["distance"] == 0
+    assert answer["fingerprint"]
+    assert answer["candidates"] >= 1
+
+
+def test_an_edited_text_is_given_the_verdict_of_the_stream(live: Live) -> None:
+    """Given a text that the stream called a near duplicate, then a check gives the same original,
+    distance and block, and shows what differs where that is wanted.
+    """
+    said = live.stream.outputs.duplicates[live.edited]
+
+    answer = live.check(EDITED, differences=True)
+
+    assert answer["verdict"] == "near_duplicate"
+    assert answer["original"]["id"] == said.original_id
+    assert answer["original"]["distance"] == said.distance
+    assert answer["original"]["agreement"] is not None
+    assert answer["nearest"][0]["id"] == said.original_id
+    assert answer["nearest"][0]["near"] is True
+    assert ["only", "Wednesday"] in answer["differences"]["text"]
+
+
+def test_a_check_leaves_no_trace(live: Live) -> None:
+    """Given a text that the index does not know, when it is checked again and again, then it stays
+    unknown, and nothing of the index, its figures or the outputs changes; when it is then sent, it
+    is unique, and known from then on.
+    """
+    before, metrics = state_of(live), figures(live)
+
+    for _ in range(5):
+        answer = live.check(STRANGER)
+        assert (answer["verdict"], answer["original"]) == ("unique", None)
+
+    assert state_of(live) == before
+    assert figures(live) == metrics
+    (place,) = live.send(STRANGER)
+    assert place in live.stream.outputs.uniques
+    assert live.check(STRANGER)["verdict"] == "exact_duplicate"
+
+
+def figures(live: Live) -> list[str]:
+    """The metrics that documents change."""
+    names = ("documents_total", "store_documents", "input_bytes_total")
+    lines = live.worker.metrics().splitlines()
+    return [line for line in lines if line.startswith(tuple(f"firstseen_{name}" for name in names))]
+
+
+def test_checks_while_documents_stream_in(live: Live) -> None:
+    """Given documents that stream in, when texts are checked all the while, then what was known
+    stays known, and every document still gets exactly one output.
+    """
+    texts = [f"{STRANGER} {number} {'very ' * number}much" for number in range(30)]
+
+    def checked(_: int) -> str:
+        return str(live.check(ORIGINAL, nearest=3)["verdict"])
+
+    with ThreadPoolExecutor(3) as threads:
+        verdicts = threads.map(checked, range(20))
+        for start in range(0, len(texts), 10):
+            live.send(*texts[start : start + 10])
+        assert set(verdicts) == {"exact_duplicate"}
+
+    assert live.stream.judge.conserved(live.stream.sent, live.stream.outputs) == 0
+
+
+def test_short_texts_are_checked_by_content(live: Live) -> None:
+    """Given a text that is too short for a fingerprint, then the answer says so."""
+    answer = live.check("😀 ok")
+
+    assert answer["verdict"] in {"undecidable", "exact_duplicate"}
+    assert answer["fingerprint"] is None
+    assert answer["undecidable"] == "too_few_features"
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "status", "reason"),
+    [
+        (b"", JSON, HTTPStatus.BAD_REQUEST, "malformed"),
+        (b"{", JSON, HTTPStatus.BAD_REQUEST, "malformed"),
+        (b'{"txt": ""}', JSON, HTTPStatus.BAD_REQUEST, "malformed"),
+        (b'{"text": 1}', JSON, HTTPStatus.BAD_REQUEST, "malformed"),
+        (b'{"text": "\xff"}', JSON, HTTPStatus.BAD_REQUEST, "malformed"),
+        (b'{"text": "\\ud800 half"}', JSON, HTTPStatus.BAD_REQUEST, "malformed"),
+        (b'{"text": "", "nearest": 51}', JSON, HTTPStatus.BAD_REQUEST, "malformed"),
+        (b"[" * 5000, JSON, HTTPStatus.BAD_REQUEST, "malformed"),
+        (b'{"text": ""}', "text/plain", HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "media_type"),
+        (b"x" * 2_300_000, JSON, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large"),
+    ],
+)
+def test_questions_that_are_none(
+    live: Live, body: bytes, kind: str, status: HTTPStatus, reason: str
+) -> None:
+    """Given a body that cannot be checked, then the status and the reason say why."""
+    reply = live.ask("POST", "/api/check", body, Content_Type=kind)
+
+    assert (reply.status, reply.json["error"]["reason"]) == (status, reason)
+    assert len(reply.json["error"]["message"]) > 10
+
+
+def test_a_body_of_unknown_length(live: Live) -> None:
+    """Given a body in chunks, which may never end, then its length is asked for."""
+    reply = live.ask("POST", "/api/check", iter([b"{}"]), Content_Type=JSON)
+
+    assert (reply.status, reply.json["error"]["reason"]) == (HTTPStatus.LENGTH_REQUIRED, "length")
+
+
+def test_a_text_beyond_a_records_limit(live: Live) -> None:
+    """Given a text larger than a record may be, then it is refused before any work is done."""
+    body = json.dumps({"text": "x" * (live.stream.settings.max_record_bytes + 1)}).encode()
+
+    reply = live.ask("POST", "/api/check", body, Content_Type=JSON)
+
+    assert reply.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+    assert "max_record_bytes" in reply.json["error"]["message"]
+
+
+def test_too_many_questions_are_put_off(live: Live) -> None:
+    """Given texts faster than they may be checked, then the answer says when to try again."""
+    body = json.dumps({"text": " " * live.stream.settings.max_record_bytes}).encode()
+
+    replies = [live.ask("POST", "/api/check", body, Content_Type=JSON) for _ in range(6)]
+
+    assert replies[0].status == HTTPStatus.OK
+    put_off = [each for each in replies if each.status == HTTPStatus.TOO_MANY_REQUESTS]
+    assert 1 <= int(put_off[0].headers["Retry-After"]) <= 5
+
+
+# ---------------------------------------------------------------- all paths
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/page.js", "/page.css", "/api/status", "/api/nothing", "/metrics", "/healthz"]
+)
+def test_every_answer_has_the_headers_of_security(live: Live, path: str) -> None:
+    """Given any path, then nothing but the page's own files may run, and nobody may frame it."""
+    for method in ("GET", "HEAD"):
+        reply = live.ask(method, path)
+
+        policy = reply.headers["Content-Security-Policy"]
+        for part in ("default-src 'none'", "script-src 'self'", "frame-ancestors 'none'"):
+            assert part in policy
+        assert "unsafe" not in policy
+        assert reply.headers["X-Content-Type-Options"] == "nosniff"
+        assert "Python" not in reply.headers["Server"]
+        assert (reply.body == b"") is (method == "HEAD")
+
+
+def test_methods_that_are_not_answered(live: Live) -> None:
+    """Given another method, then it is refused; a check must be posted."""
+    assert live.ask("GET", "/api/check").status == HTTPStatus.METHOD_NOT_ALLOWED
+    assert live.ask("POST", "/api/status", b"{}").status == HTTPStatus.NOT_FOUND
+    assert live.ask("DELETE", "/api/status").status == HTTPStatus.NOT_IMPLEMENTED
+
+
+def test_a_strangers_name_gets_no_texts(live: Live) -> None:
+    """Given a request under another name than the loopback's, then there are no data for it."""
+    reply = live.ask("GET", "/api/duplicates", Host="evil.example")
+
+    assert reply.status == HTTPStatus.MISDIRECTED_REQUEST
+    assert b"ferry" not in reply.body
+
+
+def test_connections_are_bounded(live: Live) -> None:
+    """Given more open connections than are served, then the rest are turned away at once; when the
+    others end, the next one is answered.
+    """
+    address = ("127.0.0.1", live.worker.port)
+    with ExitStack() as open_ones:
+        held = [
+            open_ones.enter_context(socket.create_connection(address, SECONDS)) for _ in range(80)
+        ]
+        last = held[-1]
+        assert last.recv(1) == b"", "it was not turned away"
+
+    deadline = time.monotonic() + SECONDS
+    while time.monotonic() < deadline:
+        with suppress(OSError):
+            assert live.ask("GET", "/healthz").body == b"ok\n"
+            return
+        time.sleep(0.1)
+    raise AssertionError("nobody is answered any more")

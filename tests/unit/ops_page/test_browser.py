@@ -1,0 +1,296 @@
+"""The ops page in a real browser, on a real worker with real documents."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from playwright.sync_api import Browser, Route, expect
+
+from tests.rigs.brokers.broker import Broker
+from tests.rigs.workers.stream_harness import Stream
+from tests.unit.ops_page.browser import Watched, chromium, skip_module_without_browser
+from tests.unit.ops_page.live_worker import EDITED, HOSTILE_ID, STRANGER, Live
+
+pytestmark = pytest.mark.browser
+skip_module_without_browser()
+
+WIDE, PHONE = (1280, 900), (390, 844)
+COLOURS: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+TOKEN = "a-token-for-the-page"  # noqa: S105 - a test's
+SHOTS = os.environ.get("OPS_PAGE_SCREENSHOTS")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """One browser for all tests."""
+    with chromium() as running:
+        yield running
+
+
+@pytest.fixture
+def page(browser: Browser, live: Live) -> Iterator[Watched]:
+    """The page of the worker, drawn; nothing may complain, and nothing comes from elsewhere."""
+    context = browser.new_context(viewport={"width": WIDE[0], "height": WIDE[1]})
+    watched = Watched(context.new_page())
+    watched.page.goto(live.worker.url)
+    watched.page.wait_for_selector("#tiles dt")
+    yield watched
+    context.close()
+    assert watched.complaints == []
+    assert watched.elsewhere == []
+
+
+@pytest.mark.parametrize("size", [WIDE, PHONE], ids=["1280", "390"])
+def test_it_fits_and_can_be_read(browser: Browser, live: Live, size: tuple[int, int]) -> None:
+    """Given a wide screen or a phone, light and dark, then all parts are there, nothing scrolls
+    sideways, and every text stands out from its ground (WCAG AA). The time to load is printed.
+    """
+    context = browser.new_context(viewport={"width": size[0], "height": size[1]})
+    watched = Watched(context.new_page())
+    page = watched.page
+    page.goto(live.worker.url)
+    page.reload()  # the first load includes the start of a process
+    page.wait_for_selector("#tiles dt")
+    loaded = page.evaluate("performance.getEntriesByType('navigation')[0].loadEventEnd")
+    print(f"{size[0]} px: loaded in {loaded:.0f} ms")  # noqa: T201 - reported, not judged
+    page.locator("summary").first.click()
+    page.wait_for_selector("details[open] .text")
+    page.fill("#text", EDITED)
+    page.get_by_role("button", name="Check it").click()
+    page.wait_for_selector("#answer .verdict")
+
+    for name in ("Now", "Latest duplicates", "Check a text", "Index"):
+        expect(page.get_by_role("heading", name=name, exact=True)).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
+    for scheme in COLOURS:
+        page.emulate_media(color_scheme=scheme)
+        assert page.evaluate(FAINT) == [], scheme
+        if SHOTS:
+            page.screenshot(path=Path(SHOTS) / f"{size[0]}-{scheme}.png", full_page=True)
+    context.close()
+    assert watched.complaints == []
+
+
+def test_faint_texts_would_be_found(page: Watched) -> None:
+    """Given a text that is hardly darker than its ground, then the test of contrast finds it."""
+    page.page.evaluate("document.getElementById('footer').style.color = '#bbb'")
+
+    assert len(page.page.evaluate(FAINT)) == 1
+
+
+def test_it_shows_what_the_worker_does(page: Watched, live: Live) -> None:
+    """Given a worker at rest, then the page has its state, its counts, its log, shards and lag."""
+    status = live.status()
+
+    expect(page.page.locator("#state")).to_have_text("ready")
+    expect(page.page.locator("#verdicts")).to_contain_text(f"{status['documents']['unique']:,}")
+    rows = page.page.locator("#shard-rows tr")
+    expect(rows).to_have_count(2)
+    expect(rows.first).to_contain_text(f"{status['shards'][0]['entries']:,}")
+    expect(page.page.locator("#lag-rows tr")).to_have_count(2)
+    facts = page.page.locator("#log-facts")
+    expect(facts).to_contain_text("this worker")
+    expect(facts).to_contain_text(f"{status['ordering']['log_position']:,}, 0 records behind")
+    expect(page.page.locator("#throughput svg polyline")).to_have_count(2)
+    assert page.page.locator("#distances").get_attribute("aria-label") != "no data yet"
+
+
+def test_a_duplicate_stands_beside_its_original(page: Watched, live: Live) -> None:
+    """Given a duplicate whose id and text are markup, when it is opened, then both texts are side
+    by side, what differs is marked, and the markup is text: nothing of it has run.
+    """
+    live.send(EDITED, ids=[HOSTILE_ID])
+    page.page.reload()
+    row = page.page.locator("details", has_text=HOSTILE_ID).first
+
+    row.locator("summary").click()
+
+    expect(row.locator(".sides .text")).to_have_count(2)
+    expect(row.locator("del").first).to_have_text("Tuesday")
+    expect(row.locator("ins").first).to_have_text("Wednesday")
+    expect(row).to_contain_text("<script>document.title='owned'</script>")
+    expect(row).to_contain_text("of 256 bits")
+    assert page.page.locator("main img, main script").count() == 0
+    assert page.page.title() != "owned"
+
+
+def test_new_duplicates_do_not_move_what_is_read(page: Watched, live: Live) -> None:
+    """Given an open duplicate, when another comes, then the list stays as it is and says that there
+    is a newer one; on the button it is shown.
+    """
+    page.page.locator("summary").first.click()
+    page.page.wait_for_selector("details[open] .text")
+    before = page.page.locator("summary").all_inner_texts()
+
+    live.send(EDITED, ids=["one-more"])
+
+    newer = page.page.get_by_role("button", name="newer")
+    expect(newer).to_have_text("Show 1 newer")
+    assert page.page.locator("summary").all_inner_texts() == before
+    newer.press("Enter")
+    expect(page.page.locator("summary").first).to_contain_text("one-more")
+    expect(page.page.locator("summary").first).to_be_focused()
+
+
+def test_a_text_is_checked_by_keyboard_alone(page: Watched) -> None:
+    """Given no mouse, when the text is reached with Tab, typed and sent with Ctrl+Enter, then the
+    verdict, the fingerprint and the nearest documents are there; what has the focus shows it.
+    """
+    keyboard = page.page.keyboard
+    for _ in range(60):
+        keyboard.press("Tab")
+        assert page.page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none"
+        if page.page.evaluate("document.activeElement.id") == "text":
+            break
+    keyboard.insert_text(EDITED)
+    keyboard.press("Control+Enter")
+
+    answer = page.page.locator("#answer")
+    expect(answer.locator(".verdict")).to_contain_text("duplicate of")
+    expect(answer).to_contain_text("fingerprint")
+    expect(answer.locator("tbody tr").first).to_contain_text("of 256")
+    assert page.page.evaluate("document.activeElement.id") == "text"
+
+
+def test_a_check_changes_nothing(page: Watched, live: Live) -> None:
+    """Given a text that is new, when it is checked twice, then it is unique both times, and the
+    index has as many entries as before.
+    """
+    text, entries = f"{STRANGER} But not here.", [s["entries"] for s in live.status()["shards"]]
+    page.page.fill("#text", text.swapcase()[::-1])
+
+    for _ in range(2):
+        page.page.get_by_role("button", name="Check it").click()
+        expect(page.page.locator("#answer .verdict")).to_contain_text("Unique")
+        page.page.evaluate("document.getElementById('answer').replaceChildren()")
+
+    assert [s["entries"] for s in live.status()["shards"]] == entries
+
+
+def test_parts_of_the_page_have_names(page: Watched) -> None:
+    """Given who hears the page, then landmarks, headings, fields, buttons and pictures have names,
+    and what changes is announced.
+    """
+    for role, name in (
+        ("main", None),
+        ("navigation", "Parts of this page"),
+        ("region", "Latest duplicates"),
+        ("textbox", "Text"),
+    ):
+        expect(page.page.get_by_role(role, name=name)).to_have_count(1)  # type: ignore[arg-type]
+    assert page.page.evaluate(NAMELESS) == []
+    assert page.page.locator("#state").get_attribute("role") == "status"
+    assert page.page.locator("#answer").get_attribute("aria-live") == "polite"
+
+
+@pytest.mark.parametrize(
+    ("changes", "state", "kind"),
+    [
+        ({"why_dead": "stalled: raw/0 at 7"}, "stalled: raw/0 at 7", "bad"),
+        ({"broker_up": False}, "the broker does not answer", "bad"),
+        ({"why_not_ready": "1 of 2 shards is being opened: 0"}, "1 of 2 shards", "wait"),
+    ],
+)
+def test_troubles_are_told(
+    page: Watched, changes: dict[str, object], state: str, kind: str
+) -> None:
+    """Given a status with a trouble in it, and a shard that recovers, then the page says so at its
+    head, and how far the shard is; the status is the worker's, changed on its way.
+    """
+
+    def changed(route: Route) -> None:
+        reply = route.fetch()
+        status = reply.json()
+        shard = {"state": "recovering", "recovered": 0.425, "remaining": 12_345, "entries": 0}
+        status["shards"][0] |= shard
+        route.fulfill(response=reply, json=status | changes)
+
+    page.page.route("**/api/status", changed)
+
+    expect(page.page.locator("#state")).to_contain_text(state)
+    expect(page.page.locator("#state")).to_have_attribute("data-state", kind)
+    row = page.page.locator("#shard-rows tr").first
+    expect(row).to_contain_text("recovering 42.5%, 12,345 records left")
+    expect(row.get_by_role("progressbar", name="shard 0, read")).to_have_attribute("value", "0.425")
+    page.page.unroute_all(behavior="wait")
+
+
+def test_a_worker_that_goes_away_is_told(
+    browser: Browser, embedded_broker: Broker, tmp_path: Path
+) -> None:
+    """Given a worker with a token, then the page asks for it, says when it is not the one, takes it
+    from behind # as well, and sends it nowhere else; when the worker stops, the page says so.
+    """
+    with Stream(embedded_broker, tmp_path, raw_partitions=1) as stream:
+        worker = stream.started(
+            "web.token_file=" + _token_file(tmp_path), "web.open_monitoring=true"
+        )
+        context = browser.new_context()
+        watched = Watched(context.new_page())
+        page = watched.page
+        page.goto(worker.url)
+        page.get_by_label("Token").fill("not-the-token-at-all")
+        page.get_by_role("button", name="Use it").click()
+        expect(page.locator("#access-trouble")).to_have_text("This is not the token.")
+        page.get_by_label("Token").fill(TOKEN)
+        page.keyboard.press("Enter")
+        expect(page.locator("#state")).to_have_text("ready")
+        expect(page.locator("#access")).to_be_hidden()
+        assert context.cookies() == []
+
+        other = Watched(context.new_page())
+        other.page.goto(f"{worker.url}#token={TOKEN}")
+        expect(other.page.locator("#state")).to_have_text("ready")
+        assert TOKEN not in other.page.url
+
+        worker.stop_gently()
+        expect(page.locator("#state")).to_have_text("no answer from the worker")
+        context.close()
+
+
+def _token_file(directory: Path) -> str:
+    file = directory / "token"
+    file.write_text(f"{TOKEN}\n", "utf-8")
+    return str(file)
+
+
+NAMELESS = """() => [...document.querySelectorAll(
+    "button, input, textarea, progress, nav, section, [role=img]")]
+  .filter((each) => each.offsetParent !== null)
+  .filter((each) => !(each.ariaLabel || each.getAttribute("aria-labelledby") ||
+    each.labels?.length || each.textContent.trim()))
+  .map((each) => each.outerHTML.slice(0, 100))"""
+"""Elements that are seen, and have no name for who does not see them."""
+
+FAINT = """() => {
+  const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const rgba = (colour) => {
+    canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1);
+    return canvas.getImageData(0, 0, 1, 1).data;
+  };
+  const light = ([r, g, b]) => [r, g, b].map((c) => c / 255)
+    .map((c) => (c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, c, at) => sum + c * [0.2126, 0.7152, 0.0722][at], 0);
+  const ground = (each) => {
+    for (let at = each; at; at = at.parentElement) {
+      const colour = rgba(getComputedStyle(at).backgroundColor);
+      if (colour[3] > 250) return colour;
+    }
+    return [255, 255, 255];
+  };
+  const found = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node; (node = walker.nextNode());) {
+    const each = node.parentElement;
+    if (!node.data.trim() || !each.offsetParent) continue;
+    const a = light(rgba(getComputedStyle(each).color)), b = light(ground(each));
+    const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (contrast < 4.5) found.push(`${contrast.toFixed(2)}: ${node.data.trim().slice(0, 40)}`);
+  }
+  return found;
+}"""
+"""Texts whose contrast with what is behind them is below 4.5 to 1."""

@@ -1,0 +1,137 @@
+"""What the index says of a text, as the page and the command show it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from http import HTTPStatus
+
+import msgspec
+import pytest
+
+from simhash_core.matches import Answer
+from streams.cli.check_view import check_text, exit_code_of_answer
+from streams.exit_codes import ExitCode
+from streams.ops_page.check_answer import CheckAnswer
+from tests.unit.cli.running import firstseen
+from tests.unit.ops_page.live_worker import EDITED, ORIGINAL
+from tests.unit.ops_page.served_page import Served, at_work, near_answer, served_page
+
+NONE = Answer(None, [], 0, 0)
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """The pages of a worker that holds the texts of the original."""
+    with served_page(tmp_path_factory.mktemp("state")) as running:
+        at_work(running)
+        yield running
+
+
+def answered(served: Served, text: str, answer: Answer, **fields: object) -> CheckAnswer:
+    """What the page says of a text, where the index gives this answer."""
+    served.view.answer = answer
+    reply = served.check(text, **fields)
+    assert reply.status == HTTPStatus.OK, reply.body
+    return msgspec.json.decode(reply.body, type=CheckAnswer)
+
+
+def exact_answer() -> Answer:
+    """What the index says of an exact repeat."""
+    found = near_answer(0)
+    assert found.match is not None
+    match = msgspec.structs.replace(found.match, exact=True, similarity=None)
+    return msgspec.structs.replace(found, match=match)
+
+
+def test_the_question_is_the_document_as_it_would_be_read(served: Served) -> None:
+    """Given a text with a title and keywords, then the index is asked about all of them, for as
+    many neighbours as are wanted.
+    """
+    answered(served, "a text", NONE, title="a title", keywords=["k"], nearest=3)
+
+    content, limit = served.view.asked[-1]
+    assert (content.text, content.title, content.keywords) == ("a text", "a title", ("k",))
+    assert limit == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "answer", "verdict", "code"),
+    [
+        (ORIGINAL, NONE, "unique", ExitCode.OK),
+        ("😀 ok", NONE, "undecidable", ExitCode.OK),
+        (EDITED, near_answer(), "near_duplicate", ExitCode.DUPLICATE),
+        (ORIGINAL, exact_answer(), "exact_duplicate", ExitCode.DUPLICATE),
+    ],
+)
+def test_verdicts(served: Served, text: str, answer: Answer, verdict: str, code: ExitCode) -> None:
+    """Given what the index says, then the verdict, its original and the exit code follow."""
+    made = answered(served, text, answer)
+
+    assert made.verdict == verdict
+    assert (made.original is None) is (answer.match is None)
+    assert (made.fingerprint is None) is (verdict == "undecidable")
+    assert exit_code_of_answer(made) == code
+    assert check_text(made).startswith("verdict      " + verdict.replace("_", " "))
+
+
+def test_an_original_has_all_that_a_duplicates_record_has(served: Served) -> None:
+    """Given a near document, then its position, distance, block and agreement are in the answer,
+    and what differs in the texts; of a document beyond the distance, that it is not near.
+    """
+    made = answered(served, EDITED, near_answer(), differences=True)
+
+    assert made.original is not None
+    assert made.original.id == "ferry"
+    assert (made.original.source.topic, made.original.source.offset) == ("raw-documents", 1)
+    assert (made.original.distance, made.original.block, made.original.agreement) == (9, 4, 0.81)
+    assert made.original.similarity == pytest.approx(1 - 9 / 256, abs=1e-6)
+    assert [(each.id, each.near, each.method) for each in made.nearest] == [
+        ("ferry", True, "near"),
+        ("bakers", False, None),
+    ]
+    assert (made.candidates, made.fullest_bucket) == (41, 12)
+    assert made.differences is not None
+    assert ("only", "Wednesday") in made.differences.text
+
+
+def test_no_neighbours_where_none_are_wanted(served: Served) -> None:
+    """Given a question for no neighbours, then there are none, though the original is named."""
+    made = answered(served, EDITED, near_answer(), nearest=0)
+
+    assert made.nearest == []
+    assert made.original is not None
+
+
+def test_an_index_that_cannot_answer(served: Served) -> None:
+    """Given no leader, then the answer is 503 with the reason, and when to try again; the command
+    ends with 69 and the same reason.
+    """
+    served.view.answer = None
+
+    reply = served.check(ORIGINAL)
+    result = firstseen("check", "--text", "a", "--url", served.url)
+
+    assert reply.status == HTTPStatus.SERVICE_UNAVAILABLE
+    assert int(reply.headers["Retry-After"]) >= 1
+    assert "no leader answered within 5 s" in reply.json["error"]["message"]
+    assert result.returncode == ExitCode.BROKER_UNAVAILABLE
+    assert "no leader answered within 5 s" in result.stderr
+
+
+def test_the_command_shows_the_answer(served: Served) -> None:
+    """Given a near document, then the command prints it with its neighbours, within 110 columns;
+    with --json it prints what the worker answered.
+    """
+    served.view.answer = near_answer()
+
+    shown = firstseen("check", "--text", EDITED, "--url", served.url, "--exit-code")
+    as_json = firstseen("check", "--text", EDITED, "--url", served.url, "--json")
+
+    assert shown.returncode == ExitCode.DUPLICATE, shown.stderr
+    lines = shown.stdout.splitlines()
+    assert lines[0] == "verdict      near duplicate of ferry (raw-documents/0@1)"
+    assert "candidates   41, 12 in the fullest bucket" in lines
+    assert any(line.startswith("bakers") for line in lines)
+    assert max(map(len, lines)) <= 110
+    assert json.loads(as_json.stdout)["schema"] == "firstseen.check/2"

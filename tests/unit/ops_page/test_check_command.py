@@ -1,0 +1,115 @@
+"""``firstseen check``: a running worker asked about a text, from a shell."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from streams.cli.main import main
+from streams.exit_codes import ExitCode
+from tests.rigs.brokers.loopback_ports import free_port
+from tests.unit.cli.running import clean_environment, firstseen
+from tests.unit.ops_page.live_worker import EDITED, ORIGINAL, Live
+
+
+def test_a_verdict_for_people(live: Live, tmp_path: Path) -> None:
+    """Given a file with an edited text, then the verdict, the original, the fingerprint and the
+    nearest documents are printed; with --exit-code a duplicate ends with 3.
+    """
+    file = tmp_path / "edited.txt"
+    file.write_text(EDITED, "utf-8")
+
+    result = firstseen("check", str(file), "--url", live.worker.url, "--exit-code")
+
+    assert result.returncode == ExitCode.DUPLICATE, result.stderr
+    first, *_ = result.stdout.splitlines()
+    assert first.startswith("verdict      near duplicate of ferry (")
+    assert "fingerprint  " in result.stdout
+    assert "candidates   " in result.stdout
+    assert max(map(len, result.stdout.splitlines())) <= 110
+
+
+def test_a_verdict_for_programs(live: Live) -> None:
+    """Given a text on standard input and --json, then one object comes; without --exit-code the
+    code is 0, whatever the verdict.
+    """
+    arguments = ["check", "-", "--json", "--nearest", "1", "--set", f"web.port={live.worker.port}"]
+    result = subprocess.run(
+        [sys.executable, "-m", "streams.cli.main", *arguments],
+        input=ORIGINAL,
+        env=clean_environment(),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+    assert result.returncode == ExitCode.OK, result.stderr
+    answer = json.loads(result.stdout)
+    assert answer["verdict"] == "exact_duplicate"
+    assert len(answer["nearest"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        ([], ExitCode.USAGE, "either a FILE"),
+        (["a.txt", "--text", "b"], ExitCode.USAGE, "either a FILE"),
+        (["--text", "b", "--url", "ftp://a"], ExitCode.USAGE, "not a valid address"),
+        (["--text", "b", "--url", "http://a:x"], ExitCode.USAGE, "not a valid address"),
+        (["--text", "b", "--nearest", "51"], ExitCode.USAGE, "51"),
+        (["missing.txt"], ExitCode.USAGE, "missing.txt"),
+    ],
+)
+def test_wrong_command_lines(
+    arguments: list[str], code: ExitCode, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Given an invalid command line, then it ends with 2 and says what is wrong."""
+    assert main(["check", *arguments]) == code
+    assert says in capsys.readouterr().err
+
+
+def test_no_worker_answers(capsys: pytest.CaptureFixture[str]) -> None:
+    """Given an address where nobody listens, then it ends with 69, and names the address."""
+    url = f"http://127.0.0.1:{free_port()}"
+
+    assert main(["check", "--text", "b", "--url", url]) == ExitCode.BROKER_UNAVAILABLE
+    assert url in capsys.readouterr().err
+
+
+class _SomethingElse(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"<html>a page of another server</html>")
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is inherited
+        """Log nothing."""
+
+
+def test_something_else_answers(capsys: pytest.CaptureFixture[str]) -> None:
+    """Given an address where another server listens, then it ends with 1, and says so."""
+    with HTTPServer(("127.0.0.1", 0), _SomethingElse) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        code = main(["check", "--text", "b", "--url", f"http://127.0.0.1:{server.server_port}"])
+        server.shutdown()
+
+    assert code == ExitCode.RUNTIME
+    assert "is not a worker of this version" in capsys.readouterr().err
+
+
+def test_a_worker_does_not_start_for_all_to_see() -> None:
+    """Given an address beyond the loopback and no token, then a worker ends with 78 before it does
+    anything, and names each way out.
+    """
+    result = firstseen("worker", "--set", "web.host=0.0.0.0")
+
+    assert result.returncode == ExitCode.CONFIGURATION
+    for way_out in ("web.token_file", "web.open_monitoring", "web.host=127.0.0.1"):
+        assert way_out in result.stderr

@@ -1,0 +1,78 @@
+"""docs/operations.md: its commands run as they stand, and its tables have every field."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+import msgspec
+import pytest
+
+from streams.ops_page.check_answer import CheckAnswer, CheckRequest
+from streams.ops_page.status_form import InFlight, Ordering, ShardStatus, Status
+from tests.repository.source_tree import ROOT
+from tests.unit.cli.running import clean_environment
+from tests.unit.ops_page.live_worker import Live
+
+PAGE = (ROOT / "docs" / "operations.md").read_text("utf-8")
+BLOCKS = re.findall(r"<!-- run -->\n```sh\n(.+?)```", PAGE, re.DOTALL)
+COMMANDS = [line for block in BLOCKS for line in block.replace("\\\n", "").splitlines()]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands_run_as_they_stand(live: Live, command: str) -> None:
+    """Given a command of the page, then a shell runs it on a worker, and it answers; with the
+    address of the tests' worker in place of the usual one.
+    """
+    directory = Path(sys.executable).parent
+    if command.startswith("curl") and shutil.which("curl") is None:
+        _give_up("no curl (Debian: apt-get install curl)")
+    environment = clean_environment() | {"PATH": f"{directory}:{os.environ['PATH']}"}
+
+    result = subprocess.run(
+        ["bash", "-euc", command.replace("http://127.0.0.1:6066", live.worker.url.rstrip("/"))],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+    assert result.returncode == 0, result.stderr
+    if "--json" in command or command.startswith("curl"):
+        assert json.loads(result.stdout)["schema"].startswith("firstseen.")
+    else:
+        assert result.stdout.startswith("verdict")
+
+
+def _give_up(reason: str) -> NoReturn:
+    if os.environ.get("FIRSTSEEN_REQUIRE_TOOLS") == "1":
+        pytest.fail(f"FIRSTSEEN_REQUIRE_TOOLS=1, but {reason}", pytrace=False)
+    pytest.skip(reason)
+
+
+def test_there_are_commands() -> None:
+    """Given the page, then it shows each path that programs ask."""
+    shown = "\n".join(COMMANDS)
+
+    for wanted in ("/api/status", "/api/duplicates", "/api/check", "firstseen check"):
+        assert wanted in shown
+
+
+@pytest.mark.parametrize(
+    "struct", [Status, ShardStatus, Ordering, InFlight, CheckRequest, CheckAnswer]
+)
+def test_every_field_is_explained(struct: type[msgspec.Struct]) -> None:
+    """Given what is asked and answered, then the page names each field."""
+    section = PAGE.partition("### The ops page")[2].partition("### Prometheus")[0]
+    named = set(re.findall(r"`([a-z0-9_]+)`", section))
+
+    missing = {field.name for field in msgspec.structs.fields(struct)} - named
+
+    assert missing - {"partition"} == set()

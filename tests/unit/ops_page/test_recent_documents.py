@@ -1,0 +1,142 @@
+"""What a worker keeps to show: the latest duplicates, and texts within a limit of memory."""
+
+from __future__ import annotations
+
+from simhash_core.documents import RawRecord, SourcePosition
+from simhash_core.verdicts import DuplicateOf, Method, Unique, Verdict
+from streams.documents.fields import FieldSettings
+from streams.documents.raw_documents import DocumentReader
+from streams.ops_page.duplicate_views import DuplicateViews
+from streams.ops_page.recent_documents import DUPLICATES_LIMIT, RecentDocuments
+from streams.output.output_records import Arrival
+
+MIB = 1024 * 1024
+
+
+def at(number: int) -> SourcePosition:
+    """The position of a document."""
+    return SourcePosition("raw", 0, number)
+
+
+def arrival(number: int, value: bytes) -> Arrival:
+    """A document with this raw value."""
+    return Arrival(RawRecord(None, value, 0), at(number), f"d{number}", 0, b"")
+
+
+def unique(number: int, value: bytes = b"text") -> tuple[Arrival, Verdict]:
+    """A document that was put out as unique."""
+    return arrival(number, value), Unique()
+
+
+def duplicate(number: int, original: int, value: bytes = b"text") -> tuple[Arrival, Verdict]:
+    """A document that repeats another."""
+    verdict = DuplicateOf(f"d{original}", at(original), 0, 3, 1, Method.NEAR, 0.75)
+    return arrival(number, value), verdict
+
+
+def views(recent: RecentDocuments, fields: FieldSettings | None = None) -> DuplicateViews:
+    """What the page shows of them; values are read as texts unless ``fields`` say otherwise."""
+    return DuplicateViews(recent, DocumentReader(fields or FieldSettings(format="text")), 256)
+
+
+def test_a_duplicate_is_shown_beside_its_original() -> None:
+    """Given a unique document and one that repeats it, then both texts go along, with what differs
+    marked, and with distance, block, agreement and reason.
+    """
+    recent = RecentDocuments(MIB)
+    recent.note([unique(1, b"the cat sat"), duplicate(2, 1, b"the dog sat")], 5)
+
+    shown = views(recent).texts(1)
+
+    assert shown is not None
+    assert ("only", "cat") in shown.original_text
+    assert ("only", "dog") in shown.text
+    assert shown.missing is None
+    view = shown.duplicate
+    assert (view.id, view.original_id, view.distance, view.block) == ("d2", "d1", 3, 1)
+    assert view.agreement == 0.75
+    assert view.reason == "3 bits differ of 256, block 1 is equal, text overlap about 75%"
+
+
+def test_an_original_that_is_not_held_is_named() -> None:
+    """Given a duplicate of a document from before, then its position is told, and that its text is
+    not here.
+    """
+    recent = RecentDocuments(MIB)
+    recent.note([duplicate(2, 1)], 5)
+
+    shown = views(recent).texts(1)
+
+    assert shown is not None
+    assert shown.original_text == []
+    assert shown.duplicate.original.offset == 1
+    assert "the original's text is not held" in str(shown.missing)
+
+
+def test_the_latest_stand_first_and_are_bounded() -> None:
+    """Given more duplicates than are kept, then the latest are, the last one first."""
+    recent = RecentDocuments(MIB)
+    recent.note([duplicate(number, 0) for number in range(1, DUPLICATES_LIMIT + 11)], 5)
+
+    numbers = [each.number for each in views(recent).latest().duplicates]
+
+    assert numbers == list(range(DUPLICATES_LIMIT + 10, 10, -1))
+    assert views(recent).texts(1) is None
+    assert recent.held().duplicates == DUPLICATES_LIMIT + 10
+
+
+def test_memory_is_bounded() -> None:
+    """Given many documents of any size, then never more is kept than the limit, and of the unique
+    ones the latest.
+    """
+    recent = RecentDocuments(MIB)
+    for number in range(5000):
+        size = 997 * number % 8000
+        decided = [unique(number, bytes(size)), duplicate(10_000 + number, number, bytes(size))]
+        recent.note(decided, 5)
+        assert recent.held().size_bytes <= MIB
+
+    assert recent.held().documents > 100
+    assert recent.record(at(0)) is None
+
+
+def test_originals_that_are_named_stay() -> None:
+    """Given an original that duplicates keep naming, then it outlives what came after it."""
+    recent = RecentDocuments(MIB)
+    recent.note([unique(0, b"the original")], 5)
+    for number in range(1, 2000):
+        recent.note([unique(number, bytes(4000)), duplicate(10_000 + number, 0)], 5)
+
+    assert recent.record(at(0)) is not None
+    assert recent.record(at(1)) is None
+
+
+def test_one_large_record_does_not_push_out_the_rest() -> None:
+    """Given a record of a large part of the limit, then it is not kept."""
+    recent = RecentDocuments(MIB)
+    recent.note([unique(1), unique(2, bytes(MIB // 2)), duplicate(3, 2, bytes(MIB // 2))], 5)
+
+    assert recent.record(at(1)) is not None
+    assert recent.record(at(2)) is None
+    assert "neither text" in str(getattr(views(recent).texts(1), "missing", ""))
+
+
+def test_no_memory_no_texts() -> None:
+    """Given a limit of 0, then duplicates are listed, and no text is kept."""
+    recent = RecentDocuments(0)
+    recent.note([unique(1), duplicate(2, 1)], 5)
+
+    assert recent.held().size_bytes == 0
+    assert recent.record(at(1)) is None
+    assert len(views(recent).latest().duplicates) == 1
+
+
+def test_hostile_bytes_are_shown_as_what_they_are() -> None:
+    """Given a value that is no text, then nothing is shown, and nothing fails."""
+    recent = RecentDocuments(MIB)
+    recent.note([unique(1, b'{"no": "text"}'), duplicate(2, 1, b"\xff\xfe")], 5)
+
+    shown = views(recent, FieldSettings()).texts(1)
+
+    assert shown is not None
+    assert (shown.text, shown.original_text) == ([], [])

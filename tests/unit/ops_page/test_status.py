@@ -1,0 +1,129 @@
+"""The status of a worker, from the parts that it is put together of."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simhash_core.errors import FirstseenError
+from streams.ops_page.fullest_buckets import KEPT_SECONDS, FullestBuckets
+from tests.unit.ops_page.served_page import INDEX, LEADER, Served, at_work, served_page
+
+SECONDS = 30.0
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    """The pages of a worker."""
+    with served_page(tmp_path) as running:
+        yield running
+
+
+def status_when(served: Served, holds: Callable[[Any], bool]) -> Any:  # noqa: ANN401 - JSON
+    """The status once it holds, within some samples."""
+    deadline = time.monotonic() + SECONDS
+    while not holds(status := served.status()):
+        assert time.monotonic() < deadline, status
+        time.sleep(0.1)
+    return status
+
+
+def test_it_says_what_the_parts_say(served: Served) -> None:
+    """Given a worker at work, then its status has who leads, how far the log is read, what is
+    undecided and in flight, its shards and its lag.
+    """
+    at_work(served)
+
+    status = status_when(served, lambda status: status["in_flight"]["documents"] == 240)
+
+    assert (status["index"], status["schema"]) == (INDEX, "firstseen.status/2")
+    assert status["ordering"] == {
+        "leads": False,
+        "leader": LEADER,
+        "log_position": 4_381,
+        "log_end": 4_390,
+        "undecided_documents": 250,
+        "undecided_oldest_seconds": 0.012,
+        "reports_missing": [],
+        "packets_skipped": 3,
+        "control_records_refused": 1,
+        "foreign_records": 0,
+    }
+    assert status["in_flight"]["bytes"] == 480_000
+    assert status["fullest_bucket"] == 37
+    assert [lag["messages"] for lag in status["lag"]] == [1_260, 7]
+    assert sum(count for _, count in status["distances"]["bins"]) == 115
+    assert 0 < status["latency"]["p50"] < status["latency"]["p99"] <= 0.1
+
+
+def test_a_leader_names_the_shards_it_waits_for(served: Served) -> None:
+    """Given a leader without the reports of two shards, and records of another index, then the
+    status has both.
+    """
+    served.view.leads, served.view.leader = True, "this one"
+    served.metrics.leader(True)
+    served.metrics.reports_missing({7, 1})
+    served.metrics.foreign_record("log")
+
+    status = status_when(served, lambda status: bool(status["ordering"]["reports_missing"]))
+
+    assert status["ordering"]["leads"] is True
+    assert status["ordering"]["reports_missing"] == [1, 7]
+    assert status["ordering"]["foreign_records"] == 1
+
+
+def test_shards_from_opening_to_ready(served: Served) -> None:
+    """Given a shard that reads its changelog, then its status has how much is left, and which part
+    is done of what there was at first; then it is ready, and nothing is left.
+    """
+    served.status()
+    state = served.view.states[2]
+    served.view.states[2] = state._replace(recovery_remaining=6_000)
+    ready, recovering = served.status()["shards"]
+    assert (ready["partition"], ready["state"], ready["entries"]) == (0, "ready", 120_345)
+    assert (ready["waiting"], ready["next_offset"], ready["log_position"]) == (240, 130_001, 4_120)
+    assert ready["recovered"] is None
+    assert (recovering["state"], recovering["remaining"]) == ("recovering", 6_000)
+    assert recovering["recovered"] == pytest.approx(1 - 6_000 / 12_345, abs=1e-4)
+
+    served.view.states[2] = state._replace(recovery_remaining=0)
+    assert served.status()["shards"][1]["state"] == "opening"
+    served.view.states[2] = state._replace(is_open=True, recovery_remaining=0)
+    assert served.status()["shards"][1]["state"] == "ready"
+
+
+def test_readiness_and_liveness(served: Served) -> None:
+    """Given a shard that is being opened, then the worker is alive and not ready, with the reason;
+    when it is open, then it is ready; when it has failed, then it is dead of that.
+    """
+    assert served.ask("GET", "/healthz").status == HTTPStatus.OK
+    not_ready = served.ask("GET", "/readyz")
+    assert not_ready.status == HTTPStatus.SERVICE_UNAVAILABLE
+    assert b"shards [2] are being opened" in not_ready.body
+
+    del served.view.states[2]
+    assert served.ask("GET", "/readyz").body == b"ready\n"
+    served.view.failure = FirstseenError("no room on the disk")
+    dead = served.ask("GET", "/healthz")
+    assert (dead.status, dead.body) == (HTTPStatus.SERVICE_UNAVAILABLE, b"no room on the disk\n")
+
+
+def test_the_fullest_bucket_is_that_of_the_last_minutes() -> None:
+    """Given buckets of some sizes, then the largest of the last five minutes is the fullest."""
+    now = [100.0]
+    fullest = FullestBuckets(lambda: now[0])
+    assert fullest.fullest() is None
+    fullest.note(90)
+    now[0] += KEPT_SECONDS / 2
+    fullest.note(4)
+    assert fullest.fullest() == 90
+
+    now[0] += KEPT_SECONDS * 0.6
+    assert fullest.fullest() == 4
+    now[0] += KEPT_SECONDS
+    assert fullest.fullest() is None

@@ -1,0 +1,101 @@
+"""What differs between an index and a worker's settings is named, and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+
+from simhash_core.text.fingerprinter import Fingerprinter
+from simhash_core.text.profiles import profile_named
+from streams.documents.fields import FieldSettings
+from streams.exit_codes import ExitCode, exit_code_of
+from streams.ordering.index_identity import (
+    Claim,
+    Difference,
+    OtherSettingsError,
+    differences,
+    read_claim,
+    refuse_other_settings,
+)
+from streams.settings.reading_rules import reading_rules
+from streams.settings.settings import Settings
+from tests.rigs.brokers.broker import Broker
+from tests.unit.store.changelog import PARTITION, ChangelogTopic, progress_of
+from tests.unit.store.samples import INDEX
+from tests.unit.store.samples import READING as SAMPLE_READING
+
+CLASSIC = Fingerprinter(profile_named("classic")).identity
+READING = reading_rules(Settings())
+
+
+def test_the_same_settings_do_not_differ() -> None:
+    """Given an index with the settings of this worker, or none yet, then nothing is refused."""
+    claim = Claim(CLASSIC, READING, 7, 5)
+
+    assert differences(claim, CLASSIC, READING) == []
+    refuse_other_settings(claim, CLASSIC, READING, "the index")
+    refuse_other_settings(None, CLASSIC, READING, "the index")
+
+
+def test_only_what_differs_is_named() -> None:
+    """Given another distance and another text field, then the error names both settings with both
+    values, says how to go on, ends with the code of configuration, and names nothing else.
+    """
+    claim = Claim(CLASSIC.replace("distance=3", "distance=2"), READING, 7, 5)
+    ours = reading_rules(Settings(fields=FieldSettings(text="data body=1")))
+
+    with pytest.raises(OtherSettingsError) as caught:
+        refuse_other_settings(claim, CLASSIC, ours, "the index of application 'news'")
+
+    assert caught.value.differences == [
+        Difference("index.distance", "2", "3"),
+        Difference("fields.text", "text", "data body=1"),
+    ]
+    said = str(caught.value)
+    assert "index.distance: there 2, here 3" in said
+    assert "fields.text: there text, here data body=1" in said
+    assert "the index of application 'news'" in said
+    assert "application_id" in said
+    assert "segmenter" not in said
+    assert exit_code_of(caught.value) is ExitCode.CONFIGURATION
+
+
+def test_a_part_that_one_side_lacks() -> None:
+    """Given a part that only one of the identities has, as that of the confirmation, then the
+    other side's value is none.
+    """
+    wide = Fingerprinter(profile_named("wide")).identity
+
+    found = {
+        each.setting: each for each in differences(Claim(CLASSIC, READING, 0, -1), wide, READING)
+    }
+
+    assert found["index.verify, index.verify_at"].theirs == "none"
+    assert found["index.bits"] == Difference("index.bits", "64", "256")
+
+
+def test_each_part_of_an_identity_has_its_settings() -> None:
+    """Given the identities of the profiles, then each part but the normalisation, which is the
+    program's, is named by settings.
+    """
+    for name in ("classic", "wide"):
+        identity = Fingerprinter(profile_named(name)).identity
+        other = " ".join(f"{part}-other" for part in identity.split(" "))
+        named = [each.setting for each in differences(Claim(other, "", 0, -1), identity, "")]
+        assert [each for each in named if not each.startswith("index.")] == [
+            "format",
+            "normalization",
+        ]
+
+
+def test_the_claim_of_an_index_is_read(embedded_broker: Broker) -> None:
+    """Given a changelog, then the claim is what its last progress record says; of a shard without
+    one there is none.
+    """
+    topic = ChangelogTopic(embedded_broker)
+    topic.commit(topic.producer(), range(3))
+    last = progress_of(2)
+
+    claim = read_claim(topic.name, topic.config, 30.0, PARTITION)
+
+    assert claim == Claim(INDEX, SAMPLE_READING, last.position, last.control)
+    assert read_claim(topic.name, topic.config, 30.0) is None

@@ -1,0 +1,146 @@
+"""docs/formats.md: its examples are what the code does, and its tables are complete."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import msgspec
+import pytest
+
+from simhash_core.documents import RawRecord, SourcePosition
+from simhash_core.rejections import Rejection, RejectionReason
+from simhash_core.verdicts import Undecidable, UndecidableReason, Unique
+from streams.documents.fields import ID_BYTES_MAX, FieldSettings
+from streams.documents.json_values import NESTING_MAX
+from streams.output.output_records import (
+    OutputRecord,
+    dead_letter_record,
+    duplicate_record,
+    unique_record,
+)
+from streams.output.record_views import record_view
+from tests.repository.source_tree import ROOT
+from tests.unit.documents.samples import (
+    HERE,
+    IDENTITY,
+    NEAR,
+    NOW_MS,
+    STRUCTURED,
+    arrival_of,
+    raw,
+    read,
+    read_document,
+)
+
+PAGE = (ROOT / "docs" / "formats.md").read_text("utf-8")
+EXAMPLES = dict(re.findall(r"<!-- example: (.+?) -->\n```json\n(.+?)```", PAGE, re.DOTALL))
+SHOWN = raw('{"text":"北京今天下雪了，地铁照常运行。"}'.encode(), headers=(("trace", b"7f"),))
+
+
+def section(title: str) -> str:
+    """The text under a heading, to the next heading of its level."""
+    level, _, _ = title.partition(" ")
+    found = re.search(
+        rf"^{re.escape(title)}\n(.+?)(?=^{level} |\Z)", PAGE, re.DOTALL | re.MULTILINE
+    )
+    assert found, title
+    return found[1]
+
+
+def view(output: OutputRecord) -> dict[str, object]:
+    """A record as the page shows it."""
+    return record_view(output.key, output.value, output.timestamp_ms, output.headers)
+
+
+def duplicate() -> OutputRecord:
+    """The duplicate that the page shows."""
+    arrival = arrival_of(
+        SHOWN, "weather-2", SourcePosition("raw-documents", 0, 7), NOW_MS + 300_000
+    )
+    return duplicate_record(arrival, NEAR, IDENTITY, 64, include_body=False)
+
+
+def dead_letter() -> OutputRecord:
+    """The dead letter that the page shows."""
+    rejection = read(msgspec.structs.replace(SHOWN, value=b'{"text":'))
+    assert isinstance(rejection, Rejection)
+    return dead_letter_record(rejection)
+
+
+@pytest.mark.parametrize(
+    ("given_name", "read_name", "record"),
+    [
+        ("raw document", "document", raw(b"")),
+        ("structured event", "document of the event", raw(b"", headers=STRUCTURED)),
+    ],
+)
+def test_examples_of_records_in(given_name: str, read_name: str, record: RawRecord) -> None:
+    """Given the value that the page shows, when it is read, then it is the document shown."""
+    value = EXAMPLES[given_name].encode()
+
+    document = read_document(msgspec.structs.replace(record, value=value))
+
+    assert json.loads(msgspec.json.encode(document)) == json.loads(EXAMPLES[read_name])
+
+
+def test_examples_of_records_out() -> None:
+    """Given the verdicts that the page speaks of, then the records are those shown."""
+    letter = dead_letter()
+    duplicate_value = duplicate().value
+    assert duplicate_value is not None
+
+    assert view(unique_record(arrival_of(SHOWN), Unique(), IDENTITY)) == json.loads(
+        EXAMPLES["unique"]
+    )
+    assert json.loads(duplicate_value) == json.loads(EXAMPLES["duplicate"])
+    assert view(letter) == json.loads(EXAMPLES["dead letter"])
+
+
+def test_no_example_is_left_unchecked() -> None:
+    """Every block of JSON on the page is one of the examples above."""
+    checked = {"raw document", "document", "structured event", "document of the event"}
+    checked |= {"unique", "duplicate", "dead letter"}
+
+    assert set(EXAMPLES) == checked
+    records_in_and_out = section("## Records in") + section("## Records out")
+    assert records_in_and_out.count("```json") == len(checked)
+
+
+@pytest.mark.parametrize(
+    ("title", "names"),
+    [
+        ("### Reasons to refuse a record", [str(reason) for reason in RejectionReason]),
+        ("### The value", [n for n in FieldSettings.__struct_fields__ if n != "format"]),
+        (
+            "### `unique`",
+            [
+                name
+                for verdict in (Unique(), Undecidable(UndecidableReason.EMPTY))
+                for name, _ in unique_record(arrival_of(raw(b"")), verdict, IDENTITY).headers
+            ]
+            + [str(reason) for reason in UndecidableReason],
+        ),
+        (
+            "### `duplicate-of`",
+            [name for name, _ in duplicate().headers if name != "trace"]
+            + [*json.loads(duplicate().value or b""), "body", "body_base64"],
+        ),
+        ("### Dead letters", [name for name, _ in dead_letter().headers if name != "trace"]),
+    ],
+)
+def test_tables_are_complete(title: str, names: list[str]) -> None:
+    """Each name that a section must explain stands in the first column of a table there."""
+    rows = re.findall(r"^\| (.+?) \|(.*)$", section(title), re.MULTILINE)
+    explained = {name for row in rows for name in re.findall(r"`([^`]+)`", " ".join(row))}
+
+    assert sorted(set(names) - explained) == []
+
+
+def test_limits_are_those_of_the_code() -> None:
+    """The figures on the page are the constants."""
+    records_in = section("## Records in")
+
+    assert f"{ID_BYTES_MAX:,} bytes" in records_in
+    assert f"at most {NESTING_MAX} deep" in records_in
+    assert f"partition {HERE.partition}" in records_in

@@ -1,0 +1,83 @@
+"""docs/formats.md: the bytes of internal topics there are those that are sent, and are read."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from simhash_core.log.packets import Packet
+from simhash_core.log.records import LogRecord, Query
+from streams.ordering.log_codec import LOG_VERSION, LogCodec
+from streams.store.changelog_codec import (
+    CHANGELOG_VERSION,
+    ChangelogRecord,
+    LoggedProgress,
+    decode_record,
+    encode_entries,
+    encode_progress,
+)
+from streams.store.entry_block import EntryBlock
+from tests.unit.output.internal_samples import (
+    BEGUN,
+    DECIDED,
+    ENTRIES,
+    INDEX,
+    PACKET,
+    PAGE,
+    PROGRESS,
+    QUERY,
+    READING,
+    REPORT,
+    example,
+)
+from tests.unit.store.strategies import same_columns
+
+CODEC: Final = LogCodec(INDEX)
+
+
+@pytest.mark.parametrize(
+    ("name", "records"),
+    [("packet", [PACKET]), ("query", [QUERY]), ("control records", [BEGUN, DECIDED])],
+)
+def test_the_examples_of_the_log(name: str, records: list[LogRecord]) -> None:
+    """Given the records of the page, then they are encoded to its bytes, and decoded from them."""
+    values = example(name)
+
+    assert [CODEC.encode(record).hex() for record in records] == values
+    for record, value in zip(records, values, strict=True):
+        found = CODEC.decode(bytes.fromhex(value), "here")
+        if isinstance(record, Packet | Query):
+            assert isinstance(found, type(record))
+            assert same_columns(found.columns, record.columns)
+        else:
+            assert found == record
+
+
+def test_the_example_of_a_report() -> None:
+    """Given the report of the page, then it is encoded to its bytes, and decoded from them."""
+    (value,) = example("report")
+
+    assert CODEC.encode_report(REPORT).hex() == value
+    assert CODEC.decode_report(bytes.fromhex(value), "here") == REPORT
+
+
+def test_the_example_of_the_changelog() -> None:
+    """Given the records of the page, then they are encoded to its keys and values, and decoded
+    from them.
+    """
+    pairs = [line.partition("=") for line in example("changelog")]
+    written = [ChangelogRecord(bytes.fromhex(key), bytes.fromhex(value)) for key, _, value in pairs]
+
+    assert written == [encode_entries(ENTRIES), encode_progress(PROGRESS, INDEX, READING)]
+    block, progress = (decode_record(*record, "here") for record in written)
+    assert isinstance(block, EntryBlock)
+    assert block.sequences.tolist() == ENTRIES.sequences.tolist()
+    assert same_columns(block.columns, ENTRIES.packet.columns)
+    assert progress == LoggedProgress(PROGRESS, INDEX, READING)
+
+
+def test_versions_are_those_of_the_page() -> None:
+    """Given the versions of the code, then the page names them."""
+    assert f"record of the log or of a report is {LOG_VERSION}" in PAGE
+    assert f"record of the changelog is {CHANGELOG_VERSION}" in PAGE

@@ -1,0 +1,41 @@
+"""Loading settings from sources that a test makes, never from the environment it runs in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from streams.errors import Problem, SettingsError
+from streams.settings.loader import LoadedSettings, load_settings
+from streams.settings.settings import Settings
+
+
+def load(
+    *assignments: str,
+    environ: Mapping[str, str] | None = None,
+    config: Path | None = None,
+    kafka_config: Path | None = None,
+) -> LoadedSettings:
+    """Load from `--set` assignments, an environment and files; of none, nothing is given."""
+    return load_settings(
+        assignments=assignments, environ=environ or {}, config=config, kafka_config=kafka_config
+    )
+
+
+def settings_of(*assignments: str) -> Settings:
+    """The settings that `--set` assignments give."""
+    return load(*assignments).settings
+
+
+def problems_of(
+    *assignments: str,
+    environ: Mapping[str, str] | None = None,
+    config: Path | None = None,
+    kafka_config: Path | None = None,
+) -> dict[str, Problem]:
+    """The problems of settings that must be refused, by setting."""
+    with pytest.raises(SettingsError) as caught:
+        load(*assignments, environ=environ, config=config, kafka_config=kafka_config)
+    return {problem.setting: problem for problem in caught.value.problems}

@@ -1,0 +1,200 @@
+"""What each Kafka client gets of the settings, and that it connects with that."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streams.errors import BrokerUnavailableError, SettingsError
+from streams.kafka.command_config import librdkafka_config
+from streams.kafka.connection import connect_admin
+from streams.topics.plans import topic_plans
+from tests.rigs.brokers.kafka_broker import KafkaBroker
+from tests.unit.settings.certificates import KEY_PASSWORD, Certificates, make_certificates
+from tests.unit.settings.sources import load, settings_of
+
+USER, PASSWORD = "lu", "p=a s#s"
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    """Certificates for this module."""
+    return make_certificates(tmp_path_factory.mktemp("certificates"))
+
+
+def tls_properties(certificates: Certificates, **others: str) -> dict[str, str]:
+    """Properties that trust the authority; `others` with underscores for dots."""
+    return {
+        "security.protocol": "SSL",
+        "ssl.ca.location": str(certificates.authority),
+        **{name.replace("_", "."): value for name, value in others.items()},
+    }
+
+
+def test_librdkafka_gets_everything() -> None:
+    """Given passed-on properties and what a client must have, then it gets both, the second first
+    where they meet; underscores of names stand for dots, save in callbacks.
+    """
+
+    def error_cb(error: object) -> None:
+        raise AssertionError(error)
+
+    settings = settings_of("brokers=a:1", "kafka.linger.ms=7", "kafka.socket.timeout.ms=999")
+    config = librdkafka_config(settings, group_id="g", socket_timeout_ms=10, error_cb=error_cb)
+
+    assert config["bootstrap.servers"] == "a:1"
+    assert config["client.id"] == "firstseen"
+    assert config["group.id"] == "g"
+    assert (config["linger.ms"], config["socket.timeout.ms"]) == ("7", 10)
+    assert config["error_cb"] is error_cb
+
+
+@pytest.mark.parametrize(
+    "assignments",
+    [
+        ["max_record_bytes=1024"],
+        ["max_record_bytes=67108864", "include_body=true"],
+        ["batch.documents=1", "batch.packets=1"],
+        ["kafka.batch.size=5000000"],
+    ],
+)
+def test_messages_fit_producers_and_topics(assignments: list[str]) -> None:
+    """Given any limits, then what a producer may send is more than a raw record, and what each
+    topic takes is more than the largest record that is sent to it, and than a batch of small ones.
+    """
+    settings = settings_of(*assignments)
+    topics = settings.topics
+
+    assert librdkafka_config(settings)["message.max.bytes"] == settings.largest_message_bytes
+    assert settings.largest_message_bytes > settings.max_record_bytes
+    for plan in topic_plans(settings, 4):
+        if plan.name == topics.raw:
+            continue
+        internal = plan.name in {topics.log, topics.reports, topics.changelog}
+        largest = settings.largest_internal_bytes if internal else settings.largest_output_bytes
+        batch = int(settings.kafka.get("batch.size", 1_000_000))
+        assert plan.least_bytes == int(plan.config["max.message.bytes"]) > max(largest, batch)
+
+
+@pytest.mark.parametrize("password", [{}, {"ssl_key_password": "wrong"}])
+def test_a_key_that_cannot_be_opened(certificates: Certificates, password: dict[str, str]) -> None:
+    """Given an encrypted key and no password, or a wrong one, then that is an error of the
+    configuration; nobody is asked for it on the terminal.
+    """
+    properties = tls_properties(
+        certificates,
+        ssl_certificate_location=str(certificates.client),
+        ssl_key_location=str(certificates.client_key),
+        **password,
+    )
+
+    with pytest.raises(SettingsError, match=r"kafka"):
+        load(*(f"kafka.{name}={value}" for name, value in properties.items()))
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "no-such-host.invalid:9092"])
+def test_no_broker(address: str) -> None:
+    """Given an address where no broker is, then the wait ends, and the error tells address, wait
+    and reason.
+    """
+    with pytest.raises(BrokerUnavailableError, match=r"answered within 1\.5 s") as caught:
+        connect_admin(settings_of(f"brokers={address}"), 1.5)
+
+    assert f"at {address}" in str(caught.value)
+    assert "refused" in str(caught.value) or "resolve" in str(caught.value)
+
+
+@pytest.mark.usefixtures("kafka_required")
+@pytest.mark.kafka
+def test_a_secured_broker_is_reached(certificates: Certificates, tmp_path: Path) -> None:
+    """Given a real broker that demands TLS, a client certificate and a password, and a
+    client.properties for it, when a client connects with what it is given, then it is let in, with
+    the key as PEM files and as a PKCS#12 store; with a wrong password, it is not.
+    """
+    properties = {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": USER,
+        "sasl.password": PASSWORD,
+        "ssl.truststore.location": str(certificates.authority),
+    }
+    key_files = {
+        "ssl.certificate.location": str(certificates.client),
+        "ssl.key.location": str(certificates.client_key),
+        "ssl.key.password": KEY_PASSWORD,
+    }
+    store = {
+        "ssl.keystore.location": str(certificates.client_store),
+        "ssl.keystore.type": "PKCS12",
+        "ssl.keystore.password": KEY_PASSWORD,
+    }
+    login = (
+        "org.apache.kafka.common.security.plain.PlainLoginModule required "
+        f'username="{USER}" password="{PASSWORD}" user_{USER}="{PASSWORD}";'
+    )
+    own = {
+        "ssl.ca.location": str(certificates.authority),
+        **{name: value for name, value in properties.items() if "truststore" not in name},
+        **key_files,
+    }
+    with KafkaBroker(
+        tmp_path / "kafka",
+        properties={
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:SASL_SSL",
+            "sasl.enabled.mechanisms": "PLAIN",
+            "sasl.mechanism.inter.broker.protocol": "PLAIN",
+            "listener.name.plaintext.plain.sasl.jaas.config": login,
+            "ssl.client.auth": "required",
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(certificates.server),
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(certificates.authority),
+        },
+        client_settings=own,
+    ) as broker:
+        path = tmp_path / "client.properties"
+        for key in (key_files, store):
+            path.write_text(
+                f"bootstrap.servers={broker.bootstrap_servers}\n"
+                + "".join(f"{name}={value}\n" for name, value in (properties | key).items())
+            )
+            settings = load(kafka_config=path).settings
+
+            admin = connect_admin(settings, 10.0)
+            assert len(admin.list_topics(timeout=60.0).brokers) == 1
+
+        wrong = load("kafka.sasl.password=wrong", kafka_config=path).settings
+        with pytest.raises(SettingsError, match=r"kafka\.sasl\.password .*(?i:authentication)"):
+            connect_admin(wrong, 10.0)
+
+
+@pytest.mark.usefixtures("kafka_required")
+@pytest.mark.kafka
+def test_a_broker_that_takes_tokens(tmp_path: Path) -> None:
+    """Given a real broker whose clients log in with tokens (OAUTHBEARER; unsigned ones, for there
+    is no server that signs them here), when a client connects, then it is let in.
+    """
+    module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
+    own = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "OAUTHBEARER",
+        "enable.sasl.oauthbearer.unsecure.jwt": "true",
+        "sasl.oauthbearer.config": "principal=lu",
+    }
+    with KafkaBroker(
+        tmp_path / "kafka",
+        properties={
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:SASL_PLAINTEXT",
+            "sasl.enabled.mechanisms": "OAUTHBEARER",
+            "sasl.mechanism.inter.broker.protocol": "OAUTHBEARER",
+            "listener.name.plaintext.oauthbearer.sasl.jaas.config": (
+                f'{module} unsecuredLoginStringClaim_sub="broker";'
+            ),
+        },
+        client_settings=own,
+    ) as broker:
+        assignments = [f"kafka.{name}={value}" for name, value in own.items()]
+        settings = load(f"brokers={broker.bootstrap_servers}", *assignments).settings
+
+        assert len(connect_admin(settings, 10.0).list_topics(timeout=60.0).brokers) == 1

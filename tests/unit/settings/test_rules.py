@@ -1,0 +1,139 @@
+"""Rules: what settings must be together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streams.settings.rules import RULES, findings
+from streams.settings.settings import Settings
+from tests.unit.settings.sources import load, problems_of, settings_of
+
+
+def test_the_defaults_keep_every_rule() -> None:
+    """Given the defaults, then no rule finds anything."""
+    assert list(findings(Settings())) == []
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_each_rule_says_what_must_be(rule: object) -> None:
+    """Given any rule, then its docstring states it, for whoever reads the list."""
+    assert (rule.__doc__ or "").endswith(".")
+
+
+@pytest.mark.parametrize("brokers", ["a:1", "127.0.0.1:9092,b.c:65535", "[::1]:9092"])
+def test_addresses(brokers: str) -> None:
+    """Given addresses with ports, then they are brokers."""
+    assert settings_of(f"brokers={brokers}").brokers == brokers
+
+
+@pytest.mark.parametrize(
+    ("brokers", "says"),
+    [
+        ("a", "no address"),
+        (":9092", "no address"),
+        ("a b:1", "no address"),
+        ("a:", "no port"),
+        ("a:0", "no port"),
+        ("a:65536", "no port"),
+        ("a:1,b:x", "'b:x' has no port"),
+        ("a:１", "no port"),
+        ("::1:9092", "brackets"),
+        ("kafka://a:1", "scheme"),
+        (",", "at least one"),
+    ],
+)
+def test_no_addresses(brokers: str, says: str) -> None:
+    """Given something else among the brokers, then the message says which and why."""
+    assert says in problems_of(f"brokers={brokers}")["brokers"].message
+
+
+@pytest.mark.parametrize(
+    "assignments",
+    [
+        ["topics.unique=raw-documents"],
+        ["topics.dead_letters=raw-documents"],
+        ["topics.raw=firstseen.log"],
+        ["topics.duplicates=a.b", "topics.raw=a_b"],
+    ],
+)
+def test_topics_differ(assignments: list[str]) -> None:
+    """Given two topics of one name, or of names that Kafka takes for one, then that is refused:
+    outputs would come in again.
+    """
+    problems = problems_of(*assignments)
+
+    assert [name for name in problems if name.startswith("topics.")]
+    assert all("must differ from topics." in problem.message for problem in problems.values())
+
+
+@pytest.mark.parametrize("name", ["", ".", ".."])
+def test_topics_have_names(name: str) -> None:
+    """Given a name that no topic can have, then it is refused."""
+    assert "no name for a topic" in problems_of(f"topics.raw={name}")["topics.raw"].message
+
+
+def test_a_long_application_id_leaves_room_for_topics() -> None:
+    """Given the longest application id, then its internal topics still have names."""
+    assert settings_of(f"application_id={'a' * 200}").topics.changelog.endswith(".changelog")
+
+
+def test_unknown_profile() -> None:
+    """Given a profile that is none, then the message lists those that there are."""
+    assert "classic, wide" in problems_of("profile=narrow")["profile"].message
+
+
+def test_index_changes_the_profile() -> None:
+    """Given changes to the index, then the profile has them and keeps the rest."""
+    profile = settings_of("profile=classic", "index.distance=2").index_profile()
+
+    assert (profile.bits, profile.distance) == (64, 2)
+
+
+@pytest.mark.parametrize(
+    ("assignments", "setting", "says"),
+    [
+        (["index.distance=256"], "index.distance", "from 0 to 255"),
+        (["index.bits=100"], "index.bits", "100"),
+        (["profile=classic", "index.blocks=5"], "index.blocks", "need 80 bits"),
+        (
+            ["index.segmenter=jeiba"],
+            "index.segmenter",
+            "jieba, jieba-posseg, ngrams, rjieba, words",
+        ),
+        (["index.weighting=bm25"], "index.weighting", "tfidf-sublinear"),
+        (["index.feature_hash=md5"], "index.feature_hash", "java, xxh3"),
+    ],
+)
+def test_an_index_that_cannot_be(assignments: list[str], setting: str, says: str) -> None:
+    """Given widths that do not fit or unknown names, then the core's reason is told."""
+    assert says in problems_of(*assignments)[setting].message
+
+
+def test_state_in_a_file(tmp_path: Path) -> None:
+    """Given a state directory that is a file, or in one, then it is refused."""
+    (file := tmp_path / "file").write_text("")
+    (tmp_path / "firstseen").write_text("")
+
+    for path in (file, tmp_path):
+        problem = problems_of(f"state_dir={path}")["state_dir"]
+        assert "is not a directory" in problem.message
+    assert load(f"state_dir={tmp_path / 'not' / 'yet'}").settings.state_dir.name == "yet"
+
+
+def test_what_is_decided_at_once_fits_a_record() -> None:
+    """Given so many documents at once that one record could not hold their verdicts, then that is
+    refused with how many are possible; that many are.
+    """
+    message = problems_of("batch.documents=1000", "batch.packets=13")["batch.packets"].message
+
+    assert "1000 × 13: it must be 12697 or less" in message
+    assert settings_of("batch.documents=1000", "batch.packets=12").batch.packets == 12
+
+
+def test_a_whole_batch_may_be_in_flight() -> None:
+    """Given fewer documents in flight than a batch has, then that is refused."""
+    problems = problems_of("in_flight.documents=10", "batch.documents=11")
+
+    assert "batch.documents, which is 11" in problems["in_flight.documents"].message

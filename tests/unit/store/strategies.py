@@ -1,0 +1,70 @@
+"""Documents of every kind, as hypothesis makes them."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import numpy as np
+from hypothesis import strategies as st
+
+from simhash_core.document_columns import BytesColumn, DocumentColumns
+from simhash_core.log.packets import Chain, Packet, Sender
+
+_Item = TypeVar("_Item")
+
+int64 = st.integers(-(2**63), 2**63 - 1)
+offsets = st.integers(0, 2**63 - 1)
+ids = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+names = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+chains = st.builds(Chain, names, names, st.integers(0, 2**31 - 1))
+senders = st.builds(Sender, names, st.integers(0, 2**63 - 1))
+
+
+@st.composite
+def columns(draw: st.DrawFn, least: int = 0, most: int = 6) -> DocumentColumns:
+    """Columns of documents, undecidable ones and such without a sketch among them."""
+    raw = sorted(draw(st.sets(offsets, min_size=least, max_size=most)))
+    count = len(raw)
+    words = draw(st.integers(1, 8))
+    undecidable = np.array(draw(_lists(st.integers(0, 3), count)), dtype=np.uint8).reshape(count)
+    fingerprints = np.frombuffer(
+        b"".join(draw(st.binary(min_size=8 * words, max_size=8 * words)) for _ in raw),
+        dtype=np.uint64,
+    ).reshape(count, words)
+    fingerprints = np.where(undecidable[:, None] == 0, fingerprints, np.uint64(0))
+    digests = b"".join(draw(st.binary(min_size=16, max_size=16)) for _ in raw)
+    sketches = st.just(b"") if draw(st.booleans()) else st.binary(max_size=9)
+    return DocumentColumns(
+        np.array(raw, dtype=np.int64),
+        np.array(draw(_lists(int64, count)), dtype=np.int64),
+        BytesColumn.of([each.encode() for each in draw(_lists(ids, count))]),
+        np.frombuffer(digests, dtype=np.uint8).reshape(count, 16),
+        fingerprints,
+        undecidable,
+        BytesColumn.of(draw(_lists(sketches, count))),
+    )
+
+
+@st.composite
+def packets(draw: st.DrawFn) -> Packet:
+    """A packet; there need be no documents in it."""
+    inside = draw(columns())
+    first = int(inside.offsets[0]) if len(inside) else draw(st.integers(0, 2**62))
+    last = int(inside.offsets[-1]) if len(inside) else first
+    previous = draw(st.integers(-1, first - 1))
+    return Packet(draw(chains), draw(senders), previous, last, inside)
+
+
+def _lists(items: st.SearchStrategy[_Item], count: int) -> st.SearchStrategy[list[_Item]]:
+    return st.lists(items, min_size=count, max_size=count)
+
+
+def same_columns(left: DocumentColumns, right: DocumentColumns) -> bool:
+    """Whether two are equal, types included."""
+    arrays = ("offsets", "times_ms", "digests", "fingerprints", "undecidable")
+    pairs = [(getattr(left, name), getattr(right, name)) for name in arrays]
+    strings = [(left.ids, right.ids), (left.sketches, right.sketches)]
+    return all(
+        one.dtype == other.dtype and one.shape == other.shape and np.array_equal(one, other)
+        for one, other in [*pairs, *((one.bounds, other.bounds) for one, other in strings)]
+    ) and all(one.joined == other.joined for one, other in strings)

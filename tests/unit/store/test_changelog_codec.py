@@ -1,0 +1,205 @@
+"""Records of the changelog: entries and progress come back, and nothing else is taken for them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simhash_core.entries import Entry
+from simhash_core.log.packets import Chain, Packet, Sender
+from simhash_core.log.recent_uniques import entry_of
+from simhash_core.log.records import Progress
+from simhash_core.log.shard_stream import NewEntries
+from streams.errors import StateMismatchError
+from streams.store.changelog_codec import (
+    ChangelogFormatError,
+    ChangelogRecord,
+    LoggedProgress,
+    decode_record,
+    decode_records,
+    encode_entries,
+    encode_progress,
+)
+from streams.store.entry_block import EntryBlock
+from tests.unit.store.samples import INDEX, READING, new_entries, packet_of, progress_at, sample
+from tests.unit.store.strategies import chains, names, offsets, packets, same_columns
+
+
+@given(packets(), st.integers(0, 2**48 - 1), st.data())
+def test_entries_come_back(packet: Packet, log_offset: int, data: st.DataObject) -> None:
+    """Given any entries of a packet, all or some, then the record gives them back."""
+    count = len(packet)
+    if not count:
+        return
+    rows = sorted(data.draw(st.sets(st.integers(0, count - 1), min_size=1)))
+    new = NewEntries(log_offset, packet, np.array(rows, dtype=np.intp))
+
+    block = decode_record(*encode_entries(new), "changelog/3@7")
+
+    assert isinstance(block, EntryBlock)
+    assert block.chain == packet.chain
+    assert block.sequences.tolist() == [log_offset << 16 | row for row in rows]
+    assert same_columns(block.columns, packet.columns.take(np.array(rows)))
+
+
+@given(chains, offsets, offsets, st.integers(-1, 2**63 - 1), names, names)
+def test_progress_comes_back(
+    chain: Chain, following: int, position: int, control: int, identity: str, reading: str
+) -> None:
+    """Given any progress, then the record gives it back with the texts."""
+    progress = Progress(chain, following, position, control)
+
+    found = decode_record(*encode_progress(progress, identity, reading), "changelog/3@7")
+
+    assert found == LoggedProgress(progress, identity, reading)
+
+
+def test_records_of_one_packet_have_keys_of_their_own() -> None:
+    """Given the entries of a packet in two commits, then compaction keeps both records: the keys
+    differ, while all progress has one key.
+    """
+    samples = [sample(offset) for offset in range(4)]
+    first, second = (encode_entries(new_entries(9, samples, rows)) for rows in ([0, 1], [2, 3]))
+    progress = [encode_progress(progress_at(n).progress, INDEX, READING) for n in (1, 2)]
+
+    assert first.key != second.key
+    assert progress[0].key == progress[1].key
+
+
+def test_a_document_takes_few_bytes() -> None:
+    """Given 250 documents with ids of 20 characters, then a record has fewer than 60 bytes each
+    for a fingerprint of 8 bytes and a digest of 16.
+    """
+    samples = [sample(n)._replace(document_id=f"document-{n:011d}") for n in range(250)]
+
+    assert len(encode_entries(new_entries(9, samples)).value) < 60 * 250
+
+
+@pytest.mark.parametrize("key", [None, b"", b"x", b"e", b"e1234567", b"p1", b"e123456789"])
+def test_keys_that_are_none(key: bytes | None) -> None:
+    """Given another key, then the error names the record."""
+    value = encode_progress(progress_at(1).progress, INDEX, READING).value
+
+    with pytest.raises(ChangelogFormatError, match="changelog/3@7"):
+        decode_record(key, value, "changelog/3@7")
+
+
+def test_a_tombstone_is_refused() -> None:
+    """Given a record without a value, then it is refused: nothing here writes one."""
+    with pytest.raises(ChangelogFormatError, match="no value"):
+        decode_record(b"p", None, "changelog/3@7")
+
+
+def test_another_version() -> None:
+    """Given a record of another version, as of the protocol before, then the error says so in
+    one line, what to do included, and it is one of the configuration.
+    """
+    with pytest.raises(
+        ChangelogFormatError, match="format version 2, this program reads"
+    ) as caught:
+        decode_record(b"x", b"\x02\x90", "changelog/3@7")
+
+    assert isinstance(caught.value, StateMismatchError)
+    assert "new application id" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+RECORDS = [
+    encode_entries(new_entries(9, [sample(5), sample(6, undecidable=True)])),
+    encode_progress(progress_at(1).progress, INDEX, READING),
+]
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=["entries", "progress"])
+def test_truncation_is_refused(record: ChangelogRecord) -> None:
+    """Given a record without its end, wherever it is cut, then it is refused by its name."""
+    for end in range(len(record.value)):
+        with pytest.raises(ChangelogFormatError, match="changelog/3@7"):
+            decode_record(record.key, record.value[:end], "changelog/3@7")
+
+
+@given(st.sampled_from(RECORDS), st.binary(max_size=120), st.data())
+def test_garbage_never_crashes(
+    record: ChangelogRecord, garbage: bytes, data: st.DataObject
+) -> None:
+    """Given garbage in place of some bytes, then it is decoded or refused, nothing else."""
+    at = data.draw(st.integers(0, len(record.value)))
+    value = record.value[:at] + garbage + record.value[at + len(garbage) :]
+    for each in (value, record.value[:1] + garbage):
+        try:
+            decode_record(record.key, each, "changelog/3@7")
+        except ChangelogFormatError:
+            continue
+
+
+def in_one(blocks: Sequence[EntryBlock]) -> list[tuple[int, Entry]]:
+    """Entries of blocks by sequence number, in their order."""
+    return [
+        (int(sequence), entry_of(Packet(block.chain, Sender("", 0), -1, 0, block.columns), row))
+        for block in blocks
+        for row, sequence in enumerate(block.sequences)
+    ]
+
+
+@given(found=st.lists(st.tuples(st.integers(0, 9), packets()), max_size=8), in_order=st.booleans())
+def test_records_are_decoded_together_as_one_by_one(
+    found: list[tuple[int, Packet]], *, in_order: bool
+) -> None:
+    """Given records of any packets, of one chain or several, in the order of the log or not, then
+    decoding them together gives the entries, in order, that decoding each gives; and the last
+    progress.
+    """
+    if in_order:
+        found.sort(key=lambda each: each[0])
+    new = [NewEntries(at, p, np.arange(len(p), dtype=np.intp)) for at, p in found if len(p)]
+    records = [encode_entries(each) for each in new]
+    records[1:1] = [encode_progress(progress_at(n).progress, INDEX, READING) for n in (1, 2)]
+
+    blocks, progress = decode_records(*_columns(records), str)
+
+    each = [decode_record(*record, "x") for record in records]
+    assert in_one(blocks) == in_one([one for one in each if isinstance(one, EntryBlock)])
+    assert progress == LoggedProgress(progress_at(2).progress, INDEX, READING)
+    for block in blocks:
+        assert all(block.sequences[1:] > block.sequences[:-1])
+
+
+@pytest.mark.parametrize("damage", [lambda v: v[:-1], lambda v: v[:-8], lambda v: v[:1] + b"\x90"])
+def test_the_damaged_one_of_many_is_named(damage: Callable[[bytes], bytes]) -> None:
+    """Given many records of which one is damaged, then the error names that one."""
+    records = [encode_entries(new_entries(at, [sample(at)])) for at in range(20)]
+    records[7] = records[7]._replace(value=damage(records[7].value))
+
+    with pytest.raises(ChangelogFormatError, match="record 7 "):
+        decode_records(*_columns(records), str)
+
+
+def test_the_one_of_many_that_does_not_fit_is_named() -> None:
+    """Given many records of which one says what cannot be, then the error names that one."""
+    records = [encode_entries(new_entries(at, [sample(at)])) for at in range(20)]
+    wrong = sample(7)._replace(offset=-7)
+    packet = packet_of([sample(7)])
+    columns = dataclasses.replace(packet.columns, offsets=np.array([wrong.offset]))
+    packet = dataclasses.replace(packet, columns=columns)
+    records[7] = encode_entries(NewEntries(7, packet, np.arange(1)))
+
+    with pytest.raises(ChangelogFormatError, match="record 7 is damaged: offsets or rows"):
+        decode_records(*_columns(records), str)
+
+
+def test_many_small_packets_make_few_blocks() -> None:
+    """Given a thousand packets of one document, then few blocks are loaded."""
+    records = [encode_entries(new_entries(at, [sample(at)])) for at in range(1000)]
+
+    assert len(decode_records(*_columns(records), str).blocks) == 1
+
+
+def _columns(
+    records: Sequence[ChangelogRecord],
+) -> tuple[list[bytes | None], list[bytes | None]]:
+    return [record.key for record in records], [record.value for record in records]

@@ -1,0 +1,112 @@
+"""Columns of documents as bytes: any come back equal, and what is damaged is refused."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simhash_core.document_columns import DocumentColumns
+from streams.store.columns_codec import (
+    ColumnsError,
+    EncodedColumns,
+    EncodedNumbers,
+    decode_columns,
+    decode_numbers,
+    encode_columns,
+    encode_numbers,
+)
+from tests.unit.store.samples import columns_of, sample
+from tests.unit.store.strategies import columns, int64, same_columns
+
+
+@given(columns())
+def test_columns_come_back(documents: DocumentColumns) -> None:
+    """Given columns of any documents, or of none, then what was encoded is decoded, to the type."""
+    assert same_columns(decode_columns([encode_columns(documents)]), documents)
+
+
+@given(st.lists(int64))
+def test_numbers_come_back(values: list[int]) -> None:
+    """Given any 64-bit numbers, the lowest and the highest together included, then they come
+    back.
+    """
+    array = np.array(values, dtype=np.int64)
+
+    assert decode_numbers([encode_numbers(array)], [len(values)]).tolist() == values
+
+
+@pytest.mark.parametrize(
+    ("values", "width"),
+    [
+        ([5, 5, 5], 0),
+        ([-3, 252], 1),
+        ([-3, 253], 2),
+        ([0, 2**16], 4),
+        ([0, 2**32], 8),
+        ([-(2**63), 2**63 - 1], 8),
+    ],
+)
+def test_numbers_take_as_few_bytes_as_they_need(values: list[int], width: int) -> None:
+    """Given a column, then its width is the least that its span needs: none where all are equal."""
+    encoded = encode_numbers(np.array(values, dtype=np.int64))
+
+    assert (encoded.base, encoded.width) == (min(values), width)
+    assert len(encoded.added) == width * len(values)
+
+
+def test_a_document_adds_little_beside_its_own_bytes() -> None:
+    """Given 250 documents in a row, then what a document takes beyond id, digest and fingerprint
+    is a handful of bytes.
+    """
+    encoded = encode_columns(columns_of([sample(offset) for offset in range(1000, 1250)]))
+    own = len(encoded.ids) + len(encoded.digests) + len(encoded.fingerprints)
+
+    assert len(msgspec.msgpack.encode(encoded)) - own < 4 * 250 + 100
+
+
+WRONG = {
+    "too many documents": {"documents": 65_537},
+    "a negative number of documents": {"documents": -1},
+    "no words": {"words": 0},
+    "too many words": {"words": 9},
+    "fewer words than bytes": {"words": 2},
+    "offsets of another number": {"offsets": EncodedNumbers(5, 1, b"\0")},
+    "offsets that do not rise": {"offsets": EncodedNumbers(5, 0, b"")},
+    "offsets below zero": {"offsets": EncodedNumbers(-5, 1, b"\0\1")},
+    "offsets that run over": {"offsets": EncodedNumbers(2**63 - 1, 1, b"\0\1")},
+    "a width that is none": {"times_ms": EncodedNumbers(0, 3, bytes(6))},
+    "a base beyond 64 bits": {"times_ms": EncodedNumbers(2**63, 0, b"")},
+    "an unknown reason": {"undecidable": EncodedNumbers(4, 0, b"")},
+    "ids longer than they are": {"id_bytes": EncodedNumbers(9, 0, b"")},
+    "ids of negative length": {"id_bytes": EncodedNumbers(-1, 1, b"\0\3")},
+    "ids that are not UTF-8": {"ids": b"\xff\xff"},
+    "ids cut within a character": {"ids": "é".encode()},
+    "a digest that is cut": {"digests": bytes(31)},
+    "a fingerprint that is cut": {"fingerprints": bytes(15)},
+    "sketches that are not there": {"sketch_bytes": EncodedNumbers(1, 0, b"")},
+}
+
+
+@pytest.mark.parametrize("changed", WRONG.values(), ids=WRONG.keys())
+def test_what_are_no_columns_is_refused(changed: dict[str, object]) -> None:
+    """Given columns of which one does not fit, then they are refused."""
+    right = EncodedColumns(
+        documents=2,
+        words=1,
+        offsets=EncodedNumbers(5, 1, b"\0\1"),
+        times_ms=EncodedNumbers(0, 0, b""),
+        undecidable=EncodedNumbers(0, 0, b""),
+        id_bytes=EncodedNumbers(1, 0, b""),
+        ids=b"ab",
+        sketch_bytes=EncodedNumbers(0, 0, b""),
+        sketches=b"",
+        digests=bytes(32),
+        fingerprints=bytes(16),
+    )
+    assert len(decode_columns([right])) == 2
+
+    with pytest.raises(ColumnsError):
+        decode_columns([msgspec.structs.replace(right, **changed)])

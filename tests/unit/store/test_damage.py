@@ -1,0 +1,252 @@
+"""Damaged files: a store that lost something says so, and never looks like one that is whole."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from streams.store.rocksdb_store import DAMAGE_MARK
+from streams.store.shard_directory import discard_store
+from streams.store.shard_store import ShardStore
+from streams.store.state_codec import (
+    COUNT_KEY,
+    PROGRESS_KEY,
+    content_key,
+    entry_key,
+    source_key,
+)
+from streams.store.store_errors import StoreCorruptError
+from tests.unit.store.crashing_writer import commits_in, write
+from tests.unit.store.raw_store import read_raw, write_raw
+from tests.unit.store.samples import fingerprints_in, new_entries, open_store, progress_at, sample
+from tests.unit.store.test_kill import check_holds_exactly
+
+COMMITS: Final = 30
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A closed store of many commits, all of them in sorted files."""
+    path = tmp_path / "shard-3"
+    for first in (0, COMMITS // 2):
+        # Closed in between, so that there is more than one file.
+        with closing(open_store(path)) as store:
+            for commit in range(first, first + COMMITS // 2):
+                write(store, commit)
+    return path
+
+
+def files(path: Path, pattern: str) -> list[Path]:
+    """Files of a store, smallest first; there is one at least."""
+    found = sorted(path.glob(pattern), key=lambda file: file.stat().st_size)
+    assert found, f"no {pattern} in {path}"
+    return found
+
+
+def overwrite(file: Path, start: float, length: int) -> None:
+    """Turn over every bit of ``length`` bytes from a share ``start`` of the file on."""
+    content = bytearray(file.read_bytes())
+    at = int(len(content) * start)
+    content[at : at + length] = bytes(byte ^ 0xFF for byte in content[at : at + length])
+    file.write_bytes(content)
+
+
+def cut(file: Path, share: float) -> None:
+    """Keep the first ``share`` of a file."""
+    os.truncate(file, int(file.stat().st_size * share))
+
+
+DAMAGES: Final[dict[str, Callable[[Path], object]]] = {
+    "CURRENT is empty": lambda path: cut(path / "CURRENT", 0),
+    "CURRENT is garbage": lambda path: (path / "CURRENT").write_bytes(b"\x00" * 16),
+    "CURRENT names another file": lambda path: (path / "CURRENT").write_text("MANIFEST-999999\n"),
+    "CURRENT is gone": lambda path: (path / "CURRENT").unlink(),
+    "manifest is gone": lambda path: files(path, "MANIFEST-*")[-1].unlink(),
+    "manifest is empty": lambda path: cut(files(path, "MANIFEST-*")[-1], 0),
+    "manifest begins with garbage": lambda path: overwrite(files(path, "MANIFEST-*")[-1], 0, 64),
+    "a sorted file is gone": lambda path: files(path, "*.sst")[-1].unlink(),
+    "a sorted file is cut": lambda path: cut(files(path, "*.sst")[-1], 0.5),
+    "a sorted file is empty": lambda path: cut(files(path, "*.sst")[0], 0),
+    "a sorted file ends in garbage": lambda path: overwrite(files(path, "*.sst")[-1], 0.998, 64),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
+def test_damage_that_opening_finds(path: Path, damage: Callable[[Path], object]) -> None:
+    """Given a store with a damaged file, when it is opened, then the error names the directory
+    and says what to do; and after that has been done there is a new one.
+    """
+    damage(path)
+
+    for _ in range(2):
+        with pytest.raises(StoreCorruptError) as caught:
+            open_store(path)
+        assert str(caught.value).startswith(f"{path}: ")
+        assert "delete the directory and start again" in str(caught.value)
+
+    discard_store(path)
+    with closing(open_store(path)) as store:
+        assert len(store) == 0
+
+
+def read_all(store: ShardStore) -> None:
+    """Read every row, in each of the ways in which it is read."""
+    fingerprints_in(store)
+    for sequence, entry in store.all_entries():
+        store.entries([sequence])
+        store.by_content(entry.content_digest)
+
+
+@pytest.mark.parametrize("share", [0.02, 0.2, 0.4, 0.6])
+def test_damage_that_reading_finds(path: Path, share: float) -> None:
+    """Given damage inside a sorted file, which RocksDB does not see at opening, when what stands
+    there is read, then an error is raised: rows that are lost never look like rows that are not
+    there.
+    From then on the store is known to be damaged, and its lock is free all the same.
+    """
+    overwrite(files(path, "*.sst")[-1], share, 9000)
+    caught = None
+    try:
+        with closing(open_store(path)) as store:
+            read_all(store)
+    except StoreCorruptError as error:
+        # The error is kept, as a logger or a debugger would, and with it every frame.
+        caught = error
+    assert caught is not None
+    assert str(caught).startswith(f"{path}: ")
+    assert (path / DAMAGE_MARK).exists()
+
+    with pytest.raises(StoreCorruptError, match="found damaged"):
+        open_store(path)
+    discard_store(path)
+    with closing(open_store(path)) as store:
+        store.commit([new_entries(0, [sample(0)])], progress_at(1))
+        assert len(store) == 1
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        fingerprints_in,
+        lambda store: list(store.all_entries()),
+        lambda store: store.entries([1 << 16]),
+    ],
+    ids=["fingerprints", "all entries", "one entry"],
+)
+def test_each_way_of_reading_finds_damage(path: Path, read: Callable[[ShardStore], object]) -> None:
+    """Given files in which nearly every block is damaged, then no way of reading gives fewer rows
+    than there were: each raises.
+    """
+    with closing(open_store(path)) as store:
+        write(store, COMMITS)  # so that the file of the last row, which opening reads, is whole
+    for file in files(path, "*.sst")[-2:]:
+        overwrite(file, 0, int(file.stat().st_size * 0.8))
+
+    with pytest.raises(StoreCorruptError, match="checksum"), closing(open_store(path)) as store:
+        read(store)
+
+
+LOG_DAMAGES: Final[dict[str, Callable[[Path], object]]] = {
+    "cut a little": lambda log: cut(log, 0.93),
+    "cut in the middle": lambda log: cut(log, 0.5),
+    "damaged in the middle": lambda log: overwrite(log, 0.5, 64),
+    "cut near its beginning": lambda log: cut(log, 0.05),
+}
+
+
+@pytest.mark.parametrize("damage", LOG_DAMAGES.values(), ids=LOG_DAMAGES.keys())
+def test_a_log_that_lost_something_is_an_earlier_state(
+    tmp_path: Path, damage: Callable[[Path], object]
+) -> None:
+    """Given a write-ahead log that lost its end, or something before it, as by a loss of power,
+    then the store is as it was after some earlier commit, whole, with nothing of any after it;
+    how far it goes is its progress.
+    """
+    path = tmp_path / "shard-3"
+    left = tmp_path / "left"
+    with closing(open_store(path)) as store:
+        for commit in range(COMMITS):
+            write(store, commit)
+        # Closing writes sorted files; what a loss of power leaves is what is there before.
+        shutil.copytree(path, left)
+    damage(files(left, "*.log")[-1])
+
+    with closing(open_store(left)) as store:
+        commits = commits_in(store)
+        check_holds_exactly(store, commits)
+    assert 0 < commits < COMMITS
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        COUNT_KEY,
+        PROGRESS_KEY,
+        entry_key(0),
+        b"e not a sequence",
+        source_key(0),
+        b"s short",
+        content_key(bytes(16)),
+    ],
+)
+def test_values_that_nobody_wrote(tmp_path: Path, key: bytes) -> None:
+    """Given a key or a value that is not in our format, then reading it says that the store is
+    damaged, and shows the bytes.
+    """
+    path = tmp_path / "shard-3"
+    undecidable = sample(0, undecidable=True)._replace(digest=bytes(16))
+    with closing(open_store(path)) as store:
+        store.commit([new_entries(0, [undecidable, sample(1)])], progress_at(1))
+    write_raw(path, {key: b"\xc1\xc1"})
+
+    with (
+        pytest.raises(StoreCorruptError, match=r"c1c1|6520|7320"),
+        closing(open_store(path)) as store,
+    ):
+        read_all(store)
+
+
+@pytest.mark.parametrize("damage", ["cut", "longer", "version", "source", "id", "width"])
+def test_a_row_that_does_not_fit(tmp_path: Path, damage: str) -> None:
+    """Given the row of an entry that is cut, goes on, or says what cannot be, then reading it says
+    that the store is damaged.
+    """
+    path = tmp_path / "shard-3"
+    with closing(open_store(path)) as store:
+        store.commit([new_entries(0, [sample(0)])], progress_at(1))
+    value = read_raw(path)[entry_key(0)]
+    wrong = {
+        "cut": value[:-1],
+        "longer": value + b"x",
+        "version": b"\x02" + value[1:],
+        "source": value[:27] + b"\x09" + value[28:],
+        "id": value[: -len(sample(0).document_id.encode())] + b"\xff" * 5,
+        "width": value[:1] + b"\x02" + value[2:] + bytes(40),
+    }[damage]
+    assert wrong != value
+    write_raw(path, {entry_key(0): wrong})
+
+    with pytest.raises(StoreCorruptError), closing(open_store(path)) as store:
+        read_all(store)
+
+
+def test_a_mark_that_cannot_be_written_hides_nothing(path: Path) -> None:
+    """Given a store whose directory is gone while it is open, when damage is met, then the error
+    is that of the damage.
+    """
+    with closing(open_store(path)) as store:
+        write(store, COMMITS)
+    for file in files(path, "*.sst")[-2:]:
+        overwrite(file, 0, int(file.stat().st_size * 0.8))
+    store = open_store(path)
+    path.rename(path.with_name("elsewhere"))
+
+    with pytest.raises(StoreCorruptError, match="checksum"):
+        fingerprints_in(store)
+    store.close()

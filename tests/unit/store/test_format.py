@@ -1,0 +1,82 @@
+"""docs/formats.md, "State on disk": its bytes are those that a store writes, and that it reads."""
+
+from __future__ import annotations
+
+import re
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from streams.store import state_codec as codec
+from streams.store.rocksdb_options import MIB, block_cache
+from streams.store.shard_directory import open_shard_store
+from streams.store.shard_store import ShardStore
+from tests.unit.output.internal_samples import (
+    DIGESTS,
+    ENTRIES,
+    OWNER,
+    PAGE,
+    STORED,
+    columns,
+    example,
+)
+from tests.unit.store.raw_store import read_raw, write_raw
+from tests.unit.store.samples import expected
+
+SECTION: Final = PAGE.partition("\n## State on disk\n")[2].partition("\n## ")[0]
+
+
+def documented() -> dict[bytes, bytes]:
+    """The keys and values of the page."""
+    pairs = [line.partition("=") for line in example("state on disk")]
+    return {bytes.fromhex(key): bytes.fromhex(value) for key, _, value in pairs}
+
+
+def opened(path: Path) -> ShardStore:
+    """The store at ``path``."""
+    return open_shard_store(path, OWNER, 64, block_cache(MIB))
+
+
+def test_the_example_is_what_is_written(tmp_path: Path) -> None:
+    """Given a store to which the example is committed, then the database holds the bytes of the
+    page, each key and value of them and no other.
+    """
+    with closing(opened(tmp_path / "s")) as store:
+        store.commit([ENTRIES], STORED)
+
+    written = read_raw(tmp_path / "s")
+
+    assert {k.hex(): v.hex() for k, v in written.items()} == {
+        k.hex(): v.hex() for k, v in documented().items()
+    }
+
+
+def test_the_example_is_read(tmp_path: Path) -> None:
+    """Given a database that holds the bytes of the page, as one of today will in ten years, then
+    the store reads what the page says that they mean.
+    """
+    write_raw(tmp_path / "s", documented())
+
+    with closing(opened(tmp_path / "s")) as store:
+        assert dict(store.all_entries()) == expected([ENTRIES])
+        assert len(store) == 2
+        assert store.progress() == STORED
+        assert store.by_content(DIGESTS[1]) == 17 << 16 | 1
+        ((sequences, fingerprints),) = store.fingerprints()
+        assert sequences.tolist() == [17 << 16]
+        assert np.array_equal(fingerprints, columns().fingerprints[:1])
+
+
+def test_the_table_of_keys_is_complete() -> None:
+    """Given the tags of the code, then the page has a row for each, and no other."""
+    rows = re.findall(r"^\| `(.)` \|", SECTION, re.MULTILINE)
+    tags = {
+        value.decode()
+        for name, value in vars(codec).items()
+        if name.endswith(("_TAG", "_KEY")) and isinstance(value, bytes)
+    }
+
+    assert sorted(rows) == sorted(tags)
+    assert f"format version {codec.FORMAT_VERSION}" in SECTION

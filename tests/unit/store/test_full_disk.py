@@ -1,0 +1,63 @@
+"""No room to write: the commit fails whole, the error says so, and nothing before it is lost."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.repository.source_tree import ROOT
+from tests.unit.store.samples import open_store
+from tests.unit.store.test_kill import check_holds_exactly
+
+SECONDS_MAX: Final = 120
+WRITE_UNTIL_FULL: Final = "tests.unit.store.writer_until_full"
+
+
+def commits_until_full(command: list[str | Path]) -> tuple[int, str]:
+    """Run a writer until it has no more room; give its number of commits and the error."""
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS_MAX, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    commits, _, message = done.stdout.partition(" ")
+    return int(commits), message
+
+
+def test_a_limit_on_the_size_of_files(tmp_path: Path) -> None:
+    """Given a limit that the log outgrows, when a commit fails, then it says that there is no
+    room, and reopened without the limit, in the same process or another, the store holds exactly
+    the commits before.
+    """
+    path = tmp_path / "shard-3"
+
+    commits, message = commits_until_full([sys.executable, "-m", WRITE_UNTIL_FULL, path, "limit"])
+
+    assert "Make room on the disk" in message
+    assert str(path) in message
+    assert commits > 3
+    with closing(open_store(path)) as store:
+        check_holds_exactly(store, commits)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="mounts a file system of its own: Linux")
+def test_a_disk_that_is_full(tmp_path: Path) -> None:
+    """Given a file system of eight megabytes, when it is full, then the same."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["unshare", "-rm", "true"], capture_output=True, check=False).returncode:
+        pytest.skip("no mount namespace for this user")
+    writer = (
+        f"mount -t tmpfs -o size=8m tmpfs {disk} && "
+        f"exec {sys.executable} -m {WRITE_UNTIL_FULL} {disk / 'shard-3'} disk"
+    )
+
+    commits, message = commits_until_full(["unshare", "-rm", "bash", "-c", writer])
+
+    assert "No space left on device" in message
+    assert "Make room on the disk" in message
+    assert commits > 3

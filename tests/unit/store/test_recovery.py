@@ -1,0 +1,313 @@
+"""Recovery from the changelog, on both brokers: all that is committed, and nothing else."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from simhash_core.errors import IndexMismatchError
+from streams.errors import BrokerUnavailableError
+from streams.store.changelog_codec import ChangelogRecord, ChangelogVersionError
+from streams.store.changelog_reader import Changelog, RecoveryError
+from streams.store.changelog_tail import last_progress
+from streams.store.recovery import catch_up
+from streams.store.shard_store import ShardStore
+from tests.rigs.brokers.broker import Broker
+from tests.unit.store.changelog import (
+    ENTRIES_PER_COMMIT,
+    PARTITION,
+    ChangelogTopic,
+    commit_of,
+    entries_of,
+    progress_of,
+)
+from tests.unit.store.samples import INDEX, READING, expected, open_store, progress_at
+
+
+@pytest.fixture
+def topic(broker: Broker) -> ChangelogTopic:
+    """An empty changelog, on each broker."""
+    return ChangelogTopic(broker)
+
+
+@pytest.fixture
+def kafka_topic(kafka_broker: Broker) -> ChangelogTopic:
+    """An empty changelog on a broker with transactions."""
+    return ChangelogTopic(kafka_broker)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[ShardStore]:
+    """An empty store."""
+    with closing(open_store(tmp_path / "shard-3")) as opened:
+        yield opened
+
+
+def caught_up(store: ShardStore, log: Changelog, committed_next: int = 0) -> list[int]:
+    """Catch up; give what was told of the records that are left."""
+    left: list[int] = []
+    catch_up(store, log, INDEX, committed_next, left.append)
+    return left
+
+
+def check_holds(store: ShardStore, commits: int) -> None:
+    """Fail unless the store holds these commits, and no more."""
+    entries = [each for commit in range(commits) for each in entries_of(commit)]
+    assert dict(store.all_entries()) == expected(entries)
+    assert len(store) == commits * ENTRIES_PER_COMMIT
+    stored = store.progress()
+    assert stored is not None
+    assert stored.progress == progress_of(commits - 1)
+    assert (stored.identity, stored.reading) == (INDEX, READING)
+
+
+def test_an_empty_changelog(topic: ChangelogTopic, store: ShardStore) -> None:
+    """Given a changelog without records, then there is nothing, and no progress."""
+    caught_up(store, topic.reader())
+
+    assert len(store) == 0
+    assert store.progress() is None
+    assert last_progress(topic.name, PARTITION, topic.config, 30.0) is None
+
+
+def test_an_empty_store_is_filled(topic: ChangelogTopic, store: ShardStore) -> None:
+    """Given commits, then an empty store has all of them, and is told how many records are left;
+    the last progress is that of the last commit.
+    """
+    topic.commit(topic.producer(), range(30))
+
+    left = caught_up(store, topic.reader(), 30 * ENTRIES_PER_COMMIT)
+
+    check_holds(store, 30)
+    assert left[0] >= 90
+    assert left[-1] == 0
+    assert left == sorted(left, reverse=True)
+    found = last_progress(topic.name, PARTITION, topic.config, 30.0)
+    assert found is not None
+    assert (found.progress, found.identity, found.reading) == (progress_of(29), INDEX, READING)
+
+
+def test_a_store_that_is_behind_reads_the_tail(topic: ChangelogTopic, store: ShardStore) -> None:
+    """Given a store that has read some commits, then it reads what came since, and that alone; a
+    second time, nothing.
+    """
+    producer = topic.producer()
+    topic.commit(producer, range(5))
+    caught_up(store, topic.reader())
+    topic.commit(producer, range(5, 8))
+
+    left = caught_up(store, topic.reader())
+
+    check_holds(store, 8)
+    assert left[0] <= 1 + 3 * 4  # with the markers of transactions
+    assert caught_up(store, topic.reader())[0] <= 1
+    check_holds(store, 8)
+
+
+def test_a_transaction_that_is_open_is_not_waited_for(
+    kafka_topic: ChangelogTopic, store: ShardStore
+) -> None:
+    """Given another producer's transaction that nobody ends, as of a worker that was stopped, then
+    recovery ends with what is committed before it, at once, and so does the last progress.
+    """
+    kafka_topic.commit(kafka_topic.producer(), range(4))
+    zombie = kafka_topic.producer("zombie")
+    kafka_topic.begin(zombie, commit_of(4))
+    started = time.monotonic()
+
+    caught_up(store, kafka_topic.reader(), 4 * ENTRIES_PER_COMMIT)
+
+    check_holds(store, 4)
+    found = last_progress(kafka_topic.name, PARTITION, kafka_topic.config, 30.0)
+    assert found is not None
+    assert found.progress == progress_of(3)
+    assert time.monotonic() - started < 10
+    zombie.abort_transaction()
+
+
+def test_what_was_aborted_is_not_read(kafka_topic: ChangelogTopic, store: ShardStore) -> None:
+    """Given a transaction that was aborted between others, then nothing of it is taken in."""
+    producer = kafka_topic.producer()
+    kafka_topic.commit(producer, range(3))
+    kafka_topic.begin(producer, commit_of(7))
+    producer.abort_transaction()
+    kafka_topic.commit(producer, [3])
+
+    caught_up(store, kafka_topic.reader())
+
+    check_holds(store, 4)
+
+
+def test_what_the_group_has_committed_is_waited_for(
+    kafka_topic: ChangelogTopic, store: ShardStore
+) -> None:
+    """Given a group that has committed more than can be read, as between the markers of one
+    transaction in two partitions, then reading goes on until it is there.
+    """
+    producer = kafka_topic.producer()
+    kafka_topic.commit(producer, range(2))
+    kafka_topic.begin(producer, commit_of(2))
+    marker = threading.Timer(2.0, producer.commit_transaction)
+    marker.start()
+
+    caught_up(store, kafka_topic.reader(), 3 * ENTRIES_PER_COMMIT)
+
+    check_holds(store, 3)
+    marker.join()
+
+
+def test_what_never_comes_is_said(topic: ChangelogTopic, store: ShardStore) -> None:
+    """Given a group that has committed more than the changelog has, then the error says so."""
+    topic.commit(topic.producer(), range(2))
+
+    with pytest.raises(RecoveryError, match="lacks what the group has committed"):
+        caught_up(store, topic.reader(silence_seconds=1.0), 3 * ENTRIES_PER_COMMIT)
+
+
+def test_compaction_keeps_all_entries(kafka_topic: ChangelogTopic, store: ShardStore) -> None:
+    """Given a changelog of which compaction took all progress but the last, then nothing is
+    missing: the same records, sent without the earlier progress.
+    """
+    producer = kafka_topic.producer()
+    records = [record for commit in range(20) for record in commit_of(commit)[:-1]]
+    kafka_topic.begin(producer, [*records, commit_of(19)[-1]])
+    producer.commit_transaction()
+
+    caught_up(store, kafka_topic.reader())
+
+    check_holds(store, 20)
+
+
+def test_an_interruption(topic: ChangelogTopic, store: ShardStore) -> None:
+    """Given a recovery that is interrupted, then it ends soon, and the next one goes on."""
+    topic.commit(topic.producer(), range(10))
+    interrupted = threading.Event()
+    interrupted.set()
+
+    with pytest.raises(InterruptedError):
+        caught_up(store, topic.reader(interrupted=interrupted))
+
+    caught_up(store, topic.reader())
+    check_holds(store, 10)
+
+
+def test_an_interruption_while_it_reads(
+    topic: ChangelogTopic, store: ShardStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given a recovery that is interrupted after some records, before it met any progress, then
+    what was read is kept, and the next one goes on behind it.
+    """
+    monkeypatch.setattr("streams.store.changelog_reader._BATCH", 2)
+    producer = topic.producer()
+    topic.commit(producer, range(3))
+    interrupted = threading.Event()
+    log = topic.reader(interrupted=interrupted)
+
+    def report(left: int) -> None:
+        if left and store.changelog_offset:
+            interrupted.set()
+
+    with pytest.raises(InterruptedError, match="after"):
+        catch_up(store, log, INDEX, 0, report)
+
+    assert 0 < store.changelog_offset < 9
+    store.close()
+    with closing(open_store(store.path)) as reopened:
+        caught_up(reopened, topic.reader())
+        check_holds(reopened, 3)
+
+
+def test_a_changelog_that_was_made_again(topic: ChangelogTopic, store: ShardStore) -> None:
+    """Given a store that has read further than the changelog goes, then the error says so."""
+    topic.commit(topic.producer(), range(2))
+    store.commit([], progress_at(1, changelog_offset=1000))
+
+    with pytest.raises(RecoveryError, match=r"up to offset 1000, but it ends at .* made again"):
+        caught_up(store, topic.reader())
+
+
+def test_a_changelog_that_was_cut(
+    kafka_broker: Broker, store: ShardStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Given a changelog whose first records were deleted, then a store that has not read them is
+    refused; where there are no transactions, one that has read some of them is taken as it is,
+    with a warning, and an empty one is refused all the same.
+    """
+    kafka_topic = ChangelogTopic(kafka_broker, policy="delete")
+    producer = kafka_topic.producer()
+    kafka_topic.commit(producer, range(3))
+    caught_up(store, kafka_topic.reader())
+    kafka_topic.commit(producer, range(3, 6))
+    admin = AdminClient({"bootstrap.servers": kafka_topic.broker.bootstrap_servers})
+    cut = store.changelog_offset + 2  # the marker of commit 2, and a record of entries
+    deleted = admin.delete_records([TopicPartition(kafka_topic.name, PARTITION, cut)])
+    for future in deleted.values():
+        future.result(30)
+
+    with pytest.raises(RecoveryError, match=f"it begins at {cut}"):
+        caught_up(store, kafka_topic.reader())
+    with caplog.at_level(logging.WARNING):
+        caught_up(store, kafka_topic.reader(may_be_cut=True))
+    assert "the store is taken as it is" in caplog.text
+    assert len(store) == 6 * ENTRIES_PER_COMMIT - 15
+    with (
+        closing(open_store(store.path.with_name("empty"))) as empty,
+        pytest.raises(RecoveryError, match="state directory that it had"),
+    ):
+        caught_up(empty, kafka_topic.reader(may_be_cut=True))
+
+
+def test_a_changelog_of_another_index(topic: ChangelogTopic, store: ShardStore) -> None:
+    """Given records of an index with another identity, then nothing of them is taken in."""
+    topic.commit(topic.producer(), range(2))
+
+    with pytest.raises(IndexMismatchError, match=topic.name):
+        catch_up(store, topic.reader(), INDEX.replace("distance=3", "distance=2"), 0, print)
+    assert len(store) == 0
+
+
+def test_a_changelog_of_the_protocol_before(topic: ChangelogTopic, store: ShardStore) -> None:
+    """Given records of an earlier version, then recovery and the look for the last progress say so
+    in one line.
+    """
+    producer = topic.producer()
+    topic.begin(producer, [ChangelogRecord(b"x", b"\x02\x98")])
+    topic.end(producer)
+
+    with pytest.raises(ChangelogVersionError, match="format version 2"):
+        caught_up(store, topic.reader())
+    with pytest.raises(ChangelogVersionError, match="format version 2"):
+        last_progress(topic.name, PARTITION, topic.config, 30.0)
+
+
+def test_the_last_progress_far_from_the_end(topic: ChangelogTopic) -> None:
+    """Given many records of entries behind the last progress, as after a crash without
+    transactions, then it is found all the same.
+    """
+    producer = topic.producer()
+    topic.commit(producer, range(2))
+    records = [record for commit in range(2, 200) for record in commit_of(commit)[:-1]]
+    topic.begin(producer, records)
+    topic.end(producer)
+
+    found = last_progress(topic.name, PARTITION, topic.config, 30.0)
+
+    assert found is not None
+    assert found.progress == progress_of(1)
+
+
+def test_no_broker(store: ShardStore) -> None:
+    """Given no broker, then waiting ends after the time that was given, as unanswered."""
+    config = {"bootstrap.servers": "127.0.0.1:9", "group.id": "reader", "log_level": "0"}
+    log = Changelog("changelog", PARTITION, config, 1.0, threading.Event())
+
+    with pytest.raises(BrokerUnavailableError, match="ends of the changelog"):
+        caught_up(store, log)

@@ -1,0 +1,225 @@
+"""What the store of a shard keeps, and what it says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from simhash_core.entries import Entry
+from simhash_core.log.packets import Chain
+from simhash_core.log.records import Progress
+from simhash_core.log.shard_stream import NewEntries
+from streams.store.entry_block import entry_block
+from streams.store.shard_store import ShardStore
+from streams.store.state_codec import ProgressRow, StoredProgress
+from tests.unit.store.samples import (
+    CHAIN,
+    expected,
+    fingerprints_in,
+    new_entries,
+    open_store,
+    packet_of,
+    progress_at,
+    sample,
+)
+
+SECOND_PART = 20_000
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[ShardStore]:
+    """An empty store."""
+    with closing(open_store(tmp_path / "shard-3")) as opened:
+        yield opened
+
+
+def all_in(store: ShardStore) -> dict[int, Entry]:
+    """All entries by sequence number."""
+    return dict(store.all_entries())
+
+
+def test_a_new_store_is_empty(store: ShardStore) -> None:
+    """Given a new store, then it has no entry, no content and no progress."""
+    assert len(store) == 0
+    assert store.progress() is None
+    assert store.changelog_offset == 0
+    assert fingerprints_in(store) == {}
+    assert store.by_content(bytes(16)) is None
+    with pytest.raises(KeyError):
+        store.entries([0])
+
+
+def test_entries_come_back_as_they_were(store: ShardStore) -> None:
+    """Given two packets, of which one has duplicates left out and undecidable documents, then
+    each entry comes back whole, in any order, and after reopening too.
+    """
+    commits = [
+        new_entries(7, [sample(n, sketch=bytes(range(n))) for n in range(5)], [0, 2, 4]),
+        new_entries(9, [sample(10), sample(11, undecidable=True)]),
+    ]
+    store.commit(commits, progress_at(12))
+    wanted = expected(commits)
+
+    for _ in range(2):
+        assert all_in(store) == wanted
+        sequences = sorted(wanted, reverse=True)
+        assert store.entries(sequences) == [wanted[each] for each in sequences]
+        assert len(store) == 5
+        assert store.progress() == progress_at(12)
+        store.close()
+        store = open_store(store.path)
+    store.close()
+
+
+def test_the_index_is_filled_with_what_is_decidable(store: ShardStore) -> None:
+    """Given entries with and without a fingerprint, then the fingerprints are those of the former,
+    by sequence number and as words in the bytes' own order.
+    """
+    commits = [
+        new_entries(7, [sample(n, undecidable=n % 3 == 0) for n in range(10)]),
+        new_entries(8, [sample(20)]),
+    ]
+    store.commit(commits, progress_at(21))
+
+    wanted = {k: e.fingerprint for k, e in expected(commits).items() if e.fingerprint}
+    assert fingerprints_in(store) == wanted
+    assert list(fingerprints_in(store)) == sorted(wanted)
+    for sequences, fingerprints in store.fingerprints():
+        assert sequences.dtype == fingerprints.dtype == np.dtype(np.uint64)
+        assert fingerprints.shape == (len(sequences), 1)
+
+
+def test_fingerprints_come_in_parts(store: ShardStore) -> None:
+    """Given more entries than are read at once, then all of them come, in parts of a bounded
+    size.
+    """
+    for packet in range(4):
+        first = packet * SECOND_PART
+        samples = [sample(n) for n in range(first, first + SECOND_PART)]
+        store.commit([new_entries(packet, samples)], progress_at(first))
+
+    parts = [len(sequences) for sequences, _ in store.fingerprints()]
+
+    assert sum(parts) == len(store) == 4 * SECOND_PART
+    assert len(parts) > 1
+    assert max(parts) <= 65_536
+
+
+def test_undecidable_documents_are_met_by_content(store: ShardStore) -> None:
+    """Given undecidable documents, then their content leads to them; that of others to nothing,
+    and of two with one content the earlier is named, however they came.
+    """
+    first = sample(1, undecidable=True)
+    again = sample(2, undecidable=True)._replace(digest=first.digest)
+    store.commit([new_entries(5, [sample(0), first, again])], progress_at(3))
+    store.commit([new_entries(6, [again._replace(offset=3)])], progress_at(4))
+
+    assert store.by_content(first.digest) == 5 << 16 | 1
+    assert store.by_content(sample(0).digest) is None
+    assert len(store) == 4
+
+
+def test_entries_that_are_there_are_left_out(store: ShardStore) -> None:
+    """Given entries that come again, alone, among others, or twice in one commit, as after a crash
+    without transactions, then each is kept once, as it was first.
+    """
+    samples = [sample(n) for n in range(4)]
+    store.commit([new_entries(7, samples, [0, 1])], progress_at(2))
+    store.commit([new_entries(7, samples, [0, 1, 2])], progress_at(3))
+    changed = [each._replace(document_id="other") for each in samples]
+    store.commit([new_entries(7, changed), new_entries(7, changed)], progress_at(4))
+    store.commit([new_entries(6, [sample(90)])], progress_at(4))
+
+    first, last = new_entries(7, samples, [0, 1, 2]), new_entries(7, changed, [3])
+    wanted = expected([first, last, new_entries(6, [sample(90)])])
+    assert all_in(store) == wanted
+    assert len(store) == 5
+    with closing(_reopened(store)) as reopened:
+        assert len(reopened) == 5
+
+
+def test_raw_partitions_are_named_once(store: ShardStore) -> None:
+    """Given entries of a raw topic that was made again under another name, and of files, then each
+    entry names its own.
+    """
+    others = [Chain("原文", "", 0), Chain("/data/a file.jsonl", "", 2**31 - 1), CHAIN]
+    wanted: dict[int, Entry] = {}
+    for at, chain in enumerate(others):
+        packet = packet_of([sample(at)], chain=chain)
+        entries = NewEntries(at, packet, np.arange(1))
+        store.commit([entries], progress_at(at))
+        wanted |= expected([entries])
+
+    assert all_in(store) == wanted
+    with closing(_reopened(store)) as reopened:
+        reopened.commit([new_entries(9, [sample(9)])], progress_at(9))
+        assert all_in(reopened) == wanted | expected([new_entries(9, [sample(9)])])
+
+
+def test_sequence_numbers_up_to_the_highest(store: ShardStore) -> None:
+    """Given packets at the ends of the log that can be, then entries and their order are right."""
+    commits = [new_entries(at, [sample(1), sample(2)]) for at in (0, 2**40, 2**48 - 1)]
+    store.commit(commits, progress_at(3))
+
+    assert all_in(store) == expected(commits)
+    assert list(fingerprints_in(store)) == sorted(expected(commits))
+
+
+def test_values_of_every_kind(store: ShardStore) -> None:
+    """Given the longest id, one with every kind of character, a negative time, offsets up to the
+    highest, a large sketch, then all come back.
+    """
+    samples = [
+        sample(0)._replace(document_id="x" * 4096, time_ms=-5),
+        sample(1)._replace(document_id="\x00 “文” 🌧 \n", sketch=bytes(70_000)),
+        sample(2)._replace(document_id="", time_ms=2**63 - 1),
+        sample(3)._replace(offset=2**63 - 1, time_ms=-(2**63)),
+    ]
+    commits = [new_entries(1, samples)]
+    store.commit(commits, progress_at(4))
+
+    assert all_in(store) == expected(commits)
+
+
+def test_progress_without_entries(store: ShardStore) -> None:
+    """Given a commit of nothing but progress, with what a run remembers, then the last one is
+    kept.
+    """
+    chain = Chain("t", "id", 3)
+    last = StoredProgress(Progress(chain, 5, 9, 8), 77, 1, "identity", "reading", b"\x00run")
+    store.commit([], progress_at(1))
+    store.commit([], last)
+
+    assert store.progress() == last
+    assert store.changelog_offset == 77
+    with closing(_reopened(store)) as reopened:
+        assert reopened.progress() == last
+
+
+def test_a_recovery_that_has_not_met_progress(store: ShardStore) -> None:
+    """Given entries of a changelog whose progress stands further on, then the place is kept, and
+    there is no progress yet.
+    """
+    store.load([entry_block(new_entries(1, [sample(1)]))], ProgressRow(None, 40, 9))
+
+    assert store.progress() is None
+    assert store.changelog_offset == 40
+    with closing(_reopened(store)) as reopened:
+        assert reopened.progress() is None
+        assert (reopened.changelog_offset, len(reopened)) == (40, 1)
+
+
+def test_closing_twice(store: ShardStore) -> None:
+    """Given a closed store, when it is closed again, then nothing happens."""
+    store.close()
+    store.close()
+    assert store.closed
+
+
+def _reopened(store: ShardStore) -> ShardStore:
+    store.close()
+    return open_store(store.path)

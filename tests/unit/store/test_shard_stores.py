@@ -1,0 +1,161 @@
+"""The stores of a worker's shards: opened, caught up, and rebuilt where their files are damaged."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from simhash_core.errors import IndexMismatchError
+from streams.monitoring.metrics import Metrics
+from streams.settings.settings import Settings
+from streams.settings.topics import TopicSettings
+from streams.store.shard_directory import shard_directory
+from streams.store.shard_store import ShardStore
+from streams.store.shard_stores import ShardStores
+from tests.rigs.brokers.broker import Broker
+from tests.unit.store.changelog import (
+    ENTRIES_PER_COMMIT,
+    PARTITION,
+    ChangelogTopic,
+    entries_of,
+    progress_of,
+)
+from tests.unit.store.samples import INDEX, expected
+
+COMMITS = 20
+
+
+@pytest.fixture
+def topic(kafka_broker: Broker) -> ChangelogTopic:
+    """A changelog of some commits."""
+    topic = ChangelogTopic(kafka_broker)
+    topic.commit(topic.producer(), range(COMMITS))
+    return topic
+
+
+@pytest.fixture
+def settings(topic: ChangelogTopic, tmp_path: Path) -> Settings:
+    """Settings of a worker with this changelog."""
+    return Settings(
+        application_id="tests",
+        brokers=topic.broker.bootstrap_servers,
+        profile="classic",
+        state_dir=tmp_path,
+        topics=TopicSettings(changelog=topic.name),
+    )
+
+
+def stores_of(settings: Settings, topic: ChangelogTopic, identity: str = INDEX) -> ShardStores:
+    """The stores of a worker."""
+    return ShardStores(settings, topic.config, identity, Metrics())
+
+
+def opened(stores: ShardStores) -> ShardStore:
+    """The store of the shard of these tests."""
+    return stores.open(PARTITION, COMMITS * ENTRIES_PER_COMMIT, threading.Event())
+
+
+def check_holds_all(store: ShardStore) -> None:
+    """Fail unless a store has all that is in the changelog."""
+    entries = [each for commit in range(COMMITS) for each in entries_of(commit)]
+    assert dict(store.all_entries()) == expected(entries)
+    stored = store.progress()
+    assert stored is not None
+    assert stored.progress == progress_of(COMMITS - 1)
+
+
+def lose_the_newest_version(shard: Path) -> None:
+    """Take away the file that says which state is the newest."""
+    (shard / "CURRENT").unlink()
+
+
+def overwrite_the_manifest(shard: Path) -> None:
+    """Fill the list of files with what is none."""
+    (manifest,) = shard.glob("MANIFEST-*")
+    manifest.write_bytes(b"\x5a" * manifest.stat().st_size)
+
+
+def mark_as_damaged(shard: Path) -> None:
+    """Do what a reading that met damage has left."""
+    (shard / "DAMAGED").write_text("a block\n")
+
+
+@pytest.mark.parametrize(
+    ("harm", "said"),
+    [
+        (lose_the_newest_version, "CURRENT is missing"),
+        (overwrite_the_manifest, "Corruption"),
+        (mark_as_damaged, "found damaged"),
+    ],
+)
+def test_a_damaged_store_is_rebuilt(
+    settings: Settings,
+    topic: ChangelogTopic,
+    harm: Callable[[Path], None],
+    said: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Given a store whose files were damaged since it was closed, when it is opened, then it is
+    rebuilt from the changelog alone, and the log says why.
+    """
+    stores = stores_of(settings, topic)
+    opened(stores).close()
+    harm(shard_directory(settings.state_dir, "tests", PARTITION))
+
+    with caplog.at_level(logging.INFO):
+        store = opened(stores)
+
+    check_holds_all(store)
+    store.close()
+    assert f"shard {PARTITION} is rebuilt from its changelog" in caplog.text
+    assert said in caplog.text
+    assert f"shard {PARTITION} caught up with" in caplog.text
+
+
+def test_a_store_that_is_gone_is_filled_again(settings: Settings, topic: ChangelogTopic) -> None:
+    """Given a directory that was deleted, then another opening has all entries, and it is seen how
+    far it has come; RocksDB's figures are those of the open stores.
+    """
+    stores = stores_of(settings, topic)
+    opened(stores).close()
+    shutil.rmtree(settings.state_dir / "tests")
+
+    store = opened(stores)
+    check_holds_all(store)
+    stores.measure()
+    store.close()
+    stores.measure()
+
+    recovery = stores.recoveries()[PARTITION]
+    assert recovery.remaining == 0
+    assert recovery.total >= 3 * COMMITS
+
+
+def test_a_changelog_of_another_index_leaves_the_store_closed(
+    settings: Settings, topic: ChangelogTopic
+) -> None:
+    """Given a changelog of another index, then the error names it, and the store is not locked."""
+    stores = stores_of(settings, topic, INDEX.replace("distance=3", "distance=1"))
+    for _ in range(2):
+        with pytest.raises(IndexMismatchError, match=topic.name):
+            opened(stores)
+
+
+def test_an_opening_that_is_interrupted(settings: Settings, topic: ChangelogTopic) -> None:
+    """Given a shard that is taken away while it is opened, then the opening ends, and the next one
+    is not kept from the store.
+    """
+    stores = stores_of(settings, topic)
+    interrupted = threading.Event()
+    interrupted.set()
+    with pytest.raises(InterruptedError):
+        stores.open(PARTITION, 0, interrupted)
+
+    store = opened(stores)
+    check_holds_all(store)
+    store.close()

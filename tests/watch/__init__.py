@@ -1,1 +1,0 @@
-"""The watch of a worker: lag, stalls, health."""
