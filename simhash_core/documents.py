@@ -57,6 +57,7 @@ class Document(msgspec.Struct, frozen=True, gc=False):
     """A document as its fields say; ``id`` is the source position where the record has none.
 
     ``event_time_ms`` is the document's own time (else its record's), milliseconds since 1970.
+    ``scope``: documents of different scopes are never compared; empty where there are none.
     """
 
     id: str
@@ -67,6 +68,7 @@ class Document(msgspec.Struct, frozen=True, gc=False):
     keywords: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     references: tuple[str, ...] = ()
+    scope: str = ""
 
     @property
     def content(self) -> Content:

@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from simhash_core.durations import UNITS_MS, format_duration
 from simhash_core.errors import UnknownNameError, UsageError
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.text.idf import IdfModel
@@ -23,6 +24,14 @@ from simhash_core.text.verification import NO_VERIFICATION, Confirmation, confir
 
 IDENTITY_VERSION: Final = 1
 
+COMPARE: Final = "compare"
+REPLACE: Final = "replace"
+SAME_ID: Final = (COMPARE, REPLACE)
+"""What a document with an id that is already in the index means: it is compared as any other is, or
+it takes the place of the entry with its id."""
+
+USUAL_LATENESS_MS: Final = UNITS_MS["d"]
+
 
 class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The settings of an index.
@@ -30,7 +39,10 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ``blocks``, ``block_bits``, ``cuts``: as of ``BlockScheme``. ``min_features``: distinct features
     below which a text is undecidable. ``verify``: what confirms candidates, and ``verify_at`` how
     far two documents must agree (``simhash_core.text.verification``). ``idf``: jieba's table unless
-    given. ``user_dictionary`` and ``stop_words``: none unless given.
+    given. ``user_dictionary`` and ``stop_words``: none unless given. ``window``: how far apart the
+    times of near documents are at most, milliseconds; None: any time. ``lateness``: how far behind
+    the latest documents a document may be and still meet all that are within its window,
+    milliseconds. ``same_id``: one of ``SAME_ID``. ``scoped``: whether documents have scopes.
     """
 
     bits: int
@@ -47,6 +59,10 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     idf: IdfModel | None = None
     user_dictionary: UserDictionary | None = None
     stop_words: StopWords | None = None
+    window: int | None = None
+    lateness: int = USUAL_LATENESS_MS
+    same_id: str = COMPARE
+    scoped: bool = False
 
     def scheme(self) -> BlockScheme:
         """Return the block scheme; raises ``UsageError`` for one that cannot be."""
@@ -123,4 +139,11 @@ def index_identity(
     parts |= more
     if confirmation is not None:
         parts["verify"] = confirmation.identity
+    if profile.window is not None:
+        parts["window"] = format_duration(profile.window)
+        parts["lateness"] = format_duration(profile.lateness)
+    if profile.same_id != COMPARE:
+        parts["same-id"] = profile.same_id
+    if profile.scoped:
+        parts["scoped"] = "yes"
     return f"firstseen-index/{IDENTITY_VERSION} " + " ".join(f"{k}={v}" for k, v in parts.items())

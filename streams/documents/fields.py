@@ -26,7 +26,8 @@ class FieldSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which field of the incoming object holds what, and how a value is read.
 
     A name with dots (``data.body``) is a path into nested objects, unless the object has a field
-    of that very name. An empty name (not for ``text``): there is no such field.
+    of that very name. An empty name (not for ``text``): there is no such field. ``scope``:
+    documents of different scopes are never compared.
 
     ``format``: ``json`` and ``text`` read every value as such. ``auto`` reads JSON, and text where
     the ``content-type`` header says ``text/plain``; a value that is not JSON is refused, so that
@@ -40,6 +41,7 @@ class FieldSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tags: str = "tags"
     references: str = "references"
     timestamp: str = "timestamp"
+    scope: str = ""
     format: ValueFormat = "auto"
 
     def __post_init__(self) -> None:
@@ -51,7 +53,7 @@ class FieldSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             )
         if not self.text:
             raise UsageError("fields.text is empty: name the field that holds the text")
-        for setting in ("text", "id", "title", "keywords", "tags", "references", "timestamp"):
+        for setting in self.__struct_fields__:
             name = getattr(self, setting)
             if not is_encodable(name):
                 raise UsageError(f"fields.{setting} is {name!r}: it cannot be encoded as UTF-8")

@@ -41,6 +41,7 @@ class DocumentReader:
         self._tags = Field(fields.tags)
         self._references = Field(fields.references)
         self._timestamp = Field(fields.timestamp)
+        self._scope = Field(fields.scope)
 
     def read(self, source: SourcePosition, record: RawRecord) -> Document | Rejection | Tombstone:
         """Return what ``record`` holds. All strings in it can be encoded as UTF-8."""
@@ -107,6 +108,7 @@ class DocumentReader:
             keywords=self._keywords.strings(fields),
             tags=self._tags.strings(fields),
             references=self._references.strings(fields),
+            scope=self._scope.identifier(fields) or "",
         )
 
     def _too_large(self, source: SourcePosition, record: RawRecord, size: int) -> Rejection:

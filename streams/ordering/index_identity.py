@@ -29,6 +29,10 @@ _SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
         "min-features": "index.min_features",
         "stop-words": "index.stop_words",
         "verify": "index.verify, index.verify_at",
+        "window": "index.window",
+        "lateness": "index.lateness",
+        "same-id": "index.same_id",
+        "scoped": "fields.scope",
     }
 )
 """The settings behind each part of an identity; others are of the program itself."""

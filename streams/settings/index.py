@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
 
 class IndexSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Changes to the profile: the fields of ``Profile``, None where the profile's value stands.
+    """Changes to the profile: fields of ``Profile``, None where the profile's value stands.
 
     All of them are part of the index identity: a change begins a new index.
     """
@@ -89,5 +89,35 @@ class IndexSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         Meta(
             extra={"expected": "a path", "default": "none"},
             description="Terms that do not count: a file with one a line.",
+        ),
+    ] = None
+    window: Annotated[
+        str | None,
+        Meta(
+            extra={
+                "expected": "a whole number and d, h, m, s or ms, such as 30d",
+                "default": "none: for ever",
+            },
+            description="How far apart the times of near documents are at most; what is older "
+            "leaves the index.",
+        ),
+    ] = None
+    lateness: Annotated[
+        str | None,
+        Meta(
+            extra={
+                "expected": "a whole number and d, h, m, s or ms, such as 6h",
+                "default": "1d, where there is a window",
+            },
+            description="How far behind the latest documents a document may be and still meet all "
+            "that are within its window.",
+        ),
+    ] = None
+    same_id: Annotated[
+        Literal["compare", "replace"] | None,
+        Meta(
+            extra={"default": "compare"},
+            description="What a document means whose id is in the index: compare treats it as any "
+            "other, replace lets it take the place of the entry with its id.",
         ),
     ] = None

@@ -20,13 +20,15 @@ text and CloudEvents. Raise it when the same bytes become another document."""
 def reading_rules(settings: Settings) -> str:
     """Return the rules, ``name=value`` a line, always in the same order.
 
-    An end of line in a value is escaped, so that a rule is one line.
+    An end of line in a value is escaped, so that a rule is one line. ``fields.scope`` is a rule
+    only where it is set: indexes without scopes are older than the setting.
     """
     rules = {
         "reader": str(READER_VERSION),
         **{
             f"fields.{name}": value
             for name, value in msgspec.structs.asdict(settings.fields).items()
+            if value or name != "scope"
         },
         "max_record_bytes": str(settings.max_record_bytes),
     }

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from simhash_core.durations import format_duration
 from simhash_core.text.profiles import PROFILES
 from streams.settings.kafka_properties import MASK, RESERVED, is_secret
 from streams.settings.loader import DEFAULT_ORIGIN, LoadedSettings
@@ -19,6 +20,8 @@ BEGIN: Final = "<!-- begin: firstseen config reference -->"
 END: Final = "<!-- end -->"
 
 _INDEX: Final = "index."
+_OF_NO_PROFILE: Final = frozenset({"window", "lateness", "same_id", "scoped"})
+"""Parts of a profile that are the same in all profiles."""
 
 
 class Row(NamedTuple):
@@ -38,7 +41,10 @@ def rows(loaded: LoadedSettings) -> list[Row]:
         value, origin = _value_of(settings, name), loaded.origin_of(name)
         if name.startswith(_INDEX) and value is None:
             value = profile[name.removeprefix(_INDEX)]
-            origin = f"the profile {settings.profile}"
+            if name.removeprefix(_INDEX) in _OF_NO_PROFILE:
+                value = format_duration(value) if isinstance(value, int) else value
+            else:
+                origin = f"the profile {settings.profile}"
         if name in SECRETS and value is not None:
             value = MASK
         result.append(Row(name, value, origin))
@@ -83,6 +89,7 @@ def markdown_tables() -> str:
     profiles = [
         (f"`{_INDEX}{name}`", *(_of_profile(profile[name]) for profile in by_name))
         for name in by_name[0]
+        if name not in _OF_NO_PROFILE
     ]
     variables = [(f"`{name}`", text) for name, text in OTHER_VARIABLES.items()]
     reserved = [(f"`{name}`", _sentence(why)) for name, why in RESERVED.items()]

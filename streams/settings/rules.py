@@ -6,11 +6,13 @@ A rule is a function from settings to what it finds wrong; ``RULES`` is the list
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import combinations
 from typing import Final, NamedTuple
 
 import msgspec
 
+from simhash_core.durations import parse_duration
 from simhash_core.errors import UnknownNameError, UsageError
 from simhash_core.fingerprints.feature_hashes import feature_hash_named
 from simhash_core.text.profiles import profile_named
@@ -98,6 +100,16 @@ def index_can_be(settings: Settings) -> Iterator[Finding]:
             yield Finding(f"index.{name}", str(error))
 
 
+def a_window_has_a_length(settings: Settings) -> Iterator[Finding]:
+    """A window has a length, and there is no lateness without one."""
+    index = settings.index
+    with suppress(UsageError):  # which `index_can_be` finds
+        if index.window is not None and not parse_duration(index.window):
+            yield Finding("index.window", "it is 0: only documents of one time could be near")
+    if index.lateness is not None and index.window is None:
+        yield Finding("index.lateness", "it has no effect without index.window: set both")
+
+
 def _segmenter_named(name: str) -> None:
     """Raise ``UnknownNameError`` for no segmenter; its dictionary need not be loaded for that."""
     if name not in SEGMENTERS:
@@ -162,6 +174,7 @@ RULES: Final[tuple[Callable[[Settings], Iterator[Finding]], ...]] = (
     brokers_are_addresses,
     topics_differ,
     index_can_be,
+    a_window_has_a_length,
     state_dir_is_a_directory,
     kafka_properties_can_be,
     pages_are_not_open_to_all,

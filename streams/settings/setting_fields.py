@@ -35,6 +35,8 @@ _FIELDS_HELP: Final[Mapping[str, str]] = MappingProxyType(
         "fields.tags": "Field that holds tags.",
         "fields.references": "Field that holds references to other documents.",
         "fields.timestamp": "Field that holds the document's own time.",
+        "fields.scope": "Field that holds the scope, such as a tenant or a language: documents of "
+        "different scopes are never compared. Empty: there are none.",
         "fields.format": "How a value is read: auto goes by the content type, and by JSON else.",
     }
 )

@@ -17,6 +17,8 @@ import msgspec
 from msgspec import Meta, field
 from msgspec.structs import force_setattr, replace
 
+from simhash_core.durations import parse_duration
+from simhash_core.errors import UsageError
 from simhash_core.text.profiles import DEFAULT_PROFILE, Profile, profile_named
 from simhash_core.text.verification import usual_threshold
 from streams.documents.fields import FieldSettings
@@ -69,6 +71,18 @@ class LogSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     format: Annotated[LogFormat, Meta(description="Lines for people, or JSON objects.")] = (
         LogFormat.TEXT
     )
+
+
+_DURATIONS: Final = frozenset({"window", "lateness"})
+"""Settings of the index that are durations."""
+
+
+def _duration(setting: str, text: str) -> int:
+    """Return milliseconds; raises ``UsageError`` that begins with the setting's name."""
+    try:
+        return parse_duration(text)
+    except UsageError as error:
+        raise UsageError(f"{setting}: {error}") from None
 
 
 def default_state_dir(environ: Mapping[str, str] | None = None) -> Path:
@@ -202,11 +216,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         fit each other.
         """
         changes = {k: v for k, v in msgspec.structs.asdict(self.index).items() if v is not None}
+        changes |= {name: _duration(name, changes[name]) for name in _DURATIONS & changes.keys()}
         profile = profile_named(self.profile)
         # Agreements of two measures are no one scale: another measure has a threshold of its own.
         if changes.get("verify", profile.verify) != profile.verify:
             changes = {"verify_at": usual_threshold(changes["verify"])} | changes
-        profile = replace(profile, **read_index_files(changes))
+        profile = replace(profile, **read_index_files(changes), scoped=bool(self.fields.scope))
         profile.scheme()
         return profile
 

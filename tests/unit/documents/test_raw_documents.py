@@ -59,6 +59,18 @@ def test_text_alone_is_enough() -> None:
     assert read(raw(as_json({"text": "雪"}))) == Document("weather", "雪", HERE, NOW_MS)
 
 
+@pytest.mark.parametrize(
+    ("given", "scope"), [("tenant-1", "tenant-1"), (17, "17"), ("", ""), (None, "")]
+)
+def test_scopes(given: object, scope: str) -> None:
+    """Given a field of scopes, then a document has that scope; absent, null and empty are one."""
+    fields = FieldSettings(scope="meta.tenant")
+    value = as_json({"text": "雪", "meta": {"tenant": given}})
+
+    assert read_document(raw(value), fields).scope == scope
+    assert read_document(raw(value)).scope == ""
+
+
 @pytest.mark.parametrize("text", ["", " ", "😀", "\x00", "word " * 10_000])
 def test_any_string_is_a_text(text: str) -> None:
     """Given a text with nothing to fingerprint in it, then that is for others to judge."""

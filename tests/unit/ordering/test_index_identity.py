@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from simhash_core.text.fingerprinter import Fingerprinter
@@ -34,6 +35,26 @@ def test_the_same_settings_do_not_differ() -> None:
     assert differences(claim, CLASSIC, READING) == []
     refuse_other_settings(claim, CLASSIC, READING, "the index")
     refuse_other_settings(None, CLASSIC, READING, "the index")
+
+
+def test_windows_same_ids_and_scopes_are_part_of_the_identity() -> None:
+    """Given an index with them, then its identity says so, behind what it says without; and a
+    worker without them names the settings.
+    """
+    more = msgspec.structs.replace(
+        profile_named("classic"), window=2_592_000_000, same_id="replace", scoped=True
+    )
+    identity = Fingerprinter(more).identity
+
+    assert identity == f"{CLASSIC} window=30d lateness=1d same-id=replace scoped=yes"
+    assert [
+        each.setting for each in differences(Claim(identity, READING, 7, 5), CLASSIC, READING)
+    ] == [
+        "index.window",
+        "index.lateness",
+        "index.same_id",
+        "fields.scope",
+    ]
 
 
 def test_only_what_differs_is_named() -> None:

@@ -91,6 +91,23 @@ def test_index_changes_the_profile() -> None:
     assert (profile.bits, profile.distance) == (64, 2)
 
 
+def test_a_window_and_its_lateness() -> None:
+    """Given durations, then the profile has them in milliseconds; a day of lateness unless set."""
+    day = 86_400_000
+    windowed = settings_of("index.window=30d").index_profile()
+    short = settings_of("index.window=90m", "index.lateness=0s").index_profile()
+
+    assert (windowed.window, windowed.lateness) == (30 * day, day)
+    assert (short.window, short.lateness) == (90 * 60_000, 0)
+    assert settings_of().index_profile().window is None
+
+
+def test_a_scope_is_part_of_the_index() -> None:
+    """Given a field of scopes, then the index has scopes, and its profile says so."""
+    assert settings_of("fields.scope=tenant").index_profile().scoped
+    assert not settings_of().index_profile().scoped
+
+
 @pytest.mark.parametrize(
     ("assignments", "setting", "says"),
     [
@@ -104,6 +121,12 @@ def test_index_changes_the_profile() -> None:
         ),
         (["index.weighting=bm25"], "index.weighting", "tfidf-sublinear"),
         (["index.feature_hash=md5"], "index.feature_hash", "java, xxh3"),
+        (["index.window=30 days"], "index.window", "such as 30d"),
+        (["index.window=0d"], "index.window", "only documents of one time"),
+        (["index.window=40000d"], "index.window", "more than 36500d"),
+        (["index.window=30d", "index.lateness=soon"], "index.lateness", "is no duration"),
+        (["index.lateness=1h"], "index.lateness", "no effect without index.window"),
+        (["index.same_id=update"], "index.same_id", "one of compare, replace"),
     ],
 )
 def test_an_index_that_cannot_be(assignments: list[str], setting: str, says: str) -> None:

@@ -1,0 +1,42 @@
+"""Durations as people write them: a whole number and its unit, such as ``30d``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from simhash_core.errors import UsageError
+
+UNITS_MS: Final[Mapping[str, int]] = MappingProxyType(
+    {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
+)
+"""Milliseconds of each unit, the longest first."""
+
+DURATION_MS_MAX: Final = 36_500 * UNITS_MS["d"]
+"""A hundred years."""
+
+_DURATION: Final = re.compile(r"([0-9]{1,16})(d|h|m|s|ms)")
+
+
+def parse_duration(text: str) -> int:
+    """Return milliseconds for a duration such as ``30d``, ``12h``, ``90m``, ``45s`` or ``500ms``.
+
+    Raises ``UsageError`` for any other form, and for more than a hundred years.
+    """
+    found = _DURATION.fullmatch(text)
+    if found is None:
+        raise UsageError(
+            f"{text!r} is no duration: write a whole number and d, h, m, s or ms, such as 30d"
+        )
+    duration_ms = int(found[1]) * UNITS_MS[found[2]]
+    if duration_ms > DURATION_MS_MAX:
+        raise UsageError(f"{text!r} is more than {format_duration(DURATION_MS_MAX)}")
+    return duration_ms
+
+
+def format_duration(duration_ms: int) -> str:
+    """Return a duration in the longest unit of which it is a whole number: one text for each."""
+    unit = next(name for name, size in UNITS_MS.items() if duration_ms % size == 0)
+    return f"{duration_ms // UNITS_MS[unit]}{unit}"
