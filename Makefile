@@ -75,6 +75,10 @@ $(TOOLS)/.installed: deploy/tools/requirements.txt | $(BIN)/python
 manifests: install ## Write the files of deploy/kubernetes that follow from topics and rules
 	@$(BIN)/python deploy/kubernetes/generate.py
 
+.PHONY: picture
+picture: install ## Print which folder of the packages imports which
+	@$(BIN)/python -m tests.repository.import_picture
+
 .PHONY: dashboard
 dashboard: install ## Write the dashboard of deploy/grafana from its panels
 	@$(BIN)/python -m deploy.grafana.generate

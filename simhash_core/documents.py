@@ -14,6 +14,10 @@ import msgspec
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
+Headers = tuple[tuple[str, bytes | None], ...]
+"""Names and values of a record, in their order: Kafka allows a name more than once."""
+
+
 class SourcePosition(msgspec.Struct, frozen=True, gc=False, array_like=True, order=True):
     """Topic, partition and offset of a raw record: the identity of one *arrival*.
 
@@ -40,7 +44,7 @@ class RawRecord(msgspec.Struct, frozen=True, gc=False, array_like=True):
     key: bytes | None
     value: bytes | None
     timestamp_ms: int
-    headers: tuple[tuple[str, bytes | None], ...] = ()
+    headers: Headers = ()
 
 
 class Content(msgspec.Struct, frozen=True, gc=False):

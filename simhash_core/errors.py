@@ -15,10 +15,31 @@ stream must go on past them.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from enum import StrEnum
+from typing import ClassVar
+
+
+class ErrorReason(StrEnum):
+    """What kind of failure an error is: the label of a metric, and a reader's first question."""
+
+    BROKER = "broker"
+    """The broker could not be reached, or refused."""
+    TIMEOUT = "timeout"
+    """Something was not done in time."""
+    FENCED = "fenced"
+    """Another worker owns the partitions by now."""
+    FORMAT = "format"
+    """An internal record or stored state that cannot be read, or is of another index."""
+    STORAGE = "storage"
+    """The disk could not be read or written."""
+    INTERNAL = "internal"
+    """Anything else: a bug."""
 
 
 class FirstseenError(Exception):
-    """Anything that Firstseen raises on purpose."""
+    """Anything that Firstseen raises on purpose; ``reason`` is of the class."""
+
+    reason: ClassVar[ErrorReason] = ErrorReason.INTERNAL
 
 
 class UsageError(FirstseenError, ValueError):
@@ -38,6 +59,8 @@ class UnknownNameError(UsageError):
 class IndexMismatchError(FirstseenError):
     """State or a message that was made under another index identity."""
 
+    reason = ErrorReason.FORMAT
+
     def __init__(self, where: str, theirs: str, ours: str) -> None:
         """Keep both identities, and name what carries the other one."""
         self.theirs = theirs
@@ -51,3 +74,5 @@ class IndexMismatchError(FirstseenError):
 
 class ProtocolError(FirstseenError):
     """A record or a call that no correct worker makes, e.g. an append that was never under way."""
+
+    reason = ErrorReason.FORMAT

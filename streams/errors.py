@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from simhash_core.errors import FirstseenError
+from simhash_core.errors import ErrorReason, FirstseenError
 
 
 class Problem(NamedTuple):
@@ -56,9 +56,13 @@ class SettingsError(FirstseenError):
 class StateMismatchError(FirstseenError):
     """Stored state is not that of the settings (``streams.store.store_errors``)."""
 
+    reason = ErrorReason.FORMAT
+
 
 class BrokerUnavailableError(FirstseenError):
     """No broker answered in time; the message names the addresses, the wait and the last reason."""
+
+    reason = ErrorReason.BROKER
 
 
 class UnansweredError(BrokerUnavailableError):
@@ -68,10 +72,16 @@ class UnansweredError(BrokerUnavailableError):
     is told only once its transaction has ended, one way or the other.
     """
 
+    reason = ErrorReason.TIMEOUT
+
 
 class WorkerUnavailableError(FirstseenError):
     """A worker that was asked did not answer, or cannot now; the message has its address."""
 
+    reason = ErrorReason.TIMEOUT
+
 
 class BrokerRefusedError(FirstseenError):
     """A broker answered, and would not do what was asked; the message says what and why."""
+
+    reason = ErrorReason.BROKER

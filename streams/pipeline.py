@@ -34,7 +34,6 @@ from streams.intake.raw_records import RawRecords
 from streams.kafka.command_config import changelog_group, librdkafka_config
 from streams.kafka.log_reader import LogRecords
 from streams.monitoring.metrics import Metrics
-from streams.ops_page.fullest_buckets import FullestBuckets
 from streams.ordering.index_on_kafka import IndexOnKafka
 from streams.ordering.log_codec import LogCodec
 from streams.ordering.log_stage import LogClient, LogStage
@@ -82,12 +81,20 @@ class _Wake:
         self._task = None
 
 
+class BucketObserver(Protocol):
+    """Is shown how full the buckets are that look-ups read."""
+
+    def note(self, documents: int) -> None:
+        """Take in the size of the fullest bucket of a document."""
+        ...
+
+
 class Observers(NamedTuple):
     """Who is shown what the worker does."""
 
     metrics: Metrics
     recent: Observer
-    fullest: FullestBuckets
+    fullest: BucketObserver
 
 
 class Pipeline:

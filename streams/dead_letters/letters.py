@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from simhash_core.documents import SourcePosition
+from simhash_core.documents import Headers, SourcePosition
 from simhash_core.rejections import RejectionReason
 from streams.kafka.acked_producer import Outgoing
 from streams.kafka.topic_follower import ReadRecord
@@ -18,7 +18,6 @@ from streams.output.output_records import (
     ERROR_HEADER_PREFIX,
     FILTER_HEADER_PREFIX,
     REDELIVERIES_HEADER,
-    Headers,
 )
 from streams.output.received_outputs import DeadLetterOutput, received_output
 

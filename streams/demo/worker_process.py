@@ -67,7 +67,7 @@ class WorkerProcess:
     def start(self) -> None:
         """Start the process; ``await_ready`` waits for it."""
         environment = {k: v for k, v in os.environ.items() if not k.startswith(_OUR_VARIABLES)}
-        command = [sys.executable, "-m", "streams.demo.worker_launcher", *self._options]
+        command = [sys.executable, "-m", "streams.cli.worker_launcher", *self._options]
         with self.log.open("ab") as log:
             # A session of its own: Ctrl-C reaches the demo alone, which stops things in order.
             self._process = subprocess.Popen(  # noqa: S603 - our own module

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple, cast
-
-from confluent_kafka import Message
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from simhash_core.documents import Document, RawRecord, SourcePosition
 from simhash_core.log.columns import document_columns
@@ -15,6 +13,9 @@ from simhash_core.text.fingerprinter import Fingerprinted, Fingerprinter
 from streams.documents.raw_documents import DocumentReader, record_bytes
 from streams.intake.raw_records import RawRecords
 from streams.monitoring.metrics import Metrics
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message
 
 _OVERHEAD_BYTES: Final = 600
 """What a record that waits weighs beside its own bytes: columns and Python's objects, roughly."""

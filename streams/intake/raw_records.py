@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from confluent_kafka import Message
+from simhash_core.errors import ErrorReason, FirstseenError
 
-from simhash_core.errors import FirstseenError
+if TYPE_CHECKING:
+    from confluent_kafka import Message
 
 
 class RawRecords(NamedTuple):
@@ -70,6 +71,8 @@ class RawEvents(Protocol):
 
 class TopicRecreatedError(FirstseenError):
     """A partition ends before the offset that was to be read."""
+
+    reason = ErrorReason.BROKER
 
     def __init__(self, topic: str, partition: int, wanted: int, found: int) -> None:
         """``wanted``: the offset to read; ``found``: of the record that came instead."""

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from simhash_core.errors import FirstseenError
+from simhash_core.errors import ErrorReason, FirstseenError
 from streams.errors import BrokerRefusedError
 from streams.kafka.producer_record import ProducerRecord, RecordTooLargeError, is_too_large
 
@@ -39,6 +39,8 @@ _REFUSED: Final = frozenset(
 
 class AppendUnknownError(FirstseenError):
     """It is not known whether a record was appended."""
+
+    reason = ErrorReason.TIMEOUT
 
 
 class Appender:

@@ -18,11 +18,13 @@ from typing import Final
 
 from confluent_kafka import KafkaError
 
-from simhash_core.errors import FirstseenError
+from simhash_core.errors import ErrorReason, FirstseenError
 
 
 class AbortedError(FirstseenError):
     """The transaction was aborted, and may be tried again from the committed state."""
+
+    reason = ErrorReason.BROKER
 
 
 class StaleGenerationError(FirstseenError):
@@ -31,13 +33,19 @@ class StaleGenerationError(FirstseenError):
     With fresh group metadata the commit may be tried again for partitions that are still owned.
     """
 
+    reason = ErrorReason.FENCED
+
 
 class FencedError(FirstseenError):
     """Another worker has this one's name; nothing of this commit was or will be seen."""
 
+    reason = ErrorReason.FENCED
+
 
 class TransactionError(FirstseenError):
     """The transaction failed for good, in a way that trying again cannot fix."""
+
+    reason = ErrorReason.BROKER
 
 
 STALE_GENERATION: Final = frozenset(

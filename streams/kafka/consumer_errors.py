@@ -7,7 +7,7 @@ from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
-from simhash_core.errors import FirstseenError
+from simhash_core.errors import ErrorReason, FirstseenError
 from streams.errors import BrokerRefusedError
 from streams.kafka.passing_errors import PASSING_ERRORS
 
@@ -31,6 +31,8 @@ _NOT_ALLOWED: Final = frozenset(
 class TopicGoneError(FirstseenError):
     """A topic was deleted while it was read."""
 
+    reason = ErrorReason.BROKER
+
     def __init__(self, topic: str) -> None:
         """Say what to do."""
         super().__init__(
@@ -41,6 +43,8 @@ class TopicGoneError(FirstseenError):
 
 class MemberFencedError(FirstseenError):
     """Another worker has joined the group with the same ``group_instance_id``."""
+
+    reason = ErrorReason.FENCED
 
 
 def judge(error: KafkaError, topic: str) -> FirstseenError | None:

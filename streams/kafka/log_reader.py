@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from simhash_core.errors import FirstseenError
+from simhash_core.errors import ErrorReason, FirstseenError
 from streams.errors import BrokerRefusedError, UnansweredError
 from streams.kafka.consumer_errors import TopicGoneError, is_absent, judge, topic_is_gone
 from streams.kafka.hand_over import Calls, HandOver, PollInterval
@@ -49,6 +49,8 @@ class LogRecords(NamedTuple):
 
 class LogCutError(FirstseenError):
     """The wanted offset is not in the partition: it was trimmed, or the topic created again."""
+
+    reason = ErrorReason.BROKER
 
     def __init__(self, topic: str, wanted: int, start: int, end: int) -> None:
         """``start``, ``end``: first offset of the partition, and the one after the last."""

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from confluent_kafka import KafkaError
 
 from simhash_core.documents import SourcePosition
-from simhash_core.errors import FirstseenError
+from simhash_core.errors import ErrorReason, FirstseenError
 
 _NAMED: Final = 3
 
@@ -37,6 +37,8 @@ class ProducerRecord(NamedTuple):
 
 class DeliveryError(FirstseenError):
     """A record could not be delivered; the message names its topic, the reason and the fix."""
+
+    reason = ErrorReason.BROKER
 
 
 class RecordTooLargeError(DeliveryError):

@@ -20,11 +20,10 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from simhash_core.documents import SourcePosition
+from simhash_core.documents import Headers, SourcePosition
 from streams.errors import BrokerRefusedError, BrokerUnavailableError
 from streams.kafka.command_config import librdkafka_config
 from streams.kafka.passing_errors import PASSING_ERRORS
-from streams.output.output_records import Headers
 from streams.settings.settings import Settings
 
 _BATCH: Final = 500

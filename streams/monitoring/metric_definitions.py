@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from simhash_core.errors import ErrorReason
 from streams.monitoring.metric_labels import (
     REJECTION_REASONS,
     VERDICTS,
-    ErrorReason,
     InternalTopic,
     Stage,
     TransactionOutcome,

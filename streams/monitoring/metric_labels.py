@@ -6,10 +6,11 @@ a text of a document.
 
 from __future__ import annotations
 
+import sys
 from enum import StrEnum
 from typing import Final, TypeVar
 
-from simhash_core.errors import UnknownNameError
+from simhash_core.errors import ErrorReason, FirstseenError, UnknownNameError
 from simhash_core.rejections import RejectionReason
 from simhash_core.verdicts import VERDICT_NAMES
 
@@ -60,23 +61,6 @@ class Stage(StrEnum):
     """The broker asked for the ends of its partitions."""
 
 
-class ErrorReason(StrEnum):
-    """Why a step failed."""
-
-    BROKER = "broker"
-    """The broker could not be reached, or refused."""
-    TIMEOUT = "timeout"
-    """Something was not done in time."""
-    FENCED = "fenced"
-    """Another worker owns the partitions by now."""
-    FORMAT = "format"
-    """An internal record or stored state that cannot be read, or is of another index."""
-    STORAGE = "storage"
-    """The disk could not be read or written."""
-    INTERNAL = "internal"
-    """Anything else: a bug."""
-
-
 class TransactionOutcome(StrEnum):
     """How a transaction ended."""
 
@@ -92,3 +76,20 @@ def named(names: type[_Name], name: str) -> _Name:
         return names(name)
     except ValueError:
         raise UnknownNameError(names.__name__, name, names) from None
+
+
+def reason_of(error: Exception) -> ErrorReason:
+    """Return why a step failed that raised ``error``."""
+    if isinstance(error, FirstseenError):
+        return error.reason
+    if _is_of_client(error):
+        return ErrorReason.BROKER
+    if isinstance(error, TimeoutError):  # an OSError as well
+        return ErrorReason.TIMEOUT
+    return ErrorReason.STORAGE if isinstance(error, OSError) else ErrorReason.INTERNAL
+
+
+def _is_of_client(error: Exception) -> bool:
+    """Return whether the Kafka client raised an error, without loading the client for it."""
+    client = sys.modules.get("confluent_kafka")
+    return client is not None and isinstance(error, client.KafkaException)

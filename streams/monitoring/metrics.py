@@ -23,9 +23,9 @@ from prometheus_client import (
     generate_latest,
 )
 
+from simhash_core.errors import ErrorReason
 from simhash_core.rejections import RejectionReason
 from streams.monitoring import metric_definitions as defined
-from streams.monitoring.error_reasons import reason_of
 from streams.monitoring.metric_families import (
     BatchHistogram,
     PartitionGauge,
@@ -39,10 +39,10 @@ from streams.monitoring.metric_labels import (
     DEAD_LETTER,
     REJECTION_REASONS,
     VERDICTS,
-    ErrorReason,
     Stage,
     TransactionOutcome,
     named,
+    reason_of,
 )
 from streams.monitoring.ordering_metrics import OrderingMetrics
 from streams.monitoring.shard_metrics import ShardMetrics

@@ -4,12 +4,31 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
 
 from prometheus_client import CollectorRegistry
 
 from streams.monitoring import metric_definitions as defined
 from streams.monitoring.metric_families import BatchHistogram, PartitionGauge, gauge
-from streams.monitoring.store_statistics import STATISTICS, StoreStatistics
+from streams.monitoring.metric_types import MetricDefinition
+
+STORE_FIGURES: Final[Mapping[str, MetricDefinition]] = MappingProxyType(
+    {
+        "files_bytes": defined.STORE_BYTES,
+        "memtable_bytes": defined.MEMTABLES,
+        "table_reader_bytes": defined.TABLE_READERS,
+        "pending_compaction_bytes": defined.PENDING_COMPACTION,
+        "running_compactions": defined.RUNNING_COMPACTIONS,
+        "level0_files": defined.LEVEL0_FILES,
+        "stopped_shards": defined.STOPPED_WRITES,
+        "background_errors": defined.BACKGROUND_ERRORS,
+        "cache_bytes": defined.BLOCK_CACHE,
+        "cache_pinned_bytes": defined.BLOCK_CACHE_PINNED,
+        "cache_capacity_bytes": defined.BLOCK_CACHE_CAPACITY,
+    }
+)
+"""The metric of each figure of ``streams.store.store_statistics.StoreStatistics``."""
 
 
 class ShardMetrics:
@@ -21,8 +40,8 @@ class ShardMetrics:
         self._recovering: dict[int, int] = {}
         self._store_documents = PartitionGauge(defined.STORE_DOCUMENTS, registry)
         self._waiting_documents = PartitionGauge(defined.WAITING_DOCUMENTS, registry)
-        self._statistics = {
-            name: gauge(definition, registry) for name, definition in STATISTICS.items()
+        self._store_figures = {
+            name: gauge(definition, registry) for name, definition in STORE_FIGURES.items()
         }
         self._disk_free = gauge(defined.STATE_DISK_FREE, registry)
         self._disk_size = gauge(defined.STATE_DISK_SIZE, registry)
@@ -77,10 +96,10 @@ class ShardMetrics:
         """Note how long a shard took to open, from its assignment."""
         self._recovery_duration.observe((seconds,))
 
-    def store(self, statistics: StoreStatistics) -> None:
-        """Note RocksDB's own figures of all shards together."""
-        for name, series in self._statistics.items():
-            series.set(getattr(statistics, name))
+    def store(self, figures: Mapping[str, int]) -> None:
+        """Note RocksDB's own figures of all shards together, by the names of ``STORE_FIGURES``."""
+        for name, figure in figures.items():
+            self._store_figures[name].set(figure)
 
     def state_disk(self, free_bytes: int, size_bytes: int) -> None:
         """Note the room on the disk of the state."""

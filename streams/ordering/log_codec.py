@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from simhash_core.errors import FirstseenError, ProtocolError
+from simhash_core.errors import ErrorReason, FirstseenError, ProtocolError
 from simhash_core.log.packets import NO_OFFSET, Chain, Packet, Sender
 from simhash_core.log.records import Control, Decision, LogRecord, Query, Report
 from streams.store.columns_codec import (
@@ -44,6 +44,8 @@ class LogVersionError(LogDecodeError):
 
 class OtherIndexError(FirstseenError):
     """A record of an index with another identity; whoever reads it passes over it."""
+
+    reason = ErrorReason.FORMAT
 
 
 class _PacketBody(msgspec.Struct, frozen=True, array_like=True):

@@ -18,14 +18,12 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from simhash_core.documents import RawRecord, SourcePosition
+from simhash_core.documents import Headers, RawRecord, SourcePosition
 from simhash_core.errors import UsageError
 from simhash_core.log.packets import Packet
 from simhash_core.rejections import Rejection, RejectionReason
 from simhash_core.verdicts import DuplicateOf, Method, Undecidable, Unique
 from streams.documents.timestamps import format_rfc3339
-
-Headers = tuple[tuple[str, bytes | None], ...]
 
 FILTER_HEADER_PREFIX: Final = "firstseen-"
 ERROR_HEADER_PREFIX: Final = "__connect.errors."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 
-from streams.output.output_records import Headers
+from simhash_core.documents import Headers
 
 BytesView = str | dict[str, str] | None
 

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 import msgspec
 import numpy as np
 
-from simhash_core.errors import FirstseenError
+from simhash_core.errors import ErrorReason, FirstseenError
 from simhash_core.log.packets import Chain
 from simhash_core.log.records import Progress
 from simhash_core.log.sequence import INDEX_BITS, PACKET_DOCUMENTS_LIMIT
@@ -50,6 +50,8 @@ _LOG_OFFSETS: Final = 1 << 64 - INDEX_BITS
 
 class ChangelogFormatError(FirstseenError):
     """A changelog record that cannot be read; the message names it."""
+
+    reason = ErrorReason.FORMAT
 
 
 class ChangelogVersionError(ChangelogFormatError, StateMismatchError):

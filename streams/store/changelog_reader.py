@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from simhash_core.errors import FirstseenError
+from simhash_core.errors import ErrorReason, FirstseenError
 from streams.errors import UnansweredError
 from streams.kafka.passing_errors import PASSING_ERRORS
 from streams.store.changelog_codec import Decoded, decode_records
@@ -31,6 +31,8 @@ Report = Callable[[int], None]
 
 class RecoveryError(FirstseenError):
     """The changelog cannot be read, or does not fit the store; the message says what to do."""
+
+    reason = ErrorReason.BROKER
 
 
 class LoggedBatch(NamedTuple):

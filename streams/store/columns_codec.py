@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhash_core.document_columns import REASON_CODES, BytesColumn, DocumentColumns
-from simhash_core.errors import FirstseenError
+from simhash_core.errors import ErrorReason, FirstseenError
 from simhash_core.log.sequence import PACKET_DOCUMENTS_LIMIT
 
 DIGEST_BYTES: Final = 16
@@ -38,6 +38,8 @@ _CONTINUATION: Final = 0x80
 
 class ColumnsError(FirstseenError, ValueError):
     """What was read are no columns: damage, or bytes that no version of this codec has written."""
+
+    reason = ErrorReason.FORMAT
 
 
 class EncodedNumbers(msgspec.Struct, frozen=True, array_like=True):

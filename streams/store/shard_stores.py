@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from streams.monitoring.metrics import Metrics
-from streams.monitoring.store_statistics import statistics_of
 from streams.settings.settings import Delivery, Settings
 from streams.store.changelog_reader import Changelog
 from streams.store.recovery import catch_up
@@ -19,6 +18,7 @@ from streams.store.shard_directory import discard_store, open_shard_store, shard
 from streams.store.shard_store import ShardStore
 from streams.store.state_codec import StoreIdentity
 from streams.store.store_errors import StoreCorruptError
+from streams.store.store_statistics import statistics_of
 
 logger = logging.getLogger(__name__)
 
@@ -53,9 +53,8 @@ class ShardStores:
         for partition, store in list(self._open.items()):
             if store.closed:
                 del self._open[partition]
-        self._metrics.store(
-            statistics_of(self._open.values(), self._cache, self._settings.block_cache_bytes)
-        )
+        figures = statistics_of(self._open.values(), self._cache, self._settings.block_cache_bytes)
+        self._metrics.store(figures._asdict())
 
     def recoveries(self) -> dict[int, Recovery]:
         """Return how far each shard has come that was opened here. From any thread."""

@@ -23,7 +23,7 @@ from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
-from simhash_core.errors import FirstseenError
+from simhash_core.errors import ErrorReason, FirstseenError
 from simhash_core.log.records import Progress
 
 FORMAT_VERSION: Final = 3
@@ -46,6 +46,8 @@ _Decoded = TypeVar("_Decoded")
 
 class StateDecodeError(FirstseenError, ValueError):
     """A key or a value that no version of this codec has written: damage, or not our store."""
+
+    reason = ErrorReason.FORMAT
 
 
 class StoreIdentity(msgspec.Struct, frozen=True, array_like=True):

@@ -26,7 +26,7 @@ from typing import Final
 
 from rocksdict import DbClosedError
 
-from simhash_core.errors import FirstseenError
+from simhash_core.errors import ErrorReason, FirstseenError
 from streams.errors import StateMismatchError
 
 _REBUILD: Final = (
@@ -37,6 +37,8 @@ _REBUILD: Final = (
 
 class StoreError(FirstseenError):
     """Something is wrong with the store of a shard. ``path``: its directory."""
+
+    reason = ErrorReason.STORAGE
 
     fix = ""
     """What to do, as it ends the message."""
@@ -62,17 +64,23 @@ class StoreLockedError(StoreError):
 class StoreMismatchError(StoreError, StateMismatchError):
     """The store belongs to another application or shard."""
 
+    reason = ErrorReason.FORMAT
+
     fix = "Give back the old value, or give this one a state_dir of its own."
 
 
 class StoreVersionError(StoreError, StateMismatchError):
     """The store has a format that this version of Firstseen does not read."""
 
+    reason = ErrorReason.FORMAT
+
     fix = f"Use the version that wrote it, or a newer one; or {_REBUILD}."
 
 
 class StoreCorruptError(StoreError):
     """Files of the store are damaged, missing, or not ours."""
+
+    reason = ErrorReason.FORMAT
 
     fix = f"Stop what uses it, {_REBUILD}."
 

@@ -76,7 +76,7 @@ def breaches_of_direction(modules: Iterable[Module], *, forbidden: frozenset[str
 def cycle_in(modules: Iterable[Module]) -> list[str]:
     """One cycle of imports among `modules`, first name repeated last, or [] where there is none."""
     by_name = {module.name: module for module in modules}
-    graph = {name: _edges(module, by_name) for name, module in by_name.items()}
+    graph = {name: edges_of(module, by_name) for name, module in by_name.items()}
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
@@ -85,7 +85,7 @@ def cycle_in(modules: Iterable[Module]) -> list[str]:
     return []
 
 
-def _edges(module: Module, by_name: Mapping[str, Module]) -> set[str]:
+def edges_of(module: Module, by_name: Mapping[str, Module]) -> set[str]:
     """The modules of `by_name` that `module` imports: a.b where that is one, else the a of a.b.
 
     `from a import b` with a module b is an edge to a.b alone: the file of the package a runs too,

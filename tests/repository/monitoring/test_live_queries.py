@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from streams.monitoring.metric_labels import ErrorReason, Stage
+from simhash_core.errors import ErrorReason
+from streams.monitoring.metric_labels import Stage
 from tests.repository.monitoring.loaded_worker import documents, loaded_worker
 from tests.repository.monitoring.prometheus_server import PrometheusServer
 from tests.repository.monitoring.shipped_dashboard import expressions

@@ -11,7 +11,7 @@ import threading
 import time
 
 from streams.cli.main import main
-from streams.demo.worker_launcher import _end_when_orphaned
+from streams.cli.worker_launcher import end_when_orphaned
 from streams.worker import _Worker
 
 SECONDS = 5.0
@@ -26,5 +26,5 @@ def _lingering(self: _Worker) -> None:
 
 if __name__ == "__main__":
     _Worker.on_worker_shutdown = _lingering  # type: ignore[method-assign]
-    threading.Thread(target=_end_when_orphaned, daemon=True).start()
+    threading.Thread(target=end_when_orphaned, daemon=True).start()
     sys.exit(main(["worker", *sys.argv[1:]]))

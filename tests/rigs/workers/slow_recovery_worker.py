@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from streams.cli.main import main
-from streams.demo.worker_launcher import _end_when_orphaned
+from streams.cli.worker_launcher import end_when_orphaned
 from streams.store.changelog_reader import Changelog, LoggedBatch, Report
 
 logger = logging.getLogger(__name__)
@@ -36,5 +36,5 @@ def _slowly(
 
 if __name__ == "__main__":
     Changelog.read = _slowly  # type: ignore[method-assign]
-    threading.Thread(target=_end_when_orphaned, daemon=True).start()
+    threading.Thread(target=end_when_orphaned, daemon=True).start()
     sys.exit(main(["worker", *sys.argv[2:]]))

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from confluent_kafka import Producer
 
 from streams.cli.main import main
-from streams.demo.worker_launcher import _end_when_orphaned
+from streams.cli.worker_launcher import end_when_orphaned
 from streams.kafka.transactions import OutputTransactions
 
 logger = logging.getLogger(__name__)
@@ -43,5 +43,5 @@ def _slowly(
 
 if __name__ == "__main__":
     OutputTransactions._until_done = _slowly  # type: ignore[method-assign]
-    threading.Thread(target=_end_when_orphaned, daemon=True).start()
+    threading.Thread(target=end_when_orphaned, daemon=True).start()
     sys.exit(main(["worker", *sys.argv[2:]]))

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from streams import worker
 from streams.cli.main import main
-from streams.demo.worker_launcher import _end_when_orphaned
+from streams.cli.worker_launcher import end_when_orphaned
 from streams.intake.raw_records import RawRecords
 from streams.pipeline import Pipeline
 
@@ -48,5 +48,5 @@ class StallingPipeline(Pipeline):
 
 if __name__ == "__main__":
     vars(worker)["Pipeline"] = StallingPipeline
-    threading.Thread(target=_end_when_orphaned, daemon=True).start()
+    threading.Thread(target=end_when_orphaned, daemon=True).start()
     sys.exit(main(["worker", *sys.argv[1:]]))

@@ -10,8 +10,8 @@ import sys
 import threading
 
 from streams.cli.main import main
+from streams.cli.worker_launcher import end_when_orphaned
 from streams.deciding import leader
-from streams.demo.worker_launcher import _end_when_orphaned
 
 SECONDS = 1.0
 
@@ -19,5 +19,5 @@ if __name__ == "__main__":
     for name in ("_TRIM_SECONDS", "_POSITION_SECONDS"):
         assert name in vars(leader)
         vars(leader)[name] = SECONDS
-    threading.Thread(target=_end_when_orphaned, daemon=True).start()
+    threading.Thread(target=end_when_orphaned, daemon=True).start()
     sys.exit(main(["worker", *sys.argv[1:]]))

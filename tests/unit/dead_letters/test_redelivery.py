@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simhash_core.documents import RawRecord, SourcePosition
+from simhash_core.documents import Headers, RawRecord, SourcePosition
 from simhash_core.rejections import Rejection, RejectionReason
 from streams.dead_letters.letters import (
     DeadLetter,
@@ -14,7 +14,7 @@ from streams.dead_letters.letters import (
     why_not_sent,
 )
 from streams.kafka.topic_follower import ReadRecord
-from streams.output.output_records import Headers, dead_letter_record
+from streams.output.output_records import dead_letter_record
 
 SOURCE = SourcePosition("raw-documents", 3, 42)
 RAW = RawRecord(b"weather", b'{"text":', 1_714_536_000_000, (("trace", b"7f"), ("trace", None)))

@@ -7,12 +7,12 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from simhash_core.documents import Document, RawRecord, SourcePosition
+from simhash_core.documents import Document, Headers, RawRecord, SourcePosition
 from simhash_core.rejections import Rejection
 from simhash_core.verdicts import DuplicateOf, Method, UndecidableReason
 from streams.documents.fields import FieldSettings
 from streams.documents.raw_documents import DocumentReader, Tombstone
-from streams.output.output_records import Arrival, Headers
+from streams.output.output_records import Arrival
 
 HERE = SourcePosition("raw-documents", 3, 42)
 NOW_MS = 1_714_536_000_000  # 2024-05-01T04:00:00Z

@@ -9,13 +9,13 @@ import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
-from simhash_core.errors import ProtocolError, UnknownNameError
+from simhash_core.errors import ErrorReason, ProtocolError, UnknownNameError
 from simhash_core.rejections import RejectionReason
 from simhash_core.verdicts import VERDICT_NAMES
 from streams.kafka.commit_errors import AbortedError, FencedError, StaleGenerationError
 from streams.kafka.producer_record import DeliveryError
 from streams.monitoring.metric_definitions import DEFINITIONS
-from streams.monitoring.metric_labels import ErrorReason, Stage, TransactionOutcome
+from streams.monitoring.metric_labels import Stage, TransactionOutcome
 from streams.monitoring.metric_types import MetricKind
 from streams.monitoring.metrics import CONTENT_TYPE, IndexInfo, Metrics
 from streams.store.store_errors import StoreCorruptError, StoreFullError

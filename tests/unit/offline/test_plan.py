@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from contextlib import closing
 from pathlib import Path
+from statistics import fmean
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -20,8 +22,12 @@ from simhash_core.errors import UsageError
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.segment import build_segment
 from simhash_core.log.records import NO_CONTROL, Progress
+from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import PROFILES, Profile
+from simhash_core.text.verification import VERIFICATIONS
 from streams.cli.main import main
+from streams.corpus.corpus import generate
+from streams.corpus.generated import EditKind
 from streams.exit_codes import ExitCode
 from streams.offline.index_plan import (
     LEAST_PARTITIONS,
@@ -30,6 +36,7 @@ from streams.offline.index_plan import (
     plan_index,
 )
 from streams.offline.state_size import (
+    SKETCH_BYTES,
     memory_bytes_per_document,
     row_bytes_per_document,
     state_bytes_per_document,
@@ -67,6 +74,24 @@ def test_the_sizing_of_the_published_method(
     assert plan["guaranteed"] is True
     assert plan["block_bits"] == 16
     assert plan["sketch_bytes"] == 0
+
+
+@pytest.mark.parametrize("verify", VERIFICATIONS)
+def test_the_bytes_of_a_sketch_are_those_of_articles(verify: str) -> None:
+    """Given articles, when a profile verifies by any measure, then the size in the plan is right
+    within a tenth.
+    """
+    texts = [
+        json.loads(record.value)["text"]
+        for record in generate(1, 40)
+        if record.kind is EditKind.ORIGINAL and record.value is not None
+    ]
+    profile = msgspec.structs.replace(PROFILES["wide"], verify=verify)
+    printed = Fingerprinter(profile).fingerprint_batch(texts)
+
+    measured = fmean(len(each.sketch) for each in printed)
+
+    assert SKETCH_BYTES[verify] == pytest.approx(measured, rel=0.1)
 
 
 def test_a_profile_keeps_what_is_not_given(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,6 @@
 """Runs ``firstseen worker`` in this process, and ends it when standard input closes.
 
-``python -m streams.demo.worker_launcher [OPTION…]``, with a pipe as standard input: the pipe closes
+``python -m streams.cli.worker_launcher [OPTION…]``, with a pipe as standard input: the pipe closes
 when the process that started it ends, however it ends, so a demo that is killed leaves no worker
 behind.
 """
@@ -20,7 +20,8 @@ _STANDARD_INPUT: Final = 0
 _STOP_SECONDS: Final = 5.0
 
 
-def _end_when_orphaned() -> None:
+def end_when_orphaned() -> None:
+    """Read standard input to its end; then stop this process, by force if it takes too long."""
     # Not sys.stdin, whose lock this thread would hold while the interpreter ends.
     while os.read(_STANDARD_INPUT, 1):
         pass
@@ -30,5 +31,5 @@ def _end_when_orphaned() -> None:
 
 
 if __name__ == "__main__":
-    threading.Thread(target=_end_when_orphaned, daemon=True).start()
+    threading.Thread(target=end_when_orphaned, daemon=True).start()
     sys.exit(main(["worker", *sys.argv[1:]]))

@@ -8,9 +8,6 @@ from typing import Final, NamedTuple, Protocol
 
 from rocksdict import Cache
 
-from streams.monitoring import metric_definitions as defined
-from streams.monitoring.metric_types import MetricDefinition
-
 
 class Measured(Protocol):
     """The store of a shard, as far as it is measured."""
@@ -21,7 +18,10 @@ class Measured(Protocol):
 
 
 class StoreStatistics(NamedTuple):
-    """Figures of all open shards of a worker together; ``STATISTICS`` says what each is."""
+    """Figures of all open shards of a worker together.
+
+    ``streams.monitoring.shard_metrics`` has the metric of each.
+    """
 
     files_bytes: int
     memtable_bytes: int
@@ -35,23 +35,6 @@ class StoreStatistics(NamedTuple):
     cache_pinned_bytes: int
     cache_capacity_bytes: int
 
-
-STATISTICS: Final[Mapping[str, MetricDefinition]] = MappingProxyType(
-    {
-        "files_bytes": defined.STORE_BYTES,
-        "memtable_bytes": defined.MEMTABLES,
-        "table_reader_bytes": defined.TABLE_READERS,
-        "pending_compaction_bytes": defined.PENDING_COMPACTION,
-        "running_compactions": defined.RUNNING_COMPACTIONS,
-        "level0_files": defined.LEVEL0_FILES,
-        "stopped_shards": defined.STOPPED_WRITES,
-        "background_errors": defined.BACKGROUND_ERRORS,
-        "cache_bytes": defined.BLOCK_CACHE,
-        "cache_pinned_bytes": defined.BLOCK_CACHE_PINNED,
-        "cache_capacity_bytes": defined.BLOCK_CACHE_CAPACITY,
-    }
-)
-"""The metric of each figure."""
 
 _PROPERTIES: Final[Mapping[str, str]] = MappingProxyType(
     {
