@@ -6,12 +6,13 @@ Faust logs each of its many services; only its warnings are of use here.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import re
 import sys
 import time
-from typing import Final
+from typing import Any, Final
+
+from pythonjsonlogger.json import JsonFormatter
 
 from simhash_core.errors import FirstseenError
 from streams.kafka.command_config import LIBRDKAFKA
@@ -20,92 +21,124 @@ from streams.settings.settings import LogFormat, LogSettings
 logger = logging.getLogger(__name__)
 
 _FAUST: Final = ("faust", "mode", "streams.app")
-_CHATTY: Final = (*_FAUST, "aiokafka", "asyncio", "kafka")
+_CHATTY: Final = (*_FAUST, "aiohttp", "asyncio")
 
+_NAMES: Final = {
+    "asctime": "time",
+    "levelname": "level",
+    "name": "logger",
+    "exc_info": "traceback",
+}
 _QUIET_SECONDS: Final = 10.0
 _DIGITS: Final = re.compile(r"\d+")
 
-_REPEATED: Final = "We experienced a crash!"
-_CHAIN_MAX: Final = 20
+_CRASHED: Final = ("We experienced a crash!", "Crashed reason=")
+"""What Faust logs of a failure: once for each service, and once with the traceback in its text."""
+_CHAIN_LIMIT: Final = 20
+
+_REPORTED_ELSEWHERE: Final = frozenset({"TXNERR", "BGQUEUE", "TERMINATE"})
+"""Facilities of librdkafka whose lines repeat an error that the call returned as well.
+
+``TXNERR`` comes at level ERROR with every transaction that a rebalance ends. The worker logs what
+that means, if anything, when it has the error from the call.
+"""
 
 _KNOWN_WARNINGS: Final = (
     "enable.gapless.guarantee is experimental",
     "is a consumer property and will be ignored by this producer instance",
     "is a producer property and will be ignored by this consumer instance",
-    # aiokafka's and librdkafka's words for a broker that has just made its internal topics.
-    "GroupCoordinatorNotAvailableError",
+    # A broker that has just created its internal topics.
     "Coordinator load in progress: retrying",
 )
-"""Warnings that say nothing to an operator: of settings that are ours or passed on to all clients,
-and of what passes by itself.
+"""Warnings that do not help an operator: of settings that are passed to all clients alike, and of
+what passes by itself.
 """
 
 
-class _JsonLines(logging.Formatter):
-    """One object a line, in UTC."""
+class _JsonLines(JsonFormatter):
+    """One object a line: time (UTC), level, logger, message, and traceback where there is one."""
 
-    def format(self, record: logging.LogRecord) -> str:
-        line: dict[str, object] = {
-            "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
-            + f".{int(record.msecs):03d}Z",
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        if record.exc_info:
-            line["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False)
+    default_time_format = "%Y-%m-%dT%H:%M:%S"
+    default_msec_format = "%s.%03dZ"
+
+    def __init__(self) -> None:
+        super().__init__(
+            ["asctime", "levelname", "name", "message"],
+            style=",",
+            rename_fields=_NAMES,
+            json_ensure_ascii=False,
+        )
+        self.converter = time.gmtime
+
+    def process_log_record(self, log_data: dict[str, Any]) -> dict[str, Any]:
+        return log_data | {"level": log_data["level"].lower()}
 
 
-class _OneOfMany(logging.Filter):
-    """Lets a message of a Kafka client's through once in ten seconds.
+class _LibrdkafkaFilter(logging.Filter):
+    """Of librdkafka's lines, lets through what the worker does not say itself, and not too often.
 
-    While a broker is away there are eighty a second of the same few.
+    While a broker is away there are eighty lines a second, of the same few: each comes once in ten
+    seconds.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self._next: dict[tuple[str, object], float] = {}
+        self._next: dict[str, float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if record.name.startswith("aiokafka"):
-            message = record.name, record.msg  # before its arguments are put in
-        elif record.name == LIBRDKAFKA:
-            message = record.name, _DIGITS.sub("", record.getMessage())  # clients, ports, times
-        else:
+        if record.name != LIBRDKAFKA:
             return True
-        if record.created < self._next.get(message, 0):
+        if (
+            isinstance(record.args, tuple)
+            and record.args[:1]
+            and record.args[0] in (_REPORTED_ELSEWHERE)
+        ):
             return False
-        self._next[message] = record.created + _QUIET_SECONDS
+        message = record.getMessage()
+        if any(known in message for known in _KNOWN_WARNINGS):
+            return False
+        kind = _DIGITS.sub("", message)  # without clients, ports and times
+        if record.created < self._next.get(kind, 0):
+            return False
+        self._next[kind] = record.created + _QUIET_SECONDS
         return True
 
 
-class _NotKnown(logging.Filter):
-    def filter(self, record: logging.LogRecord) -> bool:
-        message = record.getMessage()
-        return not any(known in message for known in _KNOWN_WARNINGS)
+class _FaustFilter(logging.Filter):
+    """Of what Faust logs of a failure, up to five tracebacks, lets one line at most through.
 
-
-class _NotToldAgain(logging.Filter):
-    """Drops what Faust says of a failure of ours, up to five tracebacks: the last line says it.
-
-    Of an error that we did not raise on purpose it is the only trace, and stays.
+    A failure of ours is the last line of the worker anyway (``log_end``). An error that nobody
+    raised on purpose is a defect: its traceback comes once, under a message in plain words.
     """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._last: BaseException | None = None
 
     def filter(self, record: logging.LogRecord) -> bool:
         if not record.name.startswith(_FAUST):
             return True
-        if _REPEATED in record.getMessage():
+        values = [*record.args] if isinstance(record.args, tuple) else []
+        values.append(record.exc_info[1] if record.exc_info else None)
+        errors = [each for each in values if isinstance(each, BaseException)]
+        if any(map(_is_expected, errors)) or any(each is self._last for each in errors):
             return False
-        told = list(record.args) if isinstance(record.args, tuple) else []
-        told.append(record.exc_info[1] if record.exc_info else None)
-        return not any(_is_ours(each) for each in told)
+        is_crash = any(words in record.getMessage() for words in _CRASHED)
+        if errors and is_crash:
+            self._last = errors[-1]
+            record.levelno, record.levelname = logging.CRITICAL, "CRITICAL"
+            record.msg, record.args = (
+                "the worker stops after an error in its code: %r",
+                (self._last,),
+            )
+            record.exc_info = type(self._last), self._last, self._last.__traceback__
+        return bool(errors) or not is_crash
 
 
-def _is_ours(error: object) -> bool:
-    """Whether an error, or one that it came of, is Firstseen's, or a task that was cancelled."""
+def _is_expected(error: BaseException | None) -> bool:
+    """Return whether an error, or one of its causes, is ours, or a task that was cancelled."""
     seen = 0
-    while isinstance(error, BaseException) and seen < _CHAIN_MAX:
+    while error is not None and seen < _CHAIN_LIMIT:
         if isinstance(error, FirstseenError | asyncio.CancelledError):
             return True
         error, seen = error.__cause__ or error.__context__, seen + 1
@@ -120,15 +153,13 @@ def log_end(error: FirstseenError) -> None:
 def set_up_logging(settings: LogSettings) -> None:
     """Send all logging of this process to standard error, as ``settings`` say."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.addFilter(_NotKnown())
-    handler.addFilter(_OneOfMany())
     if settings.level != "debug":
-        handler.addFilter(_NotToldAgain())
+        handler.addFilter(_LibrdkafkaFilter())
+        handler.addFilter(_FaustFilter())
+        for name in _CHATTY:
+            logging.getLogger(name).setLevel(logging.WARNING)
     if settings.format is LogFormat.JSON:
         handler.setFormatter(_JsonLines())
     else:
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(level=settings.level.upper(), handlers=[handler], force=True)
-    for name in _CHATTY:
-        if settings.level != "debug":
-            logging.getLogger(name).setLevel(logging.WARNING)

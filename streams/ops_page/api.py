@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from concurrent.futures import Executor
 from http import HTTPStatus
 from typing import Final, NamedTuple
 
@@ -43,7 +44,7 @@ def refused(refusal: Refusal, wait_seconds: int | None = None) -> Answer:
 
 
 class Api:
-    """Answers for one worker; any thread may ask."""
+    """Answers for one worker: ``get`` from any thread, ``check`` on the loop of the pages."""
 
     def __init__(
         self,
@@ -75,8 +76,8 @@ class Api:
                 return refused(_GONE) if found is None else _ok(found)
         return None
 
-    def check(self, body: bytes) -> Answer:
-        """Answer ``POST /api/check``."""
+    async def check(self, body: bytes, threads: Executor) -> Answer:
+        """Answer ``POST /api/check``; ``threads`` do what takes time."""
         try:
             request = _decode_request(body)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -94,7 +95,7 @@ class Api:
         if wait:
             return refused(_TOO_MANY, math.ceil(wait))
         try:
-            return _ok(self._check.answer(request))
+            return _ok(await self._check.answer(request, threads))
         except CheckUnavailableError as error:
             unavailable = Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", str(error))
             return refused(unavailable, 1)

@@ -1,16 +1,16 @@
 """The index asked about a text, as ``POST /api/check`` does.
 
-The question goes through the log: every shard of the index looks the text up, and the leader
-decides, as if the text were a document. It is not kept. The text is fingerprinted in the thread of
-the request as well, by a fingerprinter of its own, for what the answer says of the text itself.
+The query goes through the log: every shard of the index looks the text up, and the leader decides,
+as if the text were a document. It is not kept. A second fingerprinter, in a thread of the pages,
+provides what the answer says of the text itself.
 """
 
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import threading
 from collections.abc import Callable
+from concurrent.futures import Executor
 from typing import Final
 
 import msgspec
@@ -44,7 +44,7 @@ TextOf = Callable[[SourcePosition], str | None]
 
 
 class TextCheck:
-    """Asks the index about texts; from any thread."""
+    """Asks the index about texts; used on the event loop of the pages."""
 
     def __init__(
         self,
@@ -60,22 +60,29 @@ class TextCheck:
         self._text_of = text_of
         self._fingerprinter: Fingerprinter | None = None
         self._fingerprinting = threading.Lock()
-        self._turns = threading.BoundedSemaphore(CONCURRENT_CHECKS)
+        self._turns = asyncio.Semaphore(CONCURRENT_CHECKS)
 
-    def answer(self, request: CheckRequest) -> CheckAnswer:
-        """Ask the index. Raises ``CheckUnavailableError`` where there is no answer in time."""
-        if not self._turns.acquire(timeout=_TURN_SECONDS):
-            raise CheckUnavailableError("other texts are being checked: try again")
+    async def answer(self, request: CheckRequest, threads: Executor) -> CheckAnswer:
+        """Ask the index; ``threads`` fingerprint and compare texts.
+
+        Raises ``CheckUnavailableError`` where there is no answer in time.
+        """
         try:
-            return self._answer(request)
+            async with asyncio.timeout(_TURN_SECONDS):
+                await self._turns.acquire()
+        except TimeoutError:
+            raise CheckUnavailableError("other texts are being checked: try again") from None
+        try:
+            content = Content(
+                request.text, request.title, request.keywords, request.tags, request.references
+            )
+            found = await self._ask(content, request.nearest)
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(threads, self._answer, request, content, found)
         finally:
             self._turns.release()
 
-    def _answer(self, request: CheckRequest) -> CheckAnswer:
-        content = Content(
-            request.text, request.title, request.keywords, request.tags, request.references
-        )
-        found = self._ask(content, request.nearest)
+    def _answer(self, request: CheckRequest, content: Content, found: Answer) -> CheckAnswer:
         fingerprinter, made = self._fingerprinted(content)
         bits = fingerprinter.scheme.bits
         original = None if found.match is None else _near_document(found.match, bits, near=True)
@@ -104,14 +111,14 @@ class TextCheck:
                 self._fingerprinter = Fingerprinter(self._profile)
             return self._fingerprinter, self._fingerprinter.fingerprint(content)
 
-    def _ask(self, content: Content, limit: int) -> Answer:
+    async def _ask(self, content: Content, limit: int) -> Answer:
         if not self._loop.is_running():
             raise CheckUnavailableError("the worker is starting or stopping: try again")
         asked = asyncio.run_coroutine_threadsafe(self._view.ask(content, limit), self._loop)
         try:
-            return asked.result(_ANSWER_SECONDS)
-        except (TimeoutError, concurrent.futures.CancelledError):
-            asked.cancel()
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                return await asyncio.wrap_future(asked)
+        except TimeoutError:
             raise CheckUnavailableError(
                 f"no answer from the index within {_ANSWER_SECONDS:g} s: /healthz and /readyz of "
                 "the workers may say why"

@@ -62,6 +62,7 @@ class Served:
     health: Health
     recent: RecentDocuments
     fullest: FullestBuckets
+    loop: asyncio.AbstractEventLoop
 
     @property
     def url(self) -> str:
@@ -105,7 +106,7 @@ def served_page(state_dir: Path) -> Iterator[Served]:
         profile=settings.index_profile(),
     )
     with OpsServer(settings, OpsPage(settings, parts, loop)):
-        yield Served(settings.web.port, view, metrics, health, recent, fullest)
+        yield Served(settings.web.port, view, metrics, health, recent, fullest, loop)
     loop.call_soon_threadsafe(loop.stop)
     thread.join()
     loop.close()

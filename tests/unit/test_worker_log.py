@@ -1,0 +1,109 @@
+"""The worker's log: what it says of a failure, once, and what it leaves out."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import logging
+from collections.abc import Iterator
+
+import mode
+import pytest
+
+from simhash_core.errors import FirstseenError
+from streams.kafka.command_config import LIBRDKAFKA
+from streams.settings.settings import LogFormat, LogSettings
+from streams.worker_log import set_up_logging
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
+    """What the process logs, as JSON lines; afterwards all loggers are as they were."""
+    root, names = logging.getLogger(), ("faust", "mode", "streams.app", "aiohttp", "asyncio")
+    handlers, level = root.handlers[:], root.level
+    levels = {name: logging.getLogger(name).level for name in names}
+    stream = io.StringIO()
+    monkeypatch.setattr("sys.stderr", stream)
+    root.handlers[:] = []  # pytest's own would be closed
+    set_up_logging(LogSettings(format=LogFormat.JSON))
+    yield stream
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    for name in names:
+        logging.getLogger(name).setLevel(levels[name])
+
+
+def lines(log: io.StringIO) -> list[dict[str, str]]:
+    """The lines so far."""
+    return [json.loads(line) for line in log.getvalue().splitlines()]
+
+
+def crash(error: BaseException) -> None:
+    """Crash two of Faust's services, one in the other, as an agent in an app does."""
+
+    async def both() -> None:
+        inner, outer = mode.Service(), mode.Service()
+        await inner.crash(error)
+        await outer.crash(error)
+
+    asyncio.run(both())
+
+
+def test_a_line_has_time_level_logger_and_message(log: io.StringIO) -> None:
+    """Given a line with an exception, then it is one JSON object, with the traceback in it."""
+    try:
+        raise KeyError("中文")  # noqa: TRY301 - it is what is logged
+    except KeyError:
+        logging.getLogger("streams.x").exception("failed: %s", "here")
+
+    (line,) = lines(log)
+    assert (line["level"], line["logger"], line["message"]) == (
+        "error",
+        "streams.x",
+        "failed: here",
+    )
+    assert line["time"][10] == "T"
+    assert line["time"].endswith("Z")
+    assert "KeyError: '中文'" in line["traceback"]
+
+
+def test_a_failure_of_ours_is_left_to_the_last_line(log: io.StringIO) -> None:
+    """Given services that crash of an error that the worker reports at its end, or of one that it
+    caused, then Faust's words for it are left out.
+    """
+    crash(FirstseenError("no room on the disk"))
+    try:
+        raise ValueError("second") from FirstseenError("no room on the disk")  # noqa: TRY301
+    except ValueError as error:
+        crash(error)
+
+    assert lines(log) == []
+
+
+def test_a_defect_is_logged_once_with_its_traceback(log: io.StringIO) -> None:
+    """Given two services that crash of one error that nobody expected, then one line has it."""
+    try:
+        raise KeyError("surprise")  # noqa: TRY301 - it is what they crash of
+    except KeyError as error:
+        crash(error)
+
+    (line,) = lines(log)
+    assert line["level"] == "critical"
+    assert "Crashed reason" not in line["message"]
+    assert "KeyError('surprise')" in line["message"]
+    assert "test_worker_log.py" in line["traceback"]
+
+
+def test_what_a_call_reports_as_well_is_left_out(log: io.StringIO) -> None:
+    """Given librdkafka's line for a transaction that a rebalance ended, then it is left out; other
+    lines come, each kind once in ten seconds, whatever the numbers in it.
+    """
+    librdkafka = logging.getLogger(LIBRDKAFKA)
+
+    librdkafka.error("%s [%s] %s", "TXNERR", "firstseen#producer-3", "Current transaction failed")
+    for port in (9092, 9093, 9094):
+        librdkafka.error("%s [%s] %s", "FAIL", f"firstseen#consumer-{port}", f"Connect to {port}")
+
+    (line,) = lines(log)
+    assert "FAIL" in line["message"]
