@@ -8,7 +8,7 @@ from importlib.metadata import version
 
 import click
 
-_PARTS = ("firstseen", "faust-streaming", "aiokafka", "confluent-kafka", "rocksdict", "rjieba")
+_PARTS = ("firstseen", "faust-streaming", "confluent-kafka", "rocksdict", "rjieba")
 
 
 @click.command()

@@ -41,7 +41,7 @@ class Broker:
 
     @property
     def supports_rebalances(self) -> bool:
-        """Whether two workers can share a group; the embedded broker fails aiokafka's members."""
+        """Whether two workers can share a group; the embedded broker takes seconds for each change."""
         return self.name == "kafka"
 
     @property
