@@ -41,7 +41,7 @@ class Broker:
 
     @property
     def supports_rebalances(self) -> bool:
-        """Whether two workers can share a group; the embedded broker takes seconds for each change."""
+        """Whether two workers can share a group; the embedded broker takes long for a change."""
         return self.name == "kafka"
 
     @property
