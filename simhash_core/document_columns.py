@@ -12,6 +12,11 @@ from numpy.typing import NDArray
 
 from simhash_core.verdicts import UndecidableReason
 
+DOCUMENT: Final = 0
+"""The operation of a row that is a document."""
+DELETE: Final = 1
+"""The operation of a row that takes the entries of an id out of the index."""
+
 REASON_CODES: Final[tuple[UndecidableReason | None, ...]] = (
     None,
     UndecidableReason.EMPTY,
@@ -64,6 +69,10 @@ class DocumentColumns:
     ``ids``: UTF-8. ``digests``: uint8 (documents, 16), of the content. ``fingerprints``: uint64
     words (documents, bits / 64) in the bytes' own order, zero where undecidable. ``undecidable``:
     uint8, an index of ``REASON_CODES``. ``sketches``: empty where there is none.
+
+    ``operations``: uint8, ``DOCUMENT`` or ``DELETE``; None: all are documents. A delete has an id
+    and no content: it is not decidable. ``scopes``: UTF-8; None: no document has one. Fingerprints
+    and digests are those of ``simhash_core.scopes``.
     """
 
     offsets: NDArray[np.int64]
@@ -73,6 +82,8 @@ class DocumentColumns:
     fingerprints: NDArray[np.uint64]
     undecidable: NDArray[np.uint8]
     sketches: BytesColumn
+    operations: NDArray[np.uint8] | None = None
+    scopes: BytesColumn | None = None
 
     def __len__(self) -> int:
         """Return the number of documents."""
@@ -91,8 +102,36 @@ class DocumentColumns:
         """Return why a document is undecidable, None where it is not."""
         return REASON_CODES[int(self.undecidable[row])]
 
+    def scope(self, row: int) -> str:
+        """Return the scope of a document, empty for none."""
+        return "" if self.scopes is None else self.scopes[row].decode()
+
+    @property
+    def are_documents(self) -> NDArray[np.bool_]:
+        """Which rows are documents, bool (rows,); the others are deletes."""
+        if self.operations is None:
+            return np.ones(len(self), dtype=np.bool_)
+        return self.operations == DOCUMENT
+
+    @property
+    def repeatable(self) -> list[int]:
+        """The rows of undecidable documents, which meet others by their content alone."""
+        undecidable = self.undecidable != 0
+        if self.operations is not None:
+            undecidable &= self.operations == DOCUMENT
+        rows: list[int] = np.flatnonzero(undecidable).tolist()
+        return rows
+
+    @property
+    def deletes(self) -> list[int]:
+        """The rows that are deletes."""
+        if self.operations is None:
+            return []
+        rows: list[int] = np.flatnonzero(self.operations == DELETE).tolist()
+        return rows
+
     def take(self, rows: NDArray[np.intp]) -> DocumentColumns:
-        """Return some of the documents."""
+        """Return some of the rows."""
         return DocumentColumns(
             self.offsets[rows],
             self.times_ms[rows],
@@ -101,4 +140,6 @@ class DocumentColumns:
             self.fingerprints[rows],
             self.undecidable[rows],
             self.sketches.take(rows.tolist()),
+            None if self.operations is None else self.operations[rows],
+            None if self.scopes is None else self.scopes.take(rows.tolist()),
         )

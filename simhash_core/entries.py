@@ -11,7 +11,9 @@ class Entry(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """A unique document: what a duplicate of it must name, and what it is judged by.
 
     ``fingerprint`` is empty for an undecidable document, which is met by its content alone.
-    ``sketch`` is what candidates are confirmed by, empty where the index confirms none.
+    ``sketch`` is what candidates are confirmed by, empty where the index confirms none. ``scope``:
+    it is compared with documents of the same one; fingerprint and content digest are those of
+    ``simhash_core.scopes``.
     """
 
     source: SourcePosition
@@ -20,3 +22,4 @@ class Entry(msgspec.Struct, frozen=True, gc=False, array_like=True):
     fingerprint: bytes
     content_digest: bytes
     sketch: bytes = b""
+    scope: str = ""

@@ -10,6 +10,7 @@ import numpy as np
 from simhash_core.document_columns import REASON_CODES, BytesColumn, DocumentColumns
 from simhash_core.documents import Document
 from simhash_core.matches import Match
+from simhash_core.scopes import masked, scoped_digest
 from simhash_core.text.fingerprinter import CONTENT_DIGEST_SIZE, Fingerprinted
 from simhash_core.verdicts import DuplicateOf, Method, Undecidable, Unique, Verdict
 
@@ -29,14 +30,24 @@ def document_columns(
     """
     count = len(documents)
     none = bytes(words * _WORD_BYTES)
+    fingerprints = [each.fingerprint or none for each in prints]
+    digests = [each.content_digest for each in prints]
+    scopes = None
+    if any(each.scope for each in documents):
+        scopes = BytesColumn.of([each.scope.encode() for each in documents])
+        for row, (document, print_) in enumerate(zip(documents, prints, strict=True)):
+            if print_.fingerprint:
+                fingerprints[row] = masked(print_.fingerprint, document.scope)
+            digests[row] = scoped_digest(print_.content_digest, document.scope)
     return DocumentColumns(
         np.fromiter((each.source.offset for each in documents), np.int64, count),
         np.fromiter((each.event_time_ms for each in documents), np.int64, count),
         BytesColumn.of([each.id.encode() for each in documents]),
-        _matrix([each.content_digest for each in prints], CONTENT_DIGEST_SIZE),
-        _matrix([each.fingerprint or none for each in prints], len(none)).view(np.uint64),
+        _matrix(digests, CONTENT_DIGEST_SIZE),
+        _matrix(fingerprints, len(none)).view(np.uint64),
         np.fromiter((_CODES[each.undecidable] for each in prints), np.uint8, count),
         BytesColumn.of([each.sketch for each in prints]),
+        scopes=scopes,
     )
 
 
