@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 from streams.corpus.draws import Deck, chance, integer, log_uniform, pick, pick_skewed, shuffled
 from streams.corpus.grammar import Pattern, expand
-from streams.corpus.language import Language
-from streams.corpus.topics import Topic
+from streams.corpus.language import Language, Topic
 
 _ROLES = {
     "actor": "actors",

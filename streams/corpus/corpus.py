@@ -24,13 +24,11 @@ from streams.corpus.broken import broken_value
 from streams.corpus.corpus_shape import CorpusShape
 from streams.corpus.draws import chance, integer, log_uniform, pick
 from streams.corpus.generated import BROKEN, COPIES, EditKind, GeneratedRecord, Outcome
-from streams.corpus.language import Language
+from streams.corpus.language import Language, Topic
 from streams.corpus.languages import LANGUAGES
-from streams.corpus.layout_edits import reorder, retype, truncate
+from streams.corpus.layout_edits import TITLE_MARKS, reorder, repost, retype, truncate
 from streams.corpus.posts import PostBox
-from streams.corpus.reposts import TITLE_MARKS, repost
 from streams.corpus.thesaurus import thesaurus_of
-from streams.corpus.topics import Topic
 from streams.corpus.word_edits import edit_words
 
 DEFAULT_SHAPE: Final = CorpusShape()

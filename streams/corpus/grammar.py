@@ -4,8 +4,7 @@
     {place}          a slot, which the writer of the article fills
     {#3-40}          a number from 3 to 40; {#0.5-2.5} keeps the digits after the point
 
-A word list is one block of text whose entries are separated by `;`. Line breaks in it mean
-nothing in Chinese and one space in English, so long sentences fold freely in the source.
+The word lists under ``words/`` hold one pattern a line (word_lists.py).
 """
 
 from __future__ import annotations
@@ -43,11 +42,6 @@ class Choice:
 
 
 Pattern: TypeAlias = "tuple[str | Slot | Number | Choice, ...]"
-
-
-def entries(block: str, space: str = "") -> tuple[str, ...]:
-    """Split a word list at `;`; white space inside an entry becomes `space`."""
-    return tuple(space.join(entry.split()) for entry in block.split(";") if entry.strip())
 
 
 def parse(text: str) -> Pattern:

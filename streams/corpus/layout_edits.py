@@ -1,14 +1,20 @@
-"""Edits that leave every word as it was: cuts, another order, another typography."""
+"""Edits that leave every word as it was: cuts, another order or typography, other lines around."""
 
 from __future__ import annotations
 
 import random
 import re
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import cache
 
-from streams.corpus.draws import integer, pick, shuffled
+from streams.corpus.draws import chance, integer, pick, shuffled
+from streams.corpus.grammar import Pattern, expand
 from streams.corpus.language import Language
+from streams.corpus.word_lists import chapters, patterns_by_section
+
+TITLE_MARKS = {"zh": "[转] ", "en": "Repost: "}
+"""What some sites put before the title of what they print again."""
 
 _CUT_MARKS = {
     "zh": ("", "", "……", "……[阅读全文]", "（未完待续）", "...查看更多"),
@@ -57,6 +63,30 @@ def retype(rng: random.Random, language: Language, text: str) -> str:
     for change in changes[: integer(rng, _LEAST_EDITS, _MOST_EDITS)]:
         text = change(rng, text)
     return text
+
+
+def repost(rng: random.Random, language: Language, title: str, text: str) -> str:
+    """Print a text again between another site's header, footer or both: one to four lines."""
+
+    def fill(slot: str) -> str:
+        if slot == "title":
+            return title
+        return language.person(rng) if slot == "person" else language.brand(rng)
+
+    def lines(patterns: tuple[Pattern, ...], most: int) -> list[str]:
+        chosen = shuffled(rng, patterns)[: integer(rng, 1, most)]
+        return [expand(pattern, rng, fill) for pattern in chosen]
+
+    headed = chance(rng, 0.75)
+    frame = _frame(language.code)
+    above = lines(frame["headers"], 2) if headed else []
+    below = lines(frame["footers"], 2) if not headed or chance(rng, 0.7) else []
+    return "\n".join((*above, text, *below))
+
+
+@cache
+def _frame(code: str) -> Mapping[str, tuple[Pattern, ...]]:
+    return patterns_by_section(chapters(code, "words")["reposts"])
 
 
 def _ascii_punctuation(_rng: random.Random, text: str) -> str:

@@ -14,9 +14,8 @@ from functools import cache
 from typing import NamedTuple
 
 from streams.corpus.grammar import Pattern, alternatives
-from streams.corpus.language import Language
+from streams.corpus.language import Language, Topic
 from streams.corpus.languages import LANGUAGES
-from streams.corpus.topics import Topic
 
 _KEY = 2  # characters by which the words are indexed; shorter words are left alone
 _TOKEN = {

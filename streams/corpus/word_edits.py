@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 
 from streams.corpus.draws import chance, pick, shuffled
 from streams.corpus.grammar import expand
-from streams.corpus.language import Language
+from streams.corpus.language import Language, Topic
 from streams.corpus.thesaurus import Thesaurus, Unit
-from streams.corpus.topics import Topic
 
 _COMMAS = frozenset("，,；;")
 _STOPS = frozenset("。.！!？?")

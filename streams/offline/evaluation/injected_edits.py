@@ -17,8 +17,7 @@ from typing import Final, NamedTuple
 from streams.corpus.draws import integer, pick
 from streams.corpus.language import Language
 from streams.corpus.languages import LANGUAGES
-from streams.corpus.layout_edits import reorder, retype, truncate
-from streams.corpus.reposts import repost
+from streams.corpus.layout_edits import reorder, repost, retype, truncate
 
 LEAST_SHARE: Final = 0.02
 MOST_SHARE: Final = 0.15

@@ -8,11 +8,12 @@ import pytest
 
 from streams.corpus.articles import Cast
 from streams.corpus.draws import Deck
-from streams.corpus.grammar import alternatives, entries, expand, parse
+from streams.corpus.english_verbs import gerund, participle, past
+from streams.corpus.grammar import alternatives, expand, parse
+from streams.corpus.language import read_topic
 from streams.corpus.languages import LANGUAGES
 from streams.corpus.thesaurus import thesaurus_of
-from streams.corpus.topics import topic
-from streams.corpus.verb_forms_en import gerund, participle, past
+from streams.corpus.word_lists import read_chapters
 
 
 def written(pattern: str, seed: int = 1) -> str:
@@ -45,12 +46,22 @@ def test_a_pattern_that_cannot_be_read_is_named(broken: str) -> None:
         parse(broken)
 
 
-def test_entries_fold_freely() -> None:
-    """Given a list over several lines, then line breaks mean nothing in Chinese, a space in
-    English, and empty entries are left out.
+def test_a_word_list_has_chapters_sections_and_entries() -> None:
+    """Given the text of a word list, then notes and blank lines are left out, and an entry may
+    begin with a bracket or a slot.
     """
-    assert entries("冬小\n   麦;早稻;") == ("冬小麦", "早稻")
-    assert entries("winter\n   barley; hay;", " ") == ("winter barley", "hay")
+    farming = "# Farming\n\n## things\n[winter|spring] barley\n{#3-9} hens\n"
+    text = f"> a note\n\n{farming}\n# titles\nnews\n"
+    assert read_chapters(text, "words.txt") == {
+        "Farming": {"things": ("[winter|spring] barley", "{#3-9} hens")},
+        "titles": {"": ("news",)},
+    }
+
+
+def test_an_entry_outside_of_a_chapter_is_named() -> None:
+    """Given an entry before the first chapter, then the error names file and line."""
+    with pytest.raises(ValueError, match=r"words\.txt, line 2"):
+        read_chapters("> a note\nbarley\n", "words.txt")
 
 
 def test_only_plain_words_are_interchangeable() -> None:
@@ -62,7 +73,7 @@ def test_only_plain_words_are_interchangeable() -> None:
 def test_a_topic_without_a_role_is_refused() -> None:
     """Given a topic that lacks word lists, then the error names topic and role."""
     with pytest.raises(ValueError, match=r"'园艺'.*'things'"):
-        topic("园艺")
+        read_topic("园艺", {})
 
 
 def test_a_deck_deals_every_item_before_any_comes_again() -> None:
