@@ -92,7 +92,7 @@ class IndexOnKafka:
         claim = self._claim()
         if claim is None or claim.reading == self._reading:
             return
-        if self._has_admin and _members(self._connect(), self._settings.application_id):
+        if self._has_admin and group_members(self._connect(), self._settings.application_id):
             refuse_other_settings(claim, self._identity, self._reading, self._where)
         for each in differences(claim, self._identity, self._reading):
             logger.warning(
@@ -148,7 +148,7 @@ class IndexOnKafka:
             writers = set(threads.map(writer_of, partitions)) - {"", self._writer}
         if not writers:
             return writers
-        members = _members(self._connect(), settings.application_id)
+        members = group_members(self._connect(), settings.application_id)
         return writers - members
 
     async def grow_changelog(self) -> None:
@@ -180,7 +180,7 @@ class IndexOnKafka:
         return AdminClient(admin_config(self._settings))
 
 
-def _members(admin: AdminClient, group: str) -> set[str]:
+def group_members(admin: AdminClient, group: str) -> set[str]:
     """Return the names of the members of a group. Raises ``BrokerUnavailableError``."""
     futures = admin.describe_consumer_groups([group], request_timeout=_GROUP_SECONDS)
     try:

@@ -1,13 +1,16 @@
-"""Entries and progress as records of the changelog, and back (docs/formats.md, "Changelog").
+"""What a shard remembers as records of the changelog, and back (docs/formats.md, "Changelog").
 
 ::
 
     key                             value
     e, first sequence number (8)    version (1), MessagePack: the new entries of one packet
+    d, first sequence number (8)    version (1), MessagePack: which of those entries are deleted
     p                               version (1), MessagePack: progress, identity, reading rules
 
 Entries are columns, so that a document adds nothing but its own bytes. Log compaction keeps all of
-them, since no two records of entries have one key, and the last progress. There are no tombstones.
+them, since no two records of entries have one key; the last deletions, which name all that are
+deleted in their record; and the last progress. Once none of the entries of a packet is left, its
+records get tombstones (no value), and compaction takes them away.
 """
 
 from __future__ import annotations
@@ -22,7 +25,12 @@ import numpy as np
 from simhash_core.errors import ErrorReason, FirstseenError
 from simhash_core.log.packets import Chain
 from simhash_core.log.records import Progress
-from simhash_core.log.sequence import INDEX_BITS, PACKET_DOCUMENTS_LIMIT
+from simhash_core.log.sequence import (
+    INDEX_BITS,
+    PACKET_DOCUMENTS_LIMIT,
+    index_of,
+    log_offset_of,
+)
 from simhash_core.log.shard_stream import NewEntries
 from streams.errors import StateMismatchError
 from streams.store.columns_codec import (
@@ -38,12 +46,14 @@ from streams.store.columns_codec import (
 from streams.store.entry_block import EntryBlock, entry_block
 from streams.store.state_codec import NUMBER_BYTES
 
-CHANGELOG_VERSION: Final = 3
+CHANGELOG_VERSION: Final = 4
 
 ENTRIES_TAG: Final = b"e"
+DELETIONS_TAG: Final = b"d"
 PROGRESS_KEY: Final = b"p"
 
 _JOINED_ENTRIES: Final = 4096
+_ENTRY_TAGS: Final = (ENTRIES_TAG, DELETIONS_TAG)
 _KEY_BYTES: Final = len(ENTRIES_TAG) + NUMBER_BYTES
 _LOG_OFFSETS: Final = 1 << 64 - INDEX_BITS
 
@@ -59,22 +69,24 @@ class ChangelogVersionError(ChangelogFormatError, StateMismatchError):
 
 
 class ChangelogRecord(NamedTuple):
-    """Key and value of a record."""
+    """Key and value of a record; None for a tombstone."""
 
     key: bytes
-    value: bytes
+    value: bytes | None
 
 
 class LoggedProgress(msgspec.Struct, frozen=True, array_like=True):
     """How far a shard has come. ``identity``: of the index. ``reading``: rules of raw records.
 
     ``writer``: the transactional id of the worker that committed it, "" where it had none.
+    ``expired_before``: the sequence number below which no entry is left.
     """
 
     progress: Progress
     identity: str
     reading: str
     writer: str = ""
+    expired_before: int = 0
 
 
 class _Entries(msgspec.Struct, frozen=True, array_like=True):
@@ -94,46 +106,94 @@ class _Entries(msgspec.Struct, frozen=True, array_like=True):
         )
 
 
+class _Deletions(msgspec.Struct, frozen=True, array_like=True):
+    """``count`` numbers; each added to the first sequence number is that of a deleted entry."""
+
+    count: int
+    added: EncodedNumbers
+
+
+class LoggedDeletions(NamedTuple):
+    """All entries deleted so far in the record of entries that begins with ``first``."""
+
+    first: int
+    sequences: list[int]
+
+
+class LoggedEnd(NamedTuple):
+    """No entry is left of the packet of which a record of entries began with ``first``."""
+
+    first: int
+
+
 class Decoded(NamedTuple):
-    """What records say: entries in their order, and the last progress."""
+    """What records say: entries in their order, the last progress, deletions and ends.
+
+    A sequence number is never used again: what is deleted stays so, wherever its entry stands.
+    """
 
     blocks: list[EntryBlock]
     progress: LoggedProgress | None
+    deletions: Sequence[LoggedDeletions] = ()
+    ends: Sequence[LoggedEnd] = ()
 
 
 _VERSION: Final = bytes((CHANGELOG_VERSION,))
 _encode = msgspec.msgpack.Encoder().encode
+_deletions_decoder = msgspec.msgpack.Decoder(_Deletions)
 _entries_decoder = msgspec.msgpack.Decoder(_Entries)
 _progress_decoder = msgspec.msgpack.Decoder(LoggedProgress)
 
 
 def encode_entries(new: NewEntries) -> ChangelogRecord:
     """Return the record of the new entries of one packet, of which there are some."""
-    block = entry_block(new)
+    return encode_block(entry_block(new))
+
+
+def encode_block(block: EntryBlock) -> ChangelogRecord:
+    """Return the record of entries at one offset of the log, of which there are some."""
+    rows = (block.sequences & np.uint64(PACKET_DOCUMENTS_LIMIT - 1)).astype(np.int64)
     encoded = _Entries(
         block.chain,
-        new.log_offset,
-        encode_numbers(new.rows.astype(np.int64)),
+        log_offset_of(int(block.sequences[0])),
+        encode_numbers(rows),
         encode_columns(block.columns),
     )
-    first = int(block.sequences[0]).to_bytes(NUMBER_BYTES, "big")
-    return ChangelogRecord(ENTRIES_TAG + first, _VERSION + _encode(encoded))
+    key = _key(ENTRIES_TAG, int(block.sequences[0]))
+    return ChangelogRecord(key, _VERSION + _encode(encoded))
+
+
+def encode_deletions(deletions: LoggedDeletions) -> ChangelogRecord:
+    """Return the record of what is deleted of one record of entries, some at least."""
+    added = np.array(deletions.sequences, dtype=np.int64) - deletions.first
+    encoded = _Deletions(len(added), encode_numbers(np.sort(added)))
+    return ChangelogRecord(_key(DELETIONS_TAG, deletions.first), _VERSION + _encode(encoded))
+
+
+def encode_end(first: int) -> list[ChangelogRecord]:
+    """Return the tombstones of a record of entries, and of what is deleted of it."""
+    keys = _key(ENTRIES_TAG, first), _key(DELETIONS_TAG, first)
+    return [ChangelogRecord(key, None) for key in keys]
 
 
 def encode_progress(
-    progress: Progress, identity: str, reading: str, writer: str = ""
+    progress: Progress, identity: str, reading: str, writer: str = "", expired_before: int = 0
 ) -> ChangelogRecord:
     """Return the record of the progress: the last one of a transaction."""
-    logged = LoggedProgress(progress, identity, reading, writer)
+    logged = LoggedProgress(progress, identity, reading, writer, expired_before)
     return ChangelogRecord(PROGRESS_KEY, _VERSION + _encode(logged))
+
+
+def _key(tag: bytes, first: int) -> bytes:
+    return tag + first.to_bytes(NUMBER_BYTES, "big")
 
 
 def decode_record(
     key: bytes | None, value: bytes | None, where: str
-) -> EntryBlock | LoggedProgress:
+) -> EntryBlock | LoggedProgress | LoggedDeletions | LoggedEnd:
     """Return what a record says; ``where`` names it in errors. Raises ``ChangelogFormatError``."""
     found = _opened(key, value, lambda: where)
-    if isinstance(found, LoggedProgress):
+    if not isinstance(found, _Entries):
         return found
     try:
         return _block([found])
@@ -150,12 +210,20 @@ def decode_records(
     packets are small where few documents come.
     """
     progress: LoggedProgress | None = None
+    deletions: list[LoggedDeletions] = []
+    ends: list[LoggedEnd] = []
     runs: list[list[_Entries]] = []
     documents = 0
     for index, (key, value) in enumerate(zip(keys, values, strict=True)):
         found = _opened(key, value, partial(where, index))
-        if isinstance(found, LoggedProgress):
-            progress = found
+        if not isinstance(found, _Entries):
+            match found:
+                case LoggedProgress():
+                    progress = found
+                case LoggedDeletions():
+                    deletions.append(found)
+                case LoggedEnd():
+                    ends.append(found)
             continue
         if not runs or documents > _JOINED_ENTRIES or not found.follows(runs[-1][-1]):
             runs.append([])
@@ -163,7 +231,7 @@ def decode_records(
         runs[-1].append(found)
         documents += found.columns.documents
     try:
-        return Decoded([_block(run) for run in runs], progress)
+        return Decoded([_block(run) for run in runs], progress, deletions, ends)
     except ColumnsError:
         for index, (key, value) in enumerate(zip(keys, values, strict=True)):
             decode_record(key, value, where(index))  # one of them raises, and names its record
@@ -172,8 +240,11 @@ def decode_records(
 
 def _opened(
     key: bytes | None, value: bytes | None, where: Callable[[], str]
-) -> _Entries | LoggedProgress:
+) -> _Entries | LoggedProgress | LoggedDeletions | LoggedEnd:
     """Return what MessagePack says in a record of this version."""
+    is_entry = key is not None and len(key) == _KEY_BYTES and key[:1] in _ENTRY_TAGS
+    if key is not None and value is None and is_entry:
+        return LoggedEnd(int.from_bytes(key[1:], "big"))
     if not key or not value:
         raise ChangelogFormatError(
             f"the changelog record {where()} has no key or no value: who else writes to this topic?"
@@ -188,11 +259,23 @@ def _opened(
     try:
         if key == PROGRESS_KEY:
             return _progress_decoder.decode(body)
-        if len(key) == _KEY_BYTES and key[:1] == ENTRIES_TAG:
+        if is_entry and key[:1] == ENTRIES_TAG:
             return _entries_decoder.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        if is_entry:
+            return _deletions(int.from_bytes(key[1:], "big"), _deletions_decoder.decode(body))
+    except (msgspec.DecodeError, UnicodeDecodeError, ColumnsError) as error:
         raise _damaged(where(), error) from error
     raise ChangelogFormatError(f"the changelog record {where()} has an unknown key {key.hex()}")
+
+
+def _deletions(first: int, encoded: _Deletions) -> LoggedDeletions:
+    if not 0 < encoded.count <= PACKET_DOCUMENTS_LIMIT:
+        raise ColumnsError(f"{encoded.count} deletions of one packet")
+    added = decode_numbers([encoded.added], [encoded.count])
+    check_rising(added, [encoded.count])
+    if index_of(first) + int(added[-1]) >= PACKET_DOCUMENTS_LIMIT:
+        raise ColumnsError("a deletion beyond its packet")
+    return LoggedDeletions(first, [first + each for each in added.tolist()])
 
 
 def _block(run: Sequence[_Entries]) -> EntryBlock:

@@ -19,7 +19,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from rocksdict import ColumnFamily, Options, Rdict, RdictIter, WriteBatch, WriteOptions
+from rocksdict import (
+    AccessType,
+    Checkpoint,
+    ColumnFamily,
+    Options,
+    Rdict,
+    RdictIter,
+    WriteBatch,
+    WriteOptions,
+)
 
 from streams.store.rocksdb_options import ordered_read_options
 from streams.store.state_codec import ENTRY_TAG
@@ -46,8 +55,19 @@ Rows = tuple[list[bytes], list[bytes]]
 class RocksStore:
     """A database that is open until ``close``; all methods raise ``StoreError``."""
 
-    def __init__(self, path: Path, options: Options, write_options: WriteOptions) -> None:
-        """Open the database at ``path``."""
+    def __init__(
+        self,
+        path: Path,
+        options: Options,
+        write_options: WriteOptions,
+        view_directory: Path | None = None,
+    ) -> None:
+        """Open the database at ``path``.
+
+        ``view_directory``: for a view of a database that another process may have open. Nothing is
+        written to the database, and no lock is taken; it shows what was written until now. RocksDB
+        keeps files of the view itself in this directory.
+        """
         self.path = path
         self.closed = False
         self._errors = _Translation(path)
@@ -56,10 +76,16 @@ class RocksStore:
             # Named for each column family: an existing database would be opened with the options of
             # its files for that, without filters and with a cache of its own.
             families = {_DEFAULT: options, _ENTRIES: options}
-            self._db = Rdict(str(path), options, column_families=families)
+            access = (
+                AccessType.read_write()
+                if view_directory is None
+                else AccessType.secondary(str(view_directory))
+            )
+            self._db = Rdict(str(path), options, column_families=families, access_type=access)
             self._entries = self._db.get_column_family(_ENTRIES)
             self._entries_handle: ColumnFamily | None = self._db.get_column_family_handle(_ENTRIES)
-        self._errors.marks_damage = True
+        # What a view misses may have been moved by its owner.
+        self._errors.marks_damage = view_directory is None
 
     def get(self, key: bytes) -> bytes | None:
         """Return the value of a key, None where there is none."""
@@ -74,6 +100,14 @@ class RocksStore:
         put, handle = batch.put, self._entries_handle
         for key, value in zip(keys, values, strict=True):
             put(key, value, handle)
+
+    def delete_entry(self, batch: WriteBatch, key: bytes) -> None:
+        """Add the deletion of an entry's row to a batch that is for this store."""
+        batch.delete(key, self._entries_handle)
+
+    def delete_entries(self, batch: WriteBatch, lower: bytes, upper: bytes) -> None:
+        """Add the deletion of entries from ``lower`` up to, not including, ``upper``: one row."""
+        batch.delete_range(lower, upper, self._entries_handle)
 
     def scan(self, lower: bytes, upper: bytes, most: int) -> Iterator[Rows]:
         """Yield rows from ``lower`` up to, not including, ``upper``, in order, ``most`` at a time.
@@ -110,10 +144,16 @@ class RocksStore:
         with self._errors:
             self._db.write(batch, self._write_options)
 
+    def checkpoint(self, path: Path) -> None:
+        """Make a database at ``path`` that has what this one has now; files are shared by links."""
+        with self._errors:
+            Checkpoint(self._db).create_checkpoint(str(path))
+
     def damaged(self, what: str) -> StoreCorruptError:
-        """Mark the store as damaged, and return the error to raise."""
+        """Mark the store as damaged, unless this is a view; return the error to raise."""
         error = StoreCorruptError(self.path, what)
-        mark_damaged(error)
+        if self._errors.marks_damage:
+            mark_damaged(error)
         return error
 
     def close(self) -> None:

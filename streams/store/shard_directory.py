@@ -73,7 +73,7 @@ def open_shard_store(
     ``IndexMismatchError`` for one of another index, and ``StoreError`` (its tree says which) for
     whatever else keeps it from being opened.
     """
-    if not _holds_a_store(path):
+    if not holds_a_store(path):
         if must_exist:
             raise StoreMissingError(path, "there is no store here")
         _make_directory(path)
@@ -105,7 +105,7 @@ def discard_store(path: Path) -> None:
         raise StoreAccessError(path, f"cannot be deleted: {error}") from error
 
 
-def _holds_a_store(path: Path) -> bool:
+def holds_a_store(path: Path) -> bool:
     """Return whether there is a store; raises ``StoreCorruptError`` for the ruins of one."""
     try:
         if (path / DAMAGE_MARK).exists():
