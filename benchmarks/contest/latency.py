@@ -25,6 +25,8 @@ LOW_RATE: Final = 100.0
 """Documents a second."""
 
 _RATE_SECONDS: Final = 10.0
+_RATE_WARM_SECONDS: Final = 10.0
+"""At half of the rate before what counts: the broker compiles what many small requests need."""
 _IDLE_SECONDS: Final = 5.0
 _SETTLE_SECONDS: Final = 3.0
 _MILLISECONDS: Final = 1_000
@@ -83,12 +85,16 @@ def _observed(live: Live, backlog: Sequence[str]) -> Observed:
     others = shuffled(backlog, CHARACTERS)
     low = _waits(live, others, LOW_RATE)
     run = live.work_off(backlog)
-    half = _waits(live, others, run.documents / run.seconds / 2)
+    rate = run.documents / run.seconds / 2
+    live.feed.send_paced(taken(others, round(rate * _RATE_WARM_SECONDS)), rate, at_once=False)
+    live.await_all()
+    half = _waits(live, others, rate)
     return Observed(idle_share=idle_share, low=low, half=half)
 
 
 def _waits(live: Live, texts: Iterator[str], rate: float) -> Waits:
-    sent_at = live.feed.send_paced(taken(texts, round(rate * _RATE_SECONDS)), rate)
+    documents = taken(texts, round(rate * _RATE_SECONDS))
+    sent_at = live.feed.send_paced(documents, rate, at_once=rate == LOW_RATE)
     live.await_all()
     waits = [(live.outputs.at[key] - sent) * _MILLISECONDS for key, sent in sent_at.items()]
     p50, p99 = np.percentile(waits, (50, 99)).tolist()

@@ -59,7 +59,9 @@ def stalls(
 def _killed(live: Live, number: int, texts: Sequence[str]) -> float:
     """Kill a worker while documents flow; return the longest time without output, in seconds."""
     started, known = time.monotonic(), len(live.outputs.at)
-    sender = threading.Thread(target=live.feed.send_paced, args=(texts, _RATE))
+    sender = threading.Thread(
+        target=live.feed.send_paced, args=(texts, _RATE), kwargs={"at_once": True}
+    )
     sender.start()
     time.sleep(_BEFORE_SECONDS)
     killed = live.contenders[number]

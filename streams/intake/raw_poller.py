@@ -24,6 +24,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from simhash_core.errors import FirstseenError
 from streams.intake.raw_records import RawRecords, TopicRecreatedError
+from streams.kafka.batch_pace import BatchPace
 from streams.kafka.consumer_errors import TopicGoneError, judge, topic_is_gone
 from streams.kafka.hand_over import Calls, HandOver, PollInterval
 
@@ -102,6 +103,7 @@ class RawPoller:
         self._taken: list[RawRecords] = []
         self._count = limits.records
         self._paused = False
+        self._pace = BatchPace()
         self._interval = PollInterval()
         self._blocked_since: float | None = None
         self._error: FirstseenError | None = None
@@ -137,11 +139,14 @@ class RawPoller:
         self._blocked_since = None
         if self._paused:
             self._pause(paused=False)
+        if wait := self._pace.seconds():
+            time.sleep(wait)
         taken, self._taken = self._taken, []
         message = self.consumer.poll(0.0 if taken else self._interval.seconds)
         if message is not None:
             self._interval.extend()
             rest = self.consumer.consume(self._count, 0) if self._count > 1 else []
+            self._pace.began(len(rest), self._count)
             taken += self._runs([message, *rest])
         self._hand_over(taken)
         self._raise_error()

@@ -13,10 +13,12 @@ from simhash_core.log.participant import Participant, ShardReady
 from simhash_core.verdicts import DuplicateOf
 from streams.errors import UnansweredError
 from streams.intake.raw_batches import RawArrival
+from streams.kafka.batch_pace import BatchPace
 from streams.kafka.commit_errors import AbortedError, FencedError, StaleGenerationError
 from streams.kafka.transactions import Committer
 from streams.monitoring.metric_labels import TransactionOutcome
 from streams.monitoring.metrics import Metrics
+from streams.monitoring.worker_notes import WorkerNotes
 from streams.output.output_batch import DecidedOutput, OutputBatch, OutputRules, output_batch
 from streams.store.shard_store import ShardStore
 from streams.store.state_codec import StoredProgress
@@ -72,9 +74,10 @@ class PutOut:
         observer: Observer,
         *,
         limit: int,
+        notes: WorkerNotes,
         on_unanswered: Callable[[FirstseenError], Awaitable[None]],
     ) -> None:
-        """``limit``: of records put out by one shard in one cycle.
+        """``limit``: of records put out by one shard in one cycle. ``notes``: of this worker.
 
         ``on_unanswered`` opens all shards again: it is not known what is committed.
         """
@@ -87,7 +90,9 @@ class PutOut:
         self._metrics = metrics
         self._observer = observer
         self._limit = limit
+        self._notes = notes
         self._on_unanswered = on_unanswered
+        self._pace = BatchPace()
         self._aborts = 0
         self._positions_at = time.monotonic()
 
@@ -97,6 +102,8 @@ class PutOut:
         Raises ``AbortedError`` after several aborts in a row, and ``FirstseenError`` for what
         trying again does not help.
         """
+        if wait := self._pace.seconds():
+            await asyncio.sleep(wait)
         try:
             async with self.lock:
                 return await self._cycle()
@@ -117,12 +124,14 @@ class PutOut:
             if not ready:
                 return False
             batch = output_batch(ready, self._rules)
+            self._pace.began(len(batch.outputs), self._limit)
         try:
             with self._metrics.waiting("commit"):
                 ends = await self._committer.commit(
                     batch.records,
                     batch.offsets,
                     self._group.metadata_for(each.partition for each in ready),
+                    self._notes.note(batch.counts()),
                 )
         except (AbortedError, FencedError) as error:
             # Fenced by the broker, for a transaction that took too long: the id is this worker's.
@@ -156,7 +165,8 @@ class PutOut:
         # The group may still have offsets of a topic that was deleted and created again.
         offsets = {each.partition: each.progress.next for each in ready}
         metadata = self._group.metadata_for(offsets)
-        return await self._committer.commit(batch.records, offsets, metadata)
+        note = self._notes.note({})
+        return await self._committer.commit(batch.records, offsets, metadata, note)
 
     def stored(self, ready: ShardReady[RawArrival], ends: Mapping[int, int]) -> StoredProgress:
         """Return the progress of a shard as its store keeps it."""
@@ -177,6 +187,7 @@ class PutOut:
         now_ms = int(time.time() * _MILLISECONDS)
         metrics = self._metrics
         metrics.verdicts(batch.verdict_counts())
+        self._notes.committed(batch.counts())
         times = [output.arrival.record.timestamp_ms for output in batch.outputs]
         if times:
             metrics.latencies([(now_ms - time_ms) / _MILLISECONDS for time_ms in times])
