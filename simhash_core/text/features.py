@@ -13,20 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhash_core.text.lexicon import Lexicon
-from simhash_core.text.segmentation import Segmenter
-from simhash_core.text.term_codes import SEPARATOR, encode
+from simhash_core.text.run_memo import RunMemo
 from simhash_core.text.weighting import TermStatistics, Weighting
-
-
-class Terms(NamedTuple):
-    """The terms of some texts in order, repeats included.
-
-    ``joined``: those of each text that has any, with separators between. ``sizes``: how many
-    there are in each text, int64 (texts,).
-    """
-
-    joined: list[str]
-    sizes: NDArray[np.int64]
 
 
 class TermCounts(NamedTuple):
@@ -55,37 +43,25 @@ class FeatureBatch(NamedTuple):
 
 def extract(
     texts: Sequence[str],
-    segmenter: Segmenter,
+    memo: RunMemo,
     lexicon: Lexicon,
     weighting: Weighting,
     titles: Sequence[str] = (),
 ) -> FeatureBatch:
     """Segment normalised texts, count their terms and weigh them.
 
-    ``titles``: one a text, normalised, for a weighting that looks at them.
+    ``memo`` gives rows of ``lexicon``. ``titles``: one a text, normalised, for a weighting that
+    looks at them.
     """
     if not weighting.titles:
-        joined, sizes = segment(texts, segmenter)
-        counted = count(lexicon.rows(encode(joined)), sizes, lexicon)
-        return weigh(counted, lexicon, weighting)
-    # Rows are good until the next look-up, so both are looked up at once.
-    joined, sizes = segment([*texts, *titles], segmenter)
-    rows = lexicon.rows(encode(joined))
+        rows, sizes = memo.rows(texts)
+        return weigh(count(rows, sizes, lexicon), lexicon, weighting)
+    # Rows are good until the next call, so both are looked up at once.
+    rows, sizes = memo.rows([*texts, *titles])
     of_texts = int(sizes[: len(texts)].sum())
     counted = count(rows[:of_texts], sizes[: len(texts)], lexicon)
     title_terms = count(rows[of_texts:], sizes[len(texts) :], lexicon)
     return weigh(counted, lexicon, weighting, _shared(counted, title_terms))
-
-
-def segment(texts: Sequence[str], segmenter: Segmenter) -> Terms:
-    """Segment normalised texts."""
-    joined: list[str] = []
-    sizes: list[int] = []
-    for cut in segmenter.cut_all(texts):
-        sizes.append(len(cut))
-        if cut:
-            joined.append(SEPARATOR.join(cut))
-    return Terms(joined, np.array(sizes, dtype=np.int64))
 
 
 def count(rows: NDArray[np.int64], sizes: NDArray[np.int64], lexicon: Lexicon) -> TermCounts:

@@ -18,6 +18,7 @@ from simhash_core.text.lexicon import Lexicon
 from simhash_core.text.normal_forms import normalize_batch
 from simhash_core.text.normalization import NORMALIZATION, normalize
 from simhash_core.text.profiles import Profile, index_identity
+from simhash_core.text.run_memo import RunMemo
 from simhash_core.text.segmentation import load_segmenter
 from simhash_core.text.term_traits import traits_identity, word_of
 from simhash_core.text.verification import Sketched
@@ -74,6 +75,7 @@ class Fingerprinter:
             () if stop_words is None else stop_words.words,
             traits_of=self._weighting.traits_of,
         )
+        self._runs = RunMemo(self._segmenter, self._lexicon)
         normalize_batch(())  # makes its table now, so that no document waits for it
         more = {}
         if self._weighting.titles:
@@ -110,7 +112,7 @@ class Fingerprinter:
         by_row = dict(zip(rows.tolist(), weights.tolist(), strict=True))
         by_word: dict[str, float] = {}
         for term in dict.fromkeys(self._segmenter.cut(normal)):
-            row = self._lexicon[term]
+            row = self._lexicon.get(term)
             if row in by_row:
                 word = word_of(term)
                 by_word[word] = by_word.get(word, 0.0) + by_row[row]
@@ -156,7 +158,7 @@ class Fingerprinter:
         titles: Sequence[str] = ()
         if self._weighting.titles:
             titles = normalize_batch([content.title for content in contents])
-        return extract(normal, self._segmenter, self._lexicon, self._weighting, titles)
+        return extract(normal, self._runs, self._lexicon, self._weighting, titles)
 
     def _judge(self, normal: str, features: int) -> Fingerprinted | None:
         """Return the undecidable outcome for a text with too little in it, else None."""

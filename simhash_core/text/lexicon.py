@@ -7,6 +7,7 @@ is forgotten whole and fills again; that is simpler than eviction and costs as l
 from __future__ import annotations
 
 from collections.abc import Container
+from itertools import repeat
 from typing import Final, TypeVar
 
 import numpy as np
@@ -24,7 +25,8 @@ MOST_TERMS: Final = 65_536
 """Terms kept: at 256 bits 17 MB."""
 
 _FIRST_ROW: Final = NO_ROW + 1
-_FIRST_SIZE: Final = 1024
+# Those kept, and what one more batch nearly always brings.
+_ROOM: Final = MOST_TERMS + 16_384
 
 _Item = TypeVar("_Item", bound=np.generic)
 
@@ -55,17 +57,23 @@ class Lexicon(dict[str, int]):
         self._traits_of = traits_of
         self._new: list[str] = []
         self._used = _FIRST_ROW
-        self._index: CodeIndex
-        self.votes: Votes
-        self.idf: NDArray[np.float64]
-        self.is_feature: NDArray[np.bool_]
-        self.short_hashes: NDArray[np.uint32]
-        self.traits: TermTraits
-        self._forget()
+        self._index = CodeIndex()
+        # The whole room at once: the system gives memory to the rows that are used, and a column
+        # that grows is copied, which takes longer than to learn the terms.
+        self.votes: Votes = np.zeros((_ROOM, bits), dtype=np.int8)
+        self.idf: NDArray[np.float64] = np.zeros(_ROOM)
+        self.is_feature: NDArray[np.bool_] = np.zeros(_ROOM, dtype=np.bool_)
+        self.short_hashes: NDArray[np.uint32] = np.zeros(_ROOM, dtype=np.uint32)
+        self.traits = no_traits(_ROOM if traits_of is not None else 0)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the next call of ``rows`` begins empty again: all rows given before are void."""
+        return self._used > MOST_TERMS
 
     def rows(self, terms: TermCodes) -> NDArray[np.int64]:
-        """Return the row of each term; rows are good until the next call."""
-        if self._used > MOST_TERMS:
+        """Return the row of each term; rows are good as long as the lexicon is not full."""
+        if self.is_full:
             self._forget()
         rows = self._index.find(terms.low, terms.high)
         unknown = np.flatnonzero(rows == NO_ROW)
@@ -87,14 +95,16 @@ class Lexicon(dict[str, int]):
             return
         end = self._used + len(self._new)
         if end > len(self.idf):
-            self._lengthen(max(end, 2 * len(self.idf)) - len(self.idf))
+            self._lengthen(end - len(self.idf))
         new = slice(self._used, end)
         words = [word_of(term) for term in self._new]
-        hashes = b"".join(self._hash(word, self._bits) for word in words)
-        self.votes[new] = votes_of(hashes, self._bits)
-        self.short_hashes[new] = _folded(hashes, self._bits)
-        self.idf[new] = [self._idf.idf(word) for word in words]
-        self.is_feature[new] = [is_feature(word) and word not in self._stop_words for word in words]
+        bits, feature_hash = self._bits, self._hash
+        hashes = b"".join([feature_hash(word, bits) for word in words])
+        self.votes[new] = votes_of(hashes, bits)
+        self.short_hashes[new] = _folded(hashes, bits)
+        self.idf[new] = list(map(self._idf.table.get, words, repeat(self._idf.unknown)))
+        stop_words = self._stop_words
+        self.is_feature[new] = [is_feature(word) and word not in stop_words for word in words]
         if self._traits_of is not None:
             for column, values in zip(self.traits, self._traits_of(self._new), strict=True):
                 column[new] = values
@@ -102,8 +112,7 @@ class Lexicon(dict[str, int]):
         self._new.clear()
 
     def _lengthen(self, rows: int) -> None:
-        more = np.zeros((rows, self._bits), dtype=np.int8)
-        self.votes = np.concatenate([self.votes, more])
+        self.votes = np.concatenate([self.votes, np.zeros((rows, self._bits), dtype=np.int8)])
         self.idf = _with_zeros(self.idf, rows)
         self.is_feature = _with_zeros(self.is_feature, rows)
         self.short_hashes = _with_zeros(self.short_hashes, rows)
@@ -117,11 +126,6 @@ class Lexicon(dict[str, int]):
         self.clear()
         self._index = CodeIndex()
         self._used = _FIRST_ROW
-        self.votes = np.zeros((_FIRST_SIZE, self._bits), dtype=np.int8)
-        self.idf = np.zeros(_FIRST_SIZE)
-        self.is_feature = np.zeros(_FIRST_SIZE, dtype=np.bool_)
-        self.short_hashes = np.zeros(_FIRST_SIZE, dtype=np.uint32)
-        self.traits = no_traits(_FIRST_SIZE if self._traits_of is not None else 0)
 
 
 def _folded(hashes: bytes, bits: int) -> NDArray[np.uint32]:

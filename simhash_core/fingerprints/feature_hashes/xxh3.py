@@ -9,6 +9,8 @@ def feature_hash(term: str, bits: int) -> bytes:
     """Return ``bits / 8`` bytes: the digests under seeds 0, 1, … one after the other."""
     data = term.encode("utf-8", "surrogatepass")
     size = bits // 8
-    return b"".join(xxhash.xxh3_128_digest(data, seed=seed) for seed in range((size + 15) // 16))[
-        :size
-    ]
+    digests, seed = xxhash.xxh3_128_digest(data, 0), 1
+    while len(digests) < size:
+        digests += xxhash.xxh3_128_digest(data, seed)
+        seed += 1
+    return digests[:size]

@@ -19,14 +19,29 @@ Cut = Callable[[str], Sequence[str]]
 CutAll = Callable[[Sequence[str]], list[Sequence[str]]]
 
 
+SEPARATORS: Final = (
+    " ,;:!?()[]{}<>\"'/\\|*=@$^~`"
+    "\u2013\u2014\u2018\u2019\u201c\u201d\u2022\u2026\u00b7"
+    "\u3001\u3002\u3008\u3009\u300a\u300b\u300c\u300d\u300e\u300f"
+    "\u3010\u3011\u3014\u3015\u3016\u3017"
+)
+"""Characters that every dictionary segmenter makes a term of its own, whatever stands beside them.
+
+None of them is a feature. Not all that there are: what a normalised text often has.
+"""
+
+
 class Segmenter(NamedTuple):
     """A segmenter and the name that stands for it in the index identity.
 
-    ``cut_all`` gives the terms of each of some texts.
+    ``cut_all`` gives the terms of each of some texts. ``separators``: characters at which a text
+    may be divided, and what is between them cut by itself, without a change to its features; empty
+    where there are none.
     """
 
     identity: str
     cut_all: CutAll
+    separators: str = ""
 
     def cut(self, text: str) -> Sequence[str]:
         """Return the terms of one text."""
@@ -37,10 +52,12 @@ class _Kind(NamedTuple):
     """How a segmenter is loaded.
 
     ``of_any_script``: whether runs of other scripts than Han and ASCII are cut by ``words``.
+    ``separators``: as of ``Segmenter``.
     """
 
     load: Callable[[UserDictionary | None], tuple[str, Cut]]
     of_any_script: bool = False
+    separators: str = SEPARATORS
 
 
 _BY_NAME: Final[Mapping[str, _Kind]] = {
@@ -48,7 +65,7 @@ _BY_NAME: Final[Mapping[str, _Kind]] = {
     "rjieba": _Kind(rjieba_words.load),
     "jieba": _Kind(jieba_words.load),
     "jieba-posseg": _Kind(jieba_posseg.load, of_any_script=True),
-    "ngrams": _Kind(ngrams.load),
+    "ngrams": _Kind(ngrams.load, separators=""),
 }
 SEGMENTERS: Final = tuple(_BY_NAME)
 WITHOUT_DICTIONARY: Final = frozenset({"ngrams"})
@@ -70,10 +87,10 @@ def load_segmenter(name: str, user_dictionary: UserDictionary | None = None) -> 
     if user_dictionary is not None:
         identity += f"+{user_dictionary.identity}"
     if kind.of_any_script:
-        return Segmenter(identity, partial(words.cut_all, dictionary=cut))
-    return Segmenter(identity, lambda texts: [cut(text) for text in texts])
+        return Segmenter(identity, partial(words.cut_all, dictionary=cut), kind.separators)
+    return Segmenter(identity, lambda texts: [cut(text) for text in texts], kind.separators)
 
 
 def is_feature(term: str) -> bool:
     """Whether a term says anything: it has a letter or a digit (in any script)."""
-    return any(c.isalnum() for c in term)
+    return term.isalnum() or any(c.isalnum() for c in term)

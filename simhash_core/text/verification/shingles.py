@@ -34,6 +34,7 @@ KEPT_BITS: Final = 4
 SKETCH_BYTES: Final = BINS * KEPT_BITS // 8
 IDENTITY: Final = f"shingles-1/{SHINGLE_CHARACTERS}x{BINS}x{KEPT_BITS}"
 
+_LAST_BIN: Final = BINS - 1
 _BIN_BITS: Final = BINS.bit_length() - 1
 _HASH_BITS: Final = 32
 _CHANCE: Final = 0.5**KEPT_BITS
@@ -120,15 +121,13 @@ def _densify(least: NDArray[np.uint32]) -> NDArray[np.uint32]:
     held = least.ravel()
     filled = held.copy()
     left = np.flatnonzero(held == _EMPTY)
-    bins = left % BINS
     for step in _STEPS:
         if not len(left):
             break
-        met = held.take(left - bins + (bins + step) % BINS)
-        found = met != _EMPTY
-        filled[left[found]] = met[found]
-        missed = ~found
-        left, bins = left[missed], bins[missed]
+        # BINS is a power of two, so the step leads round within the row of a text.
+        met = held.take(((left + step) & _LAST_BIN) | (left & ~_LAST_BIN))
+        filled[left] = met
+        left = left[met == _EMPTY]
     return filled.reshape(least.shape)
 
 

@@ -1,0 +1,108 @@
+"""The memo of runs: the terms of a text are those that the segmenter gives for the whole of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from functools import cache
+from itertools import islice
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simhash_core.fingerprints.feature_hashes import feature_hash_named
+from simhash_core.text.idf import IdfModel
+from simhash_core.text.lexicon import Lexicon
+from simhash_core.text.normalization import normalize
+from simhash_core.text.run_memo import RunMemo
+from simhash_core.text.segmentation import (
+    SEGMENTERS,
+    SEPARATORS,
+    Segmenter,
+    is_feature,
+    load_segmenter,
+)
+from simhash_core.text.term_traits import word_of
+from simhash_core.text.user_dictionary import parse_user_dictionary
+
+TEXTS = [
+    "",
+    "今天上午,市交通局发布公告称,跨江大桥的加固工程将于下月初开始。",
+    "新版本 2.0 支持 c++ 和 at&t,吞吐量提升35%;配置项delivery=exactly_once_v2,见 a.b/c-d。",
+    "internationalisation of the counterintuitively long timetable, e.g. 010-12306",
+    "吉野家の牛丼を食べました。ภาษาไทย, кошка и naïve café 한국어",
+    "今天上午,市交通局发布公告称,明天上午。",
+    ",。",
+    "𠮷野家,的牛丼",
+]
+PIECES = ["测试", "北京大学", "3.", "t恤", "c++", "ab", "1", "-", "%", "кот", "かな", "แมว"]
+
+
+@cache
+def _segmenter(name: str) -> Segmenter:
+    return load_segmenter(name)
+
+
+def _memo(segmenter: Segmenter, memory_bytes: int = 1 << 20) -> tuple[RunMemo, Lexicon]:
+    lexicon = Lexicon(64, feature_hash_named("xxh3"), IdfModel("test", {}, 1.0))
+    return RunMemo(segmenter, lexicon, memory_bytes), lexicon
+
+
+def _terms(memo: RunMemo, lexicon: Lexicon, texts: list[str]) -> list[Counter[str]]:
+    """Return the features of each text, counted, by way of the memo."""
+    rows, sizes = memo.rows(texts)
+    spelled = {row: term for term, row in lexicon.items()}
+    terms = iter([spelled[row] for row in rows.tolist()])
+    return [_counted(islice(terms, size)) for size in sizes.tolist()]
+
+
+def _whole(segmenter: Segmenter, texts: list[str]) -> list[Counter[str]]:
+    return [_counted(segmenter.cut(text)) for text in texts]
+
+
+def _counted(terms: Iterable[str]) -> Counter[str]:
+    return Counter(term for term in terms if is_feature(word_of(term)))
+
+
+@pytest.mark.parametrize("name", SEGMENTERS)
+def test_terms_are_those_of_the_whole_text(name: str) -> None:
+    """Given texts with shared runs, new or known, then their features are the segmenter's own."""
+    segmenter = _segmenter(name)
+    memo, lexicon = _memo(segmenter)
+    for texts in (TEXTS, TEXTS[::-1], [], TEXTS):
+        assert _terms(memo, lexicon, texts) == _whole(segmenter, texts)
+
+
+@pytest.mark.parametrize("name", ["words", "rjieba", "jieba"])
+@given(st.lists(st.tuples(st.sampled_from(PIECES), st.sampled_from(SEPARATORS)), max_size=8))
+def test_no_term_reaches_over_a_separator(name: str, pieces: list[tuple[str, str]]) -> None:
+    """Given any pieces between any separators, then what is cut by itself is cut the same."""
+    segmenter = _segmenter(name)
+    memo, lexicon = _memo(segmenter)
+    text = normalize("".join(f"{piece}{separator}" for piece, separator in pieces))
+    assert _terms(memo, lexicon, [text]) == _whole(segmenter, [text])
+
+
+def test_words_of_the_user_keep_what_separators_divide() -> None:
+    """Given a user's word with a separator in it, then the memo cuts as the segmenter does."""
+    segmenter = load_segmenter("words", parse_user_dictionary("甲/乙 1000000\n跨江大桥的 1000000"))
+    memo, lexicon = _memo(segmenter)
+    texts = ["有甲/乙的", "跨江大桥的加固"]
+    assert _terms(memo, lexicon, texts) == _whole(segmenter, texts)
+
+
+def test_a_full_memo_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given a memo or a lexicon past its bound, then what comes next is right all the same."""
+    segmenter = _segmenter("words")
+    for memory, most_terms in ((1, 65_536), (1 << 20, 3)):
+        monkeypatch.setattr("simhash_core.text.lexicon.MOST_TERMS", most_terms)
+        memo, lexicon = _memo(segmenter, memory)
+        for text in TEXTS:
+            assert _terms(memo, lexicon, [text]) == _whole(segmenter, [text])
+
+
+def test_separators_are_no_features() -> None:
+    """What stands between runs is left out, so it must not count."""
+    assert not any(is_feature(separator) for separator in SEPARATORS)
+    assert normalize(SEPARATORS.strip()).replace(" ", "") != ""
