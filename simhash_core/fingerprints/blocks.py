@@ -10,6 +10,8 @@ time, across: block ``blocks + i`` is bit ``i`` of every block of the first cut.
 square, the blocks of the first cut are its rows, those of the second its columns. Twice as many
 buckets find more near pairs, and the fingerprint grows no wider for it.
 
+Documents may meet in *bands* of their sketches as well (``simhash_core.index.prints``).
+
 **Guarantee** (pigeonhole; Manku et al. 2007, section 3): d differing bits touch at most d blocks,
 so where d < blocks at least one block is equal. Two documents within a distance threshold below
 the number of blocks always share a bucket.
@@ -36,15 +38,18 @@ Bucket = NewType("Bucket", bytes)
 """A bucket's name: one byte of block index, then the block's value, big-endian."""
 
 MOST_BLOCKS: Final = 128
+MOST_BANDS: Final = 64
 WIDEST_BLOCK_BITS: Final = 32
+BAND_KEY_BITS: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
 class BlockScheme:
     """How a fingerprint of ``bits`` bits is cut into blocks, and up to which distance two are near.
 
-    ``blocks``: those of one cut. ``block_bits`` 0 stands for bits // blocks. ``cuts``: 1, or 2 for
-    a square scheme. Raises ``UsageError`` for a scheme that cannot be.
+    ``blocks``: those of one cut; 0 where documents meet in bands alone. ``block_bits`` 0 stands for
+    bits // blocks. ``cuts``: 1, or 2 for a square scheme. ``bands``: of the sketch, each a bucket
+    more (``simhash_core.index.prints``). Raises ``UsageError`` for a scheme that cannot be.
     """
 
     bits: int
@@ -52,14 +57,19 @@ class BlockScheme:
     distance: int
     block_bits: int = 0
     cuts: int = 1
+    bands: int = 0
 
     def __post_init__(self) -> None:
         """Check all parameters once, against each other."""
         check_bits(self.bits)
-        if not 1 <= self.blocks <= MOST_BLOCKS:
-            raise UsageError(f"blocks is {self.blocks}: it must be from 1 to {MOST_BLOCKS}")
+        if not 0 <= self.bands <= MOST_BANDS:
+            raise UsageError(f"bands is {self.bands}: it must be from 0 to {MOST_BANDS}")
+        fewest = 0 if self.bands else 1
+        if not fewest <= self.blocks <= MOST_BLOCKS:
+            raise UsageError(f"blocks is {self.blocks}: it must be from {fewest} to {MOST_BLOCKS}")
         if self.block_bits == 0:
-            object.__setattr__(self, "block_bits", min(self.bits // self.blocks, WIDEST_BLOCK_BITS))
+            widest = self.bits // max(self.blocks, 1)
+            object.__setattr__(self, "block_bits", min(widest, WIDEST_BLOCK_BITS))
         if not 1 <= self.block_bits <= WIDEST_BLOCK_BITS:
             raise UsageError(
                 f"block_bits is {self.block_bits}: it must be from 1 to {WIDEST_BLOCK_BITS}"
@@ -87,8 +97,19 @@ class BlockScheme:
 
     @property
     def all_blocks(self) -> int:
-        """The number of blocks of all cuts: the buckets that a document has."""
+        """The number of blocks of all cuts."""
         return self.blocks * self.cuts
+
+    @property
+    def all_buckets(self) -> int:
+        """The number of buckets that a document is in: one for each block, one for each band."""
+        return self.all_blocks + self.bands
+
+    def bucket_name(self, bucket: int) -> str:
+        """Return what people call a bucket by its number: ``block 3``, ``band 0``."""
+        if bucket < self.all_blocks:
+            return f"block {bucket}"
+        return f"band {bucket - self.all_blocks}"
 
     def bits_of(self, block: int) -> range:
         """Return the numbers of the bits that make the value of a block, its highest bit first."""
@@ -179,4 +200,5 @@ class BlockScheme:
 
     def expected_candidates(self, documents: int) -> float:
         """Return the expected candidates of one look-up among ``documents`` random fingerprints."""
-        return self.all_blocks * documents / (1 << self.block_bits)
+        of_bands = self.bands * documents / (1 << BAND_KEY_BITS)
+        return self.all_blocks * documents / (1 << self.block_bits) + of_bands

@@ -3,10 +3,12 @@
 A new document goes into the memtable, which is compared whole: with a few hundred documents that
 costs less than buckets would. A full memtable becomes a segment; four segments of about one size
 become one. So each document is sorted a few times in all, and a look-up visits few segments.
+Segments that come from files (``attach``) are never merged with others here.
 
 One index serves all shards of a worker, so that a look-up costs the same for one shard and for
 many. Each row says by its *slot* which opening of a shard it belongs to; a shard that leaves is
-dropped by its slot, and its rows go when their segment is merged.
+dropped by its slot, and its rows go when their segment is merged. So do rows that were removed or
+have expired; until then a mask hides them.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ from simhash_core.errors import UsageError
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.memtable import Memtable, Rows, joined
 from simhash_core.index.near_rows import near_rows
-from simhash_core.index.segment import Segment, bucket_numbers, build_segment
+from simhash_core.index.prints import Prints, bucket_values, shared
+from simhash_core.index.segment import Candidates, Segment, build_segment, question
 
 MEMTABLE_DOCUMENTS: Final = 512
 SEGMENT_DOCUMENTS_LIMIT: Final = 1 << 20
@@ -29,9 +32,6 @@ SEGMENT_DOCUMENTS_LIMIT: Final = 1 << 20
 SLOTS_LIMIT: Final = 1 << 16
 
 _MERGED_SEGMENTS: Final = 4
-
-_CANDIDATES_LIMIT: Final = 1 << 21
-"""Candidates in memory at one time; where buckets are full, documents go in smaller groups."""
 
 _COMPARED_ROWS: Final = 256
 """Documents compared with the memtable at one time."""
@@ -65,15 +65,17 @@ class BucketCounts(NamedTuple):
 class DocumentIndex:
     """Documents by bucket; a look-up sees all that were added."""
 
-    def __init__(self, scheme: BlockScheme) -> None:
-        """Begin empty."""
-        self._scheme = scheme
+    def __init__(self, scheme: BlockScheme, window_ms: int | None = None) -> None:
+        """Begin empty. ``window_ms``: only documents whose times are within it are pairs."""
+        self.scheme = scheme
+        self._window_ms = window_ms
         self._words = scheme.bits // 64
-        self._segments: list[Segment] = []
-        self._memtable = Memtable(self._words, MEMTABLE_DOCUMENTS)
+        self._segments: list[_Kept] = []
+        self._memtable = Memtable(scheme, MEMTABLE_DOCUMENTS)
         self._live = np.zeros(SLOTS_LIMIT, dtype=np.bool_)
         self._visible = np.zeros(SLOTS_LIMIT, dtype=np.bool_)
         self._counts: dict[int, int] = {}
+        self._removed: dict[int, list[NDArray[np.uint64]]] = {}
         self.candidates_met = 0
 
     def __len__(self) -> int:
@@ -87,7 +89,9 @@ class DocumentIndex:
     @property
     def segments(self) -> list[Segment]:
         """The segments, the earliest first."""
-        return self._segments
+        return [each.segment for each in self._segments]
+
+    # ---- shards
 
     def open_slot(self, *, visible: bool = True) -> int:
         """Return a slot that no row has. Raises ``UsageError`` where all are taken.
@@ -95,7 +99,8 @@ class DocumentIndex:
         Look-ups do not see the documents of a slot that is not visible, until ``show_slot``.
         """
         self._forget_dropped()
-        taken = set(np.unique(np.concatenate([each.slots for each in self._all_parts()])).tolist())
+        slots = [self._memtable.rows().slots, *(each.segment.slots for each in self._segments)]
+        taken = {int(slot) for each in slots for slot in np.unique(each)}
         slot = next((s for s in range(SLOTS_LIMIT) if s not in taken and s not in self._counts), -1)
         if slot < 0:
             raise UsageError(f"an index holds at most {SLOTS_LIMIT} shards at one time")
@@ -112,62 +117,135 @@ class DocumentIndex:
         """Forget all documents of a slot; without effect where it is not open."""
         self._live[slot] = self._visible[slot] = False
         self._counts.pop(slot, None)
+        self._removed.pop(slot, None)
 
-    def add(
-        self, slot: int, sequences: NDArray[np.uint64], fingerprints: NDArray[np.uint64]
-    ) -> None:
-        """Add documents of an open slot; arrays as of ``Segment``."""
+    # ---- documents come and go
+
+    def add(self, slot: int, sequences: NDArray[np.uint64], prints: Prints) -> None:
+        """Add documents of an open slot."""
         count = len(sequences)
         self._counts[slot] += count
         if not count:
             return
-        slots = np.full(count, slot, dtype=np.uint16)
-        part = Rows(sequences, slots, fingerprints)
+        part = Rows(sequences, np.full(count, slot, dtype=np.uint16), prints)
         if self._memtable.count + count < MEMTABLE_DOCUMENTS:
             self._memtable.append(part)
             return
         whole = joined([self._memtable.rows(), part]).live(self._live)
         self._memtable.clear()
-        for first in range(0, len(whole), SEGMENT_DOCUMENTS_LIMIT):
-            self._seal(whole.rows(slice(first, first + SEGMENT_DOCUMENTS_LIMIT)))
+        for first in range(0, whole.documents, SEGMENT_DOCUMENTS_LIMIT):
+            self._seal(whole.take(slice(first, first + SEGMENT_DOCUMENTS_LIMIT)))
 
-    def pairs(self, fingerprints: NDArray[np.uint64]) -> Pairs:
-        """Return which documents of the index share a block and are within the distance.
+    def remove(self, slot: int, sequences: NDArray[np.uint64]) -> None:
+        """Remove documents of an open slot by their sequence numbers; unknown ones are ignored."""
+        self._removed.setdefault(slot, []).append(sequences)
+        memtable = self._memtable.rows()
+        gone = (memtable.slots == slot) & np.isin(memtable.sequences, sequences)
+        if gone.any():
+            self._memtable.clear()
+            self._memtable.append(memtable.take(~gone))
+        removed = int(np.count_nonzero(gone))
+        for each in self._segments:
+            rows = each.segment.sequences.rows_of(sequences)
+            removed += each.hide(rows[each.segment.slots[rows] == slot])
+        self._counts[slot] -= removed
 
-        ``fingerprints``: uint64 words (documents, bits / 64).
+    def drop_before(self, sequence: int) -> int:
+        """Remove all documents with lower sequence numbers; return how many were removed.
+
+        Whole segments go at once; what is left of others when they are merged.
         """
-        found = [*self._pairs_in_memtable(fingerprints)]
-        if self._segments and len(fingerprints):
-            keys = bucket_numbers(self._scheme, fingerprints)
-            for segment in self._segments:
-                found += self._pairs_in_segment(segment, keys, fingerprints)
-        return self._sorted(found)
+        memtable = self._memtable.rows()
+        kept = memtable.sequences >= np.uint64(sequence)
+        gone = [memtable.slots[~kept]]
+        if not kept.all():
+            self._memtable.clear()
+            self._memtable.append(memtable.take(kept))
+        for each in self._segments:
+            rows = np.arange(each.segment.sequences.count_below(sequence))
+            rows = rows[each.shown(rows)]
+            each.hide(rows)
+            gone.append(each.segment.slots[rows])
+        slots, counts = np.unique(np.concatenate(gone), return_counts=True)
+        removed = 0
+        for slot, count in zip(slots.tolist(), counts.tolist(), strict=True):
+            if slot in self._counts:
+                self._counts[slot] -= count
+                removed += count
+        self._forget_dropped()
+        return removed
 
-    def bucket_counts(self, fingerprint: NDArray[np.uint64]) -> BucketCounts:
-        """Return how many documents share a bucket with one; ``fingerprint``: (1, bits / 64)."""
-        keys = bucket_numbers(self._scheme, fingerprint)[0]
-        sizes = np.zeros(len(keys), dtype=np.intp)
-        for _, asked, rows in self._candidates(fingerprint):
-            del rows
-            sizes += np.bincount(asked, minlength=len(keys))
+    def attach(self, slot: int, segment: Segment, first: int, last: int) -> None:
+        """Take in a segment of one open slot, instead of its rows from ``first`` to ``last``.
+
+        ``first``, ``last``: sequence numbers; the segment has all documents of the slot between
+        them, but for those that were removed meanwhile, which are hidden.
+        """
+        for each in self._segments:
+            own = np.flatnonzero(each.segment.slots == slot)
+            if len(own):
+                sequences = each.segment.sequences.take(own)
+                covered = own[(sequences >= np.uint64(first)) & (sequences <= np.uint64(last))]
+                self._counts[slot] -= each.hide(covered)
+        memtable = self._memtable.rows()
+        covered_rows = (
+            (memtable.slots == slot)
+            & (memtable.sequences >= np.uint64(first))
+            & (memtable.sequences <= np.uint64(last))
+        )
+        if covered_rows.any():
+            self._counts[slot] -= int(np.count_nonzero(covered_rows))
+            self._memtable.clear()
+            self._memtable.append(memtable.take(~covered_rows))
+        kept = _Kept(segment, is_file=True)
+        self._counts[slot] += len(segment)
+        removed = self._removed.pop(slot, [])
+        if removed:
+            self._counts[slot] -= kept.hide(segment.sequences.rows_of(np.concatenate(removed)))
+        self._segments.insert(0, kept)
+        self._forget_dropped()
+
+    # ---- look-ups
+
+    def pairs(self, prints: Prints) -> Pairs:
+        """Return which documents of the index share a bucket and are within the distance."""
+        found = [*self._pairs_in_memtable(prints)]
+        if self._segments and prints.documents:
+            asked = question(self.scheme, prints)
+            for kept in self._segments:
+                for met in kept.segment.candidates(asked, within=True):
+                    self.candidates_met += len(met.rows)
+                    found.append(self._within(kept, met, prints))
+        return _sorted(found)
+
+    def bucket_counts(self, prints: Prints) -> BucketCounts:
+        """Return how many documents share a bucket with one, the only one of ``prints``."""
+        sizes = np.zeros(self.scheme.all_buckets, dtype=np.intp)
+        for _, columns, _ in self._candidates(prints):
+            sizes += np.bincount(columns, minlength=len(sizes))
         return BucketCounts(int(sizes.sum()), int(sizes.max(initial=0)))
 
-    def nearest(self, fingerprint: NDArray[np.uint64], limit: int) -> Pairs:
-        """Return the ``limit`` nearest documents that share a block with one, however far."""
+    def nearest(self, prints: Prints, limit: int) -> Pairs:
+        """Return the ``limit`` nearest documents that share a bucket with one, however far."""
         found = []
-        for part, _, met in self._candidates(fingerprint):
+        for part, _, met in self._candidates(prints):
             rows = np.unique(met)
-            distances = _distances(part.fingerprints[rows], fingerprint[:1])
+            fingerprints = part.prints.fingerprints if isinstance(part, Rows) else part.fingerprints
+            distances = _distances(fingerprints[rows], prints.fingerprints[:1])
             nearest = np.argsort(distances, kind="stable")[: 2 * limit]
+            kept = rows[nearest]
+            sequences = (
+                part.sequences[kept] if isinstance(part, Rows) else part.sequences.take(kept)
+            )
             found.append(
                 Pairs(
                     np.zeros(len(nearest), dtype=np.intp),
                     distances[nearest],
-                    part.sequences[rows[nearest]],
-                    part.slots[rows[nearest]],
+                    sequences,
+                    part.slots[kept],
                 )
             )
-        pairs = self._sorted(found)
+        pairs = _sorted(found)
         return Pairs(
             pairs.rows[:limit],
             pairs.distances[:limit],
@@ -176,131 +254,160 @@ class DocumentIndex:
         )
 
     def _candidates(
-        self, fingerprint: NDArray[np.uint64]
+        self, prints: Prints
     ) -> Iterator[tuple[Segment | Rows, NDArray[np.intp], NDArray[np.intp]]]:
-        """Yield what shares a bucket with one document: a part, indices of blocks, and its rows."""
-        keys = bucket_numbers(self._scheme, fingerprint)[0]
+        """Yield what shares a bucket with one document: a part, columns, and its rows."""
+        asked = question(self.scheme, prints)
         part = self._memtable.rows()
-        if len(part):
-            rows, blocks = np.nonzero(bucket_numbers(self._scheme, part.fingerprints) == keys)
+        if part.documents:
+            theirs = bucket_values(self.scheme, part.prints)
+            rows, columns = np.nonzero(shared(self.scheme, asked.values, theirs))
             live = self._visible[part.slots[rows]]
-            yield part, blocks[live], rows[live]
-        for segment in self._segments:
-            asked, met = segment.candidates(keys, *segment.ranges(keys))
-            live = self._visible[segment.slots[met]]
-            yield segment, asked[live], met[live].astype(np.intp)
+            yield part, columns[live], rows[live]
+        for kept in self._segments:
+            for met in kept.segment.candidates(asked, within=False):
+                live = self._visible[kept.segment.slots[met.rows]] & kept.shown(met.rows)
+                yield kept.segment, met.columns[live], met.rows[live].astype(np.intp)
 
-    def _all_parts(self) -> list[Rows]:
-        parts = [Rows(each.sequences, each.slots, each.fingerprints) for each in self._segments]
-        return [self._memtable.rows(), *parts]
+    def _pairs_in_memtable(self, prints: Prints) -> Iterator[Pairs]:
+        part = self._memtable.rows()
+        if not part.documents:
+            return
+        for first in range(0, prints.documents, _COMPARED_ROWS):
+            chunk = prints.take(slice(first, first + _COMPARED_ROWS))
+            rows, others, distances = near_rows(self.scheme, chunk, part.prints)
+            live = self._visible[part.slots[others]]
+            live &= self._in_window(chunk.times_ms[rows], part.prints.times_ms, others)
+            rows, others, distances = rows[live], others[live], distances[live]
+            yield Pairs(rows + first, distances, part.sequences[others], part.slots[others])
+
+    def _within(self, kept: _Kept, met: Candidates, prints: Prints) -> Pairs:
+        """Keep the candidates within the distance: word by word, so that most go early."""
+        segment, limit = kept.segment, self.scheme.distance
+        documents, rows = met.documents, met.rows
+        distances = np.zeros(len(rows), dtype=np.uint16)
+        for word in range(self._words):
+            differing = segment.fingerprints[rows, word] ^ prints.fingerprints[documents, word]
+            distances += np.bitwise_count(differing)
+            near = np.flatnonzero(distances <= limit)
+            if len(near) < len(rows):
+                documents, rows, distances = documents[near], rows[near], distances[near]
+        slots = segment.slots[rows]
+        live = self._visible[slots] & kept.shown(rows)
+        live &= self._in_window(prints.times_ms[documents], segment.times_ms, rows)
+        documents, rows = documents[live], rows[live]
+        return Pairs(documents, distances[live], segment.sequences.take(rows), slots[live])
+
+    def _in_window(
+        self,
+        times_ms: NDArray[np.int64],
+        others_ms: NDArray[np.int64],
+        rows: NDArray[np.intp] | NDArray[np.uint32],
+    ) -> NDArray[np.bool_] | np.bool_:
+        """Return which documents are near by their times; ``rows``: of ``others_ms``."""
+        if self._window_ms is None:
+            return np.True_
+        within: NDArray[np.bool_] = np.abs(times_ms - others_ms[rows]) <= self._window_ms
+        return within
+
+    # ---- segments
 
     def _forget_dropped(self) -> None:
-        """Rebuild what holds mostly rows of slots that were dropped."""
+        """Rebuild what holds mostly rows that nobody is to see any more."""
         memtable = self._memtable.rows()
         kept = memtable.live(self._live)
-        if len(kept) < len(memtable):
+        if kept.documents < memtable.documents:
             self._memtable.clear()
             self._memtable.append(kept)
         segments, self._segments = self._segments, []
-        for segment in segments:
-            live = int(np.count_nonzero(self._live[segment.slots]))
-            if 2 * live > len(segment):
-                self._segments.append(segment)
+        for each in segments:
+            live = int(np.count_nonzero(self._live_rows(each)))
+            if 2 * live > len(each.segment) or (live and each.is_file):
+                self._segments.append(each)
             elif live:
-                part = Rows(segment.sequences, segment.slots, segment.fingerprints)
-                self._segments.append(self._built(part.live(self._live)))
+                self._segments.append(_Kept(build_segment(self.scheme, self._live_part(each))))
+
+    def _live_rows(self, kept: _Kept) -> NDArray[np.bool_]:
+        live: NDArray[np.bool_] = self._live[kept.segment.slots]
+        return live if kept.hidden is None else live & ~kept.hidden
+
+    def _live_part(self, kept: _Kept) -> Rows:
+        return kept.segment.rows().take(self._live_rows(kept))
 
     def _seal(self, part: Rows) -> None:
-        if not len(part):
+        if not part.documents:
             return
-        self._segments.append(self._built(part))
+        self._segments.append(_Kept(build_segment(self.scheme, part)))
         while (first := self._first_to_merge()) is not None:
             merged = self._segments[first:]
-            parts = [Rows(each.sequences, each.slots, each.fingerprints) for each in merged]
-            self._segments[first:] = [self._built(joined(parts).live(self._live))]
+            whole = joined([self._live_part(each) for each in merged])
+            self._segments[first:] = (
+                [_Kept(build_segment(self.scheme, whole))] if whole.documents else []
+            )
 
     def _first_to_merge(self) -> int | None:
         """Return from which segment on they are to become one; None: none are."""
         segments = self._segments
-        size = _magnitude(len(segments[-1]))
+        if not segments:
+            return None
+        size = _magnitude(len(segments[-1].segment))
         first = len(segments)
-        while first and _magnitude(len(segments[first - 1])) <= size:
+        while (
+            first
+            and not segments[first - 1].is_file
+            and _magnitude(len(segments[first - 1].segment)) <= size
+        ):
             first -= 1
         run = segments[first:]
-        if len(run) < _MERGED_SEGMENTS or sum(map(len, run)) > SEGMENT_DOCUMENTS_LIMIT:
+        documents = sum(len(each.segment) for each in run)
+        if len(run) < _MERGED_SEGMENTS or documents > SEGMENT_DOCUMENTS_LIMIT:
             return None
         return first
 
-    def _built(self, part: Rows) -> Segment:
-        return build_segment(self._scheme, part.sequences, part.slots, part.fingerprints)
 
-    def _pairs_in_memtable(self, fingerprints: NDArray[np.uint64]) -> Iterator[Pairs]:
-        part = self._memtable.rows()
-        if not len(part):
-            return
-        for first in range(0, len(fingerprints), _COMPARED_ROWS):
-            chunk = fingerprints[first : first + _COMPARED_ROWS]
-            rows, others, distances = near_rows(self._scheme, chunk, part.fingerprints)
-            live = self._visible[part.slots[others]]
-            rows, others, distances = rows[live], others[live], distances[live]
-            yield Pairs(rows + first, distances, part.sequences[others], part.slots[others])
+class _Kept:
+    """A segment, and which of its rows are hidden. ``is_file``: of one slot, and not merged."""
 
-    def _pairs_in_segment(
-        self, segment: Segment, keys: NDArray[np.uint64], fingerprints: NDArray[np.uint64]
-    ) -> Iterator[Pairs]:
-        documents, blocks = keys.shape
-        flat = keys.reshape(-1)
-        starts, lengths = segment.ranges(flat)
-        ends = np.cumsum(lengths.reshape(documents, blocks).sum(axis=1))
-        first = 0
-        while first < documents:
-            before = int(ends[first - 1]) if first else 0
-            last = int(np.searchsorted(ends, before + _CANDIDATES_LIMIT, side="right"))
-            last = max(last, first + 1)  # one document may exceed the limit by itself
-            chunk = slice(first * blocks, last * blocks)
-            asked, met = segment.candidates(flat[chunk], starts[chunk], lengths[chunk])
-            self.candidates_met += len(met)
-            rows = asked // blocks + first
-            yield self._within(segment, rows, met, fingerprints)
-            first = last
+    def __init__(self, segment: Segment, *, is_file: bool = False) -> None:
+        self.segment = segment
+        self.is_file = is_file
+        self.hidden: NDArray[np.bool_] | None = None
 
-    def _within(
-        self,
-        segment: Segment,
-        rows: NDArray[np.intp],
-        met: NDArray[np.uint32],
-        fingerprints: NDArray[np.uint64],
-    ) -> Pairs:
-        """Keep the candidates within the distance: word by word, so that most go early."""
-        limit = self._scheme.distance
-        distances = np.zeros(len(rows), dtype=np.uint16)
-        for word in range(self._words):
-            differing = segment.fingerprints[met, word] ^ fingerprints[rows, word]
-            distances += np.bitwise_count(differing)
-            kept = np.flatnonzero(distances <= limit)
-            if len(kept) < len(rows):
-                rows, met, distances = rows[kept], met[kept], distances[kept]
-        live = self._visible[segment.slots[met]]
-        rows, met, distances = rows[live], met[live], distances[live]
-        return Pairs(rows, distances, segment.sequences[met], segment.slots[met])
+    def hide(self, rows: NDArray[np.intp]) -> int:
+        """Hide rows; return how many were not."""
+        if not len(rows):
+            return 0
+        if self.hidden is None:
+            self.hidden = np.zeros(len(self.segment), dtype=np.bool_)
+        fresh = len(rows) - int(np.count_nonzero(self.hidden[rows]))
+        self.hidden[rows] = True
+        return fresh
 
-    def _sorted(self, found: list[Pairs]) -> Pairs:
-        """Join pairs, sort them, and keep each once: a document may share several blocks."""
-        if not found:
-            empty = np.empty(0, dtype=np.intp)
-            return Pairs(
-                empty, empty.astype(np.uint16), empty.astype(np.uint64), empty.astype(np.uint16)
-            )
-        rows, distances, sequences, slots = map(np.concatenate, zip(*found, strict=True))
-        if len(rows) > 1:
-            order = np.lexsort((sequences, distances, rows))
-            rows, distances = rows[order], distances[order]
-            sequences, slots = sequences[order], slots[order]
-            first = np.ones(len(rows), dtype=np.bool_)
-            first[1:] = (rows[1:] != rows[:-1]) | (sequences[1:] != sequences[:-1])
-            rows, distances = rows[first], distances[first]
-            sequences, slots = sequences[first], slots[first]
-        return Pairs(rows, distances, sequences, slots)
+    def shown(self, rows: NDArray[np.intp] | NDArray[np.uint32]) -> NDArray[np.bool_]:
+        """Return which of some rows are not hidden."""
+        if self.hidden is None:
+            return np.ones(len(rows), dtype=np.bool_)
+        shown: NDArray[np.bool_] = ~self.hidden[rows]
+        return shown
+
+
+def _sorted(found: list[Pairs]) -> Pairs:
+    """Join pairs, sort them, and keep each once: a document may share several buckets."""
+    if not found:
+        empty = np.empty(0, dtype=np.intp)
+        return Pairs(
+            empty, empty.astype(np.uint16), empty.astype(np.uint64), empty.astype(np.uint16)
+        )
+    rows, distances, sequences, slots = map(np.concatenate, zip(*found, strict=True))
+    if len(rows) > 1:
+        order = np.lexsort((sequences, distances, rows))
+        rows, distances = rows[order], distances[order]
+        sequences, slots = sequences[order], slots[order]
+        first = np.ones(len(rows), dtype=np.bool_)
+        first[1:] = (rows[1:] != rows[:-1]) | (sequences[1:] != sequences[:-1])
+        rows, distances = rows[first], distances[first]
+        sequences, slots = sequences[first], slots[first]
+    return Pairs(rows, distances, sequences, slots)
 
 
 def _distances(

@@ -8,57 +8,69 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from simhash_core.fingerprints.blocks import BlockScheme
+from simhash_core.index.prints import Prints, joined_prints
+
 
 class Rows(NamedTuple):
-    """Documents: arrays as of ``Segment``."""
+    """Documents. ``sequences``: uint64 (documents,). ``slots``: uint16. ``prints``: in step."""
 
     sequences: NDArray[np.uint64]
     slots: NDArray[np.uint16]
-    fingerprints: NDArray[np.uint64]
+    prints: Prints
 
-    def __len__(self) -> int:
-        """Return the number of documents."""
+    @property
+    def documents(self) -> int:
+        """The number of documents."""
         return len(self.sequences)
 
-    def rows(self, kept: slice | NDArray[np.bool_]) -> Rows:
+    def take(self, rows: slice | NDArray[np.bool_] | NDArray[np.intp]) -> Rows:
         """Return some of the documents."""
-        return Rows(self.sequences[kept], self.slots[kept], self.fingerprints[kept])
+        return Rows(self.sequences[rows], self.slots[rows], self.prints.take(rows))
 
     def live(self, live: NDArray[np.bool_]) -> Rows:
         """Return the documents of slots that are open; ``live``: bool (slots,)."""
-        return self.rows(live[self.slots])
+        return self.take(live[self.slots])
+
+
+def joined(parts: Sequence[Rows]) -> Rows:
+    """Return the documents of all parts, in order; there is one part at least."""
+    return Rows(
+        np.concatenate([each.sequences for each in parts]),
+        np.concatenate([each.slots for each in parts]),
+        joined_prints([each.prints for each in parts]),
+    )
 
 
 class Memtable:
     """Documents in arrays with room for more."""
 
-    def __init__(self, words: int, capacity: int) -> None:
-        """``words``: bits of a fingerprint / 64. ``capacity``: documents."""
+    def __init__(self, scheme: BlockScheme, capacity: int) -> None:
+        """``capacity``: documents."""
         self.count = 0
         self._sequences = np.empty(capacity, dtype=np.uint64)
         self._slots = np.empty(capacity, dtype=np.uint16)
-        self._fingerprints = np.empty((capacity, words), dtype=np.uint64)
+        self._prints = Prints(
+            np.empty((capacity, scheme.bits // 64), dtype=np.uint64),
+            np.empty((capacity, scheme.bands), dtype=np.uint32),
+            np.empty(capacity, dtype=np.int64),
+        )
 
     def append(self, part: Rows) -> None:
         """Add documents, for which there is room."""
-        rows = slice(self.count, self.count + len(part))
+        rows = slice(self.count, self.count + part.documents)
         self._sequences[rows] = part.sequences
         self._slots[rows] = part.slots
-        self._fingerprints[rows] = part.fingerprints
-        self.count += len(part)
+        self._prints.fingerprints[rows] = part.prints.fingerprints
+        self._prints.bands[rows] = part.prints.bands
+        self._prints.times_ms[rows] = part.prints.times_ms
+        self.count += part.documents
 
     def rows(self) -> Rows:
         """Return a copy of the documents: what is cleared here stays there."""
-        rows = slice(0, self.count)
-        return Rows(
-            self._sequences[rows].copy(), self._slots[rows].copy(), self._fingerprints[rows].copy()
-        )
+        rows = np.arange(self.count)
+        return Rows(self._sequences[rows], self._slots[rows], self._prints.take(rows))
 
     def clear(self) -> None:
         """Forget all documents."""
         self.count = 0
-
-
-def joined(parts: Sequence[Rows]) -> Rows:
-    """Return the documents of all parts, in order; there is one part at least."""
-    return Rows(*map(np.concatenate, zip(*parts, strict=True)))

@@ -6,24 +6,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhash_core.fingerprints.blocks import BlockScheme
-from simhash_core.index.segment import bucket_numbers
+from simhash_core.index.prints import Prints, bucket_values, shared
 
 
 def near_rows(
-    scheme: BlockScheme, left: NDArray[np.uint64], right: NDArray[np.uint64]
+    scheme: BlockScheme, left: Prints, right: Prints
 ) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.uint16]]:
-    """Compare all with all; return the pairs that share a block and are within the distance.
+    """Compare all with all; return the pairs that share a bucket and are within the distance.
 
-    ``left``, ``right``: uint64 words (documents, bits / 64). Returned: of each pair its row in
-    ``left``, its row in ``right``, and its distance in bits.
+    Returned: of each pair its row in ``left``, its row in ``right``, and its distance in bits.
     """
-    distances = np.zeros((len(left), len(right)), dtype=np.uint16)
-    for word in range(left.shape[1]):
-        distances += np.bitwise_count(left[:, word, None] ^ right[None, :, word])
+    distances = np.zeros((left.documents, right.documents), dtype=np.uint16)
+    for word in range(left.fingerprints.shape[1]):
+        differing = left.fingerprints[:, word, None] ^ right.fingerprints[None, :, word]
+        distances += np.bitwise_count(differing)
     rows, others = np.nonzero(distances <= scheme.distance)
     found = distances[rows, others]
     if not scheme.guaranteed and len(rows):
-        ours, theirs = bucket_numbers(scheme, left[rows]), bucket_numbers(scheme, right[others])
-        shared = np.any(ours == theirs, axis=1)
-        rows, others, found = rows[shared], others[shared], found[shared]
+        ours = bucket_values(scheme, left)[rows]
+        theirs = bucket_values(scheme, right)[others]
+        kept = np.any(shared(scheme, ours, theirs), axis=1)
+        rows, others, found = rows[kept], others[kept], found[kept]
     return rows, others, found

@@ -1,133 +1,193 @@
-"""A segment: documents sorted by the buckets that they are in. Built once, never changed.
+"""A segment: documents and the buckets that they are in, sorted. Built once, never changed.
 
-::
-
-    sequences, slots, fingerprints   one row for each document
-    rows                    documents by number in the segment, bucket after bucket
-    directory               where in ``rows`` each range of buckets begins
-    keys                    what tells the bucket of each row, where a range has several
-
-A bucket is the number (block index, value). Its range in the directory is that number without its
-last ``shift`` bits, so that the directory is no longer than ``rows``: with many documents a range
-is one bucket and needs no keys; with few, the range is searched for those last bits.
-
-All buckets of a packet are found in one pass of numpy over each column.
+Documents stand in the order of the log. All buckets of a packet are found in one pass of numpy over
+each column; overloaded ones by their second level (``hot_buckets``).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simhash_core.fingerprints.blocks import BlockScheme
+from simhash_core.fingerprints.blocks import BAND_KEY_BITS, BlockScheme
 from simhash_core.index.block_values import block_values
+from simhash_core.index.bucket_columns import (
+    Asked,
+    BucketColumns,
+    build_columns,
+    fingerprint_tags,
+)
+from simhash_core.index.hot_buckets import HotBuckets, find_hot
+from simhash_core.index.memtable import Rows
+from simhash_core.index.prints import NO_BAND, Prints, bucket_values
+from simhash_core.index.sequence_column import SequenceColumn
+
+CANDIDATES_LIMIT: Final = 1 << 21
+"""Candidates in memory at one time; where buckets are full, documents go in smaller groups."""
 
 _CHUNK: Final = 65_536
 """Fingerprints whose blocks are computed at once: bounds the memory."""
 
-_SORTED_BY_RADIX_BITS: Final = 16
+
+class Question(NamedTuple):
+    """A packet as all segments are asked about it. ``values``, ``tags``: as of ``Asked``."""
+
+    prints: Prints
+    values: NDArray[np.uint32]
+    tags: NDArray[np.uint16]
+
+
+class Candidates(NamedTuple):
+    """Of each candidate the document that it was met by, the bucket's column, and its row."""
+
+    documents: NDArray[np.intp]
+    columns: NDArray[np.intp]
+    rows: NDArray[np.uint32]
+
+
+def question(scheme: BlockScheme, prints: Prints) -> Question:
+    """Return what segments are asked about documents."""
+    values = bucket_values(scheme, prints)
+    return Question(prints, values, fingerprint_tags(scheme, prints.fingerprints))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Segment:
     """Documents by bucket.
 
-    ``sequences``: uint64 (documents,). ``slots``: uint16. ``fingerprints``: uint64 words
-    (documents, bits / 64). ``rows``: uint32. ``directory``: uint32 (ranges + 1,). ``keys``: uint32
-    like ``rows``, empty where ``shift`` is 0.
+    ``slots``: uint16 (documents,). ``fingerprints``: uint64 words (documents, bits / 64).
+    ``times_ms``: int64, event times.
     """
 
-    shift: int
-    sequences: NDArray[np.uint64]
+    scheme: BlockScheme
+    sequences: SequenceColumn
     slots: NDArray[np.uint16]
     fingerprints: NDArray[np.uint64]
-    rows: NDArray[np.uint32]
-    directory: NDArray[np.uint32]
-    keys: NDArray[np.uint32]
+    times_ms: NDArray[np.int64]
+    blocks: BucketColumns
+    bands: BucketColumns
+    hot: HotBuckets
 
     def __len__(self) -> int:
         """Return the number of documents."""
-        return len(self.sequences)
+        return len(self.fingerprints)
 
-    def ranges(self, keys: NDArray[np.uint64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Return where the range of each bucket begins in ``rows``, and its length."""
-        ranges = keys >> np.uint64(self.shift) if self.shift else keys
-        starts = self.directory[ranges].astype(np.intp)
-        return starts, self.directory[ranges + np.uint64(1)].astype(np.intp) - starts
+    def rows(self) -> Rows:
+        """Return the documents."""
+        bands = self.bands.values(len(self))
+        prints = Prints(np.asarray(self.fingerprints), bands, np.asarray(self.times_ms))
+        return Rows(self.sequences.all(), np.asarray(self.slots), prints)
 
-    def candidates(
-        self, keys: NDArray[np.uint64], starts: NDArray[np.intp], lengths: NDArray[np.intp]
-    ) -> tuple[NDArray[np.intp], NDArray[np.uint32]]:
-        """Return what is in buckets: of each candidate the index in ``keys``, and its row here.
+    def candidates(self, asked: Question, *, within: bool) -> Iterator[Candidates]:
+        """Yield what shares a bucket with documents; a pair once for each bucket that it shares.
 
-        ``keys``: uint64, of ``bucket_numbers``; ``starts``, ``lengths``: their ``ranges``.
+        ``within``: what is farther than the distance may be left out.
         """
-        asked = np.repeat(np.arange(len(keys)), lengths)
-        # Where the rows of a bucket begin, less the number of candidates before it.
-        at = np.repeat(starts - np.cumsum(lengths) + lengths, lengths)
-        at += np.arange(len(at))
-        if self.shift:
-            last_bits = (keys & np.uint64((1 << self.shift) - 1)).astype(np.uint32)
-            equal = self.keys[at] == last_bits[asked]
-            asked, at = asked[equal], at[equal]
-        return asked, self.rows[at]
+        blocks = self.scheme.all_blocks
+        yield from self._met(self.blocks, 0, asked, slice(0, blocks), within=within)
+        yield from self._met(self.bands, blocks, asked, slice(blocks, None), within=within)
+
+    def _met(
+        self, buckets: BucketColumns, first: int, asked: Question, own: slice, *, within: bool
+    ) -> Iterator[Candidates]:
+        columns = buckets.columns
+        if not columns:
+            return
+        values = asked.values[:, own]
+        starts, lengths = (each.reshape(-1) for each in buckets.ranges(values))
+        flat = Asked(values.reshape(-1), asked.tags.reshape(-1))
+        if buckets is self.bands:
+            lengths[flat.values == NO_BAND] = 0
+        if within and len(self.hot):
+            yield from self._hot(first, columns, asked, flat.values, lengths)
+        ends = np.cumsum(lengths.reshape(-1, columns).sum(axis=1))
+        document = 0
+        while document < len(values):
+            before = int(ends[document - 1]) if document else 0
+            last = int(np.searchsorted(ends, before + CANDIDATES_LIMIT, side="right"))
+            last = max(last, document + 1)  # one document may exceed the limit by itself
+            part = slice(document * columns, last * columns)
+            of, rows = buckets.candidates(
+                Asked(flat.values[part], flat.tags[part]),
+                starts[part],
+                lengths[part],
+                within=within,
+            )
+            yield Candidates(of // columns + document, of % columns + first, rows)
+            document = last
+
+    def _hot(
+        self,
+        first: int,
+        columns: int,
+        asked: Question,
+        values: NDArray[np.uint32],
+        lengths: NDArray[np.intp],
+    ) -> Iterator[Candidates]:
+        """Yield what is met in overloaded buckets, and set their lengths to 0."""
+        fewest = int(np.diff(self.hot.bounds).min())
+        places = np.flatnonzero(lengths >= fewest)
+        numbers = self.hot.numbers(places % columns + first, values[places])
+        places, numbers = places[numbers >= 0], numbers[numbers >= 0]
+        if not len(places):
+            return
+        # With several buckets to a range, what is in it beside the overloaded one is not asked for.
+        lengths[places] = 0
+        documents, of_columns = places // columns, places % columns + first
+        fingerprints = asked.prints.fingerprints[documents]
+        for of, rows in self.hot.candidates(self.scheme, of_columns, numbers, fingerprints):
+            yield Candidates(documents[of], of_columns[of], rows)
 
 
-def bucket_numbers(scheme: BlockScheme, fingerprints: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return the buckets of fingerprints as numbers, uint64 (documents, all blocks)."""
-    values = block_values(scheme, np.ascontiguousarray(fingerprints).view(np.uint8))
-    blocks = np.arange(scheme.all_blocks, dtype=np.uint64) << np.uint64(scheme.block_bits)
-    return values.astype(np.uint64) | blocks
-
-
-def build_segment(
-    scheme: BlockScheme,
-    sequences: NDArray[np.uint64],
-    slots: NDArray[np.uint16],
-    fingerprints: NDArray[np.uint64],
-) -> Segment:
-    """Return the segment of documents, in the order given within each bucket."""
-    values = _values_by_block(scheme, fingerprints)
-    shift = _shift(scheme, values.size)
-    ranges = 1 << (scheme.block_bits - shift)
-    rows = np.empty(values.shape, dtype=np.uint32)
-    keys = np.empty(values.shape if shift else (len(values), 0), dtype=np.uint32)
-    counts = np.empty((scheme.all_blocks, ranges), dtype=np.intp)
-    for block, own in enumerate(values):
-        order = np.argsort(own, kind="stable")
-        rows[block] = order
-        in_order = own[order].astype(np.intp)
-        counts[block] = np.bincount(in_order >> shift, minlength=ranges)
-        if shift:
-            keys[block] = in_order & ((1 << shift) - 1)
-    directory = np.zeros(counts.size + 1, dtype=np.uint32)
-    np.cumsum(counts, out=directory[1:])
-    return Segment(
-        shift, sequences, slots, fingerprints, rows.reshape(-1), directory, keys.reshape(-1)
+def build_segment(scheme: BlockScheme, part: Rows) -> Segment:
+    """Return the segment of documents, of which there is one at least."""
+    if np.any(part.sequences[1:] < part.sequences[:-1]):
+        part = part.take(np.argsort(part.sequences, kind="stable"))
+    prints = part.prints
+    fingerprints = np.ascontiguousarray(prints.fingerprints)
+    documents = part.documents
+    values, tags = _values_by_block(scheme, fingerprints)
+    blocks = build_columns(
+        scheme, scheme.block_bits, zip(values, tags, strict=True), scheme.all_blocks, documents
     )
-
-
-def _shift(scheme: BlockScheme, rows: int) -> int:
-    """Return how many bits to leave out, so that there are no more ranges than rows."""
-    shift = 0
-    while shift < scheme.block_bits and scheme.all_blocks << scheme.block_bits - shift > rows:
-        shift += 1
-    return shift
+    no_tags = np.empty(0, dtype=np.uint16)
+    bands = build_columns(
+        scheme,
+        BAND_KEY_BITS,
+        ((np.ascontiguousarray(keys), no_tags) for keys in prints.bands.T),
+        scheme.bands,
+        documents,
+    )
+    hot = find_hot(
+        scheme,
+        fingerprints,
+        [(0, scheme.block_bits, blocks), (scheme.all_blocks, BAND_KEY_BITS, bands)],
+    )
+    return Segment(
+        scheme,
+        SequenceColumn.of(part.sequences),
+        part.slots,
+        fingerprints,
+        prints.times_ms,
+        blocks,
+        bands,
+        hot,
+    )
 
 
 def _values_by_block(
     scheme: BlockScheme, fingerprints: NDArray[np.uint64]
-) -> NDArray[np.unsignedinteger]:
-    """Return block values, (blocks, documents)."""
-    narrow = scheme.block_bits <= _SORTED_BY_RADIX_BITS
-    values: NDArray[np.unsignedinteger] = np.empty(
-        (scheme.all_blocks, len(fingerprints)), dtype=np.uint16 if narrow else np.uint32
-    )
-    as_bytes = np.ascontiguousarray(fingerprints).view(np.uint8)
-    for first in range(0, len(fingerprints), _CHUNK):
+) -> tuple[NDArray[np.uint32], NDArray[np.uint16]]:
+    """Return block values and tags, both (blocks, documents)."""
+    blocks, documents = scheme.all_blocks, len(fingerprints)
+    values = np.empty((blocks, documents), dtype=np.uint32)
+    as_bytes = fingerprints.view(np.uint8)
+    for first in range(0, documents, _CHUNK):
         chunk = slice(first, first + _CHUNK)
         values[:, chunk] = block_values(scheme, as_bytes[chunk]).T
-    return values
+    tags = fingerprint_tags(scheme, fingerprints).T
+    return values, tags if len(tags) else np.empty((blocks, 0), dtype=np.uint16)

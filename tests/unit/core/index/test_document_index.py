@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.fingerprints.distance import distance_bits
-from simhash_core.index import document_index
+from simhash_core.index import document_index, segment
 from simhash_core.index.document_index import DocumentIndex
+from simhash_core.index.prints import Prints, bare_prints
 
 SCHEMES = [
     BlockScheme(64, 4, 3),
@@ -33,10 +33,10 @@ def prints_of(scheme: BlockScheme, count: int, seed: int) -> list[bytes]:
     return [bytes(chance.choices((0, 1, 0x80, 0xFF), k=scheme.bits // 8)) for _ in range(count)]
 
 
-def words_of(scheme: BlockScheme, prints: list[bytes]) -> NDArray[np.uint64]:
-    """Fingerprints as words."""
+def words_of(scheme: BlockScheme, prints: list[bytes]) -> Prints:
+    """Fingerprints as the index takes them."""
     joined = np.frombuffer(b"".join(prints), dtype=np.uint64)
-    return joined.reshape(len(prints), scheme.bits // 64)
+    return bare_prints(joined.reshape(len(prints), scheme.bits // 64))
 
 
 @given(
@@ -59,7 +59,7 @@ def test_look_ups_meet_all_that_was_added(
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(document_index, "MEMTABLE_DOCUMENTS", 16)
         patched.setattr(document_index, "SEGMENT_DOCUMENTS_LIMIT", 128)
-        patched.setattr(document_index, "_CANDIDATES_LIMIT", 100)
+        patched.setattr(segment, "CANDIDATES_LIMIT", 100)
         patched.setattr(document_index, "_COMPARED_ROWS", 3)
         index = DocumentIndex(scheme)
         slot, number = index.open_slot(), 0

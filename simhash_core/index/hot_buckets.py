@@ -1,0 +1,210 @@
+"""Overloaded buckets: what is in them is found by slices of the remaining bits, not one by one.
+
+Wang & Wang (2019) call a bucket overloaded that has more than (1 + μ) times the average, μ = 2, and
+split it again by the bits of the other blocks: 48 are left of 64, as 4 × 12. Two fingerprints that
+share the bucket and are within distance d differ in d of the remaining bits at most; cut into d + 1
+slices, one of them is equal (pigeonhole). So **nothing is lost**: the candidates of an overloaded
+bucket are those that share a slice as well, in any of the d + 1 cuts.
+
+Where slices would be so short that most of the bucket shares one (256 bits, distance 64), the
+fingerprints of the bucket are copied to stand together, word by word, and all of them are compared:
+a tenth of what it costs to collect them, and nothing is lost either. A method that loses pairs
+would make a verdict depend on how documents are divided among segments and workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import sqrt
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simhash_core.fingerprints.blocks import BlockScheme
+from simhash_core.index.bucket_columns import BucketColumns, spread
+
+OVERLOAD: Final = 2.0
+"""μ: overloaded is a bucket with more than (1 + μ) times the average."""
+
+FEWEST_DOCUMENTS: Final = 2048
+"""A bucket with fewer is not worth a second level, however small the average is."""
+
+_SHORTEST_SLICE: Final = 8
+_LONGEST_SLICE: Final = 16
+_VALUE_BITS: Final = np.uint64(32)
+_BUCKETS_LIMIT: Final = 1 << 16
+"""Of more than so many the fullest; others are looked up as any bucket is."""
+_COMPARED_AT_ONCE: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HotBuckets:
+    """The overloaded buckets of a segment.
+
+    ``buckets``: uint64, column << 32 | value, sorted. ``bounds``: uint32 (buckets + 1,), where each
+    begins in ``rows`` and ``words``. With slices, ``slice_keys`` and ``rows`` are uint32 (slices,
+    documents in them), sorted by number of the bucket << 16 | value of the slice. Without, ``rows``
+    is uint32 (1, documents) and ``words`` uint64 (bits / 64, documents).
+    """
+
+    buckets: NDArray[np.uint64]
+    bounds: NDArray[np.uint32]
+    rows: NDArray[np.uint32]
+    slice_keys: NDArray[np.uint32]
+    words: NDArray[np.uint64]
+
+    def __len__(self) -> int:
+        """Return the number of overloaded buckets."""
+        return len(self.buckets)
+
+    def numbers(self, columns: NDArray[np.intp], values: NDArray[np.uint32]) -> NDArray[np.intp]:
+        """Return the number of each bucket here, -1 for one that is not overloaded."""
+        wanted = columns.astype(np.uint64) << _VALUE_BITS | values
+        at = np.searchsorted(self.buckets, wanted)
+        there = at < len(self.buckets)
+        there[there] = self.buckets[at[there]] == wanted[there]
+        numbers: NDArray[np.intp] = np.where(there, at, -1)
+        return numbers
+
+    def candidates(
+        self,
+        scheme: BlockScheme,
+        columns: NDArray[np.intp],
+        numbers: NDArray[np.intp],
+        fingerprints: NDArray[np.uint64],
+    ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.uint32]]]:
+        """Yield what may be within the distance: indices of what is asked, and rows.
+
+        ``columns``, ``numbers``: of the buckets asked for; ``fingerprints``: (asked, bits / 64).
+        """
+        if not len(self.slice_keys):
+            yield from self._compared(scheme, numbers, fingerprints)
+            return
+        for column in np.unique(columns).tolist():
+            asked = np.flatnonzero(columns == column)
+            values = slices(scheme, column, fingerprints[asked])
+            for number, own in enumerate(self.slice_keys):
+                keys = (numbers[asked] << _LONGEST_SLICE).astype(np.uint32) | values[:, number]
+                starts = np.searchsorted(own, keys)
+                lengths = np.searchsorted(own, keys, side="right") - starts
+                of, at = spread(starts, lengths)
+                yield asked[of], self.rows[number, at]
+
+    def _compared(
+        self, scheme: BlockScheme, numbers: NDArray[np.intp], fingerprints: NDArray[np.uint64]
+    ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.uint32]]]:
+        words = _telling_words(scheme)
+        for number in np.unique(numbers).tolist():
+            asked = np.flatnonzero(numbers == number)
+            start, stop = int(self.bounds[number]), int(self.bounds[number + 1])
+            step = max(_COMPARED_AT_ONCE // len(asked), 1)
+            for first in range(start, stop, step):
+                part = slice(first, min(first + step, stop))
+                distances = np.zeros((len(asked), part.stop - first), dtype=np.uint16)
+                for word in range(words):
+                    ours, theirs = fingerprints[asked, word, None], self.words[word, part]
+                    distances += np.bitwise_count(ours ^ theirs[None, :])
+                of, at = np.nonzero(distances <= scheme.distance)
+                yield asked[of], self.rows[0, at + first]
+
+
+def slice_bits(scheme: BlockScheme, column: int) -> int:
+    """Return the bits of a slice in the buckets of a column; 0 where slices are of no use."""
+    taken = scheme.block_bits if column < scheme.all_blocks else 0
+    bits = min((scheme.bits - taken) // (scheme.distance + 1), _LONGEST_SLICE)
+    return bits if bits >= _SHORTEST_SLICE else 0
+
+
+def slices(
+    scheme: BlockScheme, column: int, fingerprints: NDArray[np.uint64]
+) -> NDArray[np.uint32]:
+    """Return slices of the bits that a bucket leaves, uint32 (fingerprints, distance + 1)."""
+    width, count = slice_bits(scheme, column), scheme.distance + 1
+    bits = np.unpackbits(np.ascontiguousarray(fingerprints).view(np.uint8), axis=1)
+    if column < scheme.all_blocks:
+        bits = np.delete(bits, list(scheme.bits_of(column)), axis=1)
+    cut = bits[:, : count * width].reshape(len(bits), count, width)
+    weights = np.uint32(1) << np.arange(width, dtype=np.uint32)
+    values: NDArray[np.uint32] = (cut * weights).sum(axis=2, dtype=np.uint32)
+    return values
+
+
+def find_hot(
+    scheme: BlockScheme,
+    fingerprints: NDArray[np.uint64],
+    families: list[tuple[int, int, BucketColumns]],
+) -> HotBuckets:
+    """Return the overloaded buckets of a segment.
+
+    ``families``: the number of the first column, bits of a value, and the columns.
+    """
+    overloaded = [
+        (column << 32 | value, column, start, stop, buckets)
+        for first, width, buckets in families
+        for column, value, start, stop in _overloaded(first, width, buckets, len(fingerprints))
+    ]
+    overloaded.sort(key=lambda each: each[2] - each[3])
+    found = sorted(overloaded[:_BUCKETS_LIMIT], key=lambda each: each[0])
+    rows = [buckets.rows[start:stop] for _, _, start, stop, buckets in found]
+    bounds = np.cumsum([0, *map(len, rows)]).astype(np.uint32)
+    numbers = np.array([each[0] for each in found], dtype=np.uint64)
+    total = int(bounds[-1])
+    sliced = bool(found) and all(slice_bits(scheme, column) for _, column, *_ in found)
+    if not sliced:
+        whole = np.concatenate([*rows, np.empty(0, dtype=np.uint32)])
+        words = np.ascontiguousarray(fingerprints[whole].T)
+        return HotBuckets(
+            numbers, bounds, whole[None, :], np.empty((0, total), dtype=np.uint32), words
+        )
+    count = scheme.distance + 1
+    keys = np.empty((count, total), dtype=np.uint32)
+    for number, ((_, column, *_), own) in enumerate(zip(found, rows, strict=True)):
+        part = slice(int(bounds[number]), int(bounds[number + 1]))
+        values = slices(scheme, column, fingerprints[own])
+        keys[:, part] = (values | np.uint32(number << _LONGEST_SLICE)).T
+    order = np.argsort(keys, axis=1, kind="stable")
+    return HotBuckets(
+        numbers,
+        bounds,
+        np.concatenate(rows)[order],
+        np.take_along_axis(keys, order, axis=1),
+        np.empty((fingerprints.shape[1], 0), dtype=np.uint64),
+    )
+
+
+def overload_threshold(width: int, documents: int) -> float:
+    """Return how many documents of so many a bucket may have that is not overloaded."""
+    return max((1 + OVERLOAD) * documents / (1 << width), float(FEWEST_DOCUMENTS))
+
+
+def _overloaded(
+    first: int, width: int, buckets: BucketColumns, documents: int
+) -> Iterator[tuple[int, int, int, int]]:
+    """Yield column, value, and from where to where in ``rows`` an overloaded bucket is."""
+    threshold = overload_threshold(width, documents)
+    lengths = np.diff(buckets.directory)
+    a_column = len(lengths) // max(buckets.columns, 1)
+    for place in np.flatnonzero(lengths > threshold).tolist():
+        column, high = divmod(place, a_column)
+        start = int(buckets.directory[place])
+        if not buckets.shift:
+            yield first + column, high, start, start + int(lengths[place])
+            continue
+        rest = buckets.tags[start : start + int(lengths[place])]
+        values, at, counts = np.unique(rest, return_index=True, return_counts=True)
+        for value, begun, count in zip(values.tolist(), at.tolist(), counts.tolist(), strict=True):
+            if count > threshold:
+                whole = high << buckets.shift | value
+                yield first + column, whole, start + begun, start + begun + count
+
+
+def _telling_words(scheme: BlockScheme) -> int:
+    """Return of how many words the distance tells that unrelated fingerprints are too far."""
+    words = scheme.bits // 64
+    for count in range(1, words):
+        mean = 32 * count
+        if mean - 4 * sqrt(16 * count) > scheme.distance:
+            return count
+    return words

@@ -1,0 +1,298 @@
+"""Bands as buckets, overloaded buckets, and documents that go: a look-up is what a scan says."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from simhash_core.document_columns import BytesColumn
+from simhash_core.errors import UsageError
+from simhash_core.fingerprints.blocks import BlockScheme
+from simhash_core.index import document_index, hot_buckets
+from simhash_core.index.document_index import DocumentIndex
+from simhash_core.index.hot_buckets import overload_threshold, slice_bits, slices
+from simhash_core.index.memtable import Rows
+from simhash_core.index.prints import (
+    NO_BAND,
+    Prints,
+    band_keys,
+    bare_prints,
+    bucket_values,
+    first_shared_bucket,
+    shared,
+    shared_buckets,
+)
+from simhash_core.index.segment import build_segment
+from simhash_core.index.sequence_column import SequenceColumn
+
+CLASSIC: Final = BlockScheme(64, 4, 3)
+WITH_BANDS: Final = BlockScheme(256, 16, 64, 16, bands=8)
+BANDS_ALONE: Final = BlockScheme(256, 0, 64, bands=8)
+SCHEMES: Final = [CLASSIC, BlockScheme(64, 4, 5), WITH_BANDS, BANDS_ALONE]
+
+Found = list[tuple[int, int, int]]
+
+
+def random_prints(scheme: BlockScheme, count: int, seed: int, originals: int = 40) -> Prints:
+    """Copies of few documents, each with some bits flipped and some bands changed.
+
+    Every tenth has no sketch.
+    """
+    random = np.random.default_rng([seed, 0])
+    drawn = np.random.default_rng(99)
+    bases = drawn.integers(0, 2**64, (originals, scheme.bits // 64), dtype=np.uint64)
+    keys = drawn.integers(1, 2**32, (originals, scheme.bands), dtype=np.uint32)
+    of = random.integers(0, originals, count)
+    flips = random.random((count, scheme.bits)) < random.choice([0.01, 0.05, 0.2], count)[:, None]
+    fingerprints = bases[of] ^ np.packbits(flips, axis=1).view(np.uint64)
+    bands = np.where(
+        random.random((count, scheme.bands)) < 0.7,
+        random.integers(1, 2**32, (count, scheme.bands), dtype=np.uint32),
+        keys[of],
+    ).astype(np.uint32)
+    bands[::10] = NO_BAND
+    return Prints(fingerprints, bands, random.integers(0, 100, count))
+
+
+def scanned(scheme: BlockScheme, asked: Prints, held: Prints) -> Found:
+    """Row, distance and sequence number of all near pairs, by comparing all with all."""
+    found = []
+    theirs = bucket_values(scheme, held)
+    for row, own in enumerate(bucket_values(scheme, asked)):
+        differing = held.fingerprints ^ asked.fingerprints[row]
+        distances = np.bitwise_count(differing).sum(axis=1, dtype=np.int64)
+        met = shared(scheme, np.broadcast_to(own, theirs.shape), theirs).any(axis=1)
+        near = np.flatnonzero(met & (distances <= scheme.distance))
+        found += [(row, int(distances[at]), at) for at in near.tolist()]
+    return sorted(found)
+
+
+def looked_up(index: DocumentIndex, asked: Prints) -> Found:
+    """Row, distance and sequence number of all pairs of a look-up."""
+    rows, distances, sequences, _ = index.pairs(asked)
+    return list(zip(rows.tolist(), distances.tolist(), sequences.tolist(), strict=True))
+
+
+def sequences_of(held: Prints, first: int = 0) -> NDArray[np.uint64]:
+    """As many sequence numbers as documents."""
+    return np.arange(first, first + held.documents, dtype=np.uint64)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("memtable", [1, 64, 10_000])
+def test_a_look_up_is_a_scan(
+    monkeypatch: pytest.MonkeyPatch, scheme: BlockScheme, memtable: int
+) -> None:
+    """Given documents in memtable and segments, then a look-up finds what a scan of all finds."""
+    monkeypatch.setattr(document_index, "MEMTABLE_DOCUMENTS", memtable)
+    held, asked = random_prints(scheme, 600, 1), random_prints(scheme, 50, 2)
+    index = DocumentIndex(scheme)
+    slot = index.open_slot()
+    for first in range(0, 600, 100):
+        part = held.take(slice(first, first + 100))
+        index.add(slot, sequences_of(part, first), part)
+
+    found = looked_up(index, asked)
+
+    assert found == scanned(scheme, asked, held)
+    assert found
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_overloaded_buckets_lose_nothing(
+    monkeypatch: pytest.MonkeyPatch, scheme: BlockScheme
+) -> None:
+    """Given buckets with more documents than the second level begins at, then a look-up finds what
+    a scan finds: by the pigeonhole principle, or because all of the bucket is compared.
+    """
+    monkeypatch.setattr(hot_buckets, "FEWEST_DOCUMENTS", 8)
+    held, asked = random_prints(scheme, 3_000, 3, 20), random_prints(scheme, 200, 4, 20)
+    index = DocumentIndex(scheme)
+    index.add(index.open_slot(), sequences_of(held), held)
+
+    found = looked_up(index, asked)
+
+    assert all(len(each.hot) for each in index.segments)
+    assert found == scanned(scheme, asked, held)
+    assert found
+
+
+def test_slices_leave_few_of_an_overloaded_bucket() -> None:
+    """Given 5 % of all documents in one bucket, then a look-up in it meets a twentieth of it at
+    most, and what is near is found.
+    """
+    random = np.random.default_rng(5)
+    held = bare_prints(random.integers(0, 2**64, (100_000, 1), dtype=np.uint64))
+    held.fingerprints[:5_000] &= ~np.uint64(0xFFFF)
+    asked = bare_prints(held.fingerprints[:100] ^ np.uint64(1 << 16 | 1 << 30 | 1 << 63))
+    index = DocumentIndex(CLASSIC)
+    index.add(index.open_slot(), sequences_of(held), held)
+
+    pairs = index.pairs(asked)
+
+    assert pairs.sequences.tolist() == list(range(100))
+    assert index.candidates_met / 100 < 5_000 / 20
+
+
+def test_the_published_sizes() -> None:
+    """Given 2^33 documents, then a bucket is overloaded past 393,216, as published: the average is
+    131,072 and μ is 2; 48 bits are left of 64, as 4 slices of 12 for distance 3.
+    """
+    assert overload_threshold(16, 2**33) == 393_216
+    assert slice_bits(CLASSIC, 0) == 12
+    whole = np.frombuffer(b"\x00\x00\xff\xf0\x00\x00\x00\x01", dtype=np.uint64).reshape(1, 1)
+    assert slices(CLASSIC, 0, whole).shape == (1, 4)
+    assert np.count_nonzero(slices(CLASSIC, 0, whole)) == 2
+    assert slice_bits(BlockScheme(256, 16, 64, 16, 2), 0) == 0
+
+
+@given(st.integers(0, 63), st.data())
+def test_one_slice_is_equal(seed: int, data: st.DataObject) -> None:
+    """Given two fingerprints that share a block and differ in 3 bits at most, then a slice of the
+    rest is equal.
+    """
+    random = np.random.default_rng(seed)
+    one = random.integers(0, 2**64, (1, 1), dtype=np.uint64)
+    flipped = data.draw(st.sets(st.integers(0, 63), max_size=3))
+    bits = np.zeros(64, dtype=np.uint8)
+    bits[list(flipped)] = 1
+    other = one ^ np.packbits(bits).view(np.uint64)
+    for block in CLASSIC.shared_blocks(one.tobytes(), other.tobytes()):
+        assert np.any(slices(CLASSIC, block, one) == slices(CLASSIC, block, other))
+
+
+def test_a_flood_in_one_bucket_stays_linear() -> None:
+    """Given documents in a row that share a block and are not near, then the last of them meet
+    hardly more candidates than the first.
+    """
+    random = np.random.default_rng(6)
+    prints = bare_prints(random.integers(0, 2**64, (40_000, 1), dtype=np.uint64))
+    prints.fingerprints[:] |= np.uint64(0xFFFF)
+    index = DocumentIndex(CLASSIC)
+    slot = index.open_slot()
+    met = []
+    for first in range(0, prints.documents, 500):
+        part = prints.take(slice(first, first + 500))
+        before = index.candidates_met
+        index.pairs(part)
+        met.append((index.candidates_met - before) / 500)
+        index.add(slot, sequences_of(part, first), part)
+
+    assert max(met) < 3 * hot_buckets.FEWEST_DOCUMENTS
+
+
+@pytest.mark.parametrize("memtable", [1, 10_000])
+@pytest.mark.parametrize("gone", ["removed", "dropped", "late"])
+def test_what_is_gone_is_not_met(monkeypatch: pytest.MonkeyPatch, memtable: int, gone: str) -> None:
+    """Given documents that were removed, that stand before the number all before which is dropped,
+    or that are outside the window, then a look-up finds what a scan of the others finds.
+    """
+    monkeypatch.setattr(document_index, "MEMTABLE_DOCUMENTS", memtable)
+    held, asked = random_prints(CLASSIC, 900, 7), random_prints(CLASSIC, 60, 8)
+    index = DocumentIndex(CLASSIC, window_ms=30 if gone == "late" else None)
+    slot, other = index.open_slot(), index.open_slot()
+    for first in range(0, 900, 300):
+        part = held.take(slice(first, first + 300))
+        index.add(slot, sequences_of(part, first), part)
+    if gone == "removed":
+        index.remove(slot, np.array([*range(0, 900, 7), 5_000], dtype=np.uint64))
+        index.remove(slot, np.array([7, 14], dtype=np.uint64))
+        index.remove(other, np.array([1, 2], dtype=np.uint64))
+        kept = np.arange(900) % 7 > 0
+    elif gone == "dropped":
+        assert index.drop_before(431) == 431
+        assert index.drop_before(400) == 0
+        kept = np.arange(900) >= 431
+    else:
+        kept = np.abs(asked.times_ms[:, None] - held.times_ms) <= 30
+
+    kept = np.broadcast_to(kept, (60, 900))
+    wanted = [each for each in scanned(CLASSIC, asked, held) if kept[each[0], each[2]]]
+    assert looked_up(index, asked) == wanted
+    if gone != "late":
+        assert len(index) == np.count_nonzero(kept[0])
+    index.add(slot, sequences_of(held, 900), held)
+    found = looked_up(index, asked)
+    assert [each for each in found if each[2] < 900] == wanted
+
+
+def test_a_segment_takes_the_place_of_rows() -> None:
+    """Given a segment of what a slot has, made apart, while some of it was removed, then look-ups
+    find what they found before, and later rows stay.
+    """
+    held, asked = random_prints(CLASSIC, 900, 9), random_prints(CLASSIC, 60, 10)
+    index = DocumentIndex(CLASSIC)
+    other, slot = index.open_slot(), index.open_slot()
+    index.add(slot, sequences_of(held), held)
+    index.add(other, sequences_of(held, 1_000), held)
+    apart = held.take(slice(0, 700))
+    slots = np.full(700, slot, dtype=np.uint16)
+    made = build_segment(CLASSIC, Rows(sequences_of(apart), slots, apart))
+    index.remove(slot, np.array([3, 5, 800], dtype=np.uint64))
+    before = looked_up(index, asked)
+
+    index.attach(slot, made, 0, 699)
+
+    assert looked_up(index, asked) == before
+    assert index.documents(slot) == 897
+    assert index.documents(other) == 900
+    index.drop_slot(other)
+    assert looked_up(index, asked) == [each for each in before if each[2] < 1_000]
+
+
+@given(st.lists(st.integers(0, 2**40), max_size=200), st.integers(0, 2**40))
+def test_sequence_numbers_are_packed(numbers: list[int], bound: int) -> None:
+    """Given sequence numbers, then packing loses nothing, and rows are found by them."""
+    sequences = np.array(sorted(numbers), dtype=np.uint64)
+    packed = SequenceColumn.of(sequences)
+
+    assert packed.all().tolist() == sequences.tolist()
+    assert packed.take(np.arange(len(numbers))).tolist() == sequences.tolist()
+    assert packed.count_below(bound) == sum(each < bound for each in numbers)
+    wanted = set(numbers[::3]) | {bound}
+    rows = packed.rows_of(np.array(sorted(wanted), dtype=np.uint64))
+    assert rows.tolist() == [at for at, each in enumerate(sorted(numbers)) if each in wanted]
+
+
+def test_segments_give_their_rows_back() -> None:
+    """Given a segment, then its documents are those that it was made of, bands included."""
+    held = random_prints(WITH_BANDS, 500, 11)
+    rows = Rows(sequences_of(held), np.zeros(500, dtype=np.uint16), held)
+
+    again = build_segment(WITH_BANDS, rows).rows()
+
+    assert np.array_equal(again.sequences, rows.sequences)
+    assert np.array_equal(again.prints.fingerprints, held.fingerprints)
+    assert np.array_equal(again.prints.bands, held.bands)
+
+
+def test_band_keys_stand_at_the_end_of_a_sketch() -> None:
+    """Given sketches, one empty, then their last bytes are the keys, and an empty one has none; two
+    documents share the bands whose keys are equal, numbered after the blocks.
+    """
+    scheme = BlockScheme(64, 4, 3, bands=2)
+    a = b"sketch" + bytes([1, 0, 0, 0, 2, 0, 0, 0])
+    b = b"other" + bytes([9, 0, 0, 0, 2, 0, 0, 0])
+
+    assert band_keys(BytesColumn.of([a, b"", b]), 2).tolist() == [[1, 2], [0, 0], [9, 2]]
+    assert shared_buckets(scheme, bytes(8), a, b"\xff" * 8, b) == [5]
+    assert shared_buckets(scheme, bytes(8), a, bytes(8), b) == [0, 1, 2, 3, 5]
+    assert shared_buckets(scheme, bytes(8), a, b"\xff" * 8, b"") == []
+    assert shared_buckets(scheme, bytes(8), bytes(8), b"\xff" * 8, bytes(8)) == []
+    assert first_shared_bucket(scheme, bytes(8), a, b"\xff" * 8, b) == 5
+    assert [scheme.bucket_name(each) for each in (3, 5)] == ["block 3", "band 1"]
+
+
+def test_documents_need_a_bucket() -> None:
+    """Given neither blocks nor bands, or too many bands, then the scheme is refused."""
+    with pytest.raises(UsageError, match="blocks is 0"):
+        BlockScheme(64, 0, 3)
+    with pytest.raises(UsageError, match="bands is 99"):
+        BlockScheme(64, 4, 3, bands=99)
+    assert BANDS_ALONE.all_buckets == 8
+    assert BANDS_ALONE.expected_candidates(2**32) == 8
