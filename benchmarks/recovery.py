@@ -33,7 +33,8 @@ from rich.table import Table
 from benchmarks.changelogs import IDENTITY, PACKET, changelog, packet_of, records_of
 from benchmarks.report import Machine, add_json_option, machine, new_table, publish
 from simhash_core.index.document_index import DocumentIndex
-from simhash_core.log.shard_stream import NewEntries
+from simhash_core.index.prints import prints_of
+from simhash_core.log.outputs import NewEntries
 from simhash_core.text.profiles import PROFILES, profile_named
 from streams.ordering.log_codec import LogCodec
 from streams.store.changelog_codec import (
@@ -103,8 +104,8 @@ def fill_index(store: ShardStore, profile: str) -> DocumentIndex:
     """Return an index that is filled from a store, as a worker does it."""
     index = DocumentIndex(profile_named(profile).scheme())
     slot = index.open_slot()
-    for sequences, fingerprints in store.fingerprints():
-        index.add(slot, sequences, fingerprints)
+    for sequences, prints in store.prints(index.scheme.bands):
+        index.add(slot, sequences, prints)
     return index
 
 
@@ -114,7 +115,7 @@ def look_up(index: DocumentIndex, profile: str) -> tuple[float, float]:
     met = index.candidates_met
     begun = time.process_time()
     for packet in packets:
-        index.pairs(packet.columns.fingerprints)
+        index.pairs(prints_of(index.scheme, packet.columns))
     documents = _LOOKED_UP * PACKET
     seconds = time.process_time() - begun
     return seconds / documents * 1e6, (index.candidates_met - met) / documents
@@ -142,7 +143,7 @@ def measure(state_dir: Path, profile: str, documents: int, log: Changelog | None
         del filled
     begun, begun_wall = time.process_time(), time.perf_counter()
     with closing(open_shard_store(path, owner, bits, block_cache())) as store:
-        for _ in store.fingerprints():
+        for _ in store.prints(profile_named(profile).scheme().bands):
             pass
         from_disk, opened = time.process_time() - begun, time.perf_counter() - begun_wall
     packet = packet_of(profile, 0, PACKET)

@@ -14,9 +14,9 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
 from simhash_core.errors import FirstseenError
+from simhash_core.log.outputs import Ready
 from simhash_core.log.participant import LEADING_SHARD, Participant, ShardReady
 from simhash_core.log.records import Progress
-from simhash_core.log.shard_stream import Ready
 from streams.errors import BrokerUnavailableError
 from streams.intake.raw_batches import RawArrival
 from streams.kafka.commit_errors import AbortedError, FencedError, StaleGenerationError
@@ -194,8 +194,8 @@ class ShardSessions:
         index = self._participant.index
         for each in opened:
             slots[each.partition] = index.open_slot(visible=False)
-            for sequences, fingerprints in each.store.fingerprints():
-                index.add(slots[each.partition], sequences, fingerprints)
+            for sequences, prints in each.store.prints(index.scheme.bands):
+                index.add(slots[each.partition], sequences, prints)
                 await asyncio.sleep(0)
         async with self._put_out.lock:
             kept = [each for each in opened if not self.opening[each.partition].is_set()]

@@ -20,9 +20,9 @@ from simhash_core.fingerprints.fingerprint import WORD_BITS
 from simhash_core.index.look_up import Nearness
 from simhash_core.log.columns import document_columns, verdict_of
 from simhash_core.log.local_decider import LocalDecider
+from simhash_core.log.outputs import NewEntries
 from simhash_core.log.packets import Chain, Packet, Sender
 from simhash_core.log.records import NO_CONTROL, Progress
-from simhash_core.log.shard_stream import NewEntries
 from simhash_core.rejections import Rejection, RejectionReason
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.verdicts import DuplicateOf, verdict_name
@@ -78,7 +78,7 @@ class LocalDedup:
         self._chain = chain_of(progress)
         self._next_packet = next_packet(store)
         nearness = Nearness(fingerprinter.scheme, fingerprinter.confirmation)
-        self._decider = LocalDecider(nearness, store, store.fingerprints())
+        self._decider = LocalDecider(nearness, store, store.prints(nearness.scheme.bands))
 
     @property
     def documents(self) -> int:

@@ -10,9 +10,10 @@ from typing import Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from simhash_core.index.prints import Prints
 from simhash_core.log.local_decider import MemoryEntries
-from simhash_core.log.shard import EntryStore
-from simhash_core.log.shard_stream import NewEntries
+from simhash_core.log.outputs import NewEntries
+from simhash_core.log.shard_copy import EntryStore
 from streams.settings.settings import Settings
 from streams.store.rocksdb_options import block_cache
 from streams.store.shard_directory import open_shard_store
@@ -33,8 +34,8 @@ class LocalStore(EntryStore, Protocol):
         """Return the number of entries."""
         ...
 
-    def fingerprints(self) -> Iterator[tuple[NDArray[np.uint64], NDArray[np.uint64]]]:
-        """Yield sequence numbers (n,) and fingerprints (n, bits / 64) of decidable entries."""
+    def prints(self, bands: int = 0) -> Iterator[tuple[NDArray[np.uint64], Prints]]:
+        """Yield sequence numbers (n,) and prints of decidable entries; ``bands``: of a sketch."""
         ...
 
     def progress(self) -> StoredProgress | None:
@@ -58,8 +59,9 @@ class MemoryStore(MemoryEntries):
         super().__init__()
         self._progress: StoredProgress | None = None
 
-    def fingerprints(self) -> Iterator[tuple[NDArray[np.uint64], NDArray[np.uint64]]]:
+    def prints(self, bands: int = 0) -> Iterator[tuple[NDArray[np.uint64], Prints]]:
         """Yield nothing: a store that was just made has no entries."""
+        del bands
         return iter(())
 
     def progress(self) -> StoredProgress | None:

@@ -10,7 +10,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
+import numpy as np
+
 from simhash_core.errors import FirstseenError
+from simhash_core.index.prints import prints_of
 from simhash_core.log.packets import Packet
 from simhash_core.log.participant import Participant
 from simhash_core.log.records import Query, Report
@@ -159,7 +162,9 @@ class LogStage:
         item = next(iter(self._participant.replica.undecided.values()), None)
         if item is None or not len(item.columns) or item.columns.undecidable[0]:
             return
-        counts = self._participant.index.bucket_counts(item.columns.fingerprints[:1])
+        index = self._participant.index
+        first = prints_of(index.scheme, item.columns, np.zeros(1, dtype=np.intp))
+        counts = index.bucket_counts(first)
         self._on_bucket(counts.fullest)
         self._metrics.bucket_documents([counts.fullest])
 
