@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from simhash_core.documents import Headers, SourcePosition
 from simhash_core.rejections import RejectionReason
-from streams.kafka.acked_producer import Outgoing
+from streams.kafka.producer_record import ProducerRecord
 from streams.kafka.topic_follower import ReadRecord
 from streams.output.output_records import (
     ERROR_HEADER_PREFIX,
@@ -74,11 +74,11 @@ def why_not_sent(letter: DeadLetter, raw_topic: str, most: int) -> Outcome | Non
     return None
 
 
-def redelivery(letter: DeadLetter, partitions: int) -> Outgoing:
+def redelivery(letter: DeadLetter, partitions: int) -> ProducerRecord:
     """Return the record that is sent again, to a raw topic of so many ``partitions``."""
     raised = (REDELIVERIES_HEADER, str(letter.redeliveries + 1).encode())
     partition = letter.source.partition
-    return Outgoing(
+    return ProducerRecord(
         letter.source.topic,
         letter.record.key,
         letter.record.value,

@@ -14,20 +14,21 @@ default. Dead letters that are replayed once more then are duplicates of what th
 
 from __future__ import annotations
 
-import contextlib
-import time
 from collections.abc import Mapping, Sequence
 from typing import Final, Protocol, cast
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from simhash_core.errors import FirstseenError
 from streams.dead_letters.offset_ranges import OffsetRanges
 from streams.dead_letters.topic import DeadLetterTopics
 from streams.errors import BrokerRefusedError
-from streams.kafka.acked_producer import AckedProducer, Deliveries, Outgoing, hand_over
-from streams.kafka.command_config import librdkafka_config
-from streams.kafka.redelivery_transactions import FencedError
+from streams.kafka.acknowledged_sends import AcknowledgedProducer
+from streams.kafka.client_config import consumer_config, output_config
+from streams.kafka.commit_errors import FencedError
+from streams.kafka.partition_offsets import committed_offsets
+from streams.kafka.producer_record import ProducerRecord
+from streams.kafka.retries import retrying
+from streams.kafka.transactional_producer import TransactionalProducer
 from streams.settings.settings import Delivery, Settings
 
 GROUP_SUFFIX: Final = ".dlq-replay"
@@ -35,13 +36,6 @@ GROUP_SUFFIX: Final = ".dlq-replay"
 
 _NO_COMMIT: Final = 0
 _RETRY_SECONDS: Final = 0.2
-_PASSING: Final = frozenset(
-    {
-        KafkaError.NOT_COORDINATOR,
-        KafkaError.COORDINATOR_NOT_AVAILABLE,
-        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-    }
-)
 
 Progress = Mapping[int, OffsetRanges]
 """By partition of the dead letters' topic, the offsets that are done with."""
@@ -53,7 +47,7 @@ class Redeliveries(Protocol):
     def begin(self) -> dict[int, OffsetRanges]:
         """Take over from a replay before, and return what is done with."""
 
-    def send(self, records: Sequence[Outgoing], progress: Progress) -> None:
+    def send(self, records: Sequence[ProducerRecord], progress: Progress) -> None:
         """Send records and remember that ``progress`` is done with.
 
         Raises ``FirstseenError``; nothing of ``records`` counts as sent then.
@@ -80,7 +74,7 @@ class ReplayMemory:
         self._topics = topics
         self._seconds = settings.send_timeout_seconds
         self.consumer = Consumer(
-            librdkafka_config(
+            consumer_config(
                 settings,
                 group_id=self.group,
                 enable_auto_commit=False,
@@ -128,19 +122,11 @@ class ReplayMemory:
         self.consumer.close()
 
     def _committed(self, places: list[TopicPartition]) -> list[TopicPartition]:
-        """Ask, again while the group is being taken up by a broker."""
-        deadline = time.monotonic() + self._seconds
-        while True:
-            try:
-                return self.consumer.committed(places, timeout=self._seconds)
-            except KafkaException as error:
-                if error.args[0].code() not in _PASSING or time.monotonic() > deadline:
-                    raise
-            time.sleep(_RETRY_SECONDS)
+        """Return the committed offsets; waits while no broker coordinates the group."""
+        ask = retrying(self._seconds, _RETRY_SECONDS)
+        return ask(committed_offsets, self.consumer, places, self._seconds)
 
     def _ranges(self, place: TopicPartition) -> OffsetRanges:
-        if place.error is not None:
-            raise KafkaException(place.error)
         # The type stubs leave metadata out.
         text = cast(str | None, getattr(place, "metadata", None))
         if place.offset < _NO_COMMIT or not text:
@@ -153,14 +139,16 @@ class _Acknowledged:
 
     def __init__(self, settings: Settings, memory: ReplayMemory) -> None:
         self._memory = memory
-        self._producer = AckedProducer(librdkafka_config(settings), settings.send_timeout_seconds)
+        self._producer = AcknowledgedProducer(
+            output_config(settings), settings.send_timeout_seconds
+        )
 
     def begin(self) -> dict[int, OffsetRanges]:
         return self._memory.read()
 
-    def send(self, records: Sequence[Outgoing], progress: Progress) -> None:
+    def send(self, records: Sequence[ProducerRecord], progress: Progress) -> None:
         offsets = self._memory.offsets(progress)
-        self._producer.send_blocking(records)
+        self._producer.send(records)
         try:
             self._memory.consumer.commit(offsets=offsets, asynchronous=False)
         except KafkaException as error:
@@ -170,6 +158,7 @@ class _Acknowledged:
             ) from error
 
     def close(self) -> None:
+        self._producer.close()
         self._memory.close()
 
 
@@ -178,69 +167,25 @@ class _Transactional:
 
     def __init__(self, settings: Settings, memory: ReplayMemory) -> None:
         self._memory = memory
-        self._seconds = settings.send_timeout_seconds
-        milliseconds = int(self._seconds * 1000)
-        self._producer = Producer(
-            librdkafka_config(
-                settings,
-                linger_ms=2,
-                compression_type="lz4",
-                transactional_id=memory.group,
-                transaction_timeout_ms=milliseconds,
-                message_timeout_ms=milliseconds,
-            )
+        self._producer = TransactionalProducer(
+            output_config(settings), memory.group, timeout_seconds=settings.send_timeout_seconds
         )
 
     def begin(self) -> dict[int, OffsetRanges]:
-        deadline = time.monotonic() + self._seconds
-        while True:
-            try:
-                self._producer.init_transactions(self._seconds)
-                break
-            except KafkaException as error:
-                if not error.args[0].retriable() or time.monotonic() > deadline:
-                    raise self._why("no replay can begin", error) from error
-            time.sleep(_RETRY_SECONDS)
+        self._producer.open()
         return self._memory.read()
 
-    def send(self, records: Sequence[Outgoing], progress: Progress) -> None:
+    def send(self, records: Sequence[ProducerRecord], progress: Progress) -> None:
         offsets = self._memory.offsets(progress)
-        deliveries = Deliveries()
-        deadline = time.monotonic() + self._seconds
+        metadata = self._memory.consumer.consumer_group_metadata()
         try:
-            self._producer.begin_transaction()
-            try:
-                for record in records:
-                    report = deliveries.report_of(record)
-                    hand_over(self._producer, record, deadline=deadline, report=report)
-                self._producer.send_offsets_to_transaction(
-                    offsets, self._memory.consumer.consumer_group_metadata(), self._seconds
-                )
-                self._producer.commit_transaction(self._seconds)
-            except (KafkaException, FirstseenError):
-                self._abort()
-                deliveries.raise_too_large()
-                raise
-        except KafkaException as error:
-            raise self._why("nothing of this batch was sent again", error) from error
+            self._producer.commit(records, offsets, metadata)
+        except FencedError as error:
+            raise FencedError(
+                "nothing of this batch was sent again: another replay of this application id has "
+                "begun"
+            ) from error
 
     def close(self) -> None:
-        # One that was fenced, or has failed, says so once more.
-        with contextlib.suppress(KafkaException):
-            self._producer.close()
+        self._producer.close()
         self._memory.close()
-
-    def _abort(self) -> None:
-        # If not, the broker will when its time is over; or another replay has done it.
-        with contextlib.suppress(KafkaException):
-            self._producer.abort_transaction(self._seconds)
-
-    def _why(self, what: str, error: KafkaException) -> FirstseenError:
-        reason: KafkaError = error.args[0]
-        if reason.code() in {
-            KafkaError._FENCED,  # noqa: SLF001 - the public name of the code
-            KafkaError.PRODUCER_FENCED,
-            KafkaError.INVALID_PRODUCER_EPOCH,
-        }:
-            return FencedError(f"{what}: another replay of this application id has begun")
-        return BrokerRefusedError(f"{what} (transactional id {self._memory.group}): {reason.str()}")

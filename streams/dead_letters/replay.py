@@ -17,7 +17,7 @@ from streams.dead_letters.letters import (
 from streams.dead_letters.offset_ranges import OffsetRanges
 from streams.dead_letters.redeliveries import Redeliveries
 from streams.dead_letters.topic import DeadLetterTopics
-from streams.kafka.acked_producer import Outgoing
+from streams.kafka.producer_record import ProducerRecord
 from streams.kafka.topic_follower import ReadRecord
 
 _BATCH_RECORDS: Final = 500
@@ -90,7 +90,7 @@ class Replay:
         self._done = {partition: ranges.copy() for partition, ranges in done.items()}
         self._redeliveries = redeliveries
         self._read_to: dict[int, int] = {}
-        self._batch: list[Outgoing] = []
+        self._batch: list[ProducerRecord] = []
         self._batch_bytes = 0
         self._touched: set[int] = set()
 

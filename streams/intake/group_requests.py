@@ -9,7 +9,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from streams.errors import BrokerRefusedError, BrokerUnavailableError, UnansweredError
 from streams.kafka.commit_errors import STALE_GENERATION, AbortedError, StaleGenerationError
-from streams.kafka.passing_errors import PASSING_ERRORS
+from streams.kafka.partition_offsets import committed_offsets, offset_range
+from streams.kafka.retries import is_passing
 
 _ANSWER_SECONDS: Final = 2.0
 """How long one question may keep the thread from polling.
@@ -18,21 +19,22 @@ More than a fetch may be held by a broker: what is asked on its connection waits
 """
 
 
-def committed_offsets(
-    consumer: Consumer, places: list[TopicPartition]
-) -> tuple[dict[int, int] | None, str]:
-    """Return the group's offsets by partition; None and the reason where there is no answer yet.
+def stable_offsets(consumer: Consumer, places: list[TopicPartition]) -> dict[int, int]:
+    """Return the group's offsets by partition; one without a committed offset is left out.
 
-    A partition without a committed offset is left out. Raises ``BrokerRefusedError``.
+    Raises ``KafkaException`` where there is no answer yet, ``BrokerRefusedError``.
     """
     try:
-        answer = consumer.committed(places, timeout=_ANSWER_SECONDS)
+        committed = committed_offsets(consumer, places, _ANSWER_SECONDS)
     except KafkaException as failure:
-        return None, _passing(failure.args[0])
-    for place in answer:
-        if place.error is not None:
-            return None, _passing(place.error)
-    return {place.partition: place.offset for place in answer if place.offset >= 0}, ""
+        error: KafkaError = failure.args[0]
+        unstable = error.code() == KafkaError.UNSTABLE_OFFSET_COMMIT
+        if unstable or is_passing(failure) or error.retriable():
+            raise
+        raise BrokerRefusedError(
+            f"the broker does not give the group's offsets: {error.str()}"
+        ) from failure
+    return {place.partition: place.offset for place in committed if place.offset >= 0}
 
 
 def commit_offsets(consumer: Consumer, places: list[TopicPartition]) -> None:
@@ -51,14 +53,12 @@ def commit_offsets(consumer: Consumer, places: list[TopicPartition]) -> None:
 
 def log_start(consumer: Consumer, topic: str, partition: int) -> int:
     """Return the first offset that a partition has; raises ``BrokerUnavailableError``."""
-    place = TopicPartition(topic, partition)
     try:
-        found = consumer.get_watermark_offsets(place, timeout=_ANSWER_SECONDS, cached=False)
+        return offset_range(consumer, topic, partition, _ANSWER_SECONDS)[0]
     except KafkaException as failure:
         raise BrokerUnavailableError(
-            f"no broker tells where {topic}/{partition} begins: {failure.args[0].str()}"
+            f"no broker says where {topic}/{partition} begins: {failure.args[0].str()}"
         ) from failure
-    return int(found[0])
 
 
 def _commit_errors(consumer: Consumer, places: list[TopicPartition]) -> Sequence[KafkaError]:
@@ -67,11 +67,3 @@ def _commit_errors(consumer: Consumer, places: list[TopicPartition]) -> Sequence
     except KafkaException as failure:
         return [failure.args[0]]
     return [place.error for place in done or () if place.error is not None]
-
-
-def _passing(error: KafkaError) -> str:
-    """Return the reason of an error that passes; raise what any other means."""
-    unstable = error.code() == KafkaError.UNSTABLE_OFFSET_COMMIT
-    if unstable or error.code() in PASSING_ERRORS or error.retriable():
-        return error.str()
-    raise BrokerRefusedError(f"the broker does not tell the group's offsets: {error.str()}")

@@ -5,24 +5,24 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import CancelledError, Future
 from typing import Any, Final, TypeVar
 
-from confluent_kafka import TopicPartition
+from confluent_kafka import KafkaException, TopicPartition
 
 from simhash_core.errors import FirstseenError
 from streams.errors import BrokerRefusedError, UnansweredError
 from streams.intake.group_requests import (
     commit_offsets,
-    committed_offsets,
     log_start,
+    stable_offsets,
 )
 from streams.intake.raw_poller import Limits, PollerEvents, RawPoller
 from streams.intake.raw_records import RawEvents, RawRecords
 from streams.kafka.commit_errors import StaleGenerationError
 from streams.kafka.hand_over import Calls, HandOver
+from streams.kafka.retries import is_of_client, retrying_on_loop
 
 logger = logging.getLogger(__name__)
 
@@ -183,27 +183,22 @@ class RawConsumer:
         Raises ``UnansweredError`` after a minute.
         """
         places = [TopicPartition(self._topic, partition) for partition in partitions]
-        deadline = time.monotonic() + _UNANSWERED_SECONDS
-        while True:
-            found, reason = await self._ask(
-                lambda: committed_offsets(self._poller.consumer, places)
-            )
-            if found is not None:
-                return found
-            if time.monotonic() > deadline:
-                raise UnansweredError(
-                    f"the broker does not tell the group's offsets in {self._topic} within "
-                    f"{_UNANSWERED_SECONDS:g} s: {reason}"
-                )
-            await asyncio.sleep(_AGAIN_SECONDS)
+        again = retrying_on_loop(_UNANSWERED_SECONDS, _AGAIN_SECONDS, is_of_client)
+        try:
+            return await again(self._ask, lambda: stable_offsets(self._poller.consumer, places))
+        except KafkaException as error:
+            raise UnansweredError(
+                f"the broker does not give the group's offsets in {self._topic} within "
+                f"{_UNANSWERED_SECONDS:g} s: {error.args[0].str()}"
+            ) from error
 
-    async def commit(self, offsets: Mapping[int, int]) -> None:
-        """Commit next offsets by partition, outside of any transaction.
+    async def commit(self, offsets: Mapping[int, int], note: str = "") -> None:
+        """Commit next offsets by partition, with ``note`` beside them, outside of a transaction.
 
         See ``group_requests.commit_offsets`` for the errors.
         """
         self.metadata_for(offsets)
-        places = [TopicPartition(self._topic, *each) for each in offsets.items()]
+        places = [TopicPartition(self._topic, *each, note) for each in offsets.items()]
         await self._ask(lambda: commit_offsets(self._poller.consumer, places))
 
     async def log_start(self, partition: int) -> int:

@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from simhash_core.errors import ErrorReason, FirstseenError
 from streams.errors import BrokerRefusedError
-from streams.kafka.passing_errors import PASSING_ERRORS
+from streams.kafka.retries import PASSING_ERRORS
 
 logger = logging.getLogger(__name__)
 

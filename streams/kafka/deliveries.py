@@ -17,6 +17,7 @@ from streams.kafka.producer_record import (
     RecordTooLargeError,
     is_too_large,
 )
+from streams.kafka.retries import retrying
 
 _POLL_SECONDS: Final = 0.05
 _METADATA_SECONDS: Final = 5.0
@@ -90,37 +91,40 @@ def _produce(
     deadline: float,
 ) -> None:
     topic, key, value, partition, timestamp_ms, headers, _ = record
-    while True:
+
+    def once() -> None:
+        producer.produce(
+            topic,
+            value,
+            key,
+            partition=_ANY_PARTITION if partition is None else partition,
+            on_delivery=report,
+            timestamp=timestamp_ms or 0,
+            headers=headers if isinstance(headers, list) else list(headers),
+        )
+
+    def may_pass(error: BaseException) -> bool:
+        if isinstance(error, KafkaException) and error.args[0].code() in _NOT_KNOWN_YET:
+            # The client would ask by itself, minutes later.
+            with suppress(KafkaException):
+                producer.list_topics(topic, timeout=_METADATA_SECONDS)
+            return True
+        return isinstance(error, BufferError)
+
+    try:
         try:
-            producer.produce(
-                topic,
-                value,
-                key,
-                partition=_ANY_PARTITION if partition is None else partition,
-                on_delivery=report,
-                timestamp=timestamp_ms or 0,
-                headers=headers if isinstance(headers, list) else list(headers),
-            )
-        except BufferError:
-            if time.monotonic() > deadline:
-                raise UnansweredError(
-                    f"no room to send to {topic}: the broker has accepted nothing for too long. Is "
-                    "it reachable? (send_timeout_seconds bounds the wait)"
-                ) from None
-            producer.poll(_POLL_SECONDS)
-        except KafkaException as error:
-            reason: KafkaError = error.args[0]
-            if is_too_large(reason):
-                raise RecordTooLargeError([record]) from error
-            if reason.code() not in _NOT_KNOWN_YET or time.monotonic() > deadline:
-                raise DeliveryError(f"cannot send to {topic}: {error}") from error
-            _look_again(producer, topic)
-        else:
-            return
-
-
-def _look_again(producer: Producer, topic: str) -> None:
-    """Let a client learn which partitions a topic has; it would ask minutes later by itself."""
-    with suppress(KafkaException):
-        producer.list_topics(topic, timeout=_METADATA_SECONDS)
-    producer.poll(_POLL_SECONDS)
+            once()  # as a rule: to prepare for another try would take longer than the call
+        except (BufferError, KafkaException) as error:
+            if not may_pass(error):
+                raise
+            left = deadline - time.monotonic()
+            retrying(left, _POLL_SECONDS, may_pass, pause=producer.poll)(once)
+    except BufferError:
+        raise UnansweredError(
+            f"no room to send to {topic}: the broker has accepted nothing for too long. Is it "
+            "reachable? (send_timeout_seconds bounds the wait)"
+        ) from None
+    except KafkaException as error:
+        if is_too_large(error.args[0]):
+            raise RecordTooLargeError([record]) from error
+        raise DeliveryError(f"cannot send to {topic}: {error}") from error

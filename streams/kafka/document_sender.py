@@ -1,35 +1,41 @@
 """Sends documents to a topic: acknowledged, at a rate where one is asked for, never in silence.
 
-On the embedded broker, which drops what a worker is too slow to read
-(``streams.kafka.embedded_broker``), it waits for the worker of the application id.
+The embedded broker drops what a worker is too slow to read (``streams.kafka.embedded_broker``): on
+it, the sender waits for the worker of the application id after each part of what it keeps.
 """
 
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack
 from types import TracebackType
 from typing import Final, NamedTuple, Self
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import (
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
 
 from streams.errors import BrokerRefusedError, BrokerUnavailableError
 from streams.kafka.command_config import librdkafka_config
-from streams.kafka.committed_offsets import CommittedOffsets
-from streams.kafka.paced_producer import (
-    LIMIT_BYTES,
-    ConsumerTooSlowError,
-    DeliveryReport,
-    PacedProducer,
-)
+from streams.kafka.partition_offsets import committed_offsets
+from streams.kafka.retries import becomes_true, retrying
 from streams.settings.flow import MIB
 from streams.settings.settings import MESSAGE_OVERHEAD_BYTES, Settings
 
 _POLL_SECONDS: Final = 0.1
 _LINGER_MS: Final = 20
+_READ_SECONDS: Final = 0.02
+_OVERHEAD_BYTES: Final = 97
+"""Of a record in a batch of its own: 61 bytes of header, at most 36 of lengths and deltas."""
 _QUEUE_MESSAGES: Final = 10_000
 _QUEUE_KBYTES: Final = 64 * 1024
 _GRACE_SECONDS: Final = 5.0
+_UNREAD_BYTES: Final = 1024 * 1024
+"""What is sent before the worker must have read it: a fifth of what the embedded broker keeps."""
 _UNREACHABLE: Final = frozenset(
     {
         KafkaError._MSG_TIMED_OUT,  # noqa: SLF001 - a public code of librdkafka
@@ -81,21 +87,14 @@ class DocumentSender:
                 queue_buffering_max_kbytes=_QUEUE_KBYTES,
             )
         )
-        self._resources = ExitStack()
-        self._paced: PacedProducer | None = None
+        self._unread_bytes = 0
+        self._ends: dict[int, int] = {}
+        """Where partitions end by what was acknowledged here."""
+        self._group: Consumer | None = None
         if paced:
             # The embedded broker makes a topic for a producer that asks for it, not for a consumer.
             self._producer.list_topics(topic, timeout=self._seconds)
-            consumed = self._resources.enter_context(
-                CommittedOffsets(librdkafka_config(settings), settings.application_id, topic)
-            )
-            self._paced = PacedProducer(
-                self._producer,
-                topic,
-                limit_bytes=max(LIMIT_BYTES, longest),
-                consumed=consumed,
-                wait_seconds=self._seconds,
-            )
+            self._group = Consumer(librdkafka_config(settings, group_id=settings.application_id))
 
     def __enter__(self) -> Self:
         """Give itself."""
@@ -111,7 +110,8 @@ class DocumentSender:
         self._producer.purge()
         self._producer.flush(_GRACE_SECONDS)
         self._producer.close()
-        self._resources.close()
+        if self._group is not None:
+            self._group.close()
 
     def send(self, key: bytes | None, value: bytes, where: str) -> None:
         """Send one document when its time has come; ``where`` it came from is for messages.
@@ -124,6 +124,11 @@ class DocumentSender:
         self._raise_failure()
         if self._alone:
             self._await_acknowledged()
+        if self._group is not None:
+            size = len(key or b"") + len(value) + _OVERHEAD_BYTES
+            if self._unread_bytes + size > _UNREAD_BYTES:
+                self._await_read(self._group)
+            self._unread_bytes += size
         self._given += 1
         self._produce(_Document(key, value, where), is_alone=False)
 
@@ -138,18 +143,37 @@ class DocumentSender:
             self._drain()
 
     def _drain(self) -> None:
-        deadline = time.monotonic() + self._seconds + _GRACE_SECONDS
-        while len(self._producer) and time.monotonic() < deadline:
-            self._producer.poll(_POLL_SECONDS)
+        def is_empty() -> bool:
             self._raise_failure()
-        self._raise_failure()
-        if len(self._producer):
+            return not len(self._producer)  # a client has a length, and no truth of its own
+
+        if not becomes_true(
+            is_empty, self._seconds + _GRACE_SECONDS, _POLL_SECONDS, pause=self._producer.poll
+        ):
             raise BrokerUnavailableError(self._outcome("no answer"))
+        self._raise_failure()
+
+    def _await_read(self, group: Consumer) -> None:
+        """Wait until the worker has committed that it read everything that was sent."""
+        self._await_acknowledged()
+
+        def is_read() -> bool:
+            partitions = [TopicPartition(self._topic, each) for each in self._ends]
+            committed = committed_offsets(group, partitions, self._seconds)
+            return all(each.offset >= self._ends[each.partition] for each in committed)
+
+        if not becomes_true(is_read, self._seconds, _READ_SECONDS):
+            raise BrokerRefusedError(
+                f"no worker of the application {self._settings.application_id!r} reads "
+                f"{self._topic}, and the embedded broker keeps no more: start one"
+            )
+        self._unread_bytes = 0
 
     def _produce(self, document: _Document, *, is_alone: bool) -> None:
-        def report(error: KafkaError | None, _message: Message) -> None:
+        def report(error: KafkaError | None, message: Message) -> None:
             if error is None:
                 self.acknowledged += 1
+                self._ends[message.partition() or 0] = (message.offset() or 0) + 1
             elif error.code() != KafkaError.MSG_SIZE_TOO_LARGE:
                 self._failure = self._failure or error
             elif is_alone:
@@ -157,35 +181,22 @@ class DocumentSender:
             else:
                 self._alone.append(document)
 
+        def once() -> None:
+            self._raise_failure()
+            self._producer.produce(self._topic, document.value, document.key, on_delivery=report)
+
         try:
-            if self._paced is not None:
-                self._paced.produce(document.value, key=document.key, on_delivery=report)
-            else:
-                self._hand_over(document, report)
-        except ConsumerTooSlowError as error:
-            raise BrokerRefusedError(
-                f"no worker of the application {self._settings.application_id!r} reads "
-                f"{self._topic}, and the embedded broker keeps no more: start one ({error})"
-            ) from error
+            try:
+                once()
+            except BufferError:
+                seconds = self._seconds + _GRACE_SECONDS
+                retrying(seconds, _POLL_SECONDS, _is_full, pause=self._producer.poll)(once)
+            self._producer.poll(0)
+        except BufferError:
+            raise BrokerUnavailableError(self._outcome("no answer")) from None
         except KafkaException as error:
             self._failure = error.args[0]
             self._raise_failure()
-
-    def _hand_over(self, document: _Document, report: DeliveryReport) -> None:
-        deadline = time.monotonic() + self._seconds + _GRACE_SECONDS
-        while True:
-            try:
-                self._producer.produce(
-                    self._topic, document.value, document.key, on_delivery=report
-                )
-            except BufferError:
-                self._producer.poll(_POLL_SECONDS)
-                self._raise_failure()
-                if time.monotonic() > deadline:
-                    raise BrokerUnavailableError(self._outcome("no answer")) from None
-            else:
-                self._producer.poll(0)
-                return
 
     def _raise_failure(self) -> None:
         failure = self._failure
@@ -203,6 +214,10 @@ class DocumentSender:
             f"topic {self._topic}: {self.acknowledged:,} of {self._given:,} documents were "
             f"acknowledged, then: {reason}"
         )
+
+
+def _is_full(error: BaseException) -> bool:
+    return isinstance(error, BufferError)
 
 
 class _Document(NamedTuple):

@@ -16,7 +16,7 @@ What it is not, found in ``rdkafka_mock*.c`` and checked by running (librdkafka 
 61 bytes for each record batch; one-byte records sent singly take 69 bytes each. Older batches are
 dropped whole, at once, whoever has yet to read them: a consumer that falls behind gets
 OFFSET_OUT_OF_RANGE, which ``auto.offset.reset`` turns into a silent gap.
-``streams.kafka.paced_producer`` keeps a producer from that. Nothing is on disk, and nothing is
+``streams.kafka.document_sender`` waits for the worker there. Nothing is on disk, and nothing is
 compacted: a changelog cannot be restored once it has passed 5 MiB.
 
 **Size.** There is no ``message.max.bytes``; a request may be 100 MB. But if a batch fits beside

@@ -21,6 +21,8 @@ from simhash_core.errors import ErrorReason, FirstseenError
 from streams.errors import BrokerRefusedError, UnansweredError
 from streams.kafka.consumer_errors import TopicGoneError, is_absent, judge, topic_is_gone
 from streams.kafka.hand_over import Calls, HandOver, PollInterval
+from streams.kafka.partition_offsets import offset_range
+from streams.kafka.retries import is_of_client, retrying_on_loop
 
 logger = logging.getLogger(__name__)
 
@@ -136,21 +138,18 @@ class LogReader:
         return (await self._ends(seconds))[1]
 
     async def _ends(self, seconds: float) -> tuple[int, int]:
-        deadline = time.monotonic() + seconds
-        while True:
-            try:
-                return await self._calls.ask(self._watermarks)
-            except KafkaException as error:
-                if time.monotonic() > deadline:
-                    raise UnansweredError(
-                        f"the broker does not tell the ends of {self._topic} within {seconds:g} s: "
-                        f"{error.args[0].str()}"
-                    ) from error
-            except asyncio.CancelledError:
-                if not self._closing:
-                    raise
-                raise UnansweredError(f"the reader of {self._topic} has ended") from None
-            await asyncio.sleep(_AGAIN_SECONDS)
+        again = retrying_on_loop(seconds, _AGAIN_SECONDS, is_of_client)
+        try:
+            return await again(self._calls.ask, self._watermarks)
+        except KafkaException as error:
+            raise UnansweredError(
+                f"the broker does not say within {seconds:g} s where {self._topic} begins and "
+                f"ends: {error.args[0].str()}"
+            ) from error
+        except asyncio.CancelledError:
+            if not self._closing:
+                raise
+            raise UnansweredError(f"the reader of {self._topic} has ended") from None
 
     async def _deliver_current(self, batch: LogRecords) -> None:
         if batch.epoch == self._epoch:
@@ -226,11 +225,7 @@ class LogReader:
         self._batches.call(on_loop)
 
     def _watermarks(self) -> tuple[int, int]:
-        place = TopicPartition(self._topic, _PARTITION)
-        ends = self._consumer.get_watermark_offsets(place, _ANSWER_SECONDS, cached=False)
-        if ends is None:
-            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001 - a public code
-        return ends
+        return offset_range(self._consumer, self._topic, _PARTITION, _ANSWER_SECONDS)
 
     def _note(self, error: KafkaError) -> None:
         if error.code() in _CUT:

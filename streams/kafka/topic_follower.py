@@ -23,7 +23,8 @@ from confluent_kafka import (
 from simhash_core.documents import Headers, SourcePosition
 from streams.errors import BrokerRefusedError, BrokerUnavailableError
 from streams.kafka.command_config import librdkafka_config
-from streams.kafka.passing_errors import PASSING_ERRORS
+from streams.kafka.partition_offsets import offset_range
+from streams.kafka.retries import PASSING_ERRORS, retrying
 from streams.settings.settings import Settings
 
 _BATCH: Final = 500
@@ -121,23 +122,18 @@ class TopicFollower:
 
         Raises ``BrokerUnavailableError`` when the broker does not answer in time.
         """
-        deadline = time.monotonic() + _ANSWER_SECONDS
-        while True:
-            try:
-                return {place: self._end(place) for place in self._places}
-            except KafkaException as error:
-                passing = error.args[0].code() in PASSING_ERRORS
-                if not passing or time.monotonic() > deadline:
-                    raise BrokerUnavailableError(
-                        f"the Kafka broker does not say where topics end: {error.args[0].str()}"
-                    ) from error
-            time.sleep(_RETRY_SECONDS)
+        try:
+            return retrying(_ANSWER_SECONDS, _RETRY_SECONDS)(self._ends)
+        except KafkaException as error:
+            raise BrokerUnavailableError(
+                f"the Kafka broker does not say where topics end: {error.args[0].str()}"
+            ) from error
 
-    def _end(self, place: Place) -> int:
-        _, end = self._consumer.get_watermark_offsets(
-            TopicPartition(*place), timeout=_ANSWER_SECONDS, cached=False
-        )
-        return end
+    def _ends(self) -> dict[Place, int]:
+        return {
+            place: offset_range(self._consumer, *place, _ANSWER_SECONDS)[1]
+            for place in self._places
+        }
 
     def has_passed(self, ends: Mapping[Place, int]) -> bool:
         """Whether everything before ``ends`` has been read."""

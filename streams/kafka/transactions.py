@@ -1,58 +1,24 @@
 """Exactly once: outputs, changelog records and raw offsets in one transaction a worker and cycle.
 
-The group's offsets are a part of the transaction (KIP-447), and carry the generation of the group
-in which they were read. The coordinator refuses those of a worker that is not a member of that
-generation: so a worker that has lost its partitions cannot commit, and no fencing by partition is
-needed. Its transactional id is the worker's own.
-
-A producer that has lost its broker is replaced before the next transaction. Where a broker was gone
-from the cluster for a moment, librdkafka (2.16) lets go of it, and yet sends the group's offsets to
-what it let go of: ``send_offsets_to_transaction`` then hangs, whatever time it was given.
+The coordinator of the group refuses the offsets of a worker that is not a member of the group's
+present generation: so a worker that has lost its partitions cannot commit, and no fencing by
+partition is needed. The transactional id is the worker's own.
 """
 
 from __future__ import annotations
 
-import math
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NoReturn, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import TopicPartition
 
 from streams.errors import UnansweredError
 from streams.kafka.client_thread import ClientThread
-from streams.kafka.commit_errors import (
-    STALE_GENERATION,
-    AbortedError,
-    FencedError,
-    StaleGenerationError,
-    TransactionError,
-)
-from streams.kafka.deliveries import Deliveries
-from streams.kafka.producer_record import DeliveryError, ProducerRecord, RecordTooLargeError
+from streams.kafka.producer_record import ProducerRecord
+from streams.kafka.transactional_producer import TransactionalProducer
 
 _Result = TypeVar("_Result")
-
-_RETRY_SECONDS: Final = 0.2
-_HANGING_SECONDS: Final = 2.0
-"""More than any call goes on after its time."""
-_BEGIN: Final = "begin"
-_ABORT: Final = "abort"
-_OPEN: Final = "open"
-_DISCONNECTED: Final = frozenset(
-    {
-        KafkaError._TRANSPORT,  # noqa: SLF001 - a public code of librdkafka
-        KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001 - a public code of librdkafka
-    }
-)
-_FENCED: Final = frozenset(
-    {
-        KafkaError._FENCED,  # noqa: SLF001 - the public name of the code
-        KafkaError.PRODUCER_FENCED,
-        KafkaError.INVALID_PRODUCER_EPOCH,
-    }
-)
 
 
 class Committer(Protocol):
@@ -67,8 +33,9 @@ class Committer(Protocol):
         records: Sequence[ProducerRecord],
         offsets: Mapping[int, int],
         group_metadata: bytes,
+        note: str = "",
     ) -> dict[int, int]:
-        """Commit records, and by raw partition the offset to read next.
+        """Commit records, and by raw partition the offset to read next, with ``note`` beside it.
 
         Returns by changelog partition the offset after the last of ``records`` there. Raises the
         errors of ``commit_errors``.
@@ -93,32 +60,22 @@ class OutputTransactions:
         timeout_seconds: float,
         answer_seconds: float | None = None,
     ) -> None:
-        """``timeout_seconds`` bounds a transaction at the broker.
-
-        What a killed worker left open holds readers up for so long. ``answer_seconds``, the same
-        unless given, bounds the wait for an answer of the broker.
-        """
+        """See ``TransactionalProducer``; ``source_topic``: the topic of the offsets."""
         self._id = transactional_id
         self._source_topic = source_topic
-        self._changelog_topic = changelog_topic
-        self._answer_seconds = answer_seconds or timeout_seconds
-        # Later the broker has ended the transaction.
-        self._step_seconds = min(self._answer_seconds, timeout_seconds + _HANGING_SECONDS)
-        timeout_ms = int(timeout_seconds * 1000)
-        self._config = {
-            **config,
-            "transactional.id": transactional_id,
-            "transaction.timeout.ms": timeout_ms,
-            "message.timeout.ms": timeout_ms,
-            # With the default of 100, offsets right after a commit wait for 100 ms; with 2, for 1.
-            "retry.backoff.ms": 2,
-            "error_cb": self._on_error,
-        }
+
+        def connect() -> TransactionalProducer:
+            return TransactionalProducer(
+                config,
+                transactional_id,
+                timeout_seconds=timeout_seconds,
+                answer_seconds=answer_seconds,
+                changelog_topic=changelog_topic,
+            )
+
+        self._connect = connect
+        self._producer = connect()
         self._thread = ClientThread("transactions")
-        self._producer: Producer | None = None
-        self._is_disconnected = False
-        self._hangs_from = math.inf
-        self._asks_of_each = False
 
     async def open(self) -> None:
         """Fence an earlier life of this worker, and abort what it left open.
@@ -126,177 +83,35 @@ class OutputTransactions:
         Raises ``TransactionError`` where the broker knows no transactions, ``UnansweredError``
         where it does not answer.
         """
-        await self._in_thread(self._open)
+        await self._in_thread(self._producer.open)
 
     async def commit(
         self,
         records: Sequence[ProducerRecord],
         offsets: Mapping[int, int],
         group_metadata: bytes,
+        note: str = "",
     ) -> dict[int, int]:
-        """See ``Committer.commit``; all or nothing is seen by readers of committed records.
-
-        After an error that the producer does not survive, the next call makes a new one.
-        """
-        return await self._in_thread(lambda: self._commit(records, offsets, group_metadata))
+        """See ``Committer.commit``; all or nothing is seen by readers of committed records."""
+        raw = [TopicPartition(self._source_topic, *each, note) for each in offsets.items()]
+        producer = self._producer
+        return await self._in_thread(lambda: producer.commit(records, raw, group_metadata))
 
     async def close(self) -> None:
         """Let go of the producer, once what is under way has ended."""
-        await self._in_thread(lambda: self._drop(self._producer))
+        await self._in_thread(self._producer.close)
         self._thread.end()
 
     async def _in_thread(self, work: Callable[[], _Result]) -> _Result:
+        producer = self._producer
         try:
             # A commit may have to open and to abort, each as long as an answer may take.
-            return await self._thread.run(work, lambda: time.monotonic() > self._hangs_from)
+            return await self._thread.run(work, lambda: time.monotonic() > producer.hangs_from)
         except TimeoutError:
-            self._producer = None  # it is left to the thread that hangs
-            self._hangs_from = math.inf
+            self._producer = self._connect()  # the old one is left to the thread that hangs
             raise UnansweredError(
                 f"{self._id}: the Kafka client hangs in a transaction; a new one takes its place"
             ) from None
-
-    # ---- in the thread
-
-    def _open(self) -> Producer:
-        self._drop(self._producer)
-        producer = Producer(self._config)
-        self._until_done(_OPEN, producer, producer.init_transactions)
-        producer.poll(0)  # what was wrong until now does not count
-        self._is_disconnected = False
-        self._producer = producer
-        return producer
-
-    def _connected(self) -> Producer:
-        """Return a producer that has not lost its broker since it was opened."""
-        if self._producer is not None:
-            self._producer.poll(0)  # calls back for errors
-        if self._producer is None or self._is_disconnected:
-            return self._open()
-        return self._producer
-
-    def _on_error(self, error: KafkaError) -> None:
-        self._is_disconnected |= error.code() in _DISCONNECTED
-
-    def _drop(self, producer: Producer | None) -> None:
-        """Let go of a producer, and do not wait for its end."""
-        if producer is not None and self._producer is producer:
-            self._producer = None
-            held = [producer]
-            del producer
-            threading.Thread(target=held.clear, name="old producer", daemon=True).start()
-
-    def _commit(
-        self,
-        records: Sequence[ProducerRecord],
-        offsets: Mapping[int, int],
-        group_metadata: bytes,
-    ) -> dict[int, int]:
-        producer = self._connected()
-        deliveries = Deliveries(records, self._changelog_topic)
-        reports, self._asks_of_each = self._asks_of_each, True
-        try:
-            producer.begin_transaction()
-        except KafkaException as error:
-            self._judge(_BEGIN, producer, error.args[0])
-        places = [TopicPartition(self._source_topic, *each) for each in offsets.items()]
-        if places:
-            # First, for right after a commit the coordinator still writes its markers and refuses
-            # more. librdkafka asks again after retry.backoff.ms here, but after a fixed 20 ms where
-            # it adds the partitions of records.
-            self._until_done(
-                "add offsets to",
-                producer,
-                lambda seconds: producer.send_offsets_to_transaction(
-                    places, group_metadata, seconds
-                ),
-            )
-        self._produce(producer, deliveries, reports=reports)
-        try:
-            self._until_done("commit", producer, producer.commit_transaction)
-        except AbortedError:
-            # A record that is refused for its size aborts the transaction: not to be tried again.
-            deliveries.raise_too_large()
-            raise
-        if deliveries.unreported():
-            raise TransactionError(
-                f"{self._id}: committed without an acknowledgement of every record: "
-                f"{next(iter(deliveries.failures), 'no offset of the last one')}"
-            )
-        self._asks_of_each = False
-        return deliveries.next_offsets
-
-    def _produce(self, producer: Producer, deliveries: Deliveries, *, reports: bool) -> None:
-        deadline = time.monotonic() + self._answer_seconds
-        try:
-            deliveries.produce(producer, deadline=deadline, reports=reports)
-        except RecordTooLargeError:
-            self._until_done(_ABORT, producer, producer.abort_transaction)
-            raise
-        except DeliveryError as error:
-            self._abort(producer, AbortedError(f"{self._id}: {error}"))
-        except UnansweredError:
-            self._drop(producer)
-            raise
-
-    def _until_done(self, step: str, producer: Producer, call: Callable[[float], None]) -> None:
-        """Call until it succeeds, at most as long as an answer may take.
-
-        Where a broker was gone from the cluster for a moment, librdkafka (2.16) has been seen to
-        wait on when it was back; its issue 5511 tells of a coordinator that it lets go of as a
-        broker and goes on waiting for. A new client does not know the old one's coordinator.
-        """
-        limit = self._answer_seconds if step == _OPEN else self._step_seconds
-        deadline = time.monotonic() + limit
-        while True:
-            seconds = max(1.0, deadline - time.monotonic())
-            self._hangs_from = time.monotonic() + seconds + _HANGING_SECONDS
-            try:
-                call(seconds)
-            except KafkaException as error:
-                reason: KafkaError = error.args[0]
-                if not reason.retriable():
-                    self._judge(step, producer, reason)
-                if time.monotonic() > deadline:
-                    self._drop(producer)
-                    raise UnansweredError(
-                        f"{self._id}: no answer within {limit:g} s to {step} the transaction: "
-                        f"{reason.str()}. Is the broker reachable? (send_timeout_seconds and "
-                        "session_timeout_seconds bound the wait)"
-                    ) from error
-                time.sleep(_RETRY_SECONDS)
-            else:
-                return
-            finally:
-                self._hangs_from = math.inf
-
-    def _judge(self, step: str, producer: Producer, reason: KafkaError) -> NoReturn:
-        """Raise what an error of the client means."""
-        if reason.code() in _FENCED:
-            self._drop(producer)
-            raise FencedError(
-                f"{self._id}: another worker has this one's name, or the broker has ended a "
-                f"transaction that took longer than "
-                f"{self._config['transaction.timeout.ms'] / 1000:g} s"
-            )
-        if reason.txn_requires_abort() and step != _ABORT:
-            kind = StaleGenerationError if reason.code() in STALE_GENERATION else AbortedError
-            self._abort(producer, kind(f"{self._id}: cannot {step}: {reason.str()}"))
-        self._drop(producer)
-        if step != _OPEN:
-            raise UnansweredError(
-                f"{self._id}: cannot {step} the transaction: {reason.str()}. If it happens again, "
-                "look at the brokers' logs; nothing is lost"
-            )
-        raise TransactionError(
-            f"{self._id}: cannot {step} transactions: {reason.str()}. Does the broker support "
-            "them? (delivery=at_least_once needs none)"
-        )
-
-    def _abort(self, producer: Producer, error: AbortedError | StaleGenerationError) -> NoReturn:
-        """Abort and raise ``error``, or what hinders the abort."""
-        self._until_done(_ABORT, producer, producer.abort_transaction)
-        raise error
 
 
 async def abort_left_open(

@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from simhash_core.errors import ErrorReason, FirstseenError
 from streams.errors import UnansweredError
-from streams.kafka.passing_errors import PASSING_ERRORS
+from streams.kafka.retries import PASSING_ERRORS
 from streams.store.changelog_codec import Decoded, decode_records
 
 logger = logging.getLogger(__name__)

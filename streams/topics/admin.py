@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -13,6 +12,7 @@ from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.cimpl import NewTopic
 
 from streams.errors import BrokerRefusedError, BrokerUnavailableError
+from streams.kafka.retries import becomes_true, retrying
 from streams.topics.plans import FOR_EVER_MS, TIMES_AHEAD, TIMES_PAST, TopicPlan
 
 BROKER_CHOOSES: Final = -1
@@ -26,6 +26,10 @@ _BY_BROKER: Final = "LogAppendTime"
 
 class TopicsError(BrokerRefusedError):
     """Topics that cannot be made, or cannot be used; the message names each, and the fix."""
+
+
+class _OutOfServiceError(BrokerUnavailableError):
+    """The cluster answers, and lists no broker."""
 
 
 class Made(NamedTuple):
@@ -135,13 +139,12 @@ def _hint(reason: KafkaError) -> str:
 
 def _await_visible(admin: AdminClient, names: set[str], timeout_seconds: float) -> None:
     """Wait until brokers tell of the new topics, which can be after they have been made."""
-    deadline = time.monotonic() + timeout_seconds
-    while names - partitions_of(admin, names).keys():
-        if time.monotonic() > deadline:
-            raise TopicsError(
-                f"topics were created, but brokers do not tell of them after {timeout_seconds:g} s"
-            )
-        time.sleep(0.1)
+    if not becomes_true(
+        lambda: names <= partitions_of(admin, names).keys(), timeout_seconds, _AGAIN_SECONDS
+    ):
+        raise TopicsError(
+            f"topics were created, but brokers do not list them after {timeout_seconds:g} s"
+        )
 
 
 def check(admin: AdminClient, plans: Sequence[TopicPlan]) -> list[Difference]:
@@ -298,18 +301,22 @@ def _metadata(admin: AdminClient) -> Any:  # noqa: ANN401 - ClusterMetadata is t
 
     One that stood still for some seconds may be fenced, for a moment, by its own controller.
     """
-    deadline = time.monotonic() + _ANSWER_SECONDS
-    while True:
-        try:
-            metadata = admin.list_topics(timeout=_ANSWER_SECONDS)
-        except KafkaException as error:
-            raise BrokerUnavailableError(
-                f"the Kafka broker does not answer: {error.args[0].str()}"
-            ) from error
-        if metadata.brokers:
-            return metadata
-        if time.monotonic() > deadline:
-            raise BrokerUnavailableError(
-                "the Kafka cluster lists no broker that is in service: look at its brokers' logs"
-            )
-        time.sleep(_AGAIN_SECONDS)
+    return retrying(_ANSWER_SECONDS, _AGAIN_SECONDS, _is_out_of_service)(_listed, admin)
+
+
+def _listed(admin: AdminClient) -> Any:  # noqa: ANN401 - as above
+    try:
+        metadata = admin.list_topics(timeout=_ANSWER_SECONDS)
+    except KafkaException as error:
+        raise BrokerUnavailableError(
+            f"the Kafka broker does not answer: {error.args[0].str()}"
+        ) from error
+    if not metadata.brokers:
+        raise _OutOfServiceError(
+            "the Kafka cluster lists no broker that is in service: look at its brokers' logs"
+        )
+    return metadata
+
+
+def _is_out_of_service(error: BaseException) -> bool:
+    return isinstance(error, _OutOfServiceError)

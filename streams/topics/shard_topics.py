@@ -13,13 +13,13 @@ it is created again with fewer partitions    ``refuse_lost_shards``: nobody woul
 
 from __future__ import annotations
 
-import time
 from typing import Final, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
+from streams.kafka.retries import becomes_true
 from streams.settings.settings import Settings
 from streams.topics.admin import TopicsError, can_administer, lost_shards, partitions_of
 from streams.topics.topic_ids import topic_id
@@ -123,11 +123,12 @@ def _create_partitions(admin: AdminClient, topic: str, wanted: int) -> bool:
 
 
 def _await_partitions(admin: AdminClient, topic: str, wanted: int) -> None:
-    deadline = time.monotonic() + _ANSWER_SECONDS
-    while partitions_of(admin, [topic]).get(topic, 0) < wanted:
-        if time.monotonic() > deadline:
-            raise TopicsError(
-                f"{topic} was given {wanted} partitions, but brokers list fewer after "
-                f"{_ANSWER_SECONDS:g} s"
-            )
-        time.sleep(_AGAIN_SECONDS)
+    if not becomes_true(
+        lambda: partitions_of(admin, [topic]).get(topic, 0) >= wanted,
+        _ANSWER_SECONDS,
+        _AGAIN_SECONDS,
+    ):
+        raise TopicsError(
+            f"{topic} was given {wanted} partitions, but brokers list fewer after "
+            f"{_ANSWER_SECONDS:g} s"
+        )

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
 from typing import Final
 
@@ -15,7 +14,7 @@ from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
 from streams.errors import BrokerUnavailableError
-from streams.kafka.passing_errors import PASSING_ERRORS
+from streams.kafka.retries import PASSING_ERRORS, retrying_on_loop
 from streams.topics.admin import TopicsError, can_administer
 
 logger = logging.getLogger(__name__)
@@ -90,14 +89,13 @@ class TopicIds:
 
         Raises ``BrokerUnavailableError`` or ``TopicsError`` when no broker has told it in time.
         """
-        deadline = time.monotonic() + self._wait_seconds
-        loop = asyncio.get_running_loop()
-        while True:
-            try:
-                return await loop.run_in_executor(None, self._ask, topic)
-            except (BrokerUnavailableError, TopicsError) as error:
-                # A broker that has just come back may not know its topics yet: either can pass.
-                if time.monotonic() > deadline:
-                    raise
-                logger.warning("asking for the id of %s again: %s", topic, error)
-            await asyncio.sleep(_RETRY_SECONDS)
+        again = retrying_on_loop(self._wait_seconds, _RETRY_SECONDS, _may_pass)
+        return await again(asyncio.to_thread, self._ask, topic)
+
+
+def _may_pass(error: BaseException) -> bool:
+    """Return whether to ask again: a broker that has just come back may not know its topics yet."""
+    if not isinstance(error, BrokerUnavailableError | TopicsError):
+        return False
+    logger.warning("asking for the id of a topic again: %s", error)
+    return True

@@ -25,6 +25,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
 from streams.errors import BrokerUnavailableError
+from streams.kafka.partition_offsets import committed_offsets
 
 _SPARE_SECONDS: Final = 1.0
 _EARLIEST: Final[OffsetSpec] = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
@@ -90,18 +91,14 @@ class BrokerWatermarks:
             return {}
         group = self._consumer()
         try:
-            found = group.committed(
-                [TopicPartition(*place) for place in places], timeout=self._timeout_seconds
+            found = committed_offsets(
+                group, [TopicPartition(*place) for place in places], self._timeout_seconds
             )
         except KafkaException as error:
             raise BrokerUnavailableError(error.args[0].str()) from error
         finally:
             group.close()
-        return {
-            (each.topic, each.partition): each.offset
-            for each in found
-            if each.error is None and each.offset >= 0
-        }
+        return {(each.topic, each.partition): each.offset for each in found if each.offset >= 0}
 
     def holds_record(self, place: Place, offset: int) -> bool:
         """Return whether a partition has a committed record at or after an offset.

@@ -16,19 +16,19 @@ from confluent_kafka import Producer
 
 from streams.cli.main import main
 from streams.cli.worker_launcher import end_when_orphaned
-from streams.kafka.transactions import OutputTransactions
+from streams.kafka.transactional_producer import TransactionalProducer
 
 logger = logging.getLogger(__name__)
 
 SECONDS = float(sys.argv[1])
 
-_until_done = OutputTransactions._until_done
+_until_done = TransactionalProducer._until_done
 _slept: list[str] = []
 _commits: list[str] = []
 
 
 def _slowly(
-    self: OutputTransactions, step: str, producer: Producer, call: Callable[[float], None]
+    self: TransactionalProducer, step: str, producer: Producer, call: Callable[[float], None]
 ) -> None:
     if step == "commit":
         _commits.append(step)
@@ -42,6 +42,6 @@ def _slowly(
 
 
 if __name__ == "__main__":
-    OutputTransactions._until_done = _slowly  # type: ignore[method-assign]
+    TransactionalProducer._until_done = _slowly  # type: ignore[method-assign]
     threading.Thread(target=end_when_orphaned, daemon=True).start()
     sys.exit(main(["worker", *sys.argv[2:]]))

@@ -21,8 +21,8 @@ from streams.dead_letters.offset_ranges import OffsetRanges
 from streams.dead_letters.redeliveries import redeliveries_of
 from streams.dead_letters.topic import DeadLetterTopics
 from streams.exit_codes import ExitCode
-from streams.kafka.acked_producer import Outgoing
-from streams.kafka.redelivery_transactions import FencedError
+from streams.kafka.commit_errors import FencedError
+from streams.kafka.producer_record import ProducerRecord
 from streams.output.output_records import dead_letter_record
 from streams.settings.loader import load_settings
 from tests.rigs.brokers.broker import Broker
@@ -257,8 +257,8 @@ def test_two_at_once(kafka_letters: Letters) -> None:
         second.begin()
 
         with pytest.raises(FencedError, match="another replay"):
-            first.send([Outgoing(topics.raw, b"k", b"v")], {0: OffsetRanges()})
-        second.send([Outgoing(topics.raw, b"k", b"v", 1)], {0: OffsetRanges()})
+            first.send([ProducerRecord(topics.raw, b"k", b"v")], {0: OffsetRanges()})
+        second.send([ProducerRecord(topics.raw, b"k", b"v", 1)], {0: OffsetRanges()})
     finally:
         first.close()
         second.close()
