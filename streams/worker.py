@@ -16,6 +16,7 @@ from streams.exit_codes import ExitCode, report
 from streams.exit_deadline import ExitDeadline
 from streams.kafka.command_config import librdkafka_config
 from streams.kafka.connection import connect_admin
+from streams.monitoring.group_watch import GroupWatch
 from streams.monitoring.health import Health
 from streams.monitoring.metrics import IndexInfo, Metrics
 from streams.monitoring.worker_watch import WatchedTopics, WorkerWatch
@@ -30,6 +31,7 @@ from streams.pipeline import Observers, Pipeline
 from streams.settings.reading_rules import reading_rules
 from streams.settings.settings import Delivery, Settings
 from streams.topics.admin import TopicsError, can_administer, check
+from streams.topics.group_state import GroupReader
 from streams.topics.permissions import refuse_missing_permissions
 from streams.topics.plans import topic_plans
 from streams.topics.watermarks import BrokerWatermarks
@@ -66,7 +68,13 @@ def run_worker(settings: Settings) -> int:
     app = create_app(settings)
     channels = create_channels(app)
     rules = OutputRules(
-        identity, reading, writer, fingerprinter.scheme.bits, settings.topics, settings.include_body
+        identity,
+        reading,
+        writer,
+        fingerprinter.scheme.bits,
+        settings.topics,
+        settings.include_body,
+        settings.web.page_url,
     )
     pipeline = Pipeline(
         settings,
@@ -79,7 +87,17 @@ def run_worker(settings: Settings) -> int:
     )
     health = Health(settings.stall_seconds, lambda: pipeline.failure)
     add_agents(app, channels, pipeline, health)
-    monitored = Monitored(pipeline.view, metrics, health, recent, fullest, index_info, profile)
+    group = GroupWatch(
+        GroupReader(
+            librdkafka_config(settings),
+            settings.application_id,
+            settings.topics.raw,
+            _WATCH_SECONDS,
+        )
+    )
+    monitored = Monitored(
+        pipeline.view, metrics, health, recent, fullest, index_info, profile, writer, group
+    )
     page = OpsPage(settings, monitored, loop)
     watch = WorkerWatch(
         pipeline.view,
@@ -89,6 +107,7 @@ def run_worker(settings: Settings) -> int:
         metrics,
         settings.state_path(),
         settings.stall_seconds,
+        group,
     )
     # What was loaded so far stays: the collector need not walk through it again and again.
     gc.collect()

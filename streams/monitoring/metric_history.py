@@ -20,7 +20,12 @@ EVERY_SECONDS: Final = 2.0
 _SAMPLES: Final = 151
 """Five minutes."""
 
-_READ: Final = frozenset(
+_PROCESS_CPU: Final = "process_cpu_seconds"
+PROCESS_CPU: Final = f"{_PROCESS_CPU}_total"
+PROCESS_MEMORY: Final = "process_resident_memory_bytes"
+"""What prometheus_client measures of a process."""
+
+_READ: Final = frozenset((_PROCESS_CPU, PROCESS_MEMORY)) | frozenset(
     definition.name.removesuffix("_total")
     for definition in (
         defined.DOCUMENTS,
@@ -41,6 +46,11 @@ _READ: Final = frozenset(
         defined.BROKER_UP,
         defined.STATE_DISK_FREE,
         defined.STATE_DISK_SIZE,
+        defined.SKIPPED,
+        defined.DEAD_LETTERS,
+        defined.ERRORS,
+        defined.REBALANCES,
+        defined.TRANSACTIONS,
     )
 )
 """Families, by the names that the registry has for them."""

@@ -51,6 +51,10 @@ CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 """The media type of ``Metrics.exposition``."""
 
 
+_BITS_LIMIT: Final = 512
+"""The widest fingerprint."""
+
+
 class IndexInfo(NamedTuple):
     """The labels of ``firstseen_index_info``."""
 
@@ -95,6 +99,8 @@ class Metrics(OrderingMetrics, ShardMetrics):
         self._latency = BatchHistogram(defined.LATENCY, registry)
         self._candidates = TotalsSummary(defined.CANDIDATES, registry)
         self._distance = BatchHistogram(defined.DISTANCE, registry)
+        self.distance_counts = [0] * (_BITS_LIMIT + 1)
+        """Duplicates by distance in bits, one by one: the metric has wide buckets."""
         self._bucket_documents = BatchHistogram(defined.BUCKET_DOCUMENTS, registry)
         self._rebalances = counter(defined.REBALANCES, registry)
         index_labels = {
@@ -219,6 +225,8 @@ class Metrics(OrderingMetrics, ShardMetrics):
     def distances(self, bits: Sequence[int]) -> None:
         """Note the distances of the duplicates of a batch to their originals."""
         self._distance.observe(bits)
+        for each in bits:
+            self.distance_counts[each] += 1
 
     def bucket_documents(self, sizes: Collection[int]) -> None:
         """Note how many documents each bucket of a look-up has."""

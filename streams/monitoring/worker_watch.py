@@ -6,6 +6,7 @@ goes to the metrics and to the worker's health; each change of state is one line
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import shutil
 import threading
@@ -17,6 +18,7 @@ from typing import Final, NamedTuple, Self
 
 from streams.errors import BrokerUnavailableError
 from streams.monitoring.consumer_lag import Lag, lag_of
+from streams.monitoring.group_watch import GroupWatch
 from streams.monitoring.health import Health
 from streams.monitoring.metrics import Metrics
 from streams.monitoring.stall_detector import Stall, StallDetector
@@ -52,8 +54,13 @@ class WorkerWatch:
         metrics: Metrics,
         state_path: Path,
         stall_seconds: float,
+        group: GroupWatch | None = None,
     ) -> None:
-        """Begin with ``__enter__``. ``state_path`` is on the disk whose room is measured."""
+        """Begin with ``__enter__``. ``state_path`` is on the disk whose room is measured.
+
+        ``group`` is kept fresh while somebody wants it.
+        """
+        self._group = group
         self._view = view
         self._topics = topics
         self._broker = broker
@@ -86,7 +93,7 @@ class WorkerWatch:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            for check in (self.check_disk, self.check_shards, self.check_lag):
+            for check in (self.check_disk, self.check_shards, self.check_lag, self.check_group):
                 try:
                     check()
                 except Exception as error:  # noqa: BLE001 - nothing may end the watch
@@ -102,6 +109,12 @@ class WorkerWatch:
         """Give every open shard its series, and no other."""
         shards = self._view.shards()
         self._metrics.open_shards({p: each.entries for p, each in shards.items() if each.is_open})
+
+    def check_group(self) -> None:
+        """Ask the broker for the group, while it answers and somebody looks."""
+        if self._group is not None and self._broker_up:
+            with contextlib.suppress(BrokerUnavailableError):
+                self._group.refresh()
 
     def check_lag(self) -> None:
         """Ask the broker for the ends of partitions, and find those without progress."""

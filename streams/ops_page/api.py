@@ -71,6 +71,8 @@ class Api:
                 return _ok(self._report.status())
             case ["duplicates"]:
                 return _ok(self._views.latest())
+            case ["dead-letters"]:
+                return _ok(self._views.dead_letters())
             case ["duplicates", number] if _NUMBER.fullmatch(number):
                 found = self._views.texts(int(number))
                 return refused(_GONE) if found is None else _ok(found)

@@ -1,4 +1,7 @@
-"""The latest duplicates, as ``GET /api/duplicates`` lists them, and one of them with its texts."""
+"""The latest duplicates, as ``GET /api/duplicates`` lists them, and one of them with its texts.
+
+Beside them the latest dead letters, as ``GET /api/dead-letters`` lists them.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import Final
 import msgspec
 
 from simhash_core.documents import Document, RawRecord, SourcePosition
+from simhash_core.rejections import RejectionReason
 from simhash_core.verdicts import Method
 from streams.documents.raw_documents import DocumentReader
 from streams.documents.timestamps import format_rfc3339
@@ -15,11 +19,18 @@ from streams.ops_page.check_answer import Place
 from streams.ops_page.recent_documents import RecentDocuments, RecentDuplicate
 from streams.ops_page.text_check import place_of
 
-DUPLICATES_SCHEMA: Final = "firstseen.recent-duplicates/1"
+DUPLICATES_SCHEMA: Final = "firstseen.recent-duplicates/2"
+DEAD_LETTERS_SCHEMA: Final = "firstseen.recent-dead-letters/1"
+
+_EXCERPT_CHARACTERS: Final = 120
 
 
 class DuplicateView(msgspec.Struct, frozen=True):
-    """A duplicate and why it is one. ``number`` counts those of this worker, from 1."""
+    """A duplicate and why it is one.
+
+    ``number`` counts those of this worker, from 1. ``excerpt``: how its text begins, where it is
+    kept.
+    """
 
     number: int
     decided: str
@@ -33,6 +44,7 @@ class DuplicateView(msgspec.Struct, frozen=True):
     agreement: float | None
     method: Method
     reason: str
+    excerpt: str
 
 
 class DuplicateList(msgspec.Struct, frozen=True):
@@ -40,6 +52,23 @@ class DuplicateList(msgspec.Struct, frozen=True):
 
     duplicates: list[DuplicateView]
     schema: str = DUPLICATES_SCHEMA
+
+
+class DeadLetterView(msgspec.Struct, frozen=True):
+    """A dead letter. ``excerpt``: how its value begins."""
+
+    decided: str
+    source: Place
+    reason: RejectionReason
+    detail: str
+    excerpt: str
+
+
+class DeadLetterList(msgspec.Struct, frozen=True):
+    """The latest of each reason, those of one reason together."""
+
+    dead_letters: list[DeadLetterView]
+    schema: str = DEAD_LETTERS_SCHEMA
 
 
 class DuplicateTexts(msgspec.Struct, frozen=True):
@@ -65,6 +94,21 @@ class DuplicateViews:
     def latest(self) -> DuplicateList:
         """Return all that are kept, without texts."""
         return DuplicateList([self._view(each) for each in self._recent.duplicates()])
+
+    def dead_letters(self) -> DeadLetterList:
+        """Return the dead letters that are kept."""
+        return DeadLetterList(
+            [
+                DeadLetterView(
+                    format_rfc3339(each.decided_ms),
+                    place_of(each.source),
+                    each.reason,
+                    each.detail,
+                    each.excerpt,
+                )
+                for each in self._recent.rejections()
+            ]
+        )
 
     def texts(self, number: int) -> DuplicateTexts | None:
         """Return one with its texts; None where it is no longer kept."""
@@ -108,7 +152,15 @@ class DuplicateViews:
             agreement=None if verdict.agreement is None else round(verdict.agreement, 6),
             method=verdict.method,
             reason=self._reason(found),
+            excerpt=self._excerpt(found),
         )
+
+    def _excerpt(self, found: RecentDuplicate) -> str:
+        document = self._document(found.source, found.record)
+        if document is None:
+            return ""
+        words = " ".join(document.text[: 2 * _EXCERPT_CHARACTERS].split())
+        return f"{words[:_EXCERPT_CHARACTERS]}…" if len(words) > _EXCERPT_CHARACTERS else words
 
     def _reason(self, found: RecentDuplicate) -> str:
         verdict = found.verdict

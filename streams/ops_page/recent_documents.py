@@ -1,7 +1,8 @@
-"""The latest duplicates of a worker, and documents that it put out lately, within a limit.
+"""The latest duplicates and dead letters of a worker, and documents that it put out lately.
 
 Entries of the index hold no texts. So that a duplicate can be shown beside its original, records
-that were put out as unique are kept for a while, those that duplicates name the longest.
+that were put out as unique are kept for a while, those that duplicates name the longest. All of it
+stays within a limit of memory.
 """
 
 from __future__ import annotations
@@ -14,11 +15,16 @@ from typing import Final, NamedTuple
 import msgspec
 
 from simhash_core.documents import RawRecord, SourcePosition
+from simhash_core.rejections import Rejection, RejectionReason
 from simhash_core.verdicts import DuplicateOf, Verdict
 from streams.documents.raw_documents import record_bytes
 from streams.output.output_records import Arrival
 
 DUPLICATES_LIMIT: Final = 50
+REJECTIONS_LIMIT: Final = 3
+"""Dead letters that are kept of each reason."""
+
+_EXCERPT_BYTES: Final = 240
 
 _OVERHEAD_BYTES: Final = 400
 """Memory of a record that is kept, beside its bytes, roughly."""
@@ -39,13 +45,24 @@ class RecentDuplicate(NamedTuple):
     original: RawRecord | None
 
 
+class RecentRejection(NamedTuple):
+    """A dead letter. ``excerpt``: how its value begins, whatever its bytes are."""
+
+    decided_ms: int
+    source: SourcePosition
+    reason: RejectionReason
+    detail: str
+    excerpt: str
+
+
 class Held(msgspec.Struct, frozen=True):
-    """How much is kept; ``duplicates`` are all that were ever noted."""
+    """How much is kept; ``duplicates`` and ``dead_letters`` are all that were ever noted."""
 
     documents: int
     size_bytes: int
     limit_bytes: int
     duplicates: int
+    dead_letters: int
 
 
 class RecentDocuments:
@@ -59,6 +76,8 @@ class RecentDocuments:
         self._duplicates: deque[RecentDuplicate] = deque()
         self._duplicates_bytes = 0
         self._count = 0
+        self._rejections: dict[RejectionReason, deque[RecentRejection]] = {}
+        self._rejections_count = 0
         self._lock = threading.Lock()
 
     def note(self, decided: Iterable[tuple[Arrival, Verdict]], now_ms: int) -> None:
@@ -69,6 +88,20 @@ class RecentDocuments:
                     self._add_duplicate(arrival, verdict, now_ms)
                 else:
                     self._keep(arrival.source, arrival.record)
+
+    def note_rejections(self, rejections: Iterable[Rejection], now_ms: int) -> None:
+        """Take in dead letters; the latest of each reason are kept."""
+        with self._lock:
+            for each in rejections:
+                kept = self._rejections.setdefault(each.reason, deque(maxlen=REJECTIONS_LIMIT))
+                excerpt = self._excerpt(each.record)
+                kept.append(RecentRejection(now_ms, each.source, each.reason, each.detail, excerpt))
+                self._rejections_count += 1
+
+    def rejections(self) -> list[RecentRejection]:
+        """Return the latest dead letters, those of one reason together, the last one first."""
+        with self._lock:
+            return [each for kept in self._rejections.values() for each in reversed(kept)]
 
     def duplicates(self) -> list[RecentDuplicate]:
         """Return the latest duplicates, the last one first."""
@@ -93,7 +126,14 @@ class RecentDocuments:
                 self._records_bytes + self._duplicates_bytes,
                 self._limit_bytes,
                 self._count,
+                self._rejections_count,
             )
+
+    def _excerpt(self, record: RawRecord) -> str:
+        """Return how a value begins; nothing where no texts are to be kept."""
+        if not self._limit_bytes or record.value is None:
+            return ""
+        return record.value[:_EXCERPT_BYTES].decode("utf-8", "replace")
 
     def _keep(self, source: SourcePosition, record: RawRecord) -> None:
         if source not in self._records and self._fits(record):

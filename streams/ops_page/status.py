@@ -5,17 +5,23 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import socket
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from simhash_core.text.profiles import Profile
+from streams.documents.timestamps import format_rfc3339
 from streams.monitoring import metric_definitions as defined
+from streams.monitoring.group_watch import GroupWatch
 from streams.monitoring.health import Health
 from streams.monitoring.metric_history import (
     EVERY_SECONDS,
+    PROCESS_CPU,
+    PROCESS_MEMORY,
     MetricHistory,
     Sample,
     counts,
@@ -28,18 +34,28 @@ from streams.monitoring.worker_state import ShardState, WorkerView
 from streams.ops_page.fullest_buckets import FullestBuckets
 from streams.ops_page.recent_documents import RecentDocuments
 from streams.ops_page.status_form import (
+    Candidates,
     Distances,
+    Group,
+    GroupWorker,
     InFlight,
     Lag,
     Latency,
     Ordering,
+    Process,
     ShardStatus,
     Status,
+    ThisWorker,
     Throughput,
+    Troubles,
 )
 from streams.settings.settings import Settings
 from streams.store.shard_directory import shard_directory
 
+CANDIDATES_ALERT: Final = 1000
+"""As in the alert CandidateExplosion; a test holds both to one figure."""
+
+_MILLISECONDS: Final = 1000
 _LATELY_SECONDS: Final = 60.0
 _STORE_SECONDS: Final = 10.0
 _DUPLICATES: Final = frozenset({"near_duplicate", "exact_duplicate"})
@@ -47,7 +63,10 @@ _QUANTILES: Final[Mapping[str, float]] = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 
 
 class Monitored(NamedTuple):
-    """The parts of a worker that its pages show; all may be read from any thread."""
+    """The parts of a worker that its pages show; all may be read from any thread.
+
+    ``name``: of the worker, in the group.
+    """
 
     view: WorkerView
     metrics: Metrics
@@ -56,6 +75,8 @@ class Monitored(NamedTuple):
     fullest: FullestBuckets
     index_info: IndexInfo
     profile: Profile
+    name: str
+    group: GroupWatch
 
 
 class StatusReport:
@@ -67,6 +88,7 @@ class StatusReport:
         self._parts = parts
         self._history = MetricHistory(parts.metrics)
         self._started = time.monotonic()
+        self._started_ms = int(time.time() * _MILLISECONDS)
         self._store_bytes: dict[int, int] = {}
         self._measured = -math.inf
         self._to_recover: dict[int, int] = {}
@@ -79,8 +101,9 @@ class StatusReport:
         """Return the present state."""
         parts, samples = self._parts, self._history.samples()
         last = samples[-1]
-        documents = last.by_label(defined.DOCUMENTS.name)
+        documents = _by_label(last, defined.DOCUMENTS.name)
         return Status(
+            worker=ThisWorker(parts.name, socket.gethostname(), format_rfc3339(self._started_ms)),
             version=version("firstseen"),
             application_id=parts.index_info.application_id,
             index=parts.index_info.identity,
@@ -92,7 +115,7 @@ class StatusReport:
             broker_up=bool(last.total(defined.BROKER_UP.name)),
             disk_free_bytes=int(last.total(defined.STATE_DISK_FREE.name)),
             disk_size_bytes=int(last.total(defined.STATE_DISK_SIZE.name)),
-            documents={labels[0]: int(value) for labels, value in documents.items()},
+            documents=documents,
             throughput=_throughput(samples),
             latency=_latency(samples),
             lag=[
@@ -107,9 +130,48 @@ class StatusReport:
                 bytes=int(last.total(defined.IN_FLIGHT_BYTES.name)),
             ),
             shards=self._shards(),
-            fullest_bucket=parts.fullest.fullest(),
-            distances=_distances(last, parts.profile),
+            candidates=_candidates(samples, parts.fullest.fullest()),
+            distances=_distances(parts.metrics, parts.profile),
+            process=_process(samples),
+            troubles=_troubles(last),
+            group=self._group(documents),
             recent=parts.recent.held(),
+        )
+
+    def _group(self, own_documents: dict[str, int]) -> Group | None:
+        """Return the group; this worker's own figures are as fresh as the rest of the page."""
+        name, view, known = self._parts.name, self._parts.view, self._parts.group.group()
+        if known is None:
+            return None
+        workers = [
+            GroupWorker(
+                name=each.name,
+                host=each.host,
+                page=(each.note.page or None) if each.note else None,
+                is_this=each.name == name,
+                leads=(view.leader or "").startswith(f"{each.name}."),
+                partitions=list(each.partitions),
+                documents=own_documents
+                if each.name == name
+                else each.note.documents
+                if each.note
+                else None,
+                since=format_rfc3339(each.note.since_ms) if each.note else None,
+                reported=format_rfc3339(each.note.at_ms) if each.note else None,
+            )
+            for each in known.workers
+        ]
+        documents = Counter(own_documents)
+        for each in workers:
+            if not each.is_this:
+                documents.update(each.documents or {})
+        return Group(
+            age_seconds=round(known.age_seconds, 1),
+            described=known.described,
+            partitions=known.partitions,
+            lag=known.lag,
+            documents=dict(documents),
+            workers=workers,
         )
 
     def _shards(self) -> list[ShardStatus]:
@@ -194,12 +256,48 @@ def _latency(samples: Sequence[Sample]) -> Latency:
     )
 
 
-def _distances(last: Sample, profile: Profile) -> Distances:
-    bins = [
-        (None if math.isinf(bound) else int(bound), int(count))
-        for bound, count in counts(defined.DISTANCE.name, last)
-    ]
-    return Distances(bits=profile.bits, near=profile.distance, bins=bins)
+def _distances(metrics: Metrics, profile: Profile) -> Distances:
+    found = list(metrics.distance_counts)
+    split = profile.distance + 1
+    return Distances(
+        bits=profile.bits, near=profile.distance, counts=found[:split], beyond=sum(found[split:])
+    )
+
+
+def _candidates(samples: Sequence[Sample], fullest: int | None) -> Candidates:
+    last, first = samples[-1], samples[0]
+    name = defined.CANDIDATES.name
+    lookups = last.total(f"{name}_count") - first.total(f"{name}_count")
+    candidates = last.total(f"{name}_sum") - first.total(f"{name}_sum")
+    mean = round(candidates / lookups, 2) if lookups else None
+    return Candidates(per_lookup=mean, fullest_bucket=fullest, alert_above=CANDIDATES_ALERT)
+
+
+def _process(samples: Sequence[Sample]) -> Process:
+    last, first = samples[-1], since(samples, _LATELY_SECONDS)
+    seconds = last.at - first.at
+    used = last.total(PROCESS_CPU) - first.total(PROCESS_CPU)
+    return Process(
+        cpu_cores=round(used / seconds, 3) if seconds else None,
+        memory_bytes=int(last.total(PROCESS_MEMORY)),
+    )
+
+
+def _troubles(last: Sample) -> Troubles:
+    errors = last.by_label(defined.ERRORS.name)
+    dead_letters = _by_label(last, defined.DEAD_LETTERS.name)
+    return Troubles(
+        errors={"/".join(labels): int(count) for labels, count in errors.items() if count},
+        dead_letters={reason: count for reason, count in dead_letters.items() if count},
+        skipped=int(last.total(defined.SKIPPED.name)),
+        rebalances=int(last.total(defined.REBALANCES.name)),
+        transactions=_by_label(last, defined.TRANSACTIONS.name),
+    )
+
+
+def _by_label(sample: Sample, name: str) -> dict[str, int]:
+    """Return the values of a family with one label."""
+    return {labels[0]: int(value) for labels, value in sample.by_label(name).items()}
 
 
 def _bytes_under(directory: Path) -> int:

@@ -8,7 +8,7 @@ import msgspec
 
 from streams.ops_page.recent_documents import Held
 
-STATUS_SCHEMA: Final = "firstseen.status/2"
+STATUS_SCHEMA: Final = "firstseen.status/3"
 
 
 class Lag(msgspec.Struct, frozen=True):
@@ -41,7 +41,7 @@ class Ordering(msgspec.Struct, frozen=True):
     """The log, as this worker reads it; counters are those since the worker started.
 
     ``leader``: the name of the worker that leads, None where none is known. ``log_end``: as the
-    broker last told. ``reports_missing``: the shards that the leader waits for, where this worker
+    broker last said. ``reports_missing``: the shards that the leader waits for, where this worker
     leads. ``packets_skipped``, ``control_records_refused``: read in the log, and out of their
     chains. ``foreign_records``: of another index identity.
     """
@@ -84,19 +84,101 @@ class Latency(msgspec.Struct, frozen=True):
 
 
 class Distances(msgspec.Struct, frozen=True):
-    """Distances of duplicates since the worker started: ``[most bits, duplicates]`` a bin."""
+    """Distances of duplicates to their originals, since the worker started.
+
+    ``counts``: of duplicates, by distance from 0 to ``near`` bits, one by one. ``beyond``: of exact
+    ones whose fingerprint is further away.
+    """
 
     bits: int
     near: int
-    bins: list[tuple[int | None, int]]
+    counts: list[int]
+    beyond: int
+
+
+class Candidates(msgspec.Struct, frozen=True):
+    """What look-ups read, over the last five minutes.
+
+    ``per_lookup``: candidates of a document, on average; None without look-ups. ``fullest_bucket``:
+    documents in the fullest bucket that was sampled. ``alert_above``: the candidates above which
+    look-ups slow the worker down, and CandidateExplosion fires.
+    """
+
+    per_lookup: float | None
+    fullest_bucket: int | None
+    alert_above: int
+
+
+class Process(msgspec.Struct, frozen=True):
+    """The process: CPU cores in use over the last minute, and memory."""
+
+    cpu_cores: float | None
+    memory_bytes: int
+
+
+class Troubles(msgspec.Struct, frozen=True):
+    """What went wrong since the worker started.
+
+    ``errors``: failures by ``step/reason``. ``dead_letters``: records by reason. ``skipped``: raw
+    records that were deleted before they were read. ``transactions``: by outcome.
+    """
+
+    errors: dict[str, int]
+    dead_letters: dict[str, int]
+    skipped: int
+    rebalances: int
+    transactions: dict[str, int]
+
+
+class GroupWorker(msgspec.Struct, frozen=True):
+    """One worker of the group, as its last commit and the broker say.
+
+    ``documents``: that it put out since ``since``, by verdict, up to ``reported``; None before its
+    first commit. ``page``: where its ops page is; None where it has none.
+    """
+
+    name: str
+    host: str
+    page: str | None
+    is_this: bool
+    leads: bool
+    partitions: list[int]
+    documents: dict[str, int] | None
+    since: str | None
+    reported: str | None
+
+
+class Group(msgspec.Struct, frozen=True):
+    """The whole group, as the broker knew it ``age_seconds`` ago.
+
+    ``described``: whether the broker named the members; else they are known by their commits alone,
+    and some may have gone. ``lag``: raw records that the group has not committed, of all
+    partitions; None where the broker did not say. ``documents``: the sum of the workers'.
+    """
+
+    age_seconds: float
+    described: bool
+    partitions: int
+    lag: int | None
+    documents: dict[str, int]
+    workers: list[GroupWorker]
+
+
+class ThisWorker(msgspec.Struct, frozen=True):
+    """Whose status it is: the name in the group, and the name of the machine."""
+
+    name: str
+    host: str
+    started: str
 
 
 class Status(msgspec.Struct, frozen=True):
-    """The whole. Counters are those since the worker started.
+    """The whole. Counters are those of this worker since it started; ``group`` has all workers.
 
-    ``fullest_bucket``: the most documents in one bucket that look-ups met in the last five minutes.
+    ``group``: None until the broker has answered, some seconds after the first request.
     """
 
+    worker: ThisWorker
     version: str
     application_id: str
     index: str
@@ -115,7 +197,10 @@ class Status(msgspec.Struct, frozen=True):
     ordering: Ordering
     in_flight: InFlight
     shards: list[ShardStatus]
-    fullest_bucket: int | None
+    candidates: Candidates
     distances: Distances
+    process: Process
+    troubles: Troubles
+    group: Group | None
     recent: Held
     schema: str = STATUS_SCHEMA

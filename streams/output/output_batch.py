@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from simhash_core.log.columns import verdict_of
+from simhash_core.log.outputs import NoVerdict, Output
+from simhash_core.log.outputs import Verdict as LogVerdict
 from simhash_core.log.participant import ShardReady
-from simhash_core.log.shard_stream import NoVerdict, Output
-from simhash_core.log.shard_stream import Verdict as LogVerdict
 from simhash_core.rejections import Rejection
 from simhash_core.verdicts import DuplicateOf, Verdict, verdict_name
 from streams.intake.raw_batches import RawArrival
 from streams.kafka.producer_record import ProducerRecord
+from streams.monitoring.metric_labels import DEAD_LETTER
 from streams.output.output_records import (
     Arrival,
     OutputKind,
@@ -32,7 +33,7 @@ from streams.store.changelog_codec import ChangelogRecord, encode_entries, encod
 class OutputRules:
     """How outputs become records: the same for all shards of a worker.
 
-    ``writer``: the transactional id of the worker.
+    ``writer``: the transactional id of the worker. ``page``: where others find its ops page.
     """
 
     identity: str
@@ -41,6 +42,7 @@ class OutputRules:
     bits: int
     topics: TopicSettings
     include_body: bool
+    page: str | None = None
 
     def topic_of(self, kind: OutputKind) -> str:
         """Return the topic of an output."""
@@ -69,6 +71,10 @@ class OutputBatch:
     outputs: list[DecidedOutput] = field(default_factory=list)
     rejections: list[Rejection] = field(default_factory=list)
     changelog_bytes: int = 0
+
+    def counts(self) -> Counter[str]:
+        """Return how many records had each verdict, dead letters included."""
+        return self.verdict_counts() + Counter({DEAD_LETTER: len(self.rejections)})
 
     def verdict_counts(self) -> Counter[str]:
         """Return how many documents had each verdict."""

@@ -10,6 +10,7 @@ from typing import Final, Protocol
 
 from simhash_core.errors import FirstseenError
 from simhash_core.log.participant import Participant, ShardReady
+from simhash_core.rejections import Rejection
 from simhash_core.verdicts import DuplicateOf
 from streams.errors import UnansweredError
 from streams.intake.raw_batches import RawArrival
@@ -60,6 +61,10 @@ class Observer(Protocol):
         """Take in outputs."""
         ...
 
+    def note_rejections(self, rejections: Sequence[Rejection], now_ms: int) -> None:
+        """Take in records that became dead letters."""
+        ...
+
 
 class PutOut:
     """The cycles of one worker. On the event loop; ``lock`` is held while a commit is under way."""
@@ -74,10 +79,9 @@ class PutOut:
         observer: Observer,
         *,
         limit: int,
-        notes: WorkerNotes,
         on_unanswered: Callable[[FirstseenError], Awaitable[None]],
     ) -> None:
-        """``limit``: of records put out by one shard in one cycle. ``notes``: of this worker.
+        """``limit``: of records put out by one shard in one cycle.
 
         ``on_unanswered`` opens all shards again: it is not known what is committed.
         """
@@ -90,7 +94,7 @@ class PutOut:
         self._metrics = metrics
         self._observer = observer
         self._limit = limit
-        self._notes = notes
+        self._notes = WorkerNotes(rules.writer, rules.page)
         self._on_unanswered = on_unanswered
         self._pace = BatchPace()
         self._aborts = 0
@@ -207,3 +211,4 @@ class PutOut:
                 each.partition, len(self.stores[each.partition]), shard.stream.waiting
             )
         self._observer.note(batch.outputs, now_ms)
+        self._observer.note_rejections(batch.rejections, now_ms)

@@ -7,6 +7,7 @@ the loopback has a token, or serves no more than its monitoring.
 from __future__ import annotations
 
 import ipaddress
+import socket
 from collections.abc import Iterator
 from typing import Annotated, Final
 
@@ -14,10 +15,15 @@ import msgspec
 from msgspec import Meta
 
 MIB: Final = 1024 * 1024
+_EVERY_ADDRESS: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared, not listened on
+
 SECRETS: Final = frozenset({"web.token"})
 """Settings whose values are never shown."""
 
 _TOKEN: Final = "^[!-~]{16,256}$"  # noqa: S105 - what one looks like
+
+_URL: Final = r"^https?://[!-~]+$"
+_URL_CHARACTERS: Final = 300
 
 _OPEN_TO_ALL: Final = (
     "beyond the loopback the pages need a token: set web.token_file (or web.token). Or set "
@@ -40,6 +46,14 @@ class WebSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         ),
     ] = "127.0.0.1"
     port: Annotated[int, Meta(ge=1, le=65_535, description="Port to listen on.")] = 6066
+    url: Annotated[
+        Annotated[str, Meta(pattern=_URL, max_length=_URL_CHARACTERS)] | None,
+        Meta(
+            extra={"expected": "a URL that begins with http:// or https://", "default": "none"},
+            description="Where others reach this worker's page, for the links on their pages. "
+            "None: web.host and web.port, with the name of the machine for a host such as 0.0.0.0.",
+        ),
+    ] = None
     token: Annotated[
         Annotated[str, Meta(pattern=_TOKEN)] | None,
         Meta(
@@ -79,6 +93,18 @@ class WebSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     def on_loopback(self) -> bool:
         """Whether only this machine can reach the pages."""
         return is_loopback(self.host)
+
+    @property
+    def page_url(self) -> str | None:
+        """Where others reach the page of this worker; None where it has none."""
+        if not self.serves_data:
+            return None
+        if self.url is not None:
+            return self.url
+        host = self.host.strip("[]")
+        if host in _EVERY_ADDRESS:
+            host = socket.gethostname()
+        return f"http://[{host}]:{self.port}/" if ":" in host else f"http://{host}:{self.port}/"
 
     @property
     def has_token(self) -> bool:

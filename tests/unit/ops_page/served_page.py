@@ -11,13 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from prometheus_client import CollectorRegistry
+import msgspec
 
 from simhash_core.documents import RawRecord, SourcePosition
 from simhash_core.matches import Answer, Match, Neighbour
 from simhash_core.verdicts import DuplicateOf, Method, Unique, Verdict
+from streams.monitoring.group_watch import GroupWatch
 from streams.monitoring.health import Health
 from streams.monitoring.metrics import IndexInfo, Metrics
+from streams.monitoring.worker_notes import WorkerNote
 from streams.monitoring.worker_state import ShardState
 from streams.ops_page.fullest_buckets import FullestBuckets
 from streams.ops_page.page import OpsPage
@@ -26,12 +28,14 @@ from streams.ops_page.server import OpsServer
 from streams.ops_page.status import Monitored
 from streams.output.output_records import Arrival
 from streams.settings.loader import load_settings
+from streams.topics.group_state import GroupState, Member
 from tests.rigs.brokers.loopback_ports import free_port
 from tests.unit.monitoring.fake_view import FakeView
 from tests.unit.ops_page.live_worker import EDITED, HOSTILE_ID, ORIGINAL, Reply, ask_port
 
 INDEX = "identity of the index"
-LEADER = "worker-1.7f3a"
+WORKER = "firstseen.0b7d"
+LEADER = "firstseen.51aa"
 SHARDS = {
     0: ShardState(
         is_open=True,
@@ -50,6 +54,33 @@ SHARDS = {
         recovery_remaining=12_345,
     ),
 }
+
+
+class FixedReader:
+    """A broker's description of a group of three: one leads, one has not committed yet."""
+
+    def read(self) -> GroupState:
+        """The state."""
+        note = WorkerNote(
+            LEADER,
+            1_700_000_000_000,
+            1_700_000_360_000,
+            {"unique": 5_120, "near_duplicate": 610, "exact_duplicate": 95, "dead_letter": 4},
+            "http://worker-1.internal:6066/",
+        )
+        own = WorkerNote(WORKER, 1_700_000_000_000, 1_700_000_300_000, {"unique": 3})
+        notes = {0: encode(own), 1: encode(note), 2: encode(own)}
+        members = [
+            Member(WORKER, "10.0.0.2", (0, 2)),
+            Member(LEADER, "10.0.0.1", (1,)),
+            Member("firstseen.c9e4", "10.0.0.3", ()),
+        ]
+        return GroupState(members, 3, notes, 1_904)
+
+
+def encode(note: WorkerNote) -> str:
+    """The text beside an offset."""
+    return msgspec.json.encode(note).decode()
 
 
 @dataclass
@@ -89,9 +120,12 @@ def served_page(state_dir: Path) -> Iterator[Served]:
     assignments = (f"web.port={free_port()}", f"state_dir={state_dir}")
     settings = load_settings(assignments=assignments, environ={}).settings
     info = IndexInfo(INDEX, settings.application_id, settings.profile, settings.delivery)
-    metrics = Metrics(CollectorRegistry(), index=info)
-    view = FakeView(dict(SHARDS), log_position=4_381, leader=LEADER)
+    metrics = Metrics(index=info)
+    view = FakeView(dict(SHARDS), log_position=4_381, leader=f"{LEADER}.7f3a")
     health = Health(100, lambda: view.failure)
+    group = GroupWatch(FixedReader())
+    group.group()  # somebody looks
+    group.refresh()
     recent, fullest = RecentDocuments(1024 * 1024), FullestBuckets()
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
@@ -104,6 +138,8 @@ def served_page(state_dir: Path) -> Iterator[Served]:
         fullest=fullest,
         index_info=info,
         profile=settings.index_profile(),
+        name=WORKER,
+        group=group,
     )
     with OpsServer(settings, OpsPage(settings, parts, loop)):
         yield Served(settings.web.port, view, metrics, health, recent, fullest, loop)

@@ -15,7 +15,18 @@ import msgspec
 import pytest
 
 from streams.ops_page.check_answer import CheckAnswer, CheckRequest
-from streams.ops_page.status_form import InFlight, Ordering, ShardStatus, Status
+from streams.ops_page.status_form import (
+    Candidates,
+    Group,
+    GroupWorker,
+    InFlight,
+    Ordering,
+    Process,
+    ShardStatus,
+    Status,
+    ThisWorker,
+    Troubles,
+)
 from tests.repository.source_tree import ROOT
 from tests.unit.cli.running import clean_environment
 from tests.unit.ops_page.live_worker import Live
@@ -66,7 +77,21 @@ def test_there_are_commands() -> None:
 
 
 @pytest.mark.parametrize(
-    "struct", [Status, ShardStatus, Ordering, InFlight, CheckRequest, CheckAnswer]
+    "struct",
+    [
+        Status,
+        ThisWorker,
+        Group,
+        GroupWorker,
+        Process,
+        Troubles,
+        Candidates,
+        ShardStatus,
+        Ordering,
+        InFlight,
+        CheckRequest,
+        CheckAnswer,
+    ],
 )
 def test_every_field_is_explained(struct: type[msgspec.Struct]) -> None:
     """Given what is asked and answered, then the page names each field."""

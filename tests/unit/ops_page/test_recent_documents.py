@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from simhash_core.documents import RawRecord, SourcePosition
+from simhash_core.rejections import Rejection, RejectionReason
 from simhash_core.verdicts import DuplicateOf, Method, Unique, Verdict
 from streams.documents.fields import FieldSettings
 from streams.documents.raw_documents import DocumentReader
@@ -55,6 +56,7 @@ def test_a_duplicate_is_shown_beside_its_original() -> None:
     view = shown.duplicate
     assert (view.id, view.original_id, view.distance, view.block) == ("d2", "d1", 3, 1)
     assert view.agreement == 0.75
+    assert view.excerpt == "the dog sat"
     assert view.reason == "3 bits differ of 256, block 1 is equal, text overlap about 75%"
 
 
@@ -129,6 +131,29 @@ def test_no_memory_no_texts() -> None:
     assert recent.held().size_bytes == 0
     assert recent.record(at(1)) is None
     assert len(views(recent).latest().duplicates) == 1
+
+
+def test_dead_letters_are_shown_by_reason() -> None:
+    """Given many dead letters of one reason and one of another, then the latest of each are shown,
+    with how they begin, whatever their bytes are.
+    """
+    recent = RecentDocuments(MIB)
+    bad = [
+        Rejection(at(number), RawRecord(None, b"\xff<b>" * 200, 0), reason, "why")
+        for number, reason in enumerate(
+            [RejectionReason.TOO_LARGE, *[RejectionReason.NOT_JSON] * 9]
+        )
+    ]
+    recent.note_rejections(bad, 5)
+
+    shown = views(recent).dead_letters().dead_letters
+
+    assert [each.source.offset for each in shown] == [0, 9, 8, 7]
+    assert shown[0].reason is RejectionReason.TOO_LARGE
+    assert shown[0].excerpt.startswith("\ufffd<b>")
+    assert len(shown[0].excerpt) <= 240
+    assert recent.held().dead_letters == 10
+    assert RecentDocuments(0).held().dead_letters == 0
 
 
 def test_hostile_bytes_are_shown_as_what_they_are() -> None:

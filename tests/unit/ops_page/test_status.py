@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from simhash_core.errors import FirstseenError
+from simhash_core.rejections import RejectionReason
 from streams.ops_page.fullest_buckets import KEPT_SECONDS, FullestBuckets
-from tests.unit.ops_page.served_page import INDEX, LEADER, Served, at_work, served_page
+from tests.unit.ops_page.served_page import INDEX, LEADER, WORKER, Served, at_work, served_page
 
 SECONDS = 30.0
 
@@ -41,10 +42,10 @@ def test_it_says_what_the_parts_say(served: Served) -> None:
 
     status = status_when(served, lambda status: status["in_flight"]["documents"] == 240)
 
-    assert (status["index"], status["schema"]) == (INDEX, "firstseen.status/2")
+    assert (status["index"], status["schema"]) == (INDEX, "firstseen.status/3")
     assert status["ordering"] == {
         "leads": False,
-        "leader": LEADER,
+        "leader": f"{LEADER}.7f3a",
         "log_position": 4_381,
         "log_end": 4_390,
         "undecided_documents": 250,
@@ -55,9 +56,17 @@ def test_it_says_what_the_parts_say(served: Served) -> None:
         "foreign_records": 0,
     }
     assert status["in_flight"]["bytes"] == 480_000
-    assert status["fullest_bucket"] == 37
+    assert status["candidates"]["fullest_bucket"] == 37
     assert [lag["messages"] for lag in status["lag"]] == [1_260, 7]
-    assert sum(count for _, count in status["distances"]["bins"]) == 115
+    distances = status["distances"]
+    assert (len(distances["counts"]), distances["beyond"]) == (65, 0)
+    assert (distances["counts"][0], distances["counts"][33], sum(distances["counts"])) == (
+        25,
+        15,
+        115,
+    )
+    assert status["worker"]["name"] == WORKER
+    assert status["process"]["memory_bytes"] > 1_000_000
     assert 0 < status["latency"]["p50"] < status["latency"]["p99"] <= 0.1
 
 
@@ -111,6 +120,41 @@ def test_readiness_and_liveness(served: Served) -> None:
     served.view.failure = FirstseenError("no room on the disk")
     dead = served.ask("GET", "/healthz")
     assert (dead.status, dead.body) == (HTTPStatus.SERVICE_UNAVAILABLE, b"no room on the disk\n")
+
+
+def test_the_group_beside_this_worker(served: Served) -> None:
+    """Given three workers, one of which has committed nothing, then the status has all of them,
+    who leads, where their pages are, and the sum of what they put out: this worker's own figures
+    are the present ones, not those of its last commit.
+    """
+    served.metrics.verdicts({"unique": 880})
+
+    status = status_when(served, lambda status: status["documents"]["unique"] == 880)
+
+    group = status["group"]
+    this, leader, new = group["workers"]
+    assert (this["name"], this["is_this"], this["partitions"]) == (WORKER, True, [0, 2])
+    assert this["documents"]["unique"] == 880
+    assert (leader["name"], leader["leads"], leader["is_this"]) == (LEADER, True, False)
+    assert leader["page"] == "http://worker-1.internal:6066/"
+    assert (new["documents"], new["page"], new["partitions"]) == (None, None, [])
+    assert group["documents"]["unique"] == 880 + 5_120
+    assert group["documents"]["dead_letter"] == 4
+    assert (group["lag"], group["partitions"], group["described"]) == (1_904, 3, True)
+
+
+def test_troubles_are_counted(served: Served) -> None:
+    """Given failures, dead letters and lost records, then the status has each by its reason."""
+    served.metrics.error("commit", "broker")
+    served.metrics.dead_letter(RejectionReason.NOT_JSON)
+    served.metrics.skipped("raw-documents", 0, 12)
+    served.metrics.rebalance()
+
+    troubles = status_when(served, lambda status: status["troubles"]["rebalances"] == 1)["troubles"]
+
+    assert troubles["errors"] == {"commit/broker": 1}
+    assert troubles["dead_letters"] == {"not_json": 1}
+    assert troubles["skipped"] == 12
 
 
 def test_the_fullest_bucket_is_that_of_the_last_minutes() -> None:

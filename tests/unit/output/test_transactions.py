@@ -249,7 +249,8 @@ def test_acknowledged_sends_tell_a_record_too_large(kafka_broker: Broker) -> Non
     scene = Scene(kafka_broker, {"max.message.bytes": "2000"})
     committed: list[object] = []
 
-    async def commit(offsets: object) -> None:
+    async def commit(offsets: object, note: str) -> None:
+        del note
         committed.append(offsets)
 
     async def play() -> None:
