@@ -103,8 +103,10 @@ def test_nobody_reads(settings: Settings, topic: str) -> None:
     """
     impatient = replace(settings, send_timeout_seconds=5.0)
 
-    with DocumentSender(impatient, topic, paced=True, per_second=None) as sender:
-        with pytest.raises(BrokerRefusedError, match=settings.application_id):
-            send_records(sender, 120)
+    with (
+        DocumentSender(impatient, topic, paced=True, per_second=None) as sender,
+        pytest.raises(BrokerRefusedError, match=settings.application_id),
+    ):
+        send_records(sender, 120)
 
     assert 90 < sender.acknowledged < 110
