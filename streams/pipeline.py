@@ -31,7 +31,7 @@ from streams.intake.in_flight import InFlight
 from streams.intake.lost_records import LostRecords
 from streams.intake.raw_batches import RawArrival, RawBatches
 from streams.intake.raw_records import RawRecords
-from streams.kafka.command_config import changelog_group, librdkafka_config
+from streams.kafka.client_config import changelog_group, consumer_config
 from streams.kafka.log_reader import LogRecords
 from streams.monitoring.metrics import Metrics
 from streams.ordering.index_on_kafka import IndexOnKafka
@@ -120,13 +120,13 @@ class Pipeline:
         self._stopping = False
         self._stores = ShardStores(
             settings,
-            librdkafka_config(settings, group_id=changelog_group(settings)),
+            consumer_config(settings, group_id=changelog_group(settings)),
             rules.identity,
             metrics,
         )
         self.participant: Participant[RawArrival] = Participant(
             f"{rules.writer}.{uuid.uuid4().hex[:8]}",
-            Nearness(fingerprinter.scheme, fingerprinter.confirmation),
+            Nearness.of(fingerprinter.profile),
         )
         clients = self._clients = WorkerClients(settings, rules.writer, self)
         log = LogClient(LogCodec(rules.identity), clients.appender, topics)

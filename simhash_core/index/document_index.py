@@ -69,7 +69,6 @@ class DocumentIndex:
         """Begin empty. ``window_ms``: only documents whose times are within it are pairs."""
         self.scheme = scheme
         self._window_ms = window_ms
-        self._words = scheme.bits // 64
         self._segments: list[_Kept] = []
         self._memtable = Memtable(scheme, MEMTABLE_DOCUMENTS)
         self._live = np.zeros(SLOTS_LIMIT, dtype=np.bool_)
@@ -282,16 +281,16 @@ class DocumentIndex:
             yield Pairs(rows + first, distances, part.sequences[others], part.slots[others])
 
     def _within(self, kept: _Kept, met: Candidates, prints: Prints) -> Pairs:
-        """Keep the candidates within the distance: word by word, so that most go early."""
-        segment, limit = kept.segment, self.scheme.distance
-        documents, rows = met.documents, met.rows
-        distances = np.zeros(len(rows), dtype=np.uint16)
-        for word in range(self._words):
-            differing = segment.fingerprints[rows, word] ^ prints.fingerprints[documents, word]
-            distances += np.bitwise_count(differing)
-            near = np.flatnonzero(distances <= limit)
-            if len(near) < len(rows):
-                documents, rows, distances = documents[near], rows[near], distances[near]
+        """Keep the candidates within the distance."""
+        segment = kept.segment
+        differing = segment.fingerprints.take(met.rows, axis=0)
+        differing ^= prints.fingerprints.take(met.documents, axis=0)
+        ones = np.bitwise_count(differing)
+        distances = ones[:, 0].astype(np.uint16)
+        for word in range(1, ones.shape[1]):
+            distances += ones[:, word]
+        near = np.flatnonzero(distances <= self.scheme.distance)
+        documents, rows, distances = met.documents[near], met.rows[near], distances[near]
         slots = segment.slots[rows]
         live = self._visible[slots] & kept.shown(rows)
         live &= self._in_window(prints.times_ms[documents], segment.times_ms, rows)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from math import sqrt
 from typing import Final
 
@@ -28,7 +29,7 @@ from simhash_core.index.bucket_columns import BucketColumns, spread
 OVERLOAD: Final = 2.0
 """μ: overloaded is a bucket with more than (1 + μ) times the average."""
 
-FEWEST_DOCUMENTS: Final = 2048
+FEWEST_DOCUMENTS: Final = 512
 """A bucket with fewer is not worth a second level, however small the average is."""
 
 _SHORTEST_SLICE: Final = 8
@@ -36,7 +37,8 @@ _LONGEST_SLICE: Final = 16
 _VALUE_BITS: Final = np.uint64(32)
 _BUCKETS_LIMIT: Final = 1 << 16
 """Of more than so many the fullest; others are looked up as any bucket is."""
-_COMPARED_AT_ONCE: Final = 1 << 20
+_COMPARED_AT_ONCE: Final = 1 << 16
+"""Distances in the processor's cache."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,13 +86,17 @@ class HotBuckets:
             return
         for column in np.unique(columns).tolist():
             asked = np.flatnonzero(columns == column)
-            values = slices(scheme, column, fingerprints[asked])
+            values = slices(scheme, column, fingerprints[asked]).T
+            keys = (numbers[asked] << _LONGEST_SLICE).astype(np.uint32) | values
+            starts = np.empty(keys.shape, dtype=np.intp)
+            ends = np.empty(keys.shape, dtype=np.intp)
             for number, own in enumerate(self.slice_keys):
-                keys = (numbers[asked] << _LONGEST_SLICE).astype(np.uint32) | values[:, number]
-                starts = np.searchsorted(own, keys)
-                lengths = np.searchsorted(own, keys, side="right") - starts
-                of, at = spread(starts, lengths)
-                yield asked[of], self.rows[number, at]
+                starts[number] = np.searchsorted(own, keys[number])
+                ends[number] = np.searchsorted(own, keys[number], side="right")
+            lengths = (ends - starts).reshape(-1)
+            starts += np.arange(len(starts))[:, None] * self.rows.shape[1]
+            of, at = spread(starts.reshape(-1), lengths)
+            yield asked[of % len(asked)], self.rows.reshape(-1)[at]
 
     def _compared(
         self, scheme: BlockScheme, numbers: NDArray[np.intp], fingerprints: NDArray[np.uint64]
@@ -123,12 +129,18 @@ def slices(
     """Return slices of the bits that a bucket leaves, uint32 (fingerprints, distance + 1)."""
     width, count = slice_bits(scheme, column), scheme.distance + 1
     bits = np.unpackbits(np.ascontiguousarray(fingerprints).view(np.uint8), axis=1)
-    if column < scheme.all_blocks:
-        bits = np.delete(bits, list(scheme.bits_of(column)), axis=1)
-    cut = bits[:, : count * width].reshape(len(bits), count, width)
-    weights = np.uint32(1) << np.arange(width, dtype=np.uint32)
-    values: NDArray[np.uint32] = (cut * weights).sum(axis=2, dtype=np.uint32)
-    return values
+    cut = bits[:, _bits_left(scheme, column)[: count * width]].reshape(-1, width)
+    padded = np.zeros((len(cut), _LONGEST_SLICE), dtype=np.uint8)
+    padded[:, :width] = cut
+    values = np.packbits(padded, axis=1).view(np.uint16).reshape(len(bits), count)
+    return values.astype(np.uint32)
+
+
+@cache
+def _bits_left(scheme: BlockScheme, column: int) -> NDArray[np.intp]:
+    """Return the numbers of the bits that a bucket of a column leaves."""
+    taken = scheme.bits_of(column) if column < scheme.all_blocks else range(0)
+    return np.setdiff1d(np.arange(scheme.bits), np.array(taken, dtype=np.intp))
 
 
 def find_hot(

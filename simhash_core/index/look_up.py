@@ -1,6 +1,6 @@
 """The look-up of a packet: of each document the nearest document of the index that is near.
 
-Near are two documents that share a block, are within the distance, and agree by their sketches
+Near are two documents that share a bucket, are within the distance, and agree by their sketches
 where the index confirms candidates; or that have equal content. Undecidable documents have no
 fingerprint: they match by their content alone.
 """
@@ -16,8 +16,12 @@ from simhash_core.document_columns import DocumentColumns
 from simhash_core.entries import Entry
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.document_index import DocumentIndex
+from simhash_core.index.prints import first_shared_bucket, joined_prints, prints_of
+from simhash_core.index.view import WHOLE, View
 from simhash_core.matches import Answer, Match, Neighbour
+from simhash_core.text.profiles import REPLACE, Profile
 from simhash_core.text.verification import Confirmation
+from simhash_core.window import Window
 
 
 class EntrySource(Protocol):
@@ -27,8 +31,8 @@ class EntrySource(Protocol):
         """Return entries by their sequence numbers; all are there."""
         ...
 
-    def by_content(self, digest: bytes) -> tuple[int, Entry] | None:
-        """Return the earliest undecidable document of a content: its sequence number and entry."""
+    def by_content(self, digest: bytes) -> list[tuple[int, Entry]]:
+        """Return the undecidable documents of a content, the earliest first, by their numbers."""
         ...
 
 
@@ -42,20 +46,57 @@ class Similarity(NamedTuple):
 class Nearness:
     """What near means in one index."""
 
-    def __init__(self, scheme: BlockScheme, confirmation: Confirmation | None) -> None:
-        """Without ``confirmation`` the distance alone decides."""
+    def __init__(
+        self,
+        scheme: BlockScheme,
+        confirmation: Confirmation | None,
+        window_ms: int | None = None,
+        lateness_ms: int = 0,
+        *,
+        replaces: bool = False,
+    ) -> None:
+        """Without ``confirmation`` the distance alone decides.
+
+        ``window_ms``: how far apart the times of near documents are, at most; None: any time.
+        ``lateness_ms``: how late a document may be and meet all that are in its window.
+        ``replaces``: a document takes the entries of its id out.
+        """
         self.scheme = scheme
+        self.window = None if window_ms is None else Window(window_ms, lateness_ms)
+        self.replaces = replaces
         self._confirmation = confirmation
 
+    @classmethod
+    def of(cls, profile: Profile) -> Nearness:
+        """Return what near means by a profile; raises ``UsageError`` for one that cannot be."""
+        return cls(
+            profile.scheme(),
+            profile.confirmation(),
+            profile.window,
+            profile.lateness,
+            replaces=profile.same_id == REPLACE,
+        )
+
+    @property
+    def window_ms(self) -> int | None:
+        """How far apart the times of near documents are, at most; None: any time."""
+        return None if self.window is None else self.window.window_ms
+
     def similarity(
-        self, distance: int, columns: DocumentColumns, row: int, digest: bytes, sketch: bytes
+        self, distance: int, columns: DocumentColumns, row: int, entry: Entry
     ) -> Similarity | None:
-        """Return how a document agrees with another within the distance; None: it does not."""
-        if columns.digest(row) == digest:
+        """Return how a document agrees with an entry within the distance; None: it does not."""
+        if self.window is not None:
+            apart_ms = abs(int(columns.times_ms[row]) - entry.event_time_ms)
+            if apart_ms > self.window.window_ms:
+                return None
+        if columns.scope(row) != entry.scope:
+            return None
+        if columns.digest(row) == entry.content_digest:
             return Similarity(exact=True, value=None)
         if self._confirmation is None:
             return Similarity(exact=False, value=None)
-        agreement = self._confirmation.agreement(distance, columns.sketches[row], sketch)
+        agreement = self._confirmation.agreement(distance, columns.sketches[row], entry.sketch)
         return None if agreement is None else Similarity(exact=False, value=agreement)
 
     def estimate(self, distance: int, a: bytes, b: bytes) -> float | None:
@@ -76,8 +117,12 @@ class Nearness:
         """Return the match of a document with an entry."""
         block = None
         if not columns.undecidable[row]:
-            block = self.scheme.first_shared_block(
-                columns.fingerprints[row].tobytes(), entry.fingerprint
+            block = first_shared_bucket(
+                self.scheme,
+                columns.fingerprints[row].tobytes(),
+                columns.sketches[row],
+                entry.fingerprint,
+                entry.sketch,
             )
         return Match(
             row,
@@ -101,21 +146,31 @@ class LookUp:
         self._nearness = nearness
         self._source = source
 
-    def matches(self, columns: DocumentColumns) -> list[Match]:
+    def matches(self, columns: DocumentColumns, view: View = WHOLE) -> list[Match]:
         """Return the nearest match of each document that has one, by row."""
-        return self.matches_of([columns])[0]
+        return self.matches_of([columns], [view])[0]
 
-    def matches_of(self, packets: Sequence[DocumentColumns]) -> list[list[Match]]:
-        """Return the matches of several packets, looked up together: that costs less."""
+    def matches_of(
+        self, packets: Sequence[DocumentColumns], views: Sequence[View]
+    ) -> list[list[Match]]:
+        """Return the matches of several packets, looked up together: that costs less.
+
+        ``views``: what each packet sees of the index.
+        """
         if not packets:
             return []
-        found: list[list[Match]] = [self._of_content(columns) for columns in packets]
+        found: list[list[Match]] = [
+            self._of_content(columns, view) for columns, view in zip(packets, views, strict=True)
+        ]
         decidable = [np.flatnonzero(columns.undecidable == 0) for columns in packets]
         packet_of = np.repeat(np.arange(len(packets)), [len(rows) for rows in decidable])
         row_of = np.concatenate(decidable)
         pairs = self._index.pairs(
-            np.concatenate(
-                [each.fingerprints[rows] for each, rows in zip(packets, decidable, strict=True)]
+            joined_prints(
+                [
+                    prints_of(self._nearness.scheme, each, rows)
+                    for each, rows in zip(packets, decidable, strict=True)
+                ]
             )
         )
         matched = -1
@@ -129,12 +184,14 @@ class LookUp:
         for document, distance, sequence, slot in near:
             if document == matched:
                 continue
-            row, matches = int(row_of[document]), found[packet_of[document]]
-            columns = packets[packet_of[document]]
+            row, packet = int(row_of[document]), int(packet_of[document])
+            columns, view, matches = packets[packet], views[packet], found[packet]
+            if sequence < view.expired_before:
+                continue
             entry = self._source.entries(slot, [sequence])[0]
-            similarity = self._nearness.similarity(
-                distance, columns, row, entry.content_digest, entry.sketch
-            )
+            if view.hides(row, sequence, entry.document_id):
+                continue
+            similarity = self._nearness.similarity(distance, columns, row, entry)
             if similarity is not None:
                 matched = document
                 matches.append(
@@ -142,38 +199,37 @@ class LookUp:
                 )
         return [sorted(matches, key=lambda match: match.row) for matches in found]
 
-    def answer(self, columns: DocumentColumns, limit: int) -> Answer:
+    def answer(self, columns: DocumentColumns, limit: int, view: View = WHOLE) -> Answer:
         """Return what the index says of one document, its ``limit`` nearest neighbours included."""
-        match = next(iter(self.matches(columns)), None)
+        match = next(iter(self.matches(columns, view)), None)
         if columns.undecidable[0]:
             neighbours = [] if match is None else [Neighbour(match, near=True)]
             return Answer(match, neighbours, len(neighbours), len(neighbours))
-        pairs = self._index.nearest(columns.fingerprints, limit)
-        counts = self._index.bucket_counts(columns.fingerprints)
-        return Answer(
-            match,
-            [
-                self._neighbour(columns, int(distance), int(sequence), int(slot))
-                for _, distance, sequence, slot in zip(*pairs, strict=True)
-            ],
-            counts.candidates,
-            counts.fullest,
-        )
+        prints = prints_of(self._nearness.scheme, columns)
+        pairs = self._index.nearest(prints, limit)
+        counts = self._index.bucket_counts(prints)
+        neighbours = [
+            neighbour(self._nearness, columns, int(distance), int(sequence), entry)
+            for _, distance, sequence, slot in zip(*pairs, strict=True)
+            for entry in self._source.entries(int(slot), [int(sequence)])
+            if entry.scope == columns.scope(0)
+            and not view.hides(0, int(sequence), entry.document_id)
+        ]
+        return Answer(match, neighbours, counts.candidates, counts.fullest)
 
-    def _neighbour(
-        self, columns: DocumentColumns, distance: int, sequence: int, slot: int
-    ) -> Neighbour:
-        entry = self._source.entries(slot, [sequence])[0]
-        return neighbour(self._nearness, columns, distance, sequence, entry)
-
-    def _of_content(self, columns: DocumentColumns) -> list[Match]:
+    def _of_content(self, columns: DocumentColumns, view: View) -> list[Match]:
         """Return the matches of undecidable documents."""
         matches = []
-        for row in np.flatnonzero(columns.undecidable).tolist():
-            found = self._source.by_content(columns.digest(row))
-            if found is not None:
-                exact = Similarity(exact=True, value=None)
-                matches.append(self._nearness.match(columns, row, 0, *found, exact))
+        for row in columns.repeatable:
+            for sequence, entry in self._source.by_content(columns.digest(row)):
+                if view.hides(row, sequence, entry.document_id):
+                    continue
+                similarity = self._nearness.similarity(0, columns, row, entry)
+                if similarity is not None:
+                    matches.append(
+                        self._nearness.match(columns, row, 0, sequence, entry, similarity)
+                    )
+                    break
         return matches
 
 
@@ -183,7 +239,7 @@ def neighbour(
     """Return an entry as a neighbour of the one document of ``columns``, near or not."""
     similarity = None
     if distance <= nearness.scheme.distance:
-        similarity = nearness.similarity(distance, columns, 0, entry.content_digest, entry.sketch)
+        similarity = nearness.similarity(distance, columns, 0, entry)
     is_near = similarity is not None
     if similarity is None:
         estimate = nearness.estimate(distance, columns.sketches[0], entry.sketch)

@@ -17,17 +17,21 @@ from itertools import islice
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simhash_core.document_columns import DocumentColumns
 from simhash_core.entries import Entry
 from simhash_core.errors import ProtocolError
 from simhash_core.index.look_up import Nearness, joined_answer, neighbour
+from simhash_core.index.prints import joined_prints, prints_of
+from simhash_core.index.view import View
 from simhash_core.log.nearest_matches import Pair, match_nearest, near_pairs, own_repeats
-from simhash_core.log.packets import Heads, Packet
-from simhash_core.log.recent_uniques import RecentUniques, entry_of
-from simhash_core.log.records import Control, Decision, PacketReport, Query, Report
+from simhash_core.log.packets import Heads, Packet, entry_of
+from simhash_core.log.recent_uniques import RecentUniques
+from simhash_core.log.records import Control, Decision, PacketReport, Query, Removal, Report
+from simhash_core.log.removals import own_removals, removing_rows
 from simhash_core.log.replica import Heeded, Replica
-from simhash_core.log.sequence import index_of, log_offset_of
+from simhash_core.log.sequence import index_of, log_offset_of, sequence_number
 from simhash_core.matches import Answer, Match
 
 _COMPARED_DOCUMENTS: Final = 512
@@ -139,7 +143,7 @@ class Decider:
             self._recent.forget_through(replica.control_before(offset))
             if offset not in self._pairs:
                 self._compare(replica, limit - len(decisions))
-            decisions.append(self._decision(offset, replica.undecided[offset], found))
+            decisions.append(self._decision(replica, offset, found))
             self._reports.pop(offset, None)
             self._next = offset + 1
         if not decisions:
@@ -184,31 +188,36 @@ class Decider:
             for (offset, _), rows in zip(group, rows_of, strict=True)
             for row in rows.tolist()
         ]
-        fingerprints = np.concatenate(
-            [columns.fingerprints[rows] for (_, columns), rows in zip(group, rows_of, strict=True)]
+        prints = joined_prints(
+            [
+                prints_of(self._nearness.scheme, columns, rows)
+                for (_, columns), rows in zip(group, rows_of, strict=True)
+            ]
         )
-        for at, distance, sequence in self._recent.near(fingerprints):
+        for at, distance, sequence in self._recent.near(prints):
             offset, row = places[at]
             self._pairs[offset].append((row, distance, sequence))
 
     def _undecided(self, replica: Replica) -> Iterator[int]:
         return (offset for offset in replica.undecided if offset >= self._next)
 
-    def _decision(
-        self, offset: int, item: Packet | Query, found: dict[int, PacketReport]
-    ) -> Decision:
+    def _decision(self, replica: Replica, offset: int, found: dict[int, PacketReport]) -> Decision:
+        item = replica.undecided[offset]
         reports = list({id(each): each for each in found.values()}.values())
         near = self._pairs.pop(offset)
+        view = View(sequence_number(offset, 0), replica.expired_for(offset))
         if isinstance(item, Query):
-            answer = self._answer(item, reports, near)
+            answer = self._answer(item, view, reports, near)
             return Decision(offset, [] if answer.match is None else [answer.match], answer)
         if not self._heads.counts(item):
             return Decision(offset, None)
+        removing = removing_rows(item.columns, replaces=self._nearness.replaces)
+        view = view._replace(removing=removing)
         best = _nearest(reports)
         pairs = [
             *near,
             *self._recent_repeats(item.columns),
-            *own_repeats(offset, item.columns),
+            *own_repeats(self._nearness, view, item.columns),
         ]
 
         def entry(sequence: int) -> Entry | None:
@@ -216,32 +225,57 @@ class Decider:
                 return entry_of(item, index_of(sequence))
             return self._recent.entry(sequence)
 
-        match_nearest(self._nearness, item.columns, pairs, best, entry, offset)
+        match_nearest(self._nearness, item.columns, pairs, best, entry, view)
         self._heads.advance(item)
-        unique = np.ones(len(item), dtype=np.bool_)
+        unique = item.columns.are_documents
         unique[list(best)] = False
+        removals = self._removals(item, view, reports, unique)
         self._recent.add(offset, item, np.flatnonzero(unique))
-        return Decision(offset, [best[row] for row in sorted(best)])
+        for removal in removals:
+            self._recent.remove(removal.sequence)
+        return Decision(offset, [best[row] for row in sorted(best)], None, removals)
+
+    def _removals(
+        self,
+        packet: Packet,
+        view: View,
+        reports: Sequence[PacketReport],
+        unique: NDArray[np.bool_],
+    ) -> list[Removal]:
+        """Return what a packet takes out: of the shards, of recent documents, and of its own."""
+        if not view.removing:
+            return []
+        found = {removal for report in reports for removal in report.held}
+        names = list(view.removing)
+        for name, sequences in zip(names, self._recent.with_ids(names), strict=True):
+            for sequence in sequences:
+                entry = self._recent.entry(sequence)
+                if entry is not None and sequence >= view.expired_before:
+                    row = view.removing[name][0]
+                    found.add(Removal(row, entry.source.partition, sequence))
+        found.update(own_removals(packet, view, unique))
+        return sorted(found)
 
     def _recent_repeats(self, columns: DocumentColumns) -> Iterator[Pair]:
         """Yield the undecidable documents with the recent ones that have their content."""
-        for row in np.flatnonzero(columns.undecidable).tolist():
-            first = self._recent.of_content(columns.digest(row))
-            if first is not None:
-                yield row, 0, first
+        for row in columns.repeatable:
+            for sequence in self._recent.by_content(columns.digest(row)):
+                yield row, 0, sequence
 
     def _answer(
-        self, query: Query, reports: Sequence[PacketReport], near: Sequence[Pair]
+        self, query: Query, view: View, reports: Sequence[PacketReport], near: Sequence[Pair]
     ) -> Answer:
         """Return what the whole index says of a document that is asked about."""
         best = _nearest(reports)
         pairs = sorted([*near, *self._recent_repeats(query.columns)])
-        match_nearest(self._nearness, query.columns, pairs, best, self._recent.entry)
+        match_nearest(self._nearness, query.columns, pairs, best, self._recent.entry, view)
         answers = [each.answer for each in reports if each.answer is not None]
         recent = [
             neighbour(self._nearness, query.columns, distance, sequence, entry)
             for _, distance, sequence in pairs
             if (entry := self._recent.entry(sequence)) is not None
+            and entry.scope == query.columns.scope(0)
+            and not view.hides(0, sequence, entry.document_id)
         ]
         answers.append(Answer(best.get(0), recent, 0, 0))
         return joined_answer(answers, query.limit)

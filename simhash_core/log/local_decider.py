@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,23 +12,30 @@ from numpy.typing import NDArray
 from simhash_core.entries import Entry
 from simhash_core.index.document_index import DocumentIndex
 from simhash_core.index.look_up import LookUp, Nearness
+from simhash_core.index.prints import Prints, prints_of
+from simhash_core.index.view import View
+from simhash_core.log.log_clock import Horizons, LogClock
 from simhash_core.log.nearest_matches import match_nearest, own_pairs
-from simhash_core.log.packets import Packet
-from simhash_core.log.recent_uniques import entry_of
+from simhash_core.log.outputs import NewEntries
+from simhash_core.log.packets import Packet, entry_of
+from simhash_core.log.removals import held, own_removals, removing_rows
 from simhash_core.log.sequence import index_of, log_offset_of, sequence_number
-from simhash_core.log.shard import EntryStore
-from simhash_core.log.shard_stream import NewEntries
+from simhash_core.log.shard_copy import EntryStore
+from simhash_core.log.unique_documents import UniqueRows
 from simhash_core.matches import Match
+
+ANY_TIME_MS: Final = 1 << 62
 
 
 class LocalDecision(NamedTuple):
     """What was decided of a packet. ``matches``: of its duplicates, by row; others are unique.
 
-    ``new``: the unique documents.
+    ``new``: the unique documents. ``removed``: sequence numbers of entries that it took out.
     """
 
     matches: dict[int, Match]
     new: NewEntries
+    removed: list[int]
 
 
 class LocalDecider:
@@ -38,34 +45,60 @@ class LocalDecider:
         self,
         nearness: Nearness,
         store: EntryStore,
-        committed: Iterable[tuple[NDArray[np.uint64], NDArray[np.uint64]]] = (),
+        committed: Iterable[tuple[NDArray[np.uint64], Prints]] = (),
+        clock: LogClock | None = None,
     ) -> None:
-        """``store`` has the entries; ``committed`` is as in ``Participant.add_shard``."""
-        self._nearness = nearness
-        self._index = DocumentIndex(nearness.scheme)
-        self._slot = self._index.open_slot()
-        self._look_up = LookUp(self._index, nearness, _OneStore(store))
-        for sequences, fingerprints in committed:
-            self._index.add(self._slot, sequences, fingerprints)
+        """``store`` has the entries; ``committed`` is as in ``Participant.add_shard``.
 
-    def decide(self, offset: int, packet: Packet) -> LocalDecision:
-        """Decide a packet; ``offset`` numbers the packets, and rises."""
+        ``clock``: the watermark of the packets before.
+        """
+        self._nearness = nearness
+        self._index = DocumentIndex(nearness.scheme, nearness.window_ms)
+        self._slot = self._index.open_slot()
+        self._entries = _OneStore(store)
+        self._look_up = LookUp(self._index, nearness, self._entries)
+        self._horizons = Horizons(nearness.window, clock)
+        for sequences, prints in committed:
+            self._index.add(self._slot, sequences, prints)
+
+    def clock_before(self, offset: int) -> LogClock | None:
+        """Return the watermark of the packets before one."""
+        return self._horizons.before(offset)
+
+    def decide(self, offset: int, packet: Packet, now_ms: int = ANY_TIME_MS) -> LocalDecision:
+        """Decide a packet; ``offset`` numbers the packets, and rises.
+
+        ``now_ms``: no time after it moves the watermark.
+        """
         columns = packet.columns
-        best = {match.row: match for match in self._look_up.matches(columns)}
+        self._horizons.packet(offset, columns, now_ms)
+        self._horizons.forget_before(offset)
+        view = View(
+            sequence_number(offset, 0),
+            sequence_number(self._horizons.at(offset), 0),
+            removing=removing_rows(columns, replaces=self._nearness.replaces),
+        )
+        best = {match.row: match for match in self._look_up.matches(columns, view)}
 
         def entry(sequence: int) -> Entry:
             return entry_of(packet, index_of(sequence))
 
-        pairs = own_pairs(self._nearness, offset, columns)
-        match_nearest(self._nearness, columns, pairs, best, entry, offset)
-        unique = np.ones(len(packet), dtype=np.bool_)
+        pairs = own_pairs(self._nearness, view, columns)
+        match_nearest(self._nearness, columns, pairs, best, entry, view)
+        unique = columns.are_documents
         unique[list(best)] = False
-        new = NewEntries(offset, packet, np.flatnonzero(unique))
-        decidable = unique & (columns.undecidable == 0)
-        self._index.add(
-            self._slot, new.sequences[decidable[new.rows]], columns.fingerprints[decidable]
-        )
-        return LocalDecision(best, new)
+        taken = held(view, self._entries)
+        own = [*own_removals(packet, view, unique)]
+        unique[[index_of(each.sequence) for each in own]] = False
+        found = UniqueRows(offset, packet, np.flatnonzero(unique))
+        rows = found.decidable
+        prints = prints_of(self._nearness.scheme, columns, rows)
+        self._index.add(self._slot, found.sequences(rows), prints)
+        removed = [each.sequence for each in taken]
+        if removed:
+            self._index.remove(self._slot, np.array(removed, dtype=np.uint64))
+        self._index.drop_before(view.expired_before)
+        return LocalDecision(best, NewEntries(offset, packet, found.rows), removed)
 
 
 class MemoryEntries:
@@ -74,7 +107,9 @@ class MemoryEntries:
     def __init__(self) -> None:
         """Begin empty."""
         self._packets: dict[int, tuple[Packet, NDArray[np.intp]]] = {}
-        self._contents: dict[bytes, int] = {}
+        self._contents: dict[bytes, list[int]] = {}
+        self._ids: dict[bytes, list[int]] | None = None
+        self._removed: set[int] = set()
         self._count = 0
 
     def __len__(self) -> int:
@@ -92,17 +127,49 @@ class MemoryEntries:
             kept = replace(kept, columns=columns.take(new.rows))
         self._packets[new.log_offset] = kept, new.rows
         for row in new.rows[columns.undecidable[new.rows] != 0].tolist():
-            self._contents[columns.digest(row)] = sequence_number(new.log_offset, row)
+            known = self._contents.setdefault(columns.digest(row), [])
+            known.append(sequence_number(new.log_offset, row))
+        if self._ids is not None:
+            self._add_ids(self._ids, new.log_offset)
+
+    def remove(self, sequences: Iterable[int]) -> None:
+        """Leave entries out; those that are not here have no effect."""
+        for sequence in sequences:
+            if self._holds(sequence):
+                self._removed.add(sequence)
+                self._count -= 1
 
     def entries(self, sequences: Sequence[int]) -> list[Entry]:
-        """Return entries by sequence number."""
+        """Return entries by sequence number; raises ``KeyError`` for one that is not there."""
         return [self._entry(each) for each in sequences]
 
-    def by_content(self, digest: bytes) -> int | None:
-        """Return the sequence number of the undecidable document with this content digest."""
-        return self._contents.get(digest)
+    def by_content(self, digest: bytes) -> list[int]:
+        """Return the sequence numbers of the undecidable documents of a content, rising."""
+        return [each for each in self._contents.get(digest, ()) if each not in self._removed]
+
+    def by_ids(self, ids: Sequence[bytes]) -> list[list[int]]:
+        """Return the sequence numbers of the entries with each of these ids, rising."""
+        if self._ids is None:
+            self._ids = {}
+            for log_offset in self._packets:
+                self._add_ids(self._ids, log_offset)
+        known = self._ids
+        return [[each for each in known.get(name, ()) if each not in self._removed] for name in ids]
+
+    def _add_ids(self, known: dict[bytes, list[int]], log_offset: int) -> None:
+        packet, rows = self._packets[log_offset]
+        for name, row in zip(packet.columns.ids, rows.tolist(), strict=True):
+            known.setdefault(name, []).append(sequence_number(log_offset, row))
+
+    def _holds(self, sequence: int) -> bool:
+        if sequence in self._removed or log_offset_of(sequence) not in self._packets:
+            return False
+        _, rows = self._packets[log_offset_of(sequence)]
+        return index_of(sequence) in rows
 
     def _entry(self, sequence: int) -> Entry:
+        if not self._holds(sequence):
+            raise KeyError(sequence)
         packet, rows = self._packets[log_offset_of(sequence)]
         return entry_of(packet, int(np.searchsorted(rows, index_of(sequence))))
 
@@ -118,7 +185,11 @@ class _OneStore:
         del slot
         return self._store.entries(sequences)
 
-    def by_content(self, digest: bytes) -> tuple[int, Entry] | None:
-        """Return the undecidable document of a content."""
-        sequence = self._store.by_content(digest)
-        return None if sequence is None else (sequence, self._store.entries([sequence])[0])
+    def by_content(self, digest: bytes) -> list[tuple[int, Entry]]:
+        """Return the undecidable documents of a content, the earliest first."""
+        sequences = self._store.by_content(digest)
+        return list(zip(sequences, self._store.entries(sequences), strict=True))
+
+    def with_ids(self, ids: Sequence[bytes]) -> list[list[tuple[int, int]]]:
+        """Return shard and sequence number of the entries of each id; there is one shard."""
+        return [[(0, each) for each in found] for found in self._store.by_ids(ids)]

@@ -12,30 +12,12 @@ too late, and it is a fact of two places of the log, the same for every reader.
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
 
 from simhash_core.document_columns import DocumentColumns
-
-SLICES: Final = 16
-"""Documents expire a sixteenth of window and lateness later than they could."""
-
-
-class Window(NamedTuple):
-    """``window_ms``: how far apart the times of near documents are, at most.
-
-    ``lateness_ms``: how far behind the watermark a document may come.
-    """
-
-    window_ms: int
-    lateness_ms: int
-
-    @property
-    def slice_ms(self) -> int:
-        """The length of a slice."""
-        return max(1, -(-(self.window_ms + self.lateness_ms) // SLICES))
+from simhash_core.window import SLICES, Window
 
 
 class LogClock(msgspec.Struct, frozen=True, array_like=True):

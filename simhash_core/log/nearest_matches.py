@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from simhash_core.document_columns import DocumentColumns
 from simhash_core.entries import Entry
 from simhash_core.index.document_index import DocumentIndex
-from simhash_core.index.look_up import Nearness, Similarity
+from simhash_core.index.look_up import Nearness
 from simhash_core.index.near_rows import near_rows
-from simhash_core.log.packets import NO_OFFSET
+from simhash_core.index.prints import Prints, joined_prints, prints_of
+from simhash_core.index.view import View
 from simhash_core.log.sequence import index_of, log_offset_of, sequence_number
 from simhash_core.matches import Match
 
@@ -35,14 +36,15 @@ def match_nearest(
     pairs: Iterable[Pair],
     best: dict[int, Match],
     entry: Callable[[int], Entry | None],
-    offset: int = NO_OFFSET,
+    view: View,
 ) -> None:
     """Put into ``best`` the nearest match of each row; it holds those that are known so far.
 
     ``entry`` gives the candidates of ``pairs`` by sequence number, None for one that is not unique.
-    Those of the packet itself, which is at ``offset`` of the log, count only if they turned out to
-    be unique.
+    Those of the packet itself count only if they turned out to be unique. ``view``: what the packet
+    sees.
     """
+    offset = log_offset_of(view.first)
     settled = -1
     for row, distance, sequence in sorted(pairs):
         if row == settled:
@@ -54,22 +56,19 @@ def match_nearest(
         if log_offset_of(sequence) == offset and index_of(sequence) in best:
             continue
         candidate = entry(sequence)
-        if candidate is None:
+        if candidate is None or view.hides(row, sequence, candidate.document_id):
             continue
-        similarity: Similarity | None = Similarity(exact=True, value=None)
-        if not columns.undecidable[row]:
-            similarity = nearness.similarity(
-                distance, columns, row, candidate.content_digest, candidate.sketch
-            )
+        similarity = nearness.similarity(distance, columns, row, candidate)
         if similarity is not None:
             best[row] = nearness.match(columns, row, distance, sequence, candidate, similarity)
             settled = row
 
 
-def own_pairs(nearness: Nearness, offset: int, columns: DocumentColumns) -> Iterator[Pair]:
-    """Yield the documents of a packet with the earlier ones of it, which is at ``offset``."""
+def own_pairs(nearness: Nearness, view: View, columns: DocumentColumns) -> Iterator[Pair]:
+    """Yield the documents of a packet with the earlier ones of it."""
+    offset = log_offset_of(view.first)
     yield from near_pairs(nearness, [(offset, columns)])[offset]
-    yield from own_repeats(offset, columns)
+    yield from own_repeats(nearness, view, columns)
 
 
 def near_pairs(
@@ -84,9 +83,9 @@ def near_pairs(
     rows_in_packet = np.concatenate(rows_of)
     documents, others, distances = _earlier(
         nearness,
-        np.concatenate(
+        joined_prints(
             [
-                columns.fingerprints[rows]
+                prints_of(nearness.scheme, columns, rows)
                 for (_, columns), rows in zip(packets, rows_of, strict=True)
             ]
         ),
@@ -104,25 +103,31 @@ def near_pairs(
     return pairs
 
 
-def own_repeats(offset: int, columns: DocumentColumns) -> Iterator[Pair]:
-    """Yield the undecidable documents of a packet with the first of it that has their content."""
-    first: dict[bytes, int] = {}
-    for row in np.flatnonzero(columns.undecidable).tolist():
-        other = first.setdefault(columns.digest(row), row)
-        if other != row:
-            yield row, 0, sequence_number(offset, other)
+def own_repeats(nearness: Nearness, view: View, columns: DocumentColumns) -> Iterator[Pair]:
+    """Yield the undecidable documents of a packet with earlier ones that have their content.
+
+    The first of a content is enough, unless it may be out of the window, or taken out by then.
+    """
+    is_first_enough = nearness.window_ms is None and not view.removing
+    earlier: dict[bytes, list[int]] = {}
+    for row in columns.repeatable:
+        others = earlier.setdefault(columns.digest(row), [])
+        for other in others:
+            yield row, 0, view.first + other
+        if not (is_first_enough and others):
+            others.append(row)
 
 
 def _earlier(
-    nearness: Nearness, fingerprints: NDArray[np.uint64]
+    nearness: Nearness, prints: Prints
 ) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.uint16]]:
     """Return which documents are near earlier ones: both rows, and the distance in bits."""
-    if len(fingerprints) <= _COMPARED_WHOLE:
-        rows, others, distances = near_rows(nearness.scheme, fingerprints, fingerprints)
+    if prints.documents <= _COMPARED_WHOLE:
+        rows, others, distances = near_rows(nearness.scheme, prints, prints)
     else:
         index = DocumentIndex(nearness.scheme)
-        index.add(index.open_slot(), np.arange(len(fingerprints), dtype=np.uint64), fingerprints)
-        pairs = index.pairs(fingerprints)
+        index.add(index.open_slot(), np.arange(prints.documents, dtype=np.uint64), prints)
+        pairs = index.pairs(prints)
         rows, others, distances = pairs.rows, pairs.sequences.astype(np.intp), pairs.distances
     earlier = others < rows
     return rows[earlier], others[earlier], distances[earlier]

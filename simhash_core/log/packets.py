@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 
 from simhash_core.document_columns import DocumentColumns
 from simhash_core.documents import SourcePosition
+from simhash_core.entries import Entry
 
 NO_OFFSET: Final = -1
 """The offset before the first."""
@@ -59,6 +60,20 @@ class Packet:
         return SourcePosition(
             self.chain.topic, self.chain.partition, int(self.columns.offsets[row])
         )
+
+
+def entry_of(packet: Packet, row: int) -> Entry:
+    """Return a document of a packet as an entry of the index."""
+    columns = packet.columns
+    return Entry(
+        packet.source(row),
+        columns.document_id(row),
+        int(columns.times_ms[row]),
+        b"" if columns.undecidable[row] else columns.fingerprints[row].tobytes(),
+        columns.digest(row),
+        columns.sketches[row],
+        columns.scope(row),
+    )
 
 
 class Heads:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,10 @@ from numpy.typing import NDArray
 from simhash_core.errors import ProtocolError
 from simhash_core.index.document_index import DocumentIndex
 from simhash_core.index.look_up import LookUp, Nearness
+from simhash_core.index.prints import Prints
 from simhash_core.log.decider import Decider
+from simhash_core.log.log_clock import Horizons
+from simhash_core.log.outputs import Ready, Record
 from simhash_core.log.packets import Heads, Packet
 from simhash_core.log.records import (
     NO_CONTROL,
@@ -28,12 +31,12 @@ from simhash_core.log.records import (
     Query,
     Report,
 )
+from simhash_core.log.removals import held, views
 from simhash_core.log.replica import Decided, Heeded, Replica
-from simhash_core.log.shard import EntryStore, Shard, ShardEntries
-from simhash_core.log.shard_stream import Ready
+from simhash_core.log.shard import Shard, ShardEntries
+from simhash_core.log.shard_copy import EntryStore
+from simhash_core.log.shard_stream import ShardStream
 from simhash_core.matches import Answer
-
-Record = TypeVar("Record")
 
 LEADING_SHARD: Final = 0
 """The owner of this raw partition leads."""
@@ -54,7 +57,7 @@ class Participant(Generic[Record]):
         """``worker`` names this life of the worker: no other has the name."""
         self.worker = worker
         self.nearness = nearness
-        self.index = DocumentIndex(nearness.scheme)
+        self.index = DocumentIndex(nearness.scheme, nearness.window_ms)
         self.shards: dict[int, Shard[Record]] = {}
         self.replica = Replica(0, NO_CONTROL)
         self.decider: Decider | None = None
@@ -62,9 +65,11 @@ class Participant(Generic[Record]):
         """Answers to the queries that are asked here; None while there is none yet."""
         self.packets_skipped = 0
         self.controls_refused = 0
-        self._look_up = LookUp(self.index, nearness, ShardEntries(self.shards))
+        self._entries = ShardEntries(self.shards)
+        self._look_up = LookUp(self.index, nearness, self._entries)
         self._reigns = 0
         self._end = 0
+        self._expired = 0
         self._looked_up: set[int] = set()
 
     # ---- shards and sessions
@@ -73,23 +78,24 @@ class Participant(Generic[Record]):
         self,
         progress: Progress,
         store: EntryStore,
-        committed: Iterable[tuple[NDArray[np.uint64], NDArray[np.uint64]]] = (),
+        committed: Iterable[tuple[NDArray[np.uint64], Prints]] = (),
     ) -> Shard[Record]:
         """Take a shard in, with its committed entries; ``begin`` then starts the session.
 
-        ``committed``: sequence numbers uint64 (n,) and fingerprints uint64 (n, words), a part at a
-        time, of decidable documents.
+        ``committed``: sequence numbers uint64 (n,) and prints, a part at a time, of decidable
+        documents.
         """
         slot = self.index.open_slot(visible=False)
-        for sequences, fingerprints in committed:
-            self.index.add(slot, sequences, fingerprints)
+        for sequences, prints in committed:
+            self.index.add(slot, sequences, prints)
         return self.show_shard(progress, store, slot)
 
     def show_shard(self, progress: Progress, store: EntryStore, slot: int) -> Shard[Record]:
         """Take a shard in whose committed entries were added to ``slot`` of the index."""
-        self.index.show_slot(slot)
-        shard: Shard[Record] = Shard(progress, self.worker, slot, store)
-        self.shards[progress.chain.partition] = shard
+        expires = self.nearness.window is not None
+        stream: ShardStream[Record] = ShardStream(progress, self.worker, expires=expires)
+        shard = Shard(stream, slot, store, self.index)
+        self.shards[shard.partition] = shard
         return shard
 
     def drop_shard(self, partition: int) -> None:
@@ -111,13 +117,15 @@ class Participant(Generic[Record]):
         if first is None:
             self.replica = Replica(end, NO_CONTROL)
         else:
-            self.replica = Replica(first.position, first.control)
+            horizons = Horizons(self.nearness.window, first.clock)
+            self.replica = Replica(first.position, first.control, horizons)
         self._end = end
         self._looked_up.clear()
         self.decider = self._new_decider() if LEADING_SHARD in self.shards else None
         for shard in self.shards.values():
             shard.stream.restart()
             shard.in_session = True
+            self.index.show_slot(shard.slot)
         return self.replica.start
 
     def _in_session(self) -> list[Shard[Record]]:
@@ -135,9 +143,9 @@ class Participant(Generic[Record]):
 
     # ---- the log
 
-    def read(self, offset: int, record: LogRecord) -> Heeded | None:
-        """Take in the next record of the log."""
-        heeded = self.replica.read(offset, record)
+    def read(self, offset: int, record: LogRecord, appended_ms: int) -> Heeded | None:
+        """Take in the next record of the log; ``appended_ms``: when the log took it in."""
+        heeded = self.replica.read(offset, record, appended_ms)
         if heeded is None:
             if isinstance(record, Control):
                 self._refused(record)
@@ -152,6 +160,9 @@ class Participant(Generic[Record]):
         if self.decider is not None:
             self.decider.heeded(heeded)
             self._lead_again()
+        if self.replica.expired > self._expired:
+            self._expired = self.replica.expired
+            self.index.drop_before(self._expired)
         needed = (shard.stream.committed.needed for shard in self.shards.values())
         self.replica.forget_before(min(needed, default=self.replica.position))
         return heeded
@@ -176,8 +187,20 @@ class Participant(Generic[Record]):
         self.packets_skipped += decided.decision.matches is None
         shard = self.shards.get(item.chain.partition)
         if shard is not None and shard.in_session and shard.stream.chain == item.chain:
-            shard.apply(decided, self.index)
+            shard.apply(decided)
             shard.stream.decided(decided)
+        if decided.decision.removals:
+            self._remove(decided)
+
+    def _remove(self, decided: Decided) -> None:
+        removed: dict[int, list[int]] = {}
+        for removal in decided.decision.removals:
+            removed.setdefault(removal.partition, []).append(removal.sequence)
+        for partition, sequences in removed.items():
+            shard = self.shards.get(partition)
+            if shard is not None and shard.in_session:
+                shard.remove(decided.offset, sequences)
+                shard.stream.remove(sequences)
 
     def packets(self) -> Iterator[Packet]:
         """Yield the packets to append now, those of one shard in order."""
@@ -195,16 +218,22 @@ class Participant(Generic[Record]):
         items = list(islice(fresh, limit))
         if not items:
             return None
-        self._looked_up.update(offset for offset, _ in items)
+        offsets = [offset for offset, _ in items]
+        self._looked_up.update(offsets)
+        seen = views(self.replica, offsets, replaces=self.nearness.replaces)
+        view_of = dict(zip(offsets, seen, strict=True))
         control = self.replica.control
         found: list[PacketReport] = []
         packets = [(offset, item) for offset, item in items if isinstance(item, Packet)]
-        matches_of = self._look_up.matches_of([item.columns for _, item in packets])
+        matches_of = self._look_up.matches_of(
+            [item.columns for _, item in packets], [view_of[offset] for offset, _ in packets]
+        )
         for (offset, _), matches in zip(packets, matches_of, strict=True):
-            found.append(PacketReport(offset, control, matches))
+            removed = held(view_of[offset], self._entries)
+            found.append(PacketReport(offset, control, matches, None, removed))
         for offset, item in items:
             if isinstance(item, Query):
-                answer = self._look_up.answer(item.columns, item.limit)
+                answer = self._look_up.answer(item.columns, item.limit, view_of[offset])
                 matches = [] if answer.match is None else [answer.match]
                 found.append(PacketReport(offset, control, matches, answer))
         return self._report(found)
@@ -263,9 +292,11 @@ class Participant(Generic[Record]):
         """
         found: list[ShardReady[Record]] = []
         for shard in self._in_session():
-            ready = shard.stream.ready(limit)
-            progress = shard.stream.progress(ready.next, self.replica)
-            if ready.next > shard.stream.next or (positions and progress != shard.stream.committed):
+            stream = shard.stream
+            ready = stream.ready(limit, self.replica.expired)
+            progress = stream.progress(ready.next, self.replica)
+            has_moved = positions and progress != stream.committed
+            if ready.next > stream.next or ready.removed or has_moved:
                 found.append(ShardReady(shard.partition, ready, progress))
         return found
 
@@ -274,4 +305,4 @@ class Participant(Generic[Record]):
         shard = self.shards.get(ready.partition)
         if shard is None or shard.stream.chain != ready.progress.chain:
             raise ProtocolError(f"shard {ready.partition} was let go while it was committed")
-        shard.committed(ready.progress)
+        shard.put_out(ready.ready, ready.progress)

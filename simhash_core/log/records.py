@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from simhash_core.document_columns import DocumentColumns
+from simhash_core.log.log_clock import LogClock
 from simhash_core.log.packets import Chain, Packet
 from simhash_core.matches import Answer, Match
 
@@ -32,16 +33,30 @@ class Query:
     columns: DocumentColumns
 
 
+class Removal(msgspec.Struct, frozen=True, array_like=True, order=True, gc=False):
+    """An entry that a row of a packet takes out of the index.
+
+    A delete takes out the entries with its id and, where a document replaces those of its id, a
+    document does. ``partition``: the shard that holds the entry. ``sequence``: the entry's number.
+    """
+
+    row: int
+    partition: int
+    sequence: int
+
+
 class Decision(msgspec.Struct, frozen=True, array_like=True):
     """What was decided of the packet or query at one offset of the log.
 
-    ``matches``: of the duplicates in a packet, by row; all others in it are unique. None: the
-    packet does not continue its chain, and is skipped. ``answer``: to a query.
+    ``matches``: of the duplicates in a packet, by row; all other documents in it are unique. None:
+    the packet does not continue its chain, and is skipped. ``answer``: to a query. ``removals``:
+    the entries that it takes out, by row.
     """
 
     offset: int
     matches: list[Match] | None
     answer: Answer | None = None
+    removals: list[Removal] = []
 
 
 class Control(msgspec.Struct, frozen=True, array_like=True):
@@ -68,13 +83,14 @@ class PacketReport(msgspec.Struct, frozen=True, array_like=True):
     """What the shards of a worker found for the packet or query at one offset of the log.
 
     ``control``: the last control record whose verdicts had been applied. ``matches``: the nearest
-    of each document that is near any.
+    of each document that is near any. ``held``: the entries of these shards that it takes out.
     """
 
     offset: int
     control: int
     matches: list[Match]
     answer: Answer | None = None
+    held: list[Removal] = []
 
 
 class Report(msgspec.Struct, frozen=True, array_like=True):
@@ -94,13 +110,15 @@ class Progress(msgspec.Struct, frozen=True, array_like=True):
 
     ``next``: the next raw offset to put out. ``position``: where to read on in the log, before
     anything that is not put out or not decided. ``control``: the control record in force there,
-    itself at or after ``position`` never.
+    itself at or after ``position`` never. ``clock``: the watermark of all that is before what is
+    ``needed``; None where the index has no window, or nothing is before.
     """
 
     chain: Chain
     next: int
     position: int
     control: int
+    clock: LogClock | None = None
 
     @property
     def needed(self) -> int:

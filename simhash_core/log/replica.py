@@ -9,8 +9,10 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import NamedTuple
 
+from simhash_core.log.log_clock import Horizons, LogClock
 from simhash_core.log.packets import Packet
 from simhash_core.log.records import NO_CONTROL, Control, Decision, LogRecord, Query
+from simhash_core.log.sequence import sequence_number
 
 
 class Decided(NamedTuple):
@@ -32,10 +34,11 @@ class Heeded(NamedTuple):
 class Replica:
     """The state of one reader of the log."""
 
-    def __init__(self, position: int, control: int) -> None:
+    def __init__(self, position: int, control: int, horizons: Horizons | None = None) -> None:
         """Begin to read at ``position``, where the control record at ``control`` is in force.
 
-        That control record is read first: ``start`` is where reading begins.
+        That control record is read first: ``start`` is where reading begins. ``horizons``: as they
+        are there; None where nothing expires.
         """
         self.position = position if control == NO_CONTROL else min(control, position)
         self.start = self.position
@@ -44,12 +47,18 @@ class Replica:
         self.undecided: dict[int, Packet | Query] = {}
         self._awaited = control
         self._heeded: list[int] = []
+        self._horizons = Horizons(None) if horizons is None else horizons
 
-    def read(self, offset: int, record: LogRecord) -> Heeded | None:
-        """Take in the next record of the log; return the control record if it is to be heeded."""
+    def read(self, offset: int, record: LogRecord, appended_ms: int = 0) -> Heeded | None:
+        """Take in the next record of the log; return the control record if it is to be heeded.
+
+        ``appended_ms``: when the log took it in.
+        """
         self.position = offset + 1
         if not isinstance(record, Control):
             self.undecided[offset] = record
+            if isinstance(record, Packet):
+                self._horizons.packet(offset, record.columns, appended_ms)
             return None
         if offset == self._awaited:
             self._awaited = NO_CONTROL
@@ -81,8 +90,22 @@ class Replica:
         at = bisect_left(self._heeded, position)
         return self._heeded[at - 1] if at else NO_CONTROL
 
+    def expired_for(self, offset: int) -> int:
+        """Return what has expired for a packet or query: all before this sequence number."""
+        return sequence_number(self._horizons.at(offset), 0)
+
+    @property
+    def expired(self) -> int:
+        """What has expired for all that is undecided: everything before this sequence number."""
+        return self.expired_for(self.decided_before - 1)
+
+    def clock_before(self, position: int) -> LogClock | None:
+        """Return the watermark of all that is before ``position``; known from ``start`` on."""
+        return self._horizons.before(position)
+
     def forget_before(self, position: int) -> None:
-        """Forget control records that no position at or after ``position`` needs."""
+        """Forget what no position at or after ``position`` needs."""
+        self._horizons.forget_before(position)
         at = bisect_left(self._heeded, position)
         if at > 1:
             del self._heeded[: at - 1]

@@ -8,109 +8,65 @@ packet, this worker or one that owned the partition before.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import Enum, auto
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from simhash_core.document_columns import DocumentColumns
+from simhash_core.document_columns import DELETE, DocumentColumns
+from simhash_core.log.outputs import (
+    Deleted,
+    NewEntries,
+    NoVerdict,
+    Output,
+    RawBatch,
+    Ready,
+    Record,
+    Verdict,
+)
 from simhash_core.log.packets import NO_OFFSET, Packet, Sender
 from simhash_core.log.records import Progress
 from simhash_core.log.replica import Decided, Replica
-from simhash_core.log.sequence import PACKET_DOCUMENTS_LIMIT, sequence_numbers
+from simhash_core.log.sequence import PACKET_DOCUMENTS_LIMIT, index_of, log_offset_of
 from simhash_core.matches import Match
-
-Record = TypeVar("Record")
-
-
-class RawBatch(NamedTuple, Generic[Record]):
-    """Raw records of one partition in order.
-
-    ``offsets``: of the records, rising. ``columns``: the documents among them. ``last``: all raw
-    offsets up to this one are covered. ``size``: bytes that the batch holds in memory.
-    """
-
-    records: Sequence[Record]
-    offsets: Sequence[int]
-    columns: DocumentColumns
-    last: int
-    size: int = 0
-
-
-class NoVerdict(Enum):
-    """Why a raw record is put out without a verdict."""
-
-    NO_DOCUMENT = auto()
-    """It is not a document: it could not be read, or is a tombstone."""
-    READ_OTHERWISE = auto()
-    """It is a document as it is read now, but whoever sent its packet read none."""
-
-
-class Output(NamedTuple, Generic[Record]):
-    """A raw record to put out. ``verdict``: its row in a packet and the match, None for unique."""
-
-    record: Record
-    verdict: Verdict | NoVerdict
-
-
-class Verdict(NamedTuple):
-    """What the log says of a document: unique, unless there is a match."""
-
-    packet: Packet
-    row: int
-    match: Match | None
-
-
-class NewEntries(NamedTuple):
-    """Unique documents of one packet: entries of the index. ``rows`` are those in the packet."""
-
-    log_offset: int
-    packet: Packet
-    rows: NDArray[np.intp]
-
-    @property
-    def sequences(self) -> NDArray[np.uint64]:
-        """Their sequence numbers, uint64."""
-        return sequence_numbers(self.log_offset, len(self.packet))[self.rows]
-
-
-class Ready(NamedTuple, Generic[Record]):
-    """What a shard can put out next, and what it is to remember with it.
-
-    ``next``: the raw offset after it.
-    """
-
-    outputs: list[Output[Record]]
-    entries: list[NewEntries]
-    next: int
 
 
 @dataclass(slots=True, eq=False)
 class DecidedPacket:
-    """A packet that counts, with its duplicates by row."""
+    """A packet that counts, with its duplicates by row.
+
+    ``removing``: the rows that took an entry out. ``removed``: the rows that were taken out.
+    """
 
     log_offset: int
     packet: Packet
     matches: dict[int, Match]
+    removing: set[int]
+    removed: set[int]
 
-    def unique_rows(self, first: int, end: int) -> NDArray[np.intp]:
-        """Return the rows of unique documents with raw offsets from ``first`` to before ``end``."""
-        offsets = self.packet.columns.offsets
-        low, high = np.searchsorted(offsets, (first, end))
+    def new_rows(self, first: int, end: int) -> NDArray[np.intp]:
+        """Return the rows of new entries with raw offsets from ``first`` to before ``end``."""
+        columns = self.packet.columns
+        low, high = np.searchsorted(columns.offsets, (first, end))
         rows = np.arange(low, high)
-        if self.matches:
-            rows = rows[~np.isin(rows, list(self.matches))]
+        if columns.operations is not None:
+            rows = rows[columns.are_documents[rows]]
+        if self.matches or self.removed:
+            rows = rows[~np.isin(rows, [*self.matches, *self.removed])]
         return rows
 
 
 class ShardStream(Generic[Record]):
     """One raw partition, owned by this worker."""
 
-    def __init__(self, progress: Progress, worker: str) -> None:
-        """Resume where ``progress`` was committed; ``worker`` is the sender's name."""
+    def __init__(self, progress: Progress, worker: str, *, expires: bool = False) -> None:
+        """Resume where ``progress`` was committed; ``worker`` is the sender's name.
+
+        ``expires``: entries do, so that what was unique once may not be known any more.
+        """
         self.chain = progress.chain
         self.next = progress.next
         self.committed = progress
@@ -118,6 +74,8 @@ class ShardStream(Generic[Record]):
         self.waiting = 0
         self.waiting_bytes = 0
         self._worker = worker
+        self._expires = expires
+        self._removed: dict[int, None] = {}
         self._batches: deque[RawBatch[Record]] = deque()
         self._decided: deque[DecidedPacket] = deque()
         self._sent: int | None = None
@@ -133,6 +91,7 @@ class ShardStream(Generic[Record]):
         """Forget what was read from the log, which is read again; raw records stay."""
         self.head = NO_OFFSET
         self._decided.clear()
+        self._removed.clear()
         self.send_again()
 
     def add(self, batch: RawBatch[Record]) -> None:
@@ -207,7 +166,17 @@ class ShardStream(Generic[Record]):
         self.head = packet.last
         if packet.last >= self.next:
             by_row = {match.row: match for match in matches}
-            self._decided.append(DecidedPacket(decided.offset, packet, by_row))
+            removing = {removal.row for removal in decided.decision.removals}
+            self._decided.append(DecidedPacket(decided.offset, packet, by_row, removing, set()))
+
+    def remove(self, sequences: Iterable[int]) -> None:
+        """Learn of entries of this shard that a packet takes out, in the order of the log."""
+        for sequence in sequences:
+            self._removed[sequence] = None
+            offset = log_offset_of(sequence)
+            for decided in self._decided:
+                if decided.log_offset == offset:
+                    decided.removed.add(index_of(sequence))
 
     def heads_known(self, head: int) -> None:
         """Learn from a control record how far the chain has come."""
@@ -215,8 +184,11 @@ class ShardStream(Generic[Record]):
 
     # ---- out
 
-    def ready(self, limit: int) -> Ready[Record]:
-        """Return what can be put out next, at most about ``limit`` records; changes nothing."""
+    def ready(self, limit: int, expired_before: int = 0) -> Ready[Record]:
+        """Return what can be put out next, at most about ``limit`` records; changes nothing.
+
+        ``expired_before``: entries before this sequence number have expired.
+        """
         outputs: list[Output[Record]] = []
         decided = iter(self._decided)
         current = next(decided, None)
@@ -227,40 +199,49 @@ class ShardStream(Generic[Record]):
                 if offset < self.next:
                     continue
                 if len(outputs) >= limit:
-                    return self._ready(outputs, end)
+                    return self._ready(outputs, end, expired_before)
                 while current is not None and current.packet.last < offset:
                     current = next(decided, None)
                 verdict = self._verdict(offset, current, is_document=offset in documents)
                 if verdict is None:
-                    return self._ready(outputs, end)
+                    return self._ready(outputs, end, expired_before)
                 outputs.append(Output(record, verdict))
                 end = offset + 1
             end = max(end, batch.last + 1)
-        return self._ready(outputs, end)
+        return self._ready(outputs, end, expired_before)
 
     def _verdict(
         self, offset: int, packet: DecidedPacket | None, *, is_document: bool
-    ) -> Verdict | NoVerdict | None:
+    ) -> Verdict | Deleted | NoVerdict | None:
         """Return what is said of a raw record; None: nothing yet."""
         if packet is not None:
             offsets = packet.packet.columns.offsets
             row = int(np.searchsorted(offsets, offset))
             if row < len(offsets) and offsets[row] == offset:
-                return Verdict(packet.packet, row, packet.matches.get(row))
+                return self._said(packet, row)
         if not is_document:
             return NoVerdict.NO_DOCUMENT
         return NoVerdict.READ_OTHERWISE if offset <= self.head else None
 
-    def _ready(self, outputs: list[Output[Record]], end: int) -> Ready[Record]:
+    def _said(self, packet: DecidedPacket, row: int) -> Verdict | Deleted:
+        removing = row in packet.removing
+        operations = packet.packet.columns.operations
+        if operations is not None and operations[row] == DELETE:
+            return Deleted(packet.packet, row, put_out=removing or self._expires)
+        return Verdict(packet.packet, row, packet.matches.get(row), removing)
+
+    def _ready(self, outputs: list[Output[Record]], end: int, expired_before: int) -> Ready[Record]:
         entries = []
         for each in self._decided:
-            rows = each.unique_rows(self.next, end)
-            if len(rows):
+            rows = each.new_rows(self.next, end)
+            if len(rows) and each.log_offset >= log_offset_of(expired_before):
                 entries.append(NewEntries(each.log_offset, each.packet, rows))
-        return Ready(outputs, entries, end)
+        return Ready(outputs, entries, end, list(self._removed), expired_before)
 
-    def advance(self, progress: Progress) -> None:
-        """Forget everything before ``progress``, which was committed."""
+    def advance(self, progress: Progress, removed: Iterable[int] = ()) -> None:
+        """Forget everything before ``progress``, which was committed, and what was ``removed``."""
+        for sequence in removed:
+            self._removed.pop(sequence, None)
         self.committed = progress
         self.next = progress.next
         while self._decided and self._decided[0].packet.last < self.next:
@@ -282,7 +263,7 @@ class ShardStream(Generic[Record]):
         if position <= self.committed.position:
             # What is read again, for another shard or from a control record on, does not say as
             # much as was committed. The log may be gone before that.
-            return Progress(
-                self.chain, next_offset, self.committed.position, self.committed.control
-            )
-        return Progress(self.chain, next_offset, position, replica.control_before(position))
+            return msgspec.structs.replace(self.committed, next=next_offset)
+        progress = Progress(self.chain, next_offset, position, replica.control_before(position))
+        clock = replica.clock_before(progress.needed)
+        return progress if clock is None else msgspec.structs.replace(progress, clock=clock)

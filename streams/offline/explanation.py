@@ -130,9 +130,7 @@ def _verdict_on_second(fingerprinter: Fingerprinter, a: Fingerprinted, b: Finger
         for row, name in enumerate("AB")
     ]
     columns = document_columns(documents, (a, b), fingerprinter.scheme.bits // WORD_BITS)
-    decider = LocalDecider(
-        Nearness(fingerprinter.scheme, fingerprinter.confirmation), MemoryEntries()
-    )
+    decider = LocalDecider(Nearness.of(fingerprinter.profile), MemoryEntries())
     packet = Packet(_EXPLAINED, Sender(_EXPLAINED.topic, 0), NO_OFFSET, 1, columns)
     return verdict_of(columns, 1, decider.decide(0, packet).matches.get(1))
 

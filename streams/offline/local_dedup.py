@@ -77,7 +77,7 @@ class LocalDedup:
         self._reader = DocumentReader(settings.fields, settings.max_record_bytes)
         self._chain = chain_of(progress)
         self._next_packet = next_packet(store)
-        nearness = Nearness(fingerprinter.scheme, fingerprinter.confirmation)
+        nearness = Nearness.of(fingerprinter.profile)
         self._decider = LocalDecider(nearness, store, store.prints(nearness.scheme.bands))
 
     @property

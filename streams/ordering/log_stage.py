@@ -207,7 +207,7 @@ class LogStage:
                 )
             self._participant.replica.skip(offset)
             return None
-        heeded = self._participant.read(offset, record)
+        heeded = self._participant.read(offset, record, timestamp_ms)
         if offset in self._participant.replica.undecided:
             self._undecided_since.append((offset, timestamp_ms))
         return heeded

@@ -90,5 +90,5 @@ class Appends:
         offset = broker.log_end
         broker.log.append(record)
         self._world.tell(f"log {offset} by {who}: {line_of(record)}")
-        self._world.judge.appended(offset, record)
+        self._world.judge.appended(offset, record, broker.appended_ms(offset))
         return offset

@@ -13,12 +13,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from simhash_core.document_columns import BytesColumn
 from simhash_core.entries import Entry
 from simhash_core.fingerprints.blocks import BlockScheme
-from simhash_core.log.packets import Chain
+from simhash_core.index.prints import Prints, band_keys
+from simhash_core.log.outputs import RawBatch, Ready
+from simhash_core.log.packets import Chain, entry_of
 from simhash_core.log.records import LogRecord, Progress, Report
-from simhash_core.log.shard_stream import RawBatch
-from tests.simulation.documents import SimulatedDocument, columns_of
+from tests.simulation.documents import START_MS, SimulatedDocument, columns_of
 
 TOPIC = "raw"
 
@@ -82,38 +84,55 @@ class Changelog:
     progress: Progress | None = None
 
 
+def change(entries: dict[int, Entry], ready: Ready[RawRecord]) -> None:
+    """Add new entries, forget those that were taken out or have expired."""
+    for new in ready.entries:
+        for sequence, row in zip(new.sequences.tolist(), new.rows.tolist(), strict=True):
+            entries[sequence] = entry_of(new.packet, row)
+    for sequence in ready.removed:
+        entries.pop(sequence, None)
+    for sequence in [each for each in entries if each < ready.expired_before]:
+        del entries[sequence]
+
+
 class StoredEntries:
     """What a worker has stored of a shard: loaded from its changelog, then written on commit."""
 
     def __init__(self, entries: dict[int, Entry]) -> None:
         """Copy what was committed."""
         self._entries: dict[int, Entry] = {}
-        self._contents: dict[bytes, int] = {}
-        self.write(entries)
-
-    def write(self, entries: dict[int, Entry]) -> None:
-        """Add committed entries."""
         self._entries |= entries
-        for sequence, entry in entries.items():
-            if not entry.fingerprint:
-                self._contents.setdefault(entry.content_digest, sequence)
+
+    def write(self, ready: Ready[RawRecord]) -> None:
+        """Commit what comes with outputs."""
+        change(self._entries, ready)
 
     def entries(self, sequences: Sequence[int]) -> list[Entry]:
         """Return entries by sequence number."""
         return [self._entries[sequence] for sequence in sequences]
 
-    def by_content(self, digest: bytes) -> int | None:
-        """Return the sequence number of the undecidable document with this content digest."""
-        return self._contents.get(digest)
+    def by_content(self, digest: bytes) -> list[int]:
+        """Return the sequence numbers of the undecidable documents of a content, rising."""
+        found = (s for s, e in self._entries.items() if not e.fingerprint)
+        return sorted(s for s in found if self._entries[s].content_digest == digest)
 
-    def fingerprints(self) -> Iterator[tuple[NDArray[np.uint64], NDArray[np.uint64]]]:
-        """Yield the sequence numbers and fingerprints of decidable entries, some at a time."""
-        decidable = [(s, e.fingerprint) for s, e in self._entries.items() if e.fingerprint]
+    def by_ids(self, ids: Sequence[bytes]) -> list[list[int]]:
+        """Return the sequence numbers of the entries with each of these ids, rising."""
+        names = [name.decode() for name in ids]
+        return [sorted(s for s, e in self._entries.items() if e.document_id == n) for n in names]
+
+    def prints(self, bands: int) -> Iterator[tuple[NDArray[np.uint64], Prints]]:
+        """Yield the sequence numbers and prints of decidable entries, some at a time."""
+        decidable = [(s, e) for s, e in self._entries.items() if e.fingerprint]
         for first in range(0, len(decidable), 5):
             part = decidable[first : first + 5]
-            words = np.frombuffer(b"".join(print_ for _, print_ in part), dtype=np.uint64)
-            sequences = np.array([sequence for sequence, _ in part], dtype=np.uint64)
-            yield sequences, words.reshape(len(part), -1)
+            words = np.frombuffer(b"".join(e.fingerprint for _, e in part), dtype=np.uint64)
+            prints = Prints(
+                words.reshape(len(part), -1),
+                band_keys(BytesColumn.of([e.sketch for _, e in part]), bands),
+                np.array([e.event_time_ms for _, e in part], dtype=np.int64),
+            )
+            yield np.array([sequence for sequence, _ in part], dtype=np.uint64), prints
 
 
 class Broker:
@@ -134,6 +153,10 @@ class Broker:
     def log_end(self) -> int:
         """The offset of the next record of the log."""
         return len(self.log)
+
+    def appended_ms(self, offset: int) -> int:
+        """Return when the log took a record in: later and later, but not always."""
+        return START_MS + 8 * offset + offset * 7919 % 61
 
     def partitions(self) -> list[int]:
         """Return the raw partitions that are there."""

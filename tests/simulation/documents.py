@@ -16,6 +16,7 @@ import numpy as np
 
 from simhash_core.document_columns import BytesColumn, DocumentColumns
 from simhash_core.fingerprints.blocks import BlockScheme
+from simhash_core.scopes import masked, scoped_digest
 from simhash_core.text.verification import Confirmation, Verification, shingles
 
 SCHEMES: Final = (
@@ -26,13 +27,19 @@ SCHEMES: Final = (
     BlockScheme(64, 8, 9, cuts=2),
 )
 
+START_MS: Final = 1_000_000
+"""The time of the first document, about; the times of documents and of the log go on together."""
+
 _UNDECIDABLE_CONTENTS: Final = 3
 _SKETCH_VALUES: Final = 4
 _TEXTS: Final = 6
 
 
 class SimulatedDocument(NamedTuple):
-    """A document, as plain values. ``fingerprint`` None: undecidable, for ``reason``."""
+    """A document, as plain values. ``fingerprint`` None: undecidable, for ``reason``.
+
+    ``is_delete``: it takes the document with its id out, and is none itself.
+    """
 
     document_id: str
     time_ms: int
@@ -40,6 +47,8 @@ class SimulatedDocument(NamedTuple):
     reason: int
     digest: bytes
     sketch: bytes
+    scope: str = ""
+    is_delete: bool = False
 
 
 def _agreement(distance: int, a: bytes, b: bytes) -> float:  # noqa: ARG001 - as of all
@@ -89,6 +98,9 @@ class Families:
         self._sketches = _sketch_pool(confirmation)
         self._drawn: list[SimulatedDocument] = []
         self._repeats, self._undecidable = rng.choice([0.05, 0.3]), rng.choice([0.0, 0.1, 0.4])
+        self._same_ids, self._deletes = rng.choice([0.0, 0.3, 0.7]), rng.choice([0.0, 0.1, 0.3])
+        self._scopes = rng.choice([("",), ("",), ("a", "b"), ("", "a", "b")])
+        self._late, self._wrong = rng.choice([0.0, 0.3]), rng.choice([0.0, 0.1])
         hot_bits = rng.randint(scheme.distance, 2 * scheme.distance + 2)
         self._families = [
             (rng.getrandbits(scheme.bits), rng.sample(range(scheme.bits), hot_bits))
@@ -96,10 +108,39 @@ class Families:
         ]
 
     def draw(self) -> SimulatedDocument:
-        """Return the next document."""
+        """Return the next document, or a delete of one."""
+        rng = self._rng
+        name, time_ms = self._name(), self._time_ms()
+        if rng.random() < self._deletes:
+            if self._drawn and rng.random() < 0.8:
+                name = rng.choice(self._drawn).document_id
+            return SimulatedDocument(name, time_ms, None, 1, bytes(16), b"", is_delete=True)
+        document = self._document(name, time_ms)._replace(scope=rng.choice(self._scopes))
+        self._drawn.append(document)
+        return document
+
+    def ask(self) -> SimulatedDocument:
+        """Return a document that is asked about."""
+        document = self._document("asked", self._time_ms())
+        return document._replace(scope=self._rng.choice(self._scopes))
+
+    def _name(self) -> str:
+        if self._drawn and self._rng.random() < self._same_ids:
+            return self._rng.choice(self._drawn).document_id
+        return f"d{len(self._drawn)}"
+
+    def _time_ms(self) -> int:
+        rng = self._rng
+        time_ms = START_MS + 20 * len(self._drawn)
+        if rng.random() < self._late:
+            time_ms -= rng.randint(1, 400)
+        if rng.random() < self._wrong:
+            time_ms = rng.choice([0, START_MS // 2, 50 * START_MS])
+        return time_ms
+
+    def _document(self, name: str, time_ms: int) -> SimulatedDocument:
         rng = self._rng
         number = len(self._drawn)
-        name, time_ms = f"d{number}", 1_000_000 + number
         if self._drawn and rng.random() < self._repeats:
             document = rng.choice(self._drawn)._replace(document_id=name, time_ms=time_ms)
         elif rng.random() < self._undecidable:
@@ -114,22 +155,36 @@ class Families:
             document = SimulatedDocument(
                 name, time_ms, centre, 0, digest, rng.choice(self._sketches)
             )
-        self._drawn.append(document)
         return document
 
 
 def columns_of(
     scheme: BlockScheme, documents: Sequence[tuple[int, SimulatedDocument]]
 ) -> DocumentColumns:
-    """Return documents with their raw offsets as columns."""
+    """Return documents and deletes with their raw offsets as columns."""
     count, size = len(documents), scheme.bits // 8
-    prints = b"".join((each.fingerprint or 0).to_bytes(size, "big") for _, each in documents)
+    prints = b"".join(print_of(scheme, each) or bytes(size) for _, each in documents)
+    digests = b"".join(scoped_digest(each.digest, each.scope) for _, each in documents)
+    operations, scopes = None, None
+    if any(each.is_delete for _, each in documents):
+        operations = np.array([each.is_delete for _, each in documents], dtype=np.uint8)
+    if any(each.scope for _, each in documents):
+        scopes = BytesColumn.of([each.scope.encode() for _, each in documents])
     return DocumentColumns(
         np.array([offset for offset, _ in documents], dtype=np.int64),
         np.array([each.time_ms for _, each in documents], dtype=np.int64),
         BytesColumn.of([each.document_id.encode() for _, each in documents]),
-        np.frombuffer(b"".join(each.digest for _, each in documents), np.uint8).reshape(count, 16),
+        np.frombuffer(digests, np.uint8).reshape(count, 16),
         np.frombuffer(prints, dtype=np.uint64).reshape(count, size // 8),
         np.array([each.reason for _, each in documents], dtype=np.uint8),
         BytesColumn.of([each.sketch for _, each in documents]),
+        operations,
+        scopes,
     )
+
+
+def print_of(scheme: BlockScheme, document: SimulatedDocument) -> bytes:
+    """Return a fingerprint as it stands in the index, empty for an undecidable document."""
+    if document.fingerprint is None:
+        return b""
+    return masked(document.fingerprint.to_bytes(scheme.bits // 8, "big"), document.scope)

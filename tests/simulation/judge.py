@@ -10,12 +10,21 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from simhash_core.entries import Entry
+from simhash_core.log.outputs import Deleted, NoVerdict, Output, Ready
 from simhash_core.log.packets import Chain, Packet
-from simhash_core.log.records import NO_CONTROL, Control, Decision, LogRecord, Progress, Query
-from simhash_core.log.shard_stream import NoVerdict, Output, Ready, Verdict
+from simhash_core.log.records import (
+    NO_CONTROL,
+    Control,
+    Decision,
+    LogRecord,
+    Progress,
+    Query,
+    Removal,
+)
 from simhash_core.matches import Answer, Match
+from simhash_core.scopes import scoped_digest
 from tests.simulation.broker import RawPartition, RawRecord
-from tests.simulation.documents import SimulatedDocument
+from tests.simulation.documents import SimulatedDocument, print_of
 from tests.simulation.one_reader import OneReader, Original, Truth
 from tests.simulation.scenario import Scenario
 
@@ -36,7 +45,7 @@ class Judge:
 
     def __init__(self, scenario: Scenario) -> None:
         """Begin with an empty log."""
-        self.one_reader = OneReader(scenario.scheme, scenario.confirmation)
+        self.one_reader = OneReader(scenario)
         self.outputs: dict[Chain, list[tuple[int, Truth | None]]] = {}
         self.undecided: dict[int, Packet | Query] = {}
         self.decided_before = 0
@@ -48,6 +57,9 @@ class Judge:
         self._counting: dict[Chain, list[_Sent]] = {}
         self._truths: dict[tuple[Chain, int], Truth] = {}
         self._decided: set[tuple[Chain, int]] = set()
+        self._expired: dict[int, int] = {}
+        self.expired_before = 0
+        self.removed: set[int] = set()
         self._heads: dict[Chain, int] = {}
 
     def produced(self, raw: Iterable[RawPartition]) -> None:
@@ -60,8 +72,8 @@ class Judge:
 
     # ---- the log
 
-    def appended(self, offset: int, record: LogRecord) -> None:
-        """Judge a record of the log."""
+    def appended(self, offset: int, record: LogRecord, appended_ms: int) -> None:
+        """Judge a record of the log, which took it in at a time."""
         if isinstance(record, Control):
             if record.previous == (self.heeded[-1] if self.heeded else NO_CONTROL):
                 self._control(offset, record)
@@ -77,8 +89,9 @@ class Judge:
             if document is None:
                 raise ViolationError(f"packet {offset} has {raw_offset}, which is no document")
             documents.append(document)
-        said = self.one_reader.packet(offset, record, documents)
+        said = self.one_reader.packet(offset, record, documents, appended_ms)
         self._said[offset] = said
+        self._expired[offset] = self.one_reader.expired_before()
         if said is not None:
             self._counting.setdefault(record.chain, []).append(_Sent(offset, record.last))
             for raw_offset, truth in zip(record.columns.offsets.tolist(), said, strict=True):
@@ -93,6 +106,7 @@ class Judge:
                     f"control {offset} decides {decision.offset}; the next to decide is {first}"
                 )
             item = self.undecided.pop(decision.offset)
+            self.expired_before = self._expired.pop(decision.offset, self.expired_before)
             self._decision(decision, item)
         if control.decisions:
             self.decided_before = control.decisions[-1].offset + 1
@@ -113,6 +127,14 @@ class Judge:
         if said is None or decision.matches is None:
             return
         self._heads[item.chain] = item.last
+        removals = [
+            Removal(row, original.source.partition, original.sequence)
+            for row, truth in enumerate(said)
+            for original in truth.removed
+        ]
+        if sorted(decision.removals) != sorted(removals):
+            raise ViolationError(f"packet {decision.offset}: {decision.removals}, not {removals}")
+        self.removed.update(each.sequence for each in removals)
         matches = {match.row: match for match in decision.matches}
         for row, truth in enumerate(said):
             raw_offset = int(item.columns.offsets[row])
@@ -157,6 +179,7 @@ class Judge:
     def put_out(self, chain: Chain, ready: Ready[RawRecord]) -> None:
         """Judge what is committed of one shard."""
         outputs, expected = self.outputs[chain], self._expected[chain]
+        every = {each.sequence for each in self.one_reader.uniques}
         uniques = []
         for output in ready.outputs:
             offset = output.record.offset
@@ -164,13 +187,21 @@ class Judge:
                 raise ViolationError(f"{chain}: {offset} is put out after {outputs[-1:]}")
             truth = self._output(chain, output)
             outputs.append((offset, truth))
-            if truth is not None and truth.original is None:
+            if truth is not None and truth.sequence in every:
                 uniques.append(truth.sequence)
         entries = [sequence for new in ready.entries for sequence in new.sequences.tolist()]
-        if entries != uniques:
+        lasting = [each for each in uniques if each in entries or not self._is_gone(each)]
+        if entries != lasting:
             raise ViolationError(f"{chain}: commits entries {entries} with uniques {uniques}")
+        if not self.removed.issuperset(ready.removed) or {*entries} & {*ready.removed}:
+            raise ViolationError(f"{chain}: removes {ready.removed} with entries {entries}")
+        if ready.expired_before > self.expired_before:
+            raise ViolationError(f"{chain}: {ready.expired_before}, not {self.expired_before}")
         if len(outputs) < len(expected) and ready.next > expected[len(outputs)]:
             raise ViolationError(f"{chain}: goes on at {ready.next}, {outputs[-1:]} is the last")
+
+    def _is_gone(self, sequence: int) -> bool:
+        return sequence in self.removed or sequence < self.expired_before
 
     def _output(self, chain: Chain, output: Output[RawRecord]) -> Truth | None:
         where = f"{chain.topic}-{chain.partition}@{output.record.offset}"
@@ -180,10 +211,19 @@ class Judge:
                 raise ViolationError(f"{where} is no document and is put out as {verdict}")
             return None
         key = chain, output.record.offset
-        if not isinstance(verdict, Verdict) or key not in self._decided:
+        if isinstance(verdict, NoVerdict) or key not in self._decided:
             raise ViolationError(f"{where} is put out as {verdict} without a verdict in the log")
-        self._compare(where, document, verdict.match, self._truths[key])
-        return self._truths[key]
+        truth = self._truths[key]
+        if isinstance(verdict, Deleted) != document.is_delete:
+            raise ViolationError(f"{where} is put out as {verdict}, which is {document}")
+        if isinstance(verdict, Deleted):
+            if verdict.put_out != (bool(truth.removed) or self._scenario.window is not None):
+                raise ViolationError(f"{where}: {verdict}, which takes out {truth.removed}")
+            return truth
+        if verdict.replaced != bool(truth.removed):
+            raise ViolationError(f"{where}: {verdict}, which takes out {truth.removed}")
+        self._compare(where, document, verdict.match, truth)
+        return truth
 
     def progress(self, progress: Progress, before: Progress | None) -> None:
         """Judge a progress that is committed: what must be read after a restart, and no less."""
@@ -213,26 +253,28 @@ class Judge:
     def at_the_end(self, entries: dict[int, Entry]) -> None:
         """Judge all outputs, and all committed entries."""
         put_out = [each for chain in self.outputs.values() for _, each in chain if each is not None]
-        uniques = {each.sequence for each in put_out if each.original is None}
+        every = {each.sequence for each in self.one_reader.uniques}
+        uniques = {each.sequence for each in put_out if each.sequence in every}
         for truth in put_out:
             if truth.original is not None and truth.original.sequence not in uniques:
                 raise ViolationError(f"{truth}: its original is not on unique")
         known = [each for each in self.one_reader.uniques if each.sequence in uniques]
         self._separation(known)
-        if entries.keys() != uniques:
-            differing = sorted(entries.keys() ^ uniques)
-            raise ViolationError(f"entries and unique documents differ: {differing}")
-        size = self._scenario.scheme.bits // 8
+        differing = entries.keys() ^ (uniques - self.removed)
+        if any(each >= self.expired_before for each in differing):
+            raise ViolationError(f"entries and unique documents differ: {sorted(differing)}")
         for each in known:
-            document, entry = each.document, entries[each.sequence]
-            print_ = document.fingerprint
+            document, entry = each.document, entries.get(each.sequence)
+            if entry is None:
+                continue
             expected = Entry(
                 each.source,
                 document.document_id,
                 document.time_ms,
-                b"" if print_ is None else print_.to_bytes(size, "big"),
-                document.digest,
+                print_of(self._scenario.scheme, document),
+                scoped_digest(document.digest, document.scope),
                 document.sketch,
+                document.scope,
             )
             if entry != expected:
                 raise ViolationError(f"the entry of {each.sequence} is {entry}, not {expected}")
@@ -240,5 +282,5 @@ class Judge:
     def _separation(self, uniques: list[Original]) -> None:
         for at, later in enumerate(uniques):
             for earlier in uniques[:at]:
-                if self.one_reader.near(later.document, earlier.document) is not None:
+                if self.one_reader.are_near(earlier, later):
                     raise ViolationError(f"{earlier} and {later} are unique, and near")

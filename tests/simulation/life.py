@@ -12,10 +12,11 @@ from collections.abc import Callable
 from itertools import accumulate, islice
 from typing import Protocol
 
+import msgspec
+
 from simhash_core.index.look_up import Nearness
 from simhash_core.log.packets import Packet
 from simhash_core.log.participant import LEADING_SHARD, Participant, ShardReady
-from simhash_core.log.recent_uniques import entry_of
 from simhash_core.log.records import NO_CONTROL, Control, LogRecord, Progress, Report
 from simhash_core.log.shard_stream import ShardStream
 from tests.simulation.broker import Broker, RawRecord, StoredEntries
@@ -155,10 +156,10 @@ class Life:
             initial = self._opening.pop(partition, None)
             if initial is None or initial.chain != chain:
                 known = progress or broker.changelogs[LEADING_SHARD].progress
-                position, control = (0, NO_CONTROL)
+                first = Progress(chain, 0, 0, NO_CONTROL)
                 if known is not None:
-                    position, control = known.position, known.control
-                self._opening[partition] = Progress(chain, 0, position, control)
+                    first = msgspec.structs.replace(known, chain=chain, next=0)
+                self._opening[partition] = first
                 if self._world.rules.initial_progress:
                     return False
                 initial = self._opening.pop(partition)
@@ -168,7 +169,8 @@ class Life:
         store = StoredEntries(changelog.entries)
         self._stores[partition] = store
         self.epochs[partition] = epoch
-        self.participant.add_shard(progress, store, store.fingerprints())
+        bands = self.participant.index.scheme.bands
+        self.participant.add_shard(progress, store, store.prints(bands))
         if partition == LEADING_SHARD:
             self._reports_read = len(broker.reports)
             self._needed.clear()
@@ -218,7 +220,8 @@ class Life:
                 return
             if replica.position >= broker.log_end:
                 return
-            self.participant.read(replica.position, broker.log[replica.position])
+            offset = replica.position
+            self.participant.read(offset, broker.log[offset], broker.appended_ms(offset))
 
     def _report(self) -> None:
         report = self.participant.report(self._world.scenario.report_limit)
@@ -286,13 +289,7 @@ class Life:
         if ready is None or not self._world.commit(self, ready):
             return
         for each in ready:
-            self._stores[each.partition].write(
-                {
-                    int(sequence): entry_of(new.packet, row)
-                    for new in each.ready.entries
-                    for sequence, row in zip(new.sequences, new.rows.tolist(), strict=True)
-                }
-            )
+            self._stores[each.partition].write(each.ready)
             self.participant.committed(each)
 
     # ---- answers of the broker

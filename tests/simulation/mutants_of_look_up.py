@@ -28,13 +28,13 @@ LOOK_UP = (
     ),
     one_edit(
         "of candidates as near any is named",
-        "index.document_index:DocumentIndex._sorted",
+        "index.document_index:_sorted",
         "np.lexsort((sequences, distances, rows))",
         "np.lexsort((np.uint64(2**64 - 1) - sequences, distances, rows))",
     ),
     one_edit(
         "of candidates the earliest is named, not the nearest",
-        "index.document_index:DocumentIndex._sorted",
+        "index.document_index:_sorted",
         "np.lexsort((sequences, distances, rows))",
         "np.lexsort((distances, sequences, rows))",
     ),
@@ -47,7 +47,7 @@ LOOK_UP = (
     one_edit(
         "the memtable is not looked up",
         "index.document_index:DocumentIndex.pairs",
-        "[*self._pairs_in_memtable(fingerprints)]",
+        "[*self._pairs_in_memtable(prints)]",
         "[]",
     ),
     one_edit(

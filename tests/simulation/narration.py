@@ -29,7 +29,8 @@ def line_of(record: LogRecord | Report) -> str:
 def _decision(decision: Decision) -> str:
     if decision.matches is None:
         return f"{decision.offset} skipped"
-    return f"{decision.offset} counts" + _matches(decision.matches)
+    removals = "".join(f" {each.row} takes out {each.sequence}" for each in decision.removals)
+    return f"{decision.offset} counts" + _matches(decision.matches) + removals
 
 
 def _matches(matches: list[Match]) -> str:
@@ -39,6 +40,7 @@ def _matches(matches: list[Match]) -> str:
 def describe(scenario: Scenario) -> list[str]:
     """Return the setting and the documents of a scenario."""
     setting = f"{scenario.scheme}, confirmed: {scenario.confirmation is not None}"
+    setting += f", {scenario.window}, replaces: {scenario.replaces}"
     group = f"{scenario.workers} workers, {sum(scenario.born)} of {len(scenario.born)} partitions"
     lines = [f"seed {scenario.seed}: {setting}, {group}"]
     for topic, partitions in (("first", scenario.partitions), ("second", scenario.later)):
@@ -50,5 +52,8 @@ def describe(scenario: Scenario) -> list[str]:
 def _document(document: SimulatedDocument | None) -> str:
     if document is None:
         return "no document"
+    if document.is_delete:
+        return f"{document.document_id}  deleted at {document.time_ms}"
     print_ = "undecidable" if document.fingerprint is None else f"{document.fingerprint:x}"
-    return f"{document.document_id}  {print_}  {document.digest.hex()}"
+    where = f"{document.time_ms} {document.scope!r}"
+    return f"{document.document_id}  {print_}  {document.digest.hex()}  {where}"

@@ -6,62 +6,92 @@ checked here, distances are counted here, all documents are compared with all.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from simhash_core.documents import SourcePosition
-from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.log.packets import Chain, Packet
-from simhash_core.text.verification import Confirmation
 from tests.simulation.documents import SimulatedDocument
+from tests.simulation.scenario import Scenario
+
+SLICES = 16
 
 
 class Original(NamedTuple):
-    """A unique document and its place in the log."""
+    """A unique document and its place in the log; ``slice_``: of the watermark there."""
 
     sequence: int
     source: SourcePosition
     document: SimulatedDocument
+    slice_: int
 
 
 class Truth(NamedTuple):
-    """What is said of a document; ``original`` None: it is unique."""
+    """What is said of a document or delete.
+
+    ``original`` None: it is unique, or a delete. ``removed``: what it takes out.
+    """
 
     sequence: int
     original: Original | None
     distance: int
     similarity: float | None
+    removed: tuple[Original, ...] = ()
 
 
 class OneReader:
     """Reads packets and queries in log order."""
 
-    def __init__(self, scheme: BlockScheme, confirmation: Confirmation | None) -> None:
+    def __init__(self, scenario: Scenario) -> None:
         """Begin with nothing."""
         self.uniques: list[Original] = []
-        self._scheme = scheme
-        self._confirmation = confirmation
+        self.removed_at: dict[int, int] = {}
+        """Where each unique document was taken out, by sequence number."""
+        self._live: list[Original] = []
+        self._scheme = scenario.scheme
+        self._confirmation = scenario.confirmation
+        self._window = scenario.window
+        self._replaces = scenario.replaces
         self._heads: dict[Chain, int] = {}
+        self._watermark = -1
 
     def packet(
-        self, offset: int, packet: Packet, documents: Sequence[SimulatedDocument]
+        self,
+        offset: int,
+        packet: Packet,
+        documents: Sequence[SimulatedDocument],
+        appended_ms: int,
     ) -> list[Truth] | None:
         """Return what is said of the documents of a packet, None if it does not count."""
+        times = [min(each.time_ms, appended_ms) for each in documents if not each.is_delete]
+        self._watermark = max([self._watermark, *times])
         if packet.previous != self._heads.get(packet.chain, -1):
             return None
         self._heads[packet.chain] = packet.last
         said = []
         for row, document in enumerate(documents):
-            truth = self.ask(document, offset * 65536 + row)
+            sequence = offset * 65536 + row
+            removed: tuple[Original, ...] = ()
+            if document.is_delete or self._replaces:
+                removed = self._take_out(document.document_id, sequence)
+            if document.is_delete:
+                said.append(Truth(sequence, None, 0, None, removed))
+                continue
+            truth = self.ask(document, sequence)._replace(removed=removed)
             if truth.original is None:
-                self.uniques.append(Original(truth.sequence, packet.source(row), document))
+                unique = Original(sequence, packet.source(row), document, self._slice())
+                self.uniques.append(unique)
+                self._live.append(unique)
             said.append(truth)
         return said
 
     def ask(self, document: SimulatedDocument, sequence: int) -> Truth:
         """Return what is said of one document: the nearest, of equals the earliest in the log."""
         best: tuple[int, float | None, Original] | None = None
-        for original in self.uniques:
+        for original in self._live:
+            if self._has_expired(original):
+                continue
             found = self.near(document, original.document)
             if found is not None and (best is None or found[0] < best[0]):
                 best = (*found, original)
@@ -69,8 +99,46 @@ class OneReader:
             return Truth(sequence, None, 0, None)
         return Truth(sequence, best[2], best[0], best[1])
 
+    def are_near(self, earlier: Original, later: Original) -> bool:
+        """Return whether of two documents the earlier was there for the later, and is near."""
+        if self.removed_at.get(earlier.sequence, later.sequence + 1) <= later.sequence:
+            return False
+        if self._window is not None and later.slice_ - earlier.slice_ > SLICES:
+            return False
+        return self.near(earlier.document, later.document) is not None
+
+    def expired_before(self) -> int:
+        """Return the sequence number of the first document that is unique and has not expired."""
+        if self._window is None:
+            return 0
+        return next((o.sequence for o in self.uniques if not self._has_expired(o)), 1 << 62)
+
+    def _take_out(self, document_id: str, sequence: int) -> tuple[Original, ...]:
+        removed = tuple(
+            each
+            for each in self._live
+            if each.document.document_id == document_id and not self._has_expired(each)
+        )
+        for each in removed:
+            self._live.remove(each)
+            self.removed_at[each.sequence] = sequence
+        return removed
+
+    def _slice(self) -> int:
+        if self._window is None:
+            return 0
+        length = math.ceil((self._window.window_ms + self._window.lateness_ms) / SLICES)
+        return self._watermark // max(1, length)
+
+    def _has_expired(self, original: Original) -> bool:
+        return self._slice() - original.slice_ > SLICES
+
     def near(self, a: SimulatedDocument, b: SimulatedDocument) -> tuple[int, float | None] | None:
         """Return distance and similarity of two near documents; None: they are not near."""
+        if a.scope != b.scope:
+            return None
+        if self._window is not None and abs(a.time_ms - b.time_ms) > self._window.window_ms:
+            return None
         if a.fingerprint is None or b.fingerprint is None:
             equal = a.fingerprint is b.fingerprint and a.digest == b.digest
             return (0, None) if equal else None

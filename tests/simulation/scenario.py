@@ -9,6 +9,7 @@ from typing import Final
 
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.text.verification import Confirmation
+from simhash_core.window import Window
 from tests.simulation.documents import SCHEMES, SHINGLES, TOY, Families, SimulatedDocument
 
 
@@ -44,7 +45,7 @@ class Fault(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One run.
+    """One run. ``window``, ``replaces``: as of ``Nearness``.
 
     ``partitions``: the records of each raw partition; None is a record that is no document.
     ``later``: those of the topic of the same name that is created when the first is drained; empty:
@@ -81,6 +82,8 @@ class Scenario:
     memtable: int
     forgotten: int
     compared: int
+    window: Window | None
+    replaces: bool
 
 
 RATES: Final = (0.3, 1.0, 3.0)
@@ -108,7 +111,7 @@ def draw_scenario(seed: int) -> Scenario:
         partitions=records,
         later=later,
         born=born,
-        queries=[families.draw() for _ in range(rng.choice([0, 0, 2, 5]))],
+        queries=[families.ask() for _ in range(rng.choice([0, 0, 2, 5]))],
         workers=rng.randint(1, 3),
         faults={fault: rng.choice((0.0, *RATES)) for fault in Fault},
         fault_limit=0 if quiet else rng.choice([4, 15, 40]),
@@ -128,7 +131,15 @@ def draw_scenario(seed: int) -> Scenario:
         memtable=rng.choice([4, 4, 16, 512]),
         forgotten=rng.choice([2, 1024]),
         compared=rng.choice([2, 1024]),
+        window=_window(rng),
+        replaces=rng.random() < 0.3,
     )
+
+
+def _window(rng: random.Random) -> Window | None:
+    if rng.random() < 0.5:
+        return None
+    return Window(rng.choice([0, 40, 150, 400]), rng.choice([0, 60, 300]))
 
 
 def _records(

@@ -10,8 +10,9 @@ from simhash_core.entries import Entry
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.document_index import DocumentIndex
 from simhash_core.index.look_up import LookUp, Nearness, joined_answer
+from simhash_core.index.prints import prints_of
 from simhash_core.log.local_decider import MemoryEntries
-from simhash_core.log.shard_stream import NewEntries
+from simhash_core.log.outputs import NewEntries
 from simhash_core.matches import Answer
 from simhash_core.text.verification import confirmation_of
 from tests.unit.core.log.made_to_order import A, Made, columns_of, flipped, packet_of
@@ -35,10 +36,10 @@ class Source:
         del slot
         return self._entries.entries(sequences)
 
-    def by_content(self, digest: bytes) -> tuple[int, Entry] | None:
-        """The undecidable document of a content."""
-        number = self._entries.by_content(digest)
-        return None if number is None else (number, self._entries.entries([number])[0])
+    def by_content(self, digest: bytes) -> list[tuple[int, Entry]]:
+        """The undecidable documents of a content."""
+        numbers = self._entries.by_content(digest)
+        return list(zip(numbers, self._entries.entries(numbers), strict=True))
 
 
 def answer(
@@ -49,7 +50,8 @@ def answer(
     source = Source(held, offset)
     rows = source.decidable
     columns = source.new.packet.columns
-    index.add(index.open_slot(), source.new.sequences[rows], columns.fingerprints[rows])
+    prints = prints_of(nearness.scheme, columns, rows)
+    index.add(index.open_slot(), source.new.sequences[rows], prints)
     return LookUp(index, nearness, source).answer(columns_of([asked], 99), 5)
 
 

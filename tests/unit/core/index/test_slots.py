@@ -12,13 +12,15 @@ from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index import document_index
 from simhash_core.index.document_index import DocumentIndex
 from simhash_core.index.look_up import LookUp, Nearness
+from simhash_core.index.prints import bare_prints, prints_of
+from simhash_core.index.view import WHOLE
 from simhash_core.log.local_decider import MemoryEntries
-from simhash_core.log.shard_stream import NewEntries
+from simhash_core.log.outputs import NewEntries
 from tests.unit.core.index.test_look_up import Source
 from tests.unit.core.log.made_to_order import A, Made, columns_of, flipped, packet_of
 
 SCHEME = BlockScheme(64, 4, 3)
-ASKED = np.frombuffer(A, dtype=np.uint64).reshape(1, 1)
+ASKED = bare_prints(np.frombuffer(A, dtype=np.uint64).reshape(1, 1))
 
 
 def met(index: DocumentIndex) -> list[tuple[int, int]]:
@@ -96,8 +98,8 @@ def test_packets_together_are_packets_one_by_one() -> None:
     source = Source(held)
     index = DocumentIndex(SCHEME)
     rows = source.decidable
-    fingerprints = source.new.packet.columns.fingerprints[rows]
-    index.add(index.open_slot(), source.new.sequences[rows], fingerprints)
+    prints = prints_of(SCHEME, source.new.packet.columns, rows)
+    index.add(index.open_slot(), source.new.sequences[rows], prints)
     look_up = LookUp(index, Nearness(SCHEME, None), source)
     packets = [
         columns_of([Made(flipped(A, 0)), Made(b"", b"hi"), Made(flipped(A, 0, 1))]),
@@ -105,12 +107,12 @@ def test_packets_together_are_packets_one_by_one() -> None:
         columns_of([Made(bytes(8)), Made(b"", b"ho"), Made(A)]),
     ]
 
-    together = look_up.matches_of(packets)
+    together = look_up.matches_of(packets, [WHOLE] * 3)
 
     assert together == [look_up.matches(each) for each in packets]
     rows_and_distances = [[(match.row, match.distance) for match in each] for each in together]
     assert rows_and_distances == [[(0, 1), (1, 0), (2, 2)], [], [(2, 0)]]
-    assert look_up.matches_of([]) == []
+    assert look_up.matches_of([], []) == []
 
 
 def test_entries_of_new_documents_are_stored_by_number() -> None:
@@ -122,4 +124,4 @@ def test_entries_of_new_documents_are_stored_by_number() -> None:
 
     first, second = store.entries([3 << 16, (3 << 16) + 1])
     assert (first.fingerprint, second.fingerprint) == (A, b"")
-    assert store.by_content(second.content_digest) == (3 << 16) + 1
+    assert store.by_content(second.content_digest) == [(3 << 16) + 1]

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.look_up import Nearness
+from simhash_core.log.outputs import RawBatch
 from simhash_core.log.packets import Chain, Packet, Sender
 from simhash_core.log.records import NO_CONTROL, Control, Decision, LogRecord, PacketReport, Report
 from simhash_core.log.replica import Decided, Heeded, Replica
-from simhash_core.log.shard_stream import RawBatch
 from simhash_core.matches import Match
 from tests.unit.core.log.made_to_order import Made, columns_of
 

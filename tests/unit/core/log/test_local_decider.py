@@ -18,6 +18,7 @@ from simhash_core.documents import SourcePosition
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.fingerprints.distance import distance_bits
 from simhash_core.index.look_up import Nearness
+from simhash_core.index.prints import prints_of
 from simhash_core.log.local_decider import LocalDecider, MemoryEntries
 from simhash_core.matches import Match
 from simhash_core.text.verification import confirmation_of
@@ -194,7 +195,8 @@ def test_a_decider_resumes_from_what_is_stored() -> None:
     nearness = Nearness(SCHEME, None)
     new = LocalDecider(nearness, store).decide(0, packet_of([Made(A), Made(b"", b"x")])).new
     store.add(new)
-    committed = [(new.sequences[:1], new.packet.columns.fingerprints[:1])]
+    prints = prints_of(SCHEME, new.packet.columns)
+    committed = [(new.sequences[:1], prints.take(slice(1)))]
 
     again = LocalDecider(nearness, store, committed)
     decision = again.decide(1, packet_of([Made(flipped(A, 9)), Made(b"", b"x")], 2))

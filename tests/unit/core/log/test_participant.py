@@ -30,7 +30,7 @@ def worker_with(*partitions: int, end: int = 0) -> Participant[str]:
 def read(worker: Participant[str], *records: LogRecord, first: int = 0) -> None:
     """Let a worker read the log."""
     for offset, record in enumerate(records, first):
-        worker.read(offset, record)
+        worker.read(offset, record, 0)
 
 
 def looked_up(worker: Participant[str]) -> list[int]:
@@ -49,7 +49,7 @@ def test_alone_a_worker_puts_out_what_it_reads() -> None:
 
     def append(record: LogRecord) -> None:
         log.append(record)
-        worker.read(len(log) - 1, record)
+        worker.read(len(log) - 1, record, 0)
         if isinstance(record, Control):
             worker.control_appended(len(log) - 1, record.leader)
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from simhash_core.fingerprints.blocks import BlockScheme
+from simhash_core.index.prints import prints_of
 from simhash_core.log import recent_uniques
 from simhash_core.log.recent_uniques import RecentUniques
 from simhash_core.log.sequence import sequence_number
@@ -22,7 +23,7 @@ def rows(count: int) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
 
 def found(recent: RecentUniques, document: Made) -> list[tuple[int, int]]:
     """Distances and sequence numbers of what is near a document."""
-    return [each[1:] for each in recent.near(columns_of([document]).fingerprints)]
+    return [each[1:] for each in recent.near(prints_of(SCHEME, columns_of([document])))]
 
 
 def test_document_is_found_from_when_it_is_decided() -> None:
@@ -62,12 +63,12 @@ def test_undecidable_document_is_found_by_content() -> None:
     recent.add(3, text, rows(1))
     recent.appended(5)
     digest = text.columns.digest(0)
-    assert recent.of_content(digest) == sequence_number(3, 0)
-    assert recent.of_content(b"other") is None
+    assert recent.by_content(digest) == [sequence_number(3, 0)]
+    assert recent.by_content(b"other") == []
 
     recent.forget_through(5)
 
-    assert recent.of_content(digest) is None
+    assert recent.by_content(digest) == []
 
 
 def test_rebuilt_index_holds_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,4 +83,4 @@ def test_rebuilt_index_holds_what_is_left(monkeypatch: pytest.MonkeyPatch) -> No
 
     assert [len(found(recent, FAR[n])) for n in range(10)] == [0] * 8 + [1, 1]
     kept = packet([Made(b"", b"9")]).columns.digest(0)
-    assert recent.of_content(kept) == sequence_number(9, 1)
+    assert recent.by_content(kept) == [sequence_number(9, 1)]

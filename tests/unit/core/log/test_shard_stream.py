@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from simhash_core.documents import SourcePosition
+from simhash_core.log.outputs import NoVerdict, Ready, Verdict
 from simhash_core.log.packets import Packet, Sender
 from simhash_core.log.records import NO_CONTROL, Decision, LogRecord, Progress
 from simhash_core.log.replica import Replica
-from simhash_core.log.shard_stream import NoVerdict, Ready, ShardStream, Verdict
+from simhash_core.log.shard_stream import ShardStream
 from simhash_core.matches import Match
 from tests.unit.core.log.log_of_records import (
     FAR,
@@ -158,7 +159,7 @@ def test_outputs_wait_for_the_first_without_a_verdict() -> None:
     stream.add(batch([FAR[0], None]))
     stream.add(batch([FAR[2], FAR[3]], 2))
     first, second = sent(stream)
-    assert stream.ready(10) == ([], [], 0)
+    assert stream.ready(10) == Ready([], [], 0, [])
 
     stream.decided(decided(4, first))
     stream.decided(decided(5, second, [match(1)]))
