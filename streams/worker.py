@@ -14,7 +14,7 @@ from simhash_core.text.fingerprinter import Fingerprinter
 from streams.app import add_agents, create_app, create_channels
 from streams.exit_codes import ExitCode, report
 from streams.exit_deadline import ExitDeadline
-from streams.kafka.command_config import librdkafka_config
+from streams.kafka.client_config import admin_config
 from streams.kafka.connection import connect_admin
 from streams.monitoring.group_watch import GroupWatch
 from streams.monitoring.health import Health
@@ -89,7 +89,7 @@ def run_worker(settings: Settings) -> int:
     add_agents(app, channels, pipeline, health)
     group = GroupWatch(
         GroupReader(
-            librdkafka_config(settings),
+            admin_config(settings),
             settings.application_id,
             settings.topics.raw,
             _WATCH_SECONDS,
@@ -102,7 +102,7 @@ def run_worker(settings: Settings) -> int:
     watch = WorkerWatch(
         pipeline.view,
         WatchedTopics(settings.topics.raw, settings.topics.log),
-        BrokerWatermarks(librdkafka_config(settings), settings.application_id, _WATCH_SECONDS),
+        BrokerWatermarks(admin_config(settings), settings.application_id, _WATCH_SECONDS),
         health,
         metrics,
         settings.state_path(),

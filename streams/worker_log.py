@@ -15,7 +15,7 @@ from typing import Any, Final
 from pythonjsonlogger.json import JsonFormatter
 
 from simhash_core.errors import FirstseenError
-from streams.kafka.command_config import LIBRDKAFKA
+from streams.kafka.client_config import LIBRDKAFKA
 from streams.settings.settings import LogFormat, LogSettings
 
 logger = logging.getLogger(__name__)

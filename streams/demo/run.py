@@ -35,7 +35,7 @@ from streams.demo.stream_source import StreamSource
 from streams.demo.text_memory import TextMemory
 from streams.demo.worker_process import WorkerProcess
 from streams.documents.raw_documents import DocumentReader
-from streams.kafka.command_config import librdkafka_config
+from streams.kafka.client_config import producer_config
 from streams.kafka.embedded_broker import EmbeddedBroker
 from streams.output.received_outputs import DuplicateOutput, ReceivedOutput
 from streams.settings.settings import Settings
@@ -125,7 +125,7 @@ class Demo:
         self._texts = TextMemory(DocumentReader(settings.fields, settings.max_record_bytes))
         self._observer = Observer(settings, outputs, self._ledger, self._note_output)
         self._feed = Feed(
-            librdkafka_config(settings), settings.topics.raw, source, self._ledger, self._note_sent
+            producer_config(settings), settings.topics.raw, source, self._ledger, self._note_sent
         )
         self._began = self._ended = time.monotonic()
         self._recent: deque[tuple[float, int]] = deque()

@@ -1,18 +1,28 @@
-"""From settings to the configuration of each Kafka client of a worker.
+"""From settings to the configuration of each Kafka client.
 
-All clients are librdkafka's, and get every property that the user passed on, less those that belong
-to the other kind of client alone: librdkafka would warn of each. What Firstseen's guarantees rest
+All clients are librdkafka's, of workers and of commands, and get every property that the user passed
+on, less those that belong to the other kind of client alone: librdkafka would warn of each. What Firstseen's guarantees rest
 on goes before what was passed on; ``kafka_properties.RESERVED`` refuses it earlier, with a reason.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from streams.kafka.command_config import librdkafka_config
 from streams.settings.settings import Settings
+
+LIBRDKAFKA: Final = "firstseen.librdkafka"
+"""The logger of the library's own lines."""
+
+logger = logging.getLogger(LIBRDKAFKA)
+# A command that sets up no logging reports errors itself; Python would print them a second time.
+logger.addHandler(logging.NullHandler())
+
+_NO_PROPERTIES: Final = frozenset({"logger", "on_commit", "on_delivery"})
+"""What a client takes beside properties; the names of callbacks end in ``_cb`` otherwise."""
 
 _MS: Final = 1000
 _KIB: Final = 1024
@@ -95,18 +105,31 @@ _SAME: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def admin_config(settings: Settings, **extra: Any) -> dict[str, Any]:  # noqa: ANN401 - as below
-    """Return the configuration of an admin client; ``extra`` as in ``librdkafka_config``."""
+    """Return the configuration of an admin client.
+
+    ``extra`` is what the client must have: its underscores stand for dots (``group_id="x"``),
+    except in the names of callbacks, and it overrides what was passed on. The log of the library
+    goes to ``firstseen.librdkafka`` whenever the client polls.
+    """
     return _config(settings, _OF_CONSUMERS | _OF_PRODUCERS, extra)
 
 
 def consumer_config(settings: Settings, **extra: Any) -> dict[str, Any]:  # noqa: ANN401 - numbers, texts, callbacks
-    """Return the configuration of a consumer; ``extra`` as in ``librdkafka_config``."""
+    """Return the configuration of a consumer; ``extra`` as in ``admin_config``."""
     return _config(settings, _OF_PRODUCERS, extra)
 
 
 def producer_config(settings: Settings, **extra: Any) -> dict[str, Any]:  # noqa: ANN401 - numbers, texts, callbacks
-    """Return the configuration of a producer; ``extra`` as in ``librdkafka_config``."""
+    """Return the configuration of a producer; ``extra`` as in ``admin_config``."""
     return _config(settings, _OF_CONSUMERS, extra)
+
+
+def changelog_group(settings: Settings) -> str:
+    """Return the group that readers of internal topics have, for the client insists on one.
+
+    Nothing is committed to it; that it begins with the application id lets one ACL cover all.
+    """
+    return f"{settings.application_id}.changelog-reader"
 
 
 def raw_consumer_config(settings: Settings, worker: str) -> dict[str, Any]:
@@ -193,8 +216,18 @@ def output_config(settings: Settings) -> dict[str, Any]:
 def _config(
     settings: Settings, foreign: frozenset[str], extra: Mapping[str, Any]
 ) -> dict[str, Any]:
-    return {
-        _SAME.get(name, name): value
-        for name, value in librdkafka_config(settings, **extra).items()
-        if name not in foreign
+    """Return what was passed on and what the client must have, less ``foreign`` properties."""
+    config = {
+        "client.id": settings.application_id,
+        "message.max.bytes": settings.largest_message_bytes,
+        "logger": logger,
+        **settings.kafka,
+        "bootstrap.servers": settings.brokers,
+        **{_property(name): value for name, value in extra.items()},
     }
+    return {_SAME.get(name, name): value for name, value in config.items() if name not in foreign}
+
+
+def _property(name: str) -> str:
+    is_callback = name in _NO_PROPERTIES or name.endswith("_cb")
+    return name if is_callback else name.replace("_", ".")

@@ -17,7 +17,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from streams.errors import BrokerUnavailableError, Problem, SettingsError
-from streams.kafka.command_config import librdkafka_config
+from streams.kafka.client_config import admin_config
 from streams.kafka.connection_refusals import Refused, refusal_of
 from streams.settings.settings import Settings
 
@@ -110,7 +110,7 @@ def connect_admin(
     # Each attempt is logged, some twenty a second; the last reason says it all, so none goes on.
     log = logging.Logger("firstseen.connection", logging.INFO)  # noqa: LOG001 - of this client alone
     log.addHandler(reason)
-    admin = AdminClient(librdkafka_config(settings, error_cb=reason, logger=log))
+    admin = AdminClient(admin_config(settings, error_cb=reason, logger=log))
     started = said = time.monotonic()
     while True:
         waited = time.monotonic() - started

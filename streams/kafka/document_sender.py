@@ -20,7 +20,7 @@ from confluent_kafka import (
 )
 
 from streams.errors import BrokerRefusedError, BrokerUnavailableError
-from streams.kafka.command_config import librdkafka_config
+from streams.kafka.client_config import consumer_config, producer_config
 from streams.kafka.partition_offsets import committed_offsets
 from streams.kafka.retries import becomes_true, retrying
 from streams.settings.flow import MIB
@@ -76,7 +76,7 @@ class DocumentSender:
         """Those of batches that were too large as a whole: each is sent again by itself."""
         longest = longest_value_bytes(settings) + MESSAGE_OVERHEAD_BYTES
         self._producer = Producer(
-            librdkafka_config(
+            producer_config(
                 settings,
                 enable_idempotence=True,
                 linger_ms=_LINGER_MS,
@@ -94,7 +94,7 @@ class DocumentSender:
         if paced:
             # The embedded broker makes a topic for a producer that asks for it, not for a consumer.
             self._producer.list_topics(topic, timeout=self._seconds)
-            self._group = Consumer(librdkafka_config(settings, group_id=settings.application_id))
+            self._group = Consumer(consumer_config(settings, group_id=settings.application_id))
 
     def __enter__(self) -> Self:
         """Give itself."""

@@ -22,7 +22,7 @@ from confluent_kafka import (
 
 from simhash_core.documents import Headers, SourcePosition
 from streams.errors import BrokerRefusedError, BrokerUnavailableError
-from streams.kafka.command_config import librdkafka_config
+from streams.kafka.client_config import consumer_config
 from streams.kafka.partition_offsets import offset_range
 from streams.kafka.retries import PASSING_ERRORS, retrying
 from streams.settings.settings import Settings
@@ -185,7 +185,7 @@ def _as_read(message: Message) -> ReadRecord:
 def _config(
     settings: Settings, gaps: Literal["earliest", "error"], error_cb: Callable[[KafkaError], None]
 ) -> dict[str, Any]:
-    return librdkafka_config(
+    return consumer_config(
         settings,
         # The client must have one; it is never joined, and nothing is committed to it.
         group_id=f"{settings.application_id}.follower",

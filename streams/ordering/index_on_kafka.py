@@ -13,8 +13,12 @@ from confluent_kafka.admin import AdminClient
 
 from simhash_core.errors import FirstseenError
 from streams.errors import BrokerUnavailableError
-from streams.kafka.client_config import admin_config, output_config
-from streams.kafka.command_config import changelog_group, librdkafka_config
+from streams.kafka.client_config import (
+    admin_config,
+    changelog_group,
+    consumer_config,
+    output_config,
+)
 from streams.kafka.transactions import abort_left_open
 from streams.ordering.index_identity import (
     Claim,
@@ -111,7 +115,7 @@ class IndexOnKafka:
         settings = self._settings
         claim = read_claim(
             settings.topics.changelog,
-            librdkafka_config(settings, group_id=changelog_group(settings)),
+            consumer_config(settings, group_id=changelog_group(settings)),
             settings.send_timeout_seconds,
         )
         reading = self._reading if claim is None else claim.reading
@@ -136,7 +140,7 @@ class IndexOnKafka:
     def _gone_writers(self, partitions: set[int]) -> set[str]:
         """Return who committed last for partitions and is in the group no more."""
         settings = self._settings
-        config = librdkafka_config(settings, group_id=changelog_group(settings))
+        config = consumer_config(settings, group_id=changelog_group(settings))
 
         def writer_of(partition: int) -> str:
             claim = read_claim(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from simhash_core.errors import FirstseenError
-from streams.kafka.command_config import librdkafka_config
+from streams.kafka.client_config import consumer_config
 from streams.settings.settings import Settings
 from tests.torture.aftermath import aftermath
 from tests.torture.history import History
@@ -32,7 +32,7 @@ def lag(settings: Settings, shards: int, history: History) -> str:
 def _offsets(settings: Settings, partitions: int) -> dict[int, tuple[int, int]]:
     """The committed offset and the end of each raw partition."""
     consumer = Consumer(
-        librdkafka_config(settings, group_id=settings.application_id, enable_auto_commit=False)
+        consumer_config(settings, group_id=settings.application_id, enable_auto_commit=False)
     )
     try:
         places = [TopicPartition(settings.topics.raw, number) for number in range(partitions)]

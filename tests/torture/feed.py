@@ -11,7 +11,7 @@ from functools import partial
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from simhash_core.documents import SourcePosition
-from streams.kafka.command_config import librdkafka_config
+from streams.kafka.client_config import producer_config
 from streams.settings.settings import Settings
 from tests.torture.plan import Planned
 
@@ -41,7 +41,7 @@ class Feed:
         self._per_second = per_second
         self._failures: list[KafkaError] = []
         self._producer = Producer(
-            librdkafka_config(
+            producer_config(
                 settings,
                 # A feed that repeats records, or changes their order, would be judged for it.
                 enable_idempotence=True,

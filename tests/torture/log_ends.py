@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from streams.kafka.command_config import librdkafka_config
+from streams.kafka.client_config import consumer_config
 from streams.settings.settings import Settings
 
 ANSWER_SECONDS = 5.0
@@ -15,7 +15,7 @@ class LogEnds:
 
     def __init__(self, settings: Settings) -> None:
         self._place = TopicPartition(settings.topics.log, 0)
-        self._consumer = Consumer(librdkafka_config(settings, group_id="torture.ends"))
+        self._consumer = Consumer(consumer_config(settings, group_id="torture.ends"))
         self._told = (0, 0)
 
     def start(self) -> int:

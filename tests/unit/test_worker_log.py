@@ -12,7 +12,7 @@ import mode
 import pytest
 
 from simhash_core.errors import FirstseenError
-from streams.kafka.command_config import LIBRDKAFKA
+from streams.kafka.client_config import LIBRDKAFKA
 from streams.settings.settings import LogFormat, LogSettings
 from streams.worker_log import set_up_logging
 

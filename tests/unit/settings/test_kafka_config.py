@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from streams.errors import BrokerUnavailableError, SettingsError
-from streams.kafka.command_config import librdkafka_config
+from streams.kafka.client_config import producer_config
 from streams.kafka.connection import connect_admin
 from streams.topics.plans import topic_plans
 from tests.rigs.brokers.kafka_broker import KafkaBroker
@@ -41,7 +41,7 @@ def test_librdkafka_gets_everything() -> None:
         raise AssertionError(error)
 
     settings = settings_of("brokers=a:1", "kafka.linger.ms=7", "kafka.socket.timeout.ms=999")
-    config = librdkafka_config(settings, group_id="g", socket_timeout_ms=10, error_cb=error_cb)
+    config = producer_config(settings, group_id="g", socket_timeout_ms=10, error_cb=error_cb)
 
     assert config["bootstrap.servers"] == "a:1"
     assert config["client.id"] == "firstseen"
@@ -66,7 +66,7 @@ def test_messages_fit_producers_and_topics(assignments: list[str]) -> None:
     settings = settings_of(*assignments)
     topics = settings.topics
 
-    assert librdkafka_config(settings)["message.max.bytes"] == settings.largest_message_bytes
+    assert producer_config(settings)["message.max.bytes"] == settings.largest_message_bytes
     assert settings.largest_message_bytes > settings.max_record_bytes
     for plan in topic_plans(settings, 4):
         if plan.name == topics.raw:
