@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from simhash_core.errors import UsageError
 from simhash_core.fingerprints.blocks import BlockScheme
+from simhash_core.index.hot_buckets import BYTE_WORDS
 from simhash_core.index.memtable import Memtable, Rows, joined
 from simhash_core.index.near_rows import near_rows
 from simhash_core.index.prints import Prints, bucket_values, shared
@@ -286,11 +287,14 @@ class DocumentIndex:
         differing = segment.fingerprints.take(met.rows, axis=0)
         differing ^= prints.fingerprints.take(met.documents, axis=0)
         ones = np.bitwise_count(differing)
-        distances = ones[:, 0].astype(np.uint16)
-        for word in range(1, ones.shape[1]):
-            distances += ones[:, word]
-        near = np.flatnonzero(distances <= self.scheme.distance)
-        documents, rows, distances = met.documents[near], met.rows[near], distances[near]
+        of_some = ones[:, 0].copy()
+        for word in range(1, min(ones.shape[1], BYTE_WORDS)):
+            of_some += ones[:, word]
+        near = np.flatnonzero(of_some <= self.scheme.distance)
+        distances = ones[near].sum(axis=1, dtype=np.uint16)
+        within = distances <= self.scheme.distance
+        near, distances = near[within], distances[within]
+        documents, rows = met.documents[near], met.rows[near]
         slots = segment.slots[rows]
         live = self._visible[slots] & kept.shown(rows)
         live &= self._in_window(prints.times_ms[documents], segment.times_ms, rows)

@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from math import sqrt
 from typing import Final
 
 import numpy as np
@@ -31,6 +30,9 @@ OVERLOAD: Final = 2.0
 
 FEWEST_DOCUMENTS: Final = 512
 """A bucket with fewer is not worth a second level, however small the average is."""
+
+BYTE_WORDS: Final = 3
+"""Words whose differing bits a byte can count: enough to tell most of what is too far."""
 
 _SHORTEST_SLICE: Final = 8
 _LONGEST_SLICE: Final = 16
@@ -101,17 +103,16 @@ class HotBuckets:
     def _compared(
         self, scheme: BlockScheme, numbers: NDArray[np.intp], fingerprints: NDArray[np.uint64]
     ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.uint32]]]:
-        words = _telling_words(scheme)
         for number in np.unique(numbers).tolist():
             asked = np.flatnonzero(numbers == number)
             start, stop = int(self.bounds[number]), int(self.bounds[number + 1])
             step = max(_COMPARED_AT_ONCE // len(asked), 1)
             for first in range(start, stop, step):
                 part = slice(first, min(first + step, stop))
-                distances = np.zeros((len(asked), part.stop - first), dtype=np.uint16)
-                for word in range(words):
+                distances = np.zeros((len(asked), part.stop - first), dtype=np.uint8)
+                for word in range(min(len(self.words), BYTE_WORDS)):
                     ours, theirs = fingerprints[asked, word, None], self.words[word, part]
-                    distances += np.bitwise_count(ours ^ theirs[None, :])
+                    distances += np.bitwise_count(ours ^ theirs)
                 of, at = np.nonzero(distances <= scheme.distance)
                 yield asked[of], self.rows[0, at + first]
 
@@ -210,13 +211,3 @@ def _overloaded(
             if count > threshold:
                 whole = high << buckets.shift | value
                 yield first + column, whole, start + begun, start + begun + count
-
-
-def _telling_words(scheme: BlockScheme) -> int:
-    """Return of how many words the distance tells that unrelated fingerprints are too far."""
-    words = scheme.bits // 64
-    for count in range(1, words):
-        mean = 32 * count
-        if mean - 4 * sqrt(16 * count) > scheme.distance:
-            return count
-    return words

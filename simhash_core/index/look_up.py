@@ -211,6 +211,7 @@ class LookUp:
         neighbours = [
             neighbour(self._nearness, columns, int(distance), int(sequence), entry)
             for _, distance, sequence, slot in zip(*pairs, strict=True)
+            if sequence >= view.expired_before
             for entry in self._source.entries(int(slot), [int(sequence)])
             if entry.scope == columns.scope(0)
             and not view.hides(0, int(sequence), entry.document_id)
