@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from streams.errors import Problem, SettingsError
+from streams.settings.bounded_file import FileProblemError, bounded_bytes
 from streams.settings.web import WebSettings, is_loopback
 
 _FILE_BYTES: Final = 4096
@@ -94,11 +95,9 @@ def token_of_file(path: str) -> str:
     Raises ``SettingsError`` for a file that cannot be read, or that holds something else.
     """
     try:
-        with Path(path).expanduser().open("rb") as file:
-            content = file.read(_FILE_BYTES + 1)
-    except (OSError, RuntimeError, ValueError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise _not_usable(path, f"it cannot be read: {why}") from error
+        content = bounded_bytes(Path(path).expanduser(), _FILE_BYTES)
+    except (FileProblemError, RuntimeError) as error:  # no home
+        raise _not_usable(path, f"it {error}") from None
     token = content.strip().decode("ascii", "replace")
     if not _TOKEN.fullmatch(token):
         raise _not_usable(path, "it must hold 16 to 256 characters, visible ASCII, and no more")

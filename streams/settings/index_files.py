@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -17,33 +16,24 @@ from simhash_core.errors import UsageError
 from simhash_core.text.idf_format import MOST_BYTES, decode_idf
 from simhash_core.text.stop_words import parse_stop_words
 from simhash_core.text.user_dictionary import parse_user_dictionary
+from streams.settings.bounded_file import FileProblemError, bounded_bytes, bounded_text
 
 _WORD_LIST_BYTES_MOST: Final = 64 * 1024 * 1024
 
 
-def file_content(setting: str, path: str, most_bytes: int) -> bytes:
-    """Return what a file holds.
-
-    Raises ``UsageError`` that begins with the setting's name for one that cannot be read or is
-    larger.
-    """
+def file_content(setting: str, path: str, bytes_limit: int) -> bytes:
+    """Return what a file holds; raises ``UsageError`` that names the setting and the file."""
     try:
-        with Path(path).open("rb") as file:
-            content = file.read(most_bytes + 1)
-    except OSError as error:
-        raise UsageError(f"{setting} cannot be read from {path}: {error.strerror}") from None
-    except ValueError as error:  # a NUL in the name
-        raise UsageError(f"{setting} cannot be read from {path!r}: {error}") from None
-    if len(content) > most_bytes:
-        raise UsageError(f"{setting}: {path} has more than {most_bytes} bytes")
-    return content
+        return bounded_bytes(path, bytes_limit)
+    except FileProblemError as error:
+        raise UsageError(f"{setting}: {path} {error}") from None
 
 
 def _text(setting: str, path: str) -> str:
     try:
-        return file_content(setting, path, _WORD_LIST_BYTES_MOST).decode()
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{setting}: {path} is not UTF-8 (byte {error.start})") from None
+        return bounded_text(path, _WORD_LIST_BYTES_MOST)
+    except FileProblemError as error:
+        raise UsageError(f"{setting}: {path} {error}") from None
 
 
 _READERS: Final[Mapping[str, Callable[[str], Any]]] = MappingProxyType(

@@ -54,17 +54,12 @@ def rows(loaded: LoadedSettings) -> list[Row]:
     return result
 
 
-def text_table(loaded: LoadedSettings) -> str:
-    """Return the rows as aligned columns; of defaults, the origin is left blank."""
-    lines = [
+def text_rows(loaded: LoadedSettings) -> list[tuple[str, str, str]]:
+    """Return the rows as texts: name, value and origin, which is left blank for defaults."""
+    return [
         (row.setting, shown(row.value) or "-", row.origin if row.origin != DEFAULT_ORIGIN else "")
         for row in rows(loaded)
     ]
-    widths = [max(len(line[column]) for line in lines) for column in (0, 1)]
-    return "\n".join(
-        f"{name:<{widths[0]}}  {value:<{widths[1]}}  {origin}".rstrip()
-        for name, value, origin in lines
-    )
 
 
 def with_tables(page: str) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from types import MappingProxyType
 from typing import Final
+
+from streams.settings.bounded_file import FileProblemError, bounded_text
 
 SECRET_FILES: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -30,17 +31,9 @@ def secret_of_file(path: str) -> str:
     the wrong name.
     """
     try:
-        with Path(path).open("rb") as file:
-            content = file.read(_BYTES_MAX + 1)
-    except (OSError, ValueError) as error:
-        reason = (isinstance(error, OSError) and error.strerror) or "it is no path"
-        raise ValueError(f"the file that it names cannot be read: {reason}") from None
-    if len(content) > _BYTES_MAX:
-        raise ValueError(f"the file that it names has more than {_BYTES_MAX} bytes")
-    try:
-        secret = content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise ValueError("the file that it names is not UTF-8") from None
+        secret = bounded_text(path, _BYTES_MAX)
+    except FileProblemError as error:
+        raise ValueError(f"the file that it names {error}") from None
     secret = secret.removesuffix("\n").removesuffix("\r")
     if not secret or "\0" in secret:
         raise ValueError("the file that it names is empty, or no text")

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from streams.errors import Problem, SettingsError
+from streams.settings.bounded_file import FileProblemError, bounded_text
 from streams.settings.java_properties import parse_properties
 from streams.settings.kafka_properties import MASK, is_secret, property_name, translate
 from streams.settings.secret_files import SECRET_FILES, secret_of_file
@@ -166,17 +167,9 @@ def shown_value(setting: str, value: object) -> str:
 
 def _text_of(path: Path, option: str) -> str:
     try:
-        with path.open("rb") as file:
-            content = file.read(FILE_BYTES_MAX + 1)
-    except (OSError, ValueError) as error:
-        reason = (isinstance(error, OSError) and error.strerror) or str(error)
-        raise _file_error(path, option, f"it cannot be read: {reason}") from error
-    if len(content) > FILE_BYTES_MAX:
-        raise _file_error(path, option, f"it has more than {FILE_BYTES_MAX} bytes")
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise _file_error(path, option, f"it is not UTF-8: {error}") from error
+        return bounded_text(path, FILE_BYTES_MAX)
+    except FileProblemError as error:
+        raise _file_error(path, option, f"it {error}") from None
 
 
 def _file_error(path: Path, option: str, message: str) -> SettingsError:

@@ -41,10 +41,11 @@ def test_librdkafka_gets_everything() -> None:
         raise AssertionError(error)
 
     settings = settings_of("brokers=a:1", "kafka.linger.ms=7", "kafka.socket.timeout.ms=999")
-    config = producer_config(settings, group_id="g", socket_timeout_ms=10, error_cb=error_cb)
+    config = producer_config(settings, batch_size=5, socket_timeout_ms=10, error_cb=error_cb)
 
     assert config["bootstrap.servers"] == "a:1"
     assert config["client.id"] == "firstseen"
+    assert config["batch.size"] == 5
     assert config["group.id"] == "g"
     assert (config["linger.ms"], config["socket.timeout.ms"]) == ("7", 10)
     assert config["error_cb"] is error_cb

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from streams.settings.reference import text_table
+from streams.settings.reference import text_rows
 from tests.unit.settings.sources import load, problems_of
 
 SASL = (
@@ -32,7 +32,7 @@ def test_a_password_in_a_file(tmp_path: Path, end: str) -> None:
         assert loaded.settings.kafka["sasl.password"] == "hush hush"
         assert "sasl.password.file" not in loaded.settings.kafka
         assert "kafka.sasl.password.file" in loaded.origin_of("kafka.sasl.password")
-        assert "hush" not in text_table(loaded) + repr(loaded.settings)
+        assert "hush" not in repr(text_rows(loaded)) + repr(loaded.settings)
 
 
 def test_a_file_goes_by_its_source(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streams.settings.reference import rows, text_table
+from streams.settings.reference import rows, text_rows
 from streams.settings.web import is_loopback
 from tests.unit.settings.sources import load, problems_of, settings_of
 
@@ -69,7 +69,7 @@ def test_a_token_is_never_shown() -> None:
     loaded = load(environ={"FIRSTSEEN_WEB__TOKEN": TOKEN})
 
     shown = [
-        text_table(loaded),
+        repr(text_rows(loaded)),
         repr(loaded.settings),
         repr(loaded.settings.web),
         repr(rows(loaded)),
