@@ -243,8 +243,11 @@ def neighbour(
         similarity = nearness.similarity(distance, columns, 0, entry)
     is_near = similarity is not None
     if similarity is None:
-        estimate = nearness.estimate(distance, columns.sketches[0], entry.sketch)
-        similarity = Similarity(exact=False, value=estimate)
+        if columns.digest(0) == entry.content_digest:  # at another time
+            similarity = Similarity(exact=True, value=None)
+        else:
+            estimate = nearness.estimate(distance, columns.sketches[0], entry.sketch)
+            similarity = Similarity(exact=False, value=estimate)
     return Neighbour(
         nearness.match(columns, 0, distance, sequence, entry, similarity), near=is_near
     )

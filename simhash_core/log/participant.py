@@ -199,7 +199,7 @@ class Participant(Generic[Record]):
         for partition, sequences in removed.items():
             shard = self.shards.get(partition)
             if shard is not None and shard.in_session:
-                shard.remove(decided.offset, sequences)
+                shard.remove(sequences)
                 shard.stream.remove(sequences)
 
     def packets(self) -> Iterator[Packet]:
@@ -220,7 +220,7 @@ class Participant(Generic[Record]):
             return None
         offsets = [offset for offset, _ in items]
         self._looked_up.update(offsets)
-        seen = views(self.replica, offsets, replaces=self.nearness.replaces)
+        seen = views(self.replica, offsets, self._expired, replaces=self.nearness.replaces)
         view_of = dict(zip(offsets, seen, strict=True))
         control = self.replica.control
         found: list[PacketReport] = []

@@ -38,11 +38,13 @@ def removing_rows(columns: DocumentColumns, *, replaces: bool) -> dict[bytes, li
     return found
 
 
-def views(replica: Replica, offsets: Collection[int], *, replaces: bool) -> list[View]:
+def views(
+    replica: Replica, offsets: Collection[int], expired_before: int, *, replaces: bool
+) -> list[View]:
     """Return what undecided packets and queries see of an index.
 
-    The index holds what is decided as far as ``replica`` has read; ``offsets``: in the order of the
-    log.
+    The index holds what is decided as far as ``replica`` has read. ``offsets``: in the order of the
+    log. ``expired_before``: a sequence number; what is before it may be forgotten already.
     """
     removed: dict[bytes, int] = {}
     removing: dict[int, dict[bytes, list[int]]] = {}
@@ -60,7 +62,7 @@ def views(replica: Replica, offsets: Collection[int], *, replaces: bool) -> list
     return [
         View(
             sequence_number(offset, 0),
-            replica.expired_for(offset),
+            max(expired_before, replica.expired_for(offset)),
             removed,
             removing.get(offset, {}),
         )

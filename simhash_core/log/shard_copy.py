@@ -51,7 +51,6 @@ class ShardCopy:
         self._index = index
         self._first = progress.next
         self._applied = NO_OFFSET
-        self._removed_through = NO_OFFSET
         self._uncommitted = UniqueDocuments()
         self._removed: set[int] = set()
 
@@ -82,11 +81,8 @@ class ShardCopy:
         prints = prints_of(self._index.scheme, columns, rows)
         self._index.add(self.slot, found.sequences(rows), prints)
 
-    def remove(self, offset: int, sequences: Iterable[int]) -> None:
-        """Take entries out, as the packet at ``offset`` of the log does.
-
-        What is read again changes the index no more.
-        """
+    def remove(self, sequences: Iterable[int]) -> None:
+        """Take entries out; without effect for those that are not there any more."""
         gone: list[int] = []
         for sequence in sequences:
             entry = self._uncommitted.entry(sequence)
@@ -98,9 +94,8 @@ class ShardCopy:
             self._removed.add(sequence)
             if entry.fingerprint:
                 gone.append(sequence)
-        if gone and offset > self._removed_through:
+        if gone:
             self._index.remove(self.slot, np.array(gone, dtype=np.uint64))
-            self._removed_through = offset
 
     def committed(self, progress: Progress, removed: Iterable[int]) -> None:
         """Learn that the store has all before ``progress``, and ``removed`` no longer."""

@@ -159,6 +159,8 @@ class Life:
                 first = Progress(chain, 0, 0, NO_CONTROL)
                 if known is not None:
                     first = msgspec.structs.replace(known, chain=chain, next=0)
+                if not self._world.rules.first_progress_has_clock:
+                    first = msgspec.structs.replace(first, clock=None)
                 self._opening[partition] = first
                 if self._world.rules.initial_progress:
                     return False

@@ -63,8 +63,8 @@ CHAINS = (
     one_edit(
         "reading begins without the control record in force",
         "log.participant:Participant.begin",
-        "Replica(first.position, first.control)",
-        "Replica(first.position, NO_CONTROL)",
+        "Replica(first.position, first.control, horizons)",
+        "Replica(first.position, NO_CONTROL, horizons)",
     ),
     one_edit(
         "reading begins at the highest position of a shard",
@@ -167,14 +167,14 @@ DECIDING = (
     one_edit(
         "recent unique documents are not consulted",
         "log.decider:Decider._compare",
-        "for at, distance, sequence in self._recent.near(fingerprints):",
+        "for at, distance, sequence in self._recent.near(prints):",
         "for at, distance, sequence in ():",
     ),
     one_edit(
         "recent unique documents of a content are not consulted",
-        "log.recent_uniques:RecentUniques.of_content",
-        "sequence is None or",
-        "True or",
+        "log.unique_documents:UniqueDocuments.by_content",
+        "return self._contents.get(digest, [])",
+        "return []",
     ),
     one_edit(
         "recent unique documents are forgotten once the leader knows them",
@@ -185,8 +185,8 @@ DECIDING = (
     one_edit(
         "recent unique documents are forgotten before their record is appended",
         "log.recent_uniques:RecentUniques.forget_through",
-        "block.control is None or block.control > control",
-        "block.control is not None and block.control > control",
+        "known_from is None or known_from > control",
+        "known_from is not None and known_from > control",
     ),
     one_edit(
         "all recent unique documents are forgotten when some are",
@@ -215,15 +215,15 @@ DECIDING = (
     ),
     one_edit(
         "a duplicate can be an original of a packet that is decided along with its own",
-        "log.recent_uniques:RecentUniques.entry",
-        "if at == len(block.rows) or block.rows[at] != row:",
-        "if False:",
+        "log.unique_documents:UniqueDocuments.entry",
+        "unique is None or not unique.holds(sequence)",
+        "unique is None",
     ),
     one_edit(
         "undecidable pairs within a packet are ignored",
         "log.nearest_matches:own_repeats",
-        "if other != row:",
-        "if False:",
+        "for other in others:",
+        "for other in ():",
     ),
     one_edit(
         "a duplicate can be an original within its packet",
@@ -259,7 +259,7 @@ DECIDING = (
     one_edit(
         "a query is answered without recent documents",
         "log.decider:Decider._answer",
-        "match_nearest(self._nearness, query.columns, pairs, best, self._recent.entry)",
+        "match_nearest(self._nearness, query.columns, pairs, best, self._recent.entry, view)",
         "pass",
     ),
 )

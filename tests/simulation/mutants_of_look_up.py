@@ -23,7 +23,7 @@ LOOK_UP = (
     one_edit(
         "equal content is confirmed like the rest",
         "index.look_up:Nearness.similarity",
-        "if columns.digest(row) == digest:",
+        "if columns.digest(row) == entry.content_digest:",
         "if False:",
     ),
     one_edit(
@@ -41,7 +41,7 @@ LOOK_UP = (
     one_edit(
         "equal contents are not looked up",
         "index.look_up:LookUp.matches_of",
-        "self._of_content(columns)",
+        "self._of_content(columns, view)",
         "[]",
     ),
     one_edit(

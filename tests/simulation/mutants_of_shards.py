@@ -38,7 +38,7 @@ STREAM = (
     one_edit(
         "a record without a verdict is passed over",
         "log.shard_stream:ShardStream.ready",
-        "if verdict is None:\n                return self._ready(outputs, end)",
+        "if verdict is None:\n                return self._ready(outputs, end, expired_before)",
         "if verdict is None:\n                continue",
     ),
     one_edit(
@@ -50,20 +50,20 @@ STREAM = (
     one_edit(
         "entries of what is not put out are committed",
         "log.shard_stream:ShardStream._ready",
-        "each.unique_rows(self.next, end)",
-        "each.unique_rows(self.next, 1 << 40)",
+        "each.new_rows(self.next, end)",
+        "each.new_rows(self.next, 1 << 40)",
     ),
     one_edit(
         "entries are committed again and again",
         "log.shard_stream:ShardStream._ready",
-        "each.unique_rows(self.next, end)",
-        "each.unique_rows(end - 1, end)",
+        "each.new_rows(self.next, end)",
+        "each.new_rows(end - 1, end)",
     ),
     one_edit(
         "duplicates become entries",
-        "log.shard_stream:DecidedPacket.unique_rows",
-        "if self.matches:",
-        "if False:",
+        "log.shard_stream:DecidedPacket.new_rows",
+        "[*self.matches, *self.removed]",
+        "[*self.removed]",
     ),
     one_edit(
         "the position is past what is not put out",
@@ -98,9 +98,8 @@ STREAM = (
     one_edit(
         "the control record in force goes back when the log is read again",
         "log.shard_stream:ShardStream.progress",
-        "self.chain, next_offset, self.committed.position, self.committed.control",
-        "self.chain, next_offset, self.committed.position, "
-        "replica.control_before(self.committed.position)",
+        "next=next_offset)",
+        "next=next_offset, control=replica.control_before(self.committed.position))",
     ),
     one_edit(
         "the control record of a position is the latest",
@@ -125,38 +124,38 @@ STREAM = (
 SHARDS = (
     one_edit(
         "what is decided is not looked up before it is committed",
-        "log.shard:Shard.apply",
-        "index.add(self.slot, sequences, columns.fingerprints[rows])",
+        "log.shard_copy:ShardCopy.apply",
+        "self._index.add(self.slot, found.sequences(rows), prints)",
         "pass",
     ),
     one_edit(
         "undecidable texts are not looked up before they are committed",
-        "log.shard:Shard.apply",
-        "self._contents[columns.digest(row)] = sequence_number(decided.offset, row)",
-        "pass",
+        "log.shard_copy:ShardCopy.by_content",
+        "{*self._uncommitted.by_content(digest), *self.store.by_content(digest)}",
+        "{*self.store.by_content(digest)}",
     ),
     one_edit(
         "what is read again is added again",
-        "log.shard:Shard.apply",
+        "log.shard_copy:ShardCopy.apply",
         " or decided.offset <= self._applied",
         "",
     ),
     one_edit(
         "what was committed is added again after a restart",
-        "log.shard:Shard.apply",
-        "unique = columns.offsets >= self.stream.next",
-        "unique = columns.offsets >= 0",
+        "log.shard_copy:ShardCopy.apply",
+        "columns.offsets >= self._first",
+        "columns.offsets >= 0",
     ),
     one_edit(
         "duplicates are added to the index",
-        "log.shard:Shard.apply",
+        "log.shard_copy:ShardCopy.apply",
         "unique[[match.row for match in matches]] = False",
         "pass",
     ),
     one_edit(
         "uncommitted entries are forgotten with the first commit",
-        "log.shard:Shard.committed",
-        "if packet.last >= progress.next:\n            break",
+        "log.shard_copy:ShardCopy.committed",
+        "if unique.packet.last >= progress.next:\n            break",
         "",
     ),
     one_edit(

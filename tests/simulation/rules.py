@@ -23,6 +23,10 @@ class Rules:
     """The log is trimmed up to the lowest offset that any shard needs."""
     reads_reports_from_before: bool = True
     """A leader reads reports from before its reign begins."""
+    removals_with_outputs: bool = True
+    """What is taken out is committed together with the outputs."""
+    first_progress_has_clock: bool = True
+    """The first progress of a shard has the watermark of the place where it begins to read."""
     lost_reports_are_sent_again: bool = True
     """A report that the broker refused is made again."""
 
