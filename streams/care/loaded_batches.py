@@ -1,0 +1,53 @@
+"""From documents of any sources to runs of one source each, as the index stores them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simhash_core.document_columns import DocumentColumns
+from streams.care.load_spool import LoadedRun
+
+BATCH_DOCUMENTS: Final = 8192
+"""Documents that are read one after another and brought into runs together."""
+
+_RUN_BYTES: Final = 512 * 1024
+"""A run becomes one record of the changelog: well below what its topic takes."""
+
+Place = tuple[str, int]
+"""A topic and a partition, or what stands for them."""
+
+
+def loaded_runs(places: Sequence[Place], columns: DocumentColumns) -> Iterator[LoadedRun]:
+    """Yield documents in runs; ``places``: of each document, in step with ``columns``."""
+    rows_of: dict[Place, list[int]] = {}
+    for row, place in enumerate(places):
+        rows_of.setdefault(place, []).append(row)
+    for (topic, partition), rows in rows_of.items():
+        for part in _rising(columns, np.array(rows, dtype=np.intp)):
+            for each in _small(columns, part):
+                yield LoadedRun(topic, partition, columns.take(each))
+
+
+def _rising(columns: DocumentColumns, rows: NDArray[np.intp]) -> list[NDArray[np.intp]]:
+    """Divide rows where their offsets do not rise."""
+    offsets = columns.offsets[rows]
+    falls = np.flatnonzero(offsets[1:] <= offsets[:-1]) + 1
+    return np.split(rows, falls)
+
+
+def _small(columns: DocumentColumns, rows: NDArray[np.intp]) -> list[NDArray[np.intp]]:
+    """Divide rows so that a run has about ``_RUN_BYTES`` bytes."""
+    sizes = (
+        np.diff(columns.ids.bounds.astype(np.int64))[rows]
+        + np.diff(columns.sketches.bounds.astype(np.int64))[rows]
+        + columns.fingerprints.shape[1] * 8
+        + 32
+    )
+    numbers = np.cumsum(sizes) // _RUN_BYTES
+    ends = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(rows)]
+    return [rows[low:high] for low, high in pairwise(ends) if high > low]
