@@ -46,7 +46,6 @@ def test_librdkafka_gets_everything() -> None:
     assert config["bootstrap.servers"] == "a:1"
     assert config["client.id"] == "firstseen"
     assert config["batch.size"] == 5
-    assert config["group.id"] == "g"
     assert (config["linger.ms"], config["socket.timeout.ms"]) == ("7", 10)
     assert config["error_cb"] is error_cb
 
