@@ -111,7 +111,8 @@ class DocumentColumns:
         """Which rows are documents, bool (rows,); the others are deletes."""
         if self.operations is None:
             return np.ones(len(self), dtype=np.bool_)
-        return self.operations == DOCUMENT
+        documents: NDArray[np.bool_] = self.operations == DOCUMENT
+        return documents
 
     @property
     def repeatable(self) -> list[int]:

@@ -213,7 +213,12 @@ class Participant(Generic[Record]):
     # ---- reports and decisions
 
     def report(self, limit: int) -> Report | None:
-        """Look up at most ``limit`` packets that were not yet; None where there are none."""
+        """Look up at most ``limit`` packets that were not yet; None where there are none.
+
+        Which packets count, and take something out, is known from the heads of the chains on.
+        """
+        if self.replica.heads is None:
+            return None
         fresh = (each for each in self.replica.undecided.items() if each[0] not in self._looked_up)
         items = list(islice(fresh, limit))
         if not items:

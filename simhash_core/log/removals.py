@@ -52,7 +52,7 @@ def views(
         (offset, item) for offset, item in replica.undecided.items() if isinstance(item, Packet)
     ]
     if replaces or any(packet.columns.operations is not None for _, packet in packets):
-        heads = Heads(() if replica.latest is None else replica.latest.heads)
+        heads = replica.heads or Heads()
         for offset, packet in packets:
             removing[offset] = removing_rows(packet.columns, replaces=replaces)
             if heads.counts(packet):

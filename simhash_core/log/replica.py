@@ -10,7 +10,7 @@ from bisect import bisect_left
 from typing import NamedTuple
 
 from simhash_core.log.log_clock import Horizons, LogClock
-from simhash_core.log.packets import Packet
+from simhash_core.log.packets import Heads, Packet
 from simhash_core.log.records import NO_CONTROL, Control, Decision, LogRecord, Query
 from simhash_core.log.sequence import sequence_number
 
@@ -81,6 +81,16 @@ class Replica:
     def decided_before(self) -> int:
         """Everything before this offset of the log is decided."""
         return self.start if self.latest is None else self.latest.next
+
+    @property
+    def heads(self) -> Heads | None:
+        """The heads of all chains where the undecided begins.
+
+        None while they are not known: the latest control record is older than ``start``.
+        """
+        if self.latest is None or self.latest.next < self.start:
+            return None
+        return Heads(self.latest.heads)
 
     def control_before(self, position: int) -> int:
         """Return the last heeded control record before ``position``.

@@ -28,13 +28,13 @@ LOOK_UP = (
     ),
     one_edit(
         "of candidates as near any is named",
-        "index.document_index:_sorted",
+        "index.pairs:sorted_pairs",
         "np.lexsort((sequences, distances, rows))",
         "np.lexsort((np.uint64(2**64 - 1) - sequences, distances, rows))",
     ),
     one_edit(
         "of candidates the earliest is named, not the nearest",
-        "index.document_index:_sorted",
+        "index.pairs:sorted_pairs",
         "np.lexsort((sequences, distances, rows))",
         "np.lexsort((distances, sequences, rows))",
     ),

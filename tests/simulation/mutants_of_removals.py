@@ -29,8 +29,14 @@ SEEN = (
     one_edit(
         "the heads are not known of packets that take out",
         "log.removals:views",
-        "() if replica.latest is None else replica.latest.heads",
-        "()",
+        "replica.heads or Heads()",
+        "Heads()",
+    ),
+    one_edit(
+        "packets are looked up before the heads are known",
+        "log.participant:Participant.report",
+        "if self.replica.heads is None:",
+        "if False:",
     ),
     one_edit(
         "later packets take out as well",

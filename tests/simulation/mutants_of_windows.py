@@ -43,13 +43,6 @@ WINDOWS = (
         SHORT,
     ),
     one_edit(
-        "the watermark goes back",
-        "log.log_clock:Horizons.packet",
-        "time_ms <= clock.watermark",
-        "False",
-        SHORT,
-    ),
-    one_edit(
         "documents expire a slice too early",
         "log.log_clock:Horizons.packet",
         "each[0] >= number - SLICES",

@@ -95,17 +95,33 @@ def test_packets_are_reported_on_once() -> None:
     where a report was lost.
     """
     worker = worker_with(1)
-    read(worker, packet(FAR[:1]), packet(FAR[1:2], 0))
-    assert looked_up(worker) == [0, 1]
+    first = control(NO_CONTROL, leads=True)
+    read(worker, first, packet(FAR[:1]), packet(FAR[1:2], 0))
+    assert looked_up(worker) == [1, 2]
     assert looked_up(worker) == []
 
     worker.look_up_again()
-    assert looked_up(worker) == [0, 1]
-    read(worker, control(NO_CONTROL, leads=True), first=2)
-    assert looked_up(worker) == [0, 1]
+    assert looked_up(worker) == [1, 2]
+    read(worker, control(0, leads=True, leader="another"), first=3)
+    assert looked_up(worker) == [1, 2]
     worker.begin(0)
-    read(worker, packet(FAR[:1]))
-    assert looked_up(worker) == [0]
+    read(worker, first, packet(FAR[:1]))
+    assert looked_up(worker) == [1]
+
+
+def test_nothing_is_looked_up_before_the_heads_are_known() -> None:
+    """Given a worker that begins in the middle of the log, then it reports from the control record
+    on that says how far the chains had come there: before, it cannot know which packets count.
+    """
+    worker: Participant[str] = Participant("worker", NEARNESS)
+    worker.add_shard(progress_of(1, 3), MemoryEntries())
+    worker.begin(6)
+    read(worker, control(NO_CONTROL, leads=True, following=1), packet(FAR[:1], 4), first=3)
+    assert looked_up(worker) == []
+
+    read(worker, control(3, heads=[(chain(0), 4)], following=3), first=5)
+
+    assert looked_up(worker) == [4]
 
 
 def test_whoever_loses_the_leading_shard_reports_again() -> None:
@@ -113,13 +129,13 @@ def test_whoever_loses_the_leading_shard_reports_again() -> None:
     once more: its successor has seen nothing.
     """
     worker = worker_with(0, 1)
-    read(worker, packet(FAR[:1]))
-    assert looked_up(worker) == [0]
+    read(worker, control(NO_CONTROL, leads=True), packet(FAR[:1]))
+    assert looked_up(worker) == [1]
 
     worker.drop_shard(0)
 
     assert worker.control(9) is None
-    assert looked_up(worker) == [0]
+    assert looked_up(worker) == [1]
 
 
 def test_shard_takes_part_from_its_session_on() -> None:
@@ -195,7 +211,7 @@ def test_undecidable_text_is_met_before_it_is_committed() -> None:
 def test_answers_are_kept_for_who_asked() -> None:
     """Given a query, then it is looked up as a packet is."""
     worker = worker_with(1)
-    read(worker, Query("q", 3, columns_of(FAR[:1])))
+    read(worker, control(NO_CONTROL, leads=True), Query("q", 3, columns_of(FAR[:1])))
 
     report = worker.report(9)
 
