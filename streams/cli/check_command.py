@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from simhash_core.errors import UsageError
-from streams.cli.options import with_settings
+from streams.cli.options import with_local_settings
 
 if TYPE_CHECKING:
     from streams.settings.settings import Settings
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="End with 3 where the text is a duplicate.",
 )
-@with_settings
+@with_local_settings
 def command(
     settings: Settings,
     *,
@@ -59,13 +59,13 @@ def command(
       pbpaste | firstseen check - --json | jq -r .verdict
       firstseen check a.txt --url http://worker-0:6066 --exit-code
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
-    import msgspec
-
-    from streams.cli.check_view import check_text, exit_code_of_answer
+    from streams.cli.check_view import check_view, exit_code_of_answer
+    from streams.cli.json_output import write_json
     from streams.exit_codes import ExitCode
     from streams.files.text_files import read_text
     from streams.ops_page.check_answer import CheckRequest
     from streams.ops_page.check_client import ask_worker, own_url
+    from streams.terminal.layout import show
 
     if (file is None) == (text is None):
         raise UsageError("give either a FILE (- is standard input) or --text")
@@ -74,7 +74,7 @@ def command(
     request = CheckRequest(text or "", nearest=nearest)
     answer = ask_worker(url or own_url(settings.web), settings.web, request)
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(answer), indent=2))
+        write_json("check", answer)
     else:
-        click.echo(check_text(answer))
+        show(check_view(answer))
     return exit_code_of_answer(answer) if by_verdict else ExitCode.OK

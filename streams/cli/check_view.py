@@ -5,7 +5,7 @@ from __future__ import annotations
 from streams.cli.fingerprint_view import hex_lines
 from streams.exit_codes import ExitCode
 from streams.ops_page.check_answer import CheckAnswer, NearDocument, Place
-from streams.terminal.columns import table
+from streams.terminal.layout import Block, table
 from streams.terminal.terminal_text import one_line
 
 _ID_CELLS = 28
@@ -13,11 +13,11 @@ _SOURCE_CELLS = 32
 _DUPLICATES = frozenset({"near_duplicate", "exact_duplicate"})
 
 
-def check_text(answer: CheckAnswer) -> str:
-    """Return an answer as lines."""
+def check_view(answer: CheckAnswer) -> list[Block]:
+    """Return an answer as lines and a table."""
     none = f"none: undecidable ({answer.undecidable})"
     first, *more = hex_lines(bytes.fromhex(answer.fingerprint)) if answer.fingerprint else [none]
-    lines = [
+    lines: list[Block] = [
         f"verdict      {_verdict_line(answer)}",
         f"fingerprint  {first}",
         *(" " * 13 + line for line in more),
@@ -27,8 +27,8 @@ def check_text(answer: CheckAnswer) -> str:
     if answer.nearest:
         head = ("document", "near", "bits", "agreement", "block", "source position")
         rows = [_row(each) for each in answer.nearest]
-        lines += ["", *table([head, *rows], "<<>>><")]
-    return "\n".join(lines)
+        lines += ["", table([head, *rows], "<<>>><")]
+    return lines
 
 
 def exit_code_of_answer(answer: CheckAnswer) -> ExitCode:

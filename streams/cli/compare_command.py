@@ -12,6 +12,7 @@ from streams.cli.profile_options import ProfileCommand, with_profile_settings
 if TYPE_CHECKING:
     from streams.offline.comparison import Comparison
     from streams.settings.settings import Settings
+    from streams.terminal.layout import Block
 
 
 @click.command(cls=ProfileCommand, short_help="Set two texts side by side by three measures.")
@@ -31,23 +32,23 @@ def command(settings: Settings, *, a: str, b: str, as_json: bool) -> None:
       firstseen compare original.txt copy.txt
       firstseen compare a.txt b.txt --weighting tf --json
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
-    import msgspec
-
+    from streams.cli.json_output import write_json
     from streams.files.text_files import read_text
     from streams.offline.comparison import compare
+    from streams.terminal.layout import show
 
     if a == b == "-":
         raise UsageError("A and B cannot both be standard input: name a file for one")
     texts = [read_text(name, settings.max_record_bytes) for name in (a, b)]
     compared = compare(settings.index_profile(), *texts)
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(compared), indent=2))
+        write_json("compare", compared)
     else:
-        click.echo(_text(compared, a, b))
+        show(_view(compared, a, b))
 
 
-def _text(compared: Comparison, a: str, b: str) -> str:
-    from streams.terminal.columns import table
+def _view(compared: Comparison, a: str, b: str) -> list[Block]:
+    from streams.terminal.layout import table
 
     rows = [("measure", "distance", "similarity", "cosine")]
     for each in compared.simhash:
@@ -58,15 +59,17 @@ def _text(compared: Comparison, a: str, b: str) -> str:
         )
         rows.append((f"SimHash, {each.bits} bits", distance, similarity, cosine))
     rows.append(("VSM, term frequencies", "", "", f"{compared.vsm_cosine:.4f}"))
-    lines = [
+    lines: list[Block] = [
         f"A  {a}: {compared.features_a:,} features",
         f"B  {b}: {compared.features_b:,} features",
         "",
-        *table(rows, "<>>>"),
+        table(rows, "<>>>"),
         "",
-        f"SimHash of {compared.weighting} weights ({compared.segmenter}); its cosine is the one",
-        "that two texts at this distance are expected to have.",
+        (
+            f"SimHash of {compared.weighting} weights ({compared.segmenter}); its cosine is the "
+            "one that two texts at this distance are expected to have."
+        ),
     ]
     if not (compared.features_a and compared.features_b):
         lines.append("A text without a word has no fingerprint.")
-    return "\n".join(lines)
+    return lines

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,13 +32,16 @@ def show(loaded: LoadedSettings, *, as_json: bool) -> None:
     Examples:
       firstseen config show
       firstseen config show --config firstseen.toml --set index.distance=40
-      firstseen config show --json | jq '."topics.raw".value'
+      firstseen config show --json | jq '.settings."topics.raw".value'
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
-    from streams.settings.reference import rows, text_table
+    from streams.cli.json_output import write_json
+    from streams.settings.reference import rows, text_rows
     from streams.settings.setting_fields import shown
+    from streams.terminal.layout import show as show_blocks
+    from streams.terminal.layout import table
 
     if not as_json:
-        click.echo(text_table(loaded))
+        show_blocks([table(text_rows(loaded), "<<<")])
         return
     content = {
         row.setting: {
@@ -50,7 +52,7 @@ def show(loaded: LoadedSettings, *, as_json: bool) -> None:
         }
         for row in rows(loaded)
     }
-    click.echo(json.dumps(content, ensure_ascii=False, indent=2))
+    write_json("config", {"settings": content})
 
 
 @command.command(short_help="Check the configuration.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from typing import TYPE_CHECKING, Final
@@ -28,12 +29,18 @@ _POLL_SECONDS: Final = 0.2
 _SILENCE_SECONDS_MAX: Final = 30.0
 
 
+def topic_names(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Return the names that stand for topics, for the shell's completion."""
+    return [name for name in _NAMES if name.startswith(incomplete)]
+
+
 @click.command(short_help="Look at topics, readably or as JSON lines.")
 @click.option(
     "--topic",
     "topics",
     multiple=True,
     metavar="NAME",
+    shell_complete=topic_names,
     help="unique, duplicate-of, dead-letters, raw (as the settings name them), or the name of any "
     "other; repeatable. Without it, the three outputs.",
 )
@@ -44,7 +51,21 @@ _SILENCE_SECONDS_MAX: Final = 30.0
     show_default=True,
     help="Go on for ever, or stop where the topics end now, from the beginning.",
 )
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after N records.")
+@click.option(
+    "--max-messages",
+    "--limit",
+    "limit",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Stop after N records.",
+)
+@click.option(
+    "--idle-exit",
+    "idle_seconds",
+    type=click.FloatRange(0.1, 86_400),
+    metavar="SECONDS",
+    help="Stop when no record has come for so long, counted from the first one.",
+)
 @click.option(
     "--timeout",
     "timeout_seconds",
@@ -63,6 +84,7 @@ def command(
     from_beginning: bool,
     follow: bool,
     limit: int | None,
+    idle_seconds: float | None,
     timeout_seconds: float,
     as_json: bool,
 ) -> None:
@@ -78,7 +100,8 @@ def command(
     Examples:
       firstseen consume
       firstseen consume --topic duplicate-of --until-end
-      firstseen consume --topic raw --from-beginning --limit 10
+      firstseen consume --topic raw --from-beginning --max-messages 10
+      firstseen consume --from-beginning --idle-exit 5
       firstseen consume --until-end --topic duplicate-of --json | jq '.value | fromjson | .distance'
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
     from streams.kafka.connection import connect_admin
@@ -91,9 +114,11 @@ def command(
     names = [_topic_name(settings, topic) for topic in topics or _OUTPUTS]
     admin = connect_admin(settings, timeout_seconds, announce)
     partitions = partitions_of(admin, names)
-    for name in names:
-        if name not in partitions:
-            raise TopicsError(f"topic {name} is missing: run 'firstseen topics create'")
+    missing = [name for name in names if name not in partitions]
+    if missing:
+        are = "topic {} is" if len(missing) == 1 else "topics {} are"
+        listed = are.format(", ".join(missing))
+        raise TopicsError(f"{listed} missing: run 'firstseen topics create'")
     write = _json_writer() if as_json else _line_writer(settings)
     left = sys.maxsize if limit is None else limit
     with TopicFollower(
@@ -101,6 +126,7 @@ def command(
     ) as follower:
         ends = None if follow else follower.ends()
         heard = time.monotonic()
+        idle_until = math.inf
         while left and not (ends is not None and follower.has_passed(ends)):
             records = follower.read(_POLL_SECONDS)
             if ends is not None:
@@ -108,6 +134,10 @@ def command(
                 records = [r for r in records if r.position.offset < ends[r.place]]
             write(records[:left])
             left -= len(records[:left])
+            if records and idle_seconds is not None:
+                idle_until = time.monotonic() + idle_seconds
+            if time.monotonic() >= idle_until:
+                return
 
 
 def _topic_name(settings: Settings, given: str) -> str:
@@ -147,11 +177,8 @@ def _line_writer(settings: Settings) -> Callable[[Sequence[ReadRecord]], None]:
 
 
 def _json_writer() -> Callable[[Sequence[ReadRecord]], None]:
-    import msgspec
-
+    from streams.cli.json_output import json_line
     from streams.output.record_views import record_view
-
-    encode = msgspec.json.Encoder().encode
 
     def write(records: Sequence[ReadRecord]) -> None:
         for record in records:
@@ -161,7 +188,7 @@ def _json_writer() -> Callable[[Sequence[ReadRecord]], None]:
                 "offset": record.position.offset,
             }
             view = record_view(record.key, record.value, record.timestamp_ms, record.headers)
-            sys.stdout.buffer.write(encode(place | view) + b"\n")
+            sys.stdout.write(json_line("record", place | view) + "\n")
         sys.stdout.flush()
 
     return write

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from simhash_core.errors import UsageError
-from streams.cli.options import with_settings
+from streams.cli.options import with_local_settings
 
 if TYPE_CHECKING:
     from streams.offline.local_dedup import LocalDedup
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @click.option("--abandon", is_flag=True, help="Give up an interrupted run of another command.")
 @click.option("--force", is_flag=True, help="Overwrite outputs that exist.")
 @click.option("--json", "as_json", is_flag=True, help="Write the summary as one JSON object.")
-@with_settings
+@with_local_settings
 def command(
     settings: Settings,
     file: str,
@@ -65,20 +65,21 @@ def command(
       firstseen dedup tuesday.jsonl --state seen
       zcat *.gz | firstseen dedup - --unique - --set fields.text=body > new.jsonl
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
-    import msgspec
-
-    from streams.cli.dedup_report import progress_bar, report_of, summary
+    from streams.cli.dedup_report import report_of, step_in_words, summary
+    from streams.cli.json_output import write_json
     from streams.offline.dedup_launch import DedupRequest, launched
     from streams.offline.dedup_progress import KINDS
+    from streams.terminal.layout import show
+    from streams.terminal.progress_bar import progress_bar
 
     if as_json and "-" in outputs.values():
         raise UsageError("--json writes to standard output, as an output does: name a file for it")
     given = {kind: outputs[kind] for kind in KINDS}
     with launched(settings, DedupRequest(file, given, state, abandon, force)) as run:
         began = time.perf_counter()
-        with progress_bar(run.lines) as show, _way_on_told(run.dedup, state):
+        with progress_bar() as move, _way_on_told(run.dedup, state):
             for progress in run.dedup.run(run.lines):
-                show(progress)
+                move(step_in_words(progress), run.lines.bytes_read, run.lines.total_bytes)
         report = report_of(
             run,
             file=file,
@@ -87,9 +88,9 @@ def command(
             state=state,
         )
     if as_json:
-        click.echo(msgspec.json.encode(report))
+        write_json("dedup", report)
     else:
-        click.echo(summary(report), err="-" in outputs.values())
+        show(summary(report), stderr="-" in outputs.values())
 
 
 @contextmanager

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 import msgspec
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from streams.files.input_lines import InputLines
 from streams.offline.dedup_launch import Launched
 from streams.offline.dedup_progress import BLANK, DEAD_LETTER, Kind, RunProgress
+from streams.terminal.layout import Block, table
+from streams.terminal.terminal_text import counted
 
 _DUPLICATES: Final = ("exact_duplicate", "near_duplicate")
 
@@ -58,15 +56,15 @@ def dead_letters_in(counts: Mapping[str, int]) -> dict[str, int]:
     return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
 
-def summary(report: DedupReport) -> str:
+def summary(report: DedupReport) -> list[Block]:
     """Return the summary for people, some twelve lines."""
-    documents = "document" if report.documents == 1 else "documents"
     head = (
-        f"{report.input}: {report.documents:,} {documents} in {report.seconds:.1f} s "
+        f"{report.input}: {counted(report.documents, 'document')} in {report.seconds:.1f} s "
         f"({report.documents_per_second:,.0f} a second)"
     )
+    resumed = []
     if report.resumed_after_line is not None:
-        head += f"\nrun {report.run} continued after line {report.resumed_after_line:,}"
+        resumed = [f"run {report.run} continued after line {report.resumed_after_line:,}"]
     rows = [
         ("unique", report.unique, shown_path(report.outputs["unique"])),
         ("  undecidable", report.undecidable, "too short to compare: exact repeats only"),
@@ -77,15 +75,10 @@ def summary(report: DedupReport) -> str:
         *((f"  {name}", count, "") for name, count in report.dead_letters_by_reason.items()),
         ("blank lines", report.blank_lines, ""),
     ]
-    name_width = max(len(name) for name, _, _ in rows)
-    count_width = max(len(f"{count:,}") for _, count, _ in rows)
-    lines = [
-        f"  {name:<{name_width}}  {count:>{count_width},}  {note}".rstrip()
-        for name, count, note in rows
-    ]
+    counts = table([(name, f"{count:,}", note) for name, count, note in rows], "<><", "  ")
     kept = f"in {shown_path(report.state)}, run {report.run}" if report.state else "in memory only"
     index = f"index: {report.index_documents:,} unique documents ({report.profile}), {kept}"
-    return "\n".join([head, *lines, index])
+    return [head, *resumed, counts, index]
 
 
 def shown_path(path: str) -> str:
@@ -130,33 +123,7 @@ def report_of(
     )
 
 
-@contextmanager
-def progress_bar(lines: InputLines) -> Iterator[Callable[[RunProgress], None]]:
-    """Show a bar on standard error during a run; give what moves it.
-
-    By bytes read; without their total (a pipe) only the figures move. Nothing is shown where
-    standard error is not a terminal.
-    """
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield lambda _: None
-        return
-    columns = (
-        TextColumn("{task.fields[documents]:,} documents, {task.fields[duplicates]:,} repeats"),
-        BarColumn(bar_width=None),
-        TaskProgressColumn(),
-        TimeRemainingColumn(compact=True),
-    )
-    with Progress(*columns, console=console, transient=True, refresh_per_second=4) as progress:
-        task = progress.add_task("", total=lines.total_bytes, documents=0, duplicates=0)
-
-        def move(run: RunProgress) -> None:
-            duplicates = sum(run.counts.get(name, 0) for name in _DUPLICATES)
-            progress.update(
-                task,
-                completed=lines.bytes_read,
-                documents=run.documents,
-                duplicates=duplicates,
-            )
-
-        yield move
+def step_in_words(progress: RunProgress) -> str:
+    """Return how far a run has come, for its bar."""
+    repeats = sum(progress.counts.get(name, 0) for name in _DUPLICATES)
+    return f"{counted(progress.documents, 'document')}, {counted(repeats, 'repeat')}"

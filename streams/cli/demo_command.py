@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from streams.cli.options import profile_option
+
 if TYPE_CHECKING:
     from streams.demo.request import DemoRequest
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 )
 @click.option("--seed", type=click.IntRange(0), metavar="S", help="Another stream; 1 unless given.")
 @click.option("--input", "input_", metavar="FILE", help="Your own documents, as JSON lines.")
-@click.option("--profile", metavar="NAME", help="What counts as near: wide or classic.")
+@profile_option
 @click.option(
     "--set",
     "assignments",
@@ -89,15 +91,14 @@ def command(  # noqa: PLR0913 - one for each option
 
 
 def _run(request: DemoRequest, *, plain: bool, as_json: bool) -> int:
-    import msgspec
-    from rich.console import Console
-
+    from streams.cli.json_output import write_json
     from streams.demo.live_view import shown
     from streams.demo.run import running_demo
     from streams.demo.summary_view import print_addresses, print_next, print_summary
     from streams.exit_codes import ExitCode
+    from streams.terminal.layout import output_console
 
-    console = Console(stderr=as_json, highlight=False)
+    console = output_console(stderr=as_json)
     with shown(console, _title(request), plain=plain) as view, running_demo(request, view) as demo:
         report = demo.play(view)
         view.finish()
@@ -107,7 +108,7 @@ def _run(request: DemoRequest, *, plain: bool, as_json: bool) -> int:
         if not request.keep_running:
             print_next(console)
         if as_json:
-            click.echo(msgspec.json.encode(report))
+            write_json("demo", report)
         code = ExitCode.OK if report.is_whole else ExitCode.RUNTIME
         if request.keep_running:
             print_addresses(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from simhash_core.rejections import RejectionReason
+from streams.cli.json_output import write_json
 from streams.cli.options import with_settings
 
 if TYPE_CHECKING:
@@ -90,11 +91,12 @@ def list_(
       firstseen dlq list --reason not_json --limit 100
       firstseen dlq list --json | jq -r '.newest[] | select(.state == "at cap") | .position'
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
-    from streams.cli.dlq_json import summary_json
-    from streams.cli.dlq_view import summary_text
+    from streams.cli.dlq_json import summary_object
+    from streams.cli.dlq_view import summary_view
     from streams.dead_letters.redeliveries import ReplayMemory
     from streams.dead_letters.summary import summarise
     from streams.dead_letters.topic import read_all
+    from streams.terminal.layout import show as show_blocks
 
     topics = _topics(settings, timeout_seconds)
     with closing(ReplayMemory(settings, topics)) as memory:
@@ -108,9 +110,9 @@ def list_(
         limit=limit,
     )
     if not as_json:
-        click.echo(summary_text(topics.dead_letters, summary))
+        show_blocks(summary_view(topics.dead_letters, summary))
         return
-    click.echo(summary_json(topics.dead_letters, summary))
+    write_json("dead-letters", summary_object(topics.dead_letters, summary))
 
 
 @command.command(short_help="Show one dead letter whole.")
@@ -144,10 +146,11 @@ def show(
       firstseen dlq show dlq.raw-documents/0@7 --json | jq -r .value
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
     from simhash_core.errors import UsageError
-    from streams.cli.dlq_json import letter_json
-    from streams.cli.dlq_view import letter_text
+    from streams.cli.dlq_json import letter_object
+    from streams.cli.dlq_view import letter_view
     from streams.dead_letters.letters import dead_letter_of
     from streams.dead_letters.topic import position_on, read_positions
+    from streams.terminal.layout import show as show_blocks
 
     topics = _topics(settings, timeout_seconds)
     (record,) = read_positions(settings, [position_on(topics, position)])
@@ -155,9 +158,9 @@ def show(
     if letter is None:
         raise UsageError(f"the record at {record.position} is no dead letter: 'firstseen consume'")
     if not as_json:
-        click.echo(letter_text(letter, most_bytes))
+        show_blocks(letter_view(letter, most_bytes))
         return
-    click.echo(letter_json(letter))
+    write_json("dead-letter", letter_object(letter))
 
 
 @command.command(short_help="Send dead letters back to the raw topic.")
@@ -268,13 +271,15 @@ def _tell(
     is_complete: bool,
 ) -> None:
     """Say what became of each record."""
-    from streams.cli.dlq_json import account_json
-    from streams.cli.dlq_view import account_text
+    from streams.cli.dlq_json import account_object
+    from streams.cli.dlq_view import account_view
+    from streams.terminal.layout import show as show_blocks
 
     if not as_json:
-        click.echo(account_text(account, topics.raw, dry_run=dry_run, is_complete=is_complete))
+        show_blocks(account_view(account, topics.raw, dry_run=dry_run, is_complete=is_complete))
         return
-    click.echo(account_json(account, topics.raw, dry_run=dry_run, is_complete=is_complete))
+    content = account_object(account, topics.raw, dry_run=dry_run, is_complete=is_complete)
+    write_json("replay", content)
 
 
 def _announce(text: str) -> None:

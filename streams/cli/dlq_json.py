@@ -1,8 +1,6 @@
-"""Dead letters for programs: what ``firstseen dlq`` writes with ``--json``, in ASCII alone."""
+"""Dead letters for programs: what ``firstseen dlq`` writes with ``--json``."""
 
 from __future__ import annotations
-
-import json
 
 from streams.cli.dlq_view import state_name, time_text
 from streams.dead_letters.letters import DeadLetter, Outcome
@@ -11,9 +9,9 @@ from streams.dead_letters.summary import Listed, Summary
 from streams.output.record_views import bytes_view, record_view
 
 
-def summary_json(topic: str, summary: Summary) -> str:
+def summary_object(topic: str, summary: Summary) -> dict[str, object]:
     """Return counts and the newest records."""
-    content = {
+    return {
         "topic": topic,
         **summary.total._asdict(),
         "no_dead_letter": summary.no_dead_letter,
@@ -23,13 +21,12 @@ def summary_json(topic: str, summary: Summary) -> str:
         },
         "newest": [_listed(each) for each in summary.newest],
     }
-    return json.dumps(content, indent=2)
 
 
-def letter_json(letter: DeadLetter) -> str:
+def letter_object(letter: DeadLetter) -> dict[str, object]:
     """Return a dead letter whole."""
     record = letter.record
-    content = {
+    return {
         "position": str(record.position),
         "source": str(letter.source),
         "reason": letter.reason,
@@ -37,12 +34,13 @@ def letter_json(letter: DeadLetter) -> str:
         "redeliveries": letter.redeliveries,
         **record_view(record.key, record.value, record.timestamp_ms, record.headers),
     }
-    return json.dumps(content, indent=2)
 
 
-def account_json(account: Account, raw_topic: str, *, dry_run: bool, is_complete: bool) -> str:
+def account_object(
+    account: Account, raw_topic: str, *, dry_run: bool, is_complete: bool
+) -> dict[str, object]:
     """Return what became of each record; the outcomes add up to those that were selected."""
-    content = {
+    return {
         "topic": raw_topic,
         "dry_run": dry_run,
         "complete": is_complete,
@@ -55,7 +53,6 @@ def account_json(account: Account, raw_topic: str, *, dry_run: bool, is_complete
             for letter, why in account.left
         ],
     }
-    return json.dumps(content, indent=2)
 
 
 def _listed(listed: Listed) -> dict[str, object]:

@@ -10,8 +10,8 @@ from streams.dead_letters.letters import DeadLetter, Outcome
 from streams.dead_letters.replay import Account
 from streams.dead_letters.summary import Listed, Summary
 from streams.documents.timestamps import format_rfc3339
-from streams.terminal.columns import table
-from streams.terminal.terminal_text import escaped, one_line
+from streams.terminal.layout import Block, table
+from streams.terminal.terminal_text import counted, escaped, one_line
 
 _KEY_CELLS: Final = 28
 _DETAIL_CELLS: Final = 72
@@ -33,24 +33,24 @@ _STATES: Final = {
 }
 
 
-def summary_text(topic: str, summary: Summary) -> str:
+def summary_view(topic: str, summary: Summary) -> list[Block]:
     """Return counts, then the newest records."""
     records, to_replay = summary.total
-    lines = [f"{topic}: {_many(records, 'dead letter')}, {to_replay:,} to replay"]
+    lines: list[Block] = [f"{topic}: {counted(records, 'dead letter')}, {to_replay:,} to replay"]
     if summary.no_dead_letter:
-        lines.append(f"  and {_many(summary.no_dead_letter, 'record')} in another form")
+        lines.append(f"  and {counted(summary.no_dead_letter, 'record')} in another form")
     if records:
         rows = [(reason, *count) for reason, count in sorted(summary.by_reason.items())]
         places = [(f"partition {p}", *count) for p, count in sorted(summary.by_partition.items())]
         head = ("", "dead letters", "to replay")
-        counted = [(name, f"{n:,}", f"{m:,}") for name, n, m in (*rows, *places)]
-        lines += ["", *table([head, *counted], "<>>", "  ")]
+        numbers = [(name, f"{n:,}", f"{m:,}") for name, n, m in (*rows, *places)]
+        lines += ["", table([head, *numbers], "<>>", "  ")]
     if summary.newest:
         head_of = ("position", "time", "reason", "sent again", "state", "source", "key", "what")
-        lines += ["", *table([head_of, *map(_row, summary.newest)], "<<<><<<<", "  ")]
+        lines += ["", table([head_of, *map(_row, summary.newest)], "<<<><<<<", "  ")]
         if len(summary.newest) < records:
             lines.append(f"  the newest {len(summary.newest):,} of {records:,}: --limit shows more")
-    return "\n".join(lines)
+    return lines
 
 
 def state_name(state: Outcome | None) -> str:
@@ -66,10 +66,10 @@ def time_text(time_ms: int) -> str:
         return f"{time_ms} ms"
 
 
-def letter_text(letter: DeadLetter, most_bytes: int) -> str:
+def letter_view(letter: DeadLetter, most_bytes: int) -> list[Block]:
     """Return a dead letter whole, of key, header and value up to ``most_bytes`` each."""
     record = letter.record
-    lines = [
+    return [
         f"position      {record.position}",
         f"time          {time_text(record.timestamp_ms)}",
         f"source        {one_line(str(letter.source))}",
@@ -85,13 +85,14 @@ def letter_text(letter: DeadLetter, most_bytes: int) -> str:
         *_block("key", record.key, most_bytes),
         *_block("value", record.value, most_bytes),
     ]
-    return "\n".join(lines)
 
 
-def account_text(account: Account, raw_topic: str, *, dry_run: bool, is_complete: bool) -> str:
+def account_view(
+    account: Account, raw_topic: str, *, dry_run: bool, is_complete: bool
+) -> list[Block]:
     """Return what became of each record, exactly."""
     sent = "would be sent again" if dry_run else "sent again"
-    lines = [f"{account.sent:,} {sent} to {raw_topic}"]
+    lines: list[Block] = [f"{account.sent:,} {sent} to {raw_topic}"]
     if not is_complete:
         lines.insert(0, "ended before all was replayed; run it again to go on. Until then:")
     if account.under_way:
@@ -110,7 +111,7 @@ def account_text(account: Account, raw_topic: str, *, dry_run: bool, is_complete
     for letter, why in account.left:
         source = one_line(str(letter.source))
         lines.append(f"  {letter.record.position} (of {source}): {_STATES[why]}")
-    return "\n".join(lines)
+    return lines
 
 
 def _row(listed: Listed) -> tuple[str, ...]:
@@ -157,7 +158,3 @@ def _hex_lines(content: bytes) -> Iterator[str]:
         row = content[start : start + _HEX_BYTES]
         signs = "".join(chr(each) if each in _PRINTED else "." for each in row)
         yield f"    {start:08x}  {row.hex(' '):<{3 * _HEX_BYTES - 1}}  {signs}"
-
-
-def _many(count: int, name: str) -> str:
-    return f"{count:,} {name}{'' if count == 1 else 's'}"

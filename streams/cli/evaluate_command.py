@@ -52,15 +52,15 @@ def command(
       firstseen evaluate --documents news.jsonl --pairs news.tsv --profile classic --json
       firstseen evaluate --documents news.jsonl --pairs news.tsv --distance 40 --report page.html
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
-    import msgspec
-
-    from streams.cli.evaluate_view import evaluation_text
+    from streams.cli.evaluate_view import evaluation_view
+    from streams.cli.json_output import write_json
     from streams.offline.evaluation.evaluation import evaluate, read_labelled
     from streams.offline.evaluation.report_content import report_content
     from streams.offline.evaluation.report_page import report_page
-    from streams.terminal.step_progress import step_progress
+    from streams.terminal.layout import show
+    from streams.terminal.progress_bar import progress_bar
 
-    with step_progress() as tell:
+    with progress_bar() as tell:
         if report is None:
             labelled = read_labelled(documents, pairs, settings)
             quality = evaluate(labelled, settings, tell=tell).quality
@@ -70,9 +70,9 @@ def command(
                 page.write(report_page(content))
             quality = content.quality
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(quality), indent=2))
+        write_json("evaluate", quality)
     else:
-        click.echo(evaluation_text(quality, documents))
+        show(evaluation_view(quality, documents))
 
 
 def _opened(page: Path) -> TextIO:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from streams.offline.evaluation.quality import Quality
-from streams.terminal.columns import table
+from streams.terminal.layout import Block, table
 
 
-def evaluation_text(quality: Quality, file: str) -> str:
-    """Return the figures as lines of at most 90 cells."""
+def evaluation_view(quality: Quality, file: str) -> list[Block]:
+    """Return the figures, with what each says."""
     head = (
         f"{file}: {quality.documents:,} documents in {quality.seconds:.1f} s "
         f"({quality.documents_per_second:,.0f} a second), {quality.uniques:,} uniques"
@@ -43,7 +43,7 @@ def evaluation_text(quality: Quality, file: str) -> str:
         rows.append(
             ("undecidable", f"{quality.undecidable:,}", "too short to compare: exact repeats only")
         )
-    return "\n".join([head, *table(rows, "<><", "  "), f"index: {quality.index}"])
+    return [head, table(rows, "<><", "  "), f"index: {quality.index}"]
 
 
 def percent(value: float | None) -> str:

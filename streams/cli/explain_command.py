@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from simhash_core.errors import UsageError
-from streams.cli.options import with_settings
+from streams.cli.options import with_local_settings
 
 if TYPE_CHECKING:
     from streams.settings.settings import Settings
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     help="Features and bits to list.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
-@with_settings
+@with_local_settings
 def command(
     settings: Settings,
     texts: tuple[str, ...],
@@ -57,11 +57,11 @@ def command(
       firstseen explain --documents news.jsonl.gz id-17 id-42
       firstseen explain a.txt b.txt --json | jq .distance
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
-    import msgspec
-
     from simhash_core.text.fingerprinter import Fingerprinter
-    from streams.cli.explain_view import explanation_object, explanation_text
+    from streams.cli.explain_view import explanation_object, explanation_view
+    from streams.cli.json_output import write_json
     from streams.offline.explanation import explain
+    from streams.terminal.layout import show
 
     pairs = _named_texts(texts, (text_a, text_b), documents, settings)
     names = (pairs[0][0], pairs[1][0])
@@ -69,9 +69,9 @@ def command(
     explained = explain(fingerprinter, pairs[0][1], pairs[1][1])
     if as_json:
         shown = explanation_object(explained, fingerprinter, names, top)
-        click.echo(msgspec.json.format(msgspec.json.encode(shown), indent=2))
+        write_json("explain", shown)
     else:
-        click.echo(explanation_text(explained, fingerprinter, names, top))
+        show(explanation_view(explained, fingerprinter, names, top))
 
 
 def _named_texts(

@@ -15,8 +15,8 @@ from streams.cli.fingerprint_view import (
     undecidable_lines,
 )
 from streams.offline.explanation import Explanation
-from streams.terminal.columns import table
-from streams.terminal.terminal_text import one_line
+from streams.terminal.layout import Block, table
+from streams.terminal.terminal_text import counted, one_line
 
 CLOSE_CALL: Final = 0.02
 """A margin below this share of all weights: a few terms more or less would flip the bit."""
@@ -26,18 +26,19 @@ _CERTAIN: Final = 0.9995
 _REST_BITS_A_LINE: Final = 64
 
 
-def explanation_text(
+def explanation_view(
     explained: Explanation, fingerprinter: Fingerprinter, names: tuple[str, str], most: int
-) -> str:
-    """Return an explanation as lines of at most 80 cells; ``most`` bounds each list."""
-    sections = [
+) -> list[Block]:
+    """Return an explanation in sections; ``most`` bounds each list."""
+    sections: list[list[Block]] = [
         _texts(explained, fingerprinter, names),
         _outcome(explained, fingerprinter),
         _blocks(explained),
         _bits(explained, most),
         _terms(explained, most),
     ]
-    return "\n\n".join("\n".join(lines) for lines in sections if lines)
+    blocks = [block for lines in sections if lines for block in ("", *lines)]
+    return blocks[1:]
 
 
 def verdict_in_words(explained: Explanation) -> str:
@@ -97,8 +98,8 @@ def explanation_object(
 
 def _texts(
     explained: Explanation, fingerprinter: Fingerprinter, names: tuple[str, str]
-) -> list[str]:
-    lines = []
+) -> list[Block]:
+    lines: list[Block] = []
     for letter, name, made in zip("AB", names, (explained.a, explained.b), strict=True):
         lines.append(f"{letter}  {one_line(name, _NAME_CELLS)}: {made.features} features")
         shown = (
@@ -110,9 +111,9 @@ def _texts(
     return lines
 
 
-def _outcome(explained: Explanation, fingerprinter: Fingerprinter) -> list[str]:
+def _outcome(explained: Explanation, fingerprinter: Fingerprinter) -> list[Block]:
     scheme = explained.scheme
-    lines = [f"verdict   {line}" for line in [verdict_in_words(explained)]]
+    lines: list[Block] = [f"verdict   {line}" for line in [verdict_in_words(explained)]]
     lines.append(f"profile   {scheme_in_words(scheme)}")
     if explained.distance is None:
         return lines
@@ -136,7 +137,7 @@ def _outcome(explained: Explanation, fingerprinter: Fingerprinter) -> list[str]:
     return lines
 
 
-def _blocks(explained: Explanation) -> list[str]:
+def _blocks(explained: Explanation) -> list[Block]:
     """Draw the fingerprints block by block, an x for each differing bit."""
     a, b, scheme = explained.a.fingerprint, explained.b.fingerprint, explained.scheme
     if explained.distance is None:
@@ -147,8 +148,8 @@ def _blocks(explained: Explanation) -> list[str]:
         drawn = "".join(marks[bit] for bit in scheme.bits_of(index))
         outcome = "equal" if left == right else str(drawn.count("x"))
         rows.append((str(index), block_hex(left, scheme), block_hex(right, scheme), drawn, outcome))
-    lines = table([("block", "A", "B", "x: bits that differ", ""), *rows], "><<<>")
-    return lines + _rest(marks[scheme.blocks * scheme.block_bits :])
+    drawn_blocks = table([("block", "A", "B", "x: bits that differ", ""), *rows], "><<<>")
+    return [drawn_blocks, *_rest(marks[scheme.blocks * scheme.block_bits :])]
 
 
 def _rest(marks: str) -> list[str]:
@@ -164,7 +165,7 @@ def _marks(a: bytes, b: bytes, bits: int) -> str:
     return f"{differing:0{bits}b}".translate({ord("0"): "·", ord("1"): "x"})
 
 
-def _bits(explained: Explanation, most: int) -> list[str]:
+def _bits(explained: Explanation, most: int) -> list[Block]:
     """List the differing bits, surest first, with how sure each text was of its own."""
     differing = explained.differing
     if not differing or not most:
@@ -180,14 +181,16 @@ def _bits(explained: Explanation, most: int) -> list[str]:
         for bit in differing[:most]
     ]
     return [
-        "Bits that differ, the widest apart first. Margin: votes for 1 less votes for 0,",
-        f"of all weight; {close} of {len(differing)} were within {CLOSE_CALL:.0%} in both texts.",
-        *table([("bit", "block", "margin A", "margin B"), *rows], ">>>>", "  "),
+        (
+            "Bits that differ, the widest apart first. Margin: votes for 1 less votes for 0, "
+            f"of all weight; {close} of {len(differing)} were within {CLOSE_CALL:.0%} in both."
+        ),
+        table([("bit", "block", "margin A", "margin B"), *rows], ">>>>", "  "),
         *_left_out(len(differing), most),
     ]
 
 
-def _terms(explained: Explanation, most: int) -> list[str]:
+def _terms(explained: Explanation, most: int) -> list[Block]:
     """List the features that pull the texts apart."""
     terms = [term for term in explained.terms if term.share > 0]
     if explained.distance is None or not terms or not most:
@@ -203,7 +206,7 @@ def _terms(explained: Explanation, most: int) -> list[str]:
     ]
     return [
         "Features that weigh most in the difference (lengths of the texts evened out).",
-        *table([("term", "weight in A", "in B", "share"), *rows], "<>>>", "  "),
+        table([("term", "weight in A", "in B", "share"), *rows], "<>>>", "  "),
         *_left_out(len(terms), most),
     ]
 
@@ -217,4 +220,4 @@ def _weight(weight: float) -> str:
 
 
 def _bits_of(count: int) -> str:
-    return "1 bit" if count == 1 else f"{count} bits"
+    return counted(count, "bit")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from simhash_core.errors import UsageError
-from streams.cli.options import with_settings
+from streams.cli.options import with_local_settings
 
 if TYPE_CHECKING:
     from streams.settings.settings import Settings
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     help="Heaviest terms to show.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object (for each document).")
-@with_settings
+@with_local_settings
 def command(
     settings: Settings,
     *,
@@ -60,11 +60,11 @@ def command(
 
 
 def _show_text(file: str | None, text: str, settings: Settings, top: int, *, as_json: bool) -> None:
-    import msgspec
-
     from simhash_core.text.fingerprinter import Fingerprinter
-    from streams.cli.fingerprint_view import fingerprint_object, fingerprint_text
+    from streams.cli.fingerprint_view import fingerprint_object, fingerprint_view
+    from streams.cli.json_output import write_json
     from streams.files.text_files import read_text
+    from streams.terminal.layout import show
 
     if file is not None:
         text = read_text(file, settings.max_record_bytes)
@@ -72,20 +72,19 @@ def _show_text(file: str | None, text: str, settings: Settings, top: int, *, as_
     made = fingerprinter.fingerprint(text)
     terms = fingerprinter.weighted_terms(text)
     if not as_json:
-        click.echo(fingerprint_text(fingerprinter, settings.profile, made, terms, top))
+        show(fingerprint_view(fingerprinter, settings.profile, made, terms, top))
         return
     shown = fingerprint_object(fingerprinter, made)
     shown["terms"] = [term._asdict() for term in terms[:top]]
     shown["profile"] = settings.profile
     shown["index"] = fingerprinter.identity
-    click.echo(msgspec.json.format(msgspec.json.encode(shown), indent=2))
+    write_json("fingerprint", shown)
 
 
 def _show_documents(file: str, settings: Settings, *, as_json: bool) -> None:
-    import msgspec
-
     from simhash_core.text.fingerprinter import Fingerprinter
     from streams.cli.fingerprint_view import fingerprint_object
+    from streams.cli.json_output import write_json
     from streams.files.text_files import Unreadable, documents_in
     from streams.terminal.terminal_text import one_line
 
@@ -97,7 +96,7 @@ def _show_documents(file: str, settings: Settings, *, as_json: bool) -> None:
         made = fingerprinter.fingerprint(line.text)
         if as_json:
             shown = {"id": line.id, **fingerprint_object(fingerprinter, made)}
-            click.echo(msgspec.json.encode(shown))
+            write_json("fingerprint", shown)
         else:
             last = made.undecidable or str(made.features)
             click.echo(f"{one_line(line.id)}\t{made.fingerprint.hex() or '-'}\t{last}")

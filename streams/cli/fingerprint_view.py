@@ -7,7 +7,7 @@ from typing import Final
 
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.text.fingerprinter import Fingerprinted, Fingerprinter, WeightedTerm
-from streams.terminal.columns import table
+from streams.terminal.layout import Block, table
 from streams.terminal.terminal_text import one_line
 
 TERM_CELLS: Final = 24
@@ -42,14 +42,14 @@ def block_hex(value: int, scheme: BlockScheme) -> str:
     return f"{value:0{(scheme.block_bits + 3) // 4}x}"
 
 
-def fingerprint_text(
+def fingerprint_view(
     fingerprinter: Fingerprinter,
     profile: str,
     made: Fingerprinted,
     terms: Sequence[WeightedTerm],
     most_terms: int,
-) -> str:
-    """Return a fingerprint with its blocks and heaviest terms, as lines of at most 80 cells."""
+) -> list[Block]:
+    """Return a fingerprint with its blocks and heaviest terms."""
     scheme = fingerprinter.scheme
     total = sum(term.weight for term in terms)
     first, *more = (
@@ -57,7 +57,7 @@ def fingerprint_text(
         if made.fingerprint
         else undecidable_lines(made, fingerprinter.profile.min_features)
     )
-    lines = [f"fingerprint  {first}", *(" " * 13 + line for line in more)]
+    lines: list[Block] = [f"fingerprint  {first}", *(" " * 13 + line for line in more)]
     lines += [
         f"profile      {profile}: {scheme_in_words(scheme)}",
         f"features     {made.features}",
@@ -68,16 +68,16 @@ def fingerprint_text(
             (str(index), block_hex(value, scheme), f"{value:0{scheme.block_bits}b}")
             for index, value in enumerate(scheme.values(made.fingerprint))
         ]
-        lines += ["", *table([("block", "value", "bits"), *rows], "><<")]
+        lines += ["", table([("block", "value", "bits"), *rows], "><<")]
     if terms and most_terms:
         weighed = [
             (one_line(term, TERM_CELLS), f"{weight:.2f}", f"{weight / total:.1%}")
             for term, weight in terms[:most_terms]
         ]
-        lines += ["", *table([("term", "weight", "share"), *weighed], "<>>")]
+        lines += ["", table([("term", "weight", "share"), *weighed], "<>>")]
         if len(terms) > most_terms:
             lines.append(f"and {len(terms) - most_terms:,} more (--top)")
-    return "\n".join(lines)
+    return lines
 
 
 def fingerprint_object(fingerprinter: Fingerprinter, made: Fingerprinted) -> dict[str, object]:

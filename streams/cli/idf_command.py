@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from streams.cli.options import with_settings
+from streams.cli.options import with_local_settings
 
 if TYPE_CHECKING:
     from streams.settings.settings import Settings
@@ -51,7 +51,7 @@ def command() -> None:
 )
 @click.option("--force", is_flag=True, help="Replace a MODEL that exists.")
 @click.option("--json", "as_json", is_flag=True, help="Write what was made as one JSON object.")
-@with_settings
+@with_local_settings
 def train(
     settings: Settings,
     *,
@@ -78,19 +78,18 @@ def train(
       firstseen idf train archive/ notes.txt -o mixed.idf --terms 200000 --least 5
       firstseen worker --set index.idf=news.idf
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
-    import msgspec
-
     from simhash_core.text.idf_format import encode_idf
     from streams.cli.idf_view import header_text, model_object
+    from streams.cli.json_output import write_json
     from streams.offline.idf_corpus import IdfCorpus, train_idf
     from streams.offline.idf_model_file import checked_name, write_model
-    from streams.terminal.step_progress import step_progress
+    from streams.terminal.progress_bar import progress_bar
 
     name = checked_name(name, output)
     if output.exists() and not force:
         raise click.BadParameter(f"{output} exists: --force replaces it", param_hint="-o")
     corpus = IdfCorpus(files, settings)
-    with step_progress() as show:
+    with progress_bar() as show:
         trained = train_idf(
             corpus,
             settings.index_profile(),
@@ -104,7 +103,7 @@ def train(
     if corpus.size.unreadable:
         click.echo(f"firstseen: {corpus.size.unreadable:,} lines are no documents", err=True)
     if as_json:
-        click.echo(msgspec.json.encode(model_object(data)))
+        write_json("idf", model_object(data))
     else:
         click.echo(f"{output}: {header_text(data)}")
 
@@ -120,18 +119,17 @@ def show(model: str, *, terms: tuple[str, ...], as_json: bool) -> None:
     Example:
       firstseen idf show news.idf 的 大桥
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
-    import msgspec
-
     from simhash_core.text.idf_format import MOST_BYTES, decode_idf
     from simhash_core.text.normalization import normalize
     from streams.cli.idf_view import header_text, model_object
+    from streams.cli.json_output import write_json
     from streams.settings.index_files import file_content
 
     data = file_content("idf", model, MOST_BYTES)
     decoded = decode_idf(data)
     found = {term: decoded.idf(normalize(term)) for term in terms}
     if as_json:
-        click.echo(msgspec.json.encode({**model_object(data), "idf": found}))
+        write_json("idf", {**model_object(data), "idf": found})
         return
     click.echo(f"{model}: {header_text(data)}")
     for term, idf in found.items():

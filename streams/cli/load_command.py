@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from typing import TYPE_CHECKING
 
@@ -66,6 +65,7 @@ def command(
       firstseen load
       firstseen load --documents 100000 --rate 500 --seed 2 --broker kafka-1:9092
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
+    from streams.cli.json_output import write_json
     from streams.corpus.corpus import generate
     from streams.kafka.connection import connect_admin
     from streams.kafka.document_sender import DocumentSender
@@ -93,7 +93,7 @@ def command(
             "documents_per_second": round(per_second, 1),
             "seed": seed,
         }
-        click.echo(json.dumps(summary))
+        write_json("load", summary)
     else:
         click.echo(
             f"{sender.acknowledged:,} generated documents sent to {topic} in {seconds:.1f} s "

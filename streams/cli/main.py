@@ -24,6 +24,7 @@ from typing import Final
 import click
 
 import streams.cli
+from streams.cli.help_text import FittingContext, fit_help
 from streams.exit_codes import ExitCode, report
 
 _SUFFIX: Final = "_command"
@@ -31,6 +32,8 @@ _SUFFIX: Final = "_command"
 
 class LazyCommands(click.Group):
     """A group whose commands are the ``*_command`` modules of this package."""
+
+    context_class = FittingContext
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands, sorted; nothing is imported."""
@@ -44,6 +47,7 @@ class LazyCommands(click.Group):
         if cmd_name not in self.list_commands(ctx):
             return None
         command: click.Command = importlib.import_module(_module_name(cmd_name)).command
+        fit_help(command)
         return command
 
     def resolve_command(
@@ -127,6 +131,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with _sigterm_ends_in_order():
             result = cli.main(arguments, prog_name="firstseen", standalone_mode=False)
             sys.stdout.flush()
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.ctx.get_help())
+        return ExitCode.OK
     except BrokenPipeError:
         # The reader has gone (… | head). Python would complain again at exit, on the same pipe.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

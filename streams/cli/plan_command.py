@@ -53,13 +53,13 @@ def command(
       firstseen plan --documents 17179869184 --bits 64 --blocks 4 --distance 3
       firstseen plan --documents 5000000 --bits 256 --blocks 21 --block-bits 12 --distance 56 --json
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
-    import msgspec
-
-    from streams.cli.plan_view import plan_text
+    from streams.cli.json_output import write_json
+    from streams.cli.plan_view import plan_view
     from streams.offline.index_plan import plan_index
+    from streams.terminal.layout import show
 
     plan = plan_index(documents, settings.index_profile(), partitions, workers)
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(plan), indent=2))
+        write_json("plan", plan)
     else:
-        click.echo(plan_text(plan))
+        show(plan_view(plan))

@@ -5,24 +5,24 @@ from __future__ import annotations
 from typing import Final
 
 from streams.offline.index_plan import IndexPlan
-from streams.terminal.columns import table
+from streams.terminal.layout import Block, table
 
 _STEP: Final = 1024
 _UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 _BARS: Final = 20
 
 
-def plan_text(plan: IndexPlan) -> str:
-    """Return a plan as lines of at most 90 cells."""
+def plan_view(plan: IndexPlan) -> list[Block]:
+    """Return a plan as lines and tables."""
     cuts = " in each of 2 cuts" if plan.buckets_per_document > plan.blocks else ""
     head = (
         f"{plan.documents:,} unique documents, {plan.bits} bits, "
         f"{plan.blocks} blocks of {plan.block_bits}{cuts}, near up to {plan.distance} bits"
     )
     confirmed = (
-        f",\nconfirmed by {plan.verify} at {plan.verify_at:g} (a sketch: {plan.sketch_bytes} bytes)"
+        [f"confirmed by {plan.verify} at {plan.verify_at:g} (a sketch: {plan.sketch_bytes} bytes)"]
         if plan.sketch_bytes
-        else ""
+        else []
     )
     cost = [
         ("candidates in a block", f"{plan.candidates_per_block:,}", "of random fingerprints"),
@@ -55,20 +55,21 @@ def plan_text(plan: IndexPlan) -> str:
         (f"{each.jaccard:g}", f"{each.recall:.1%}", _bar(each.recall))
         for each in plan.recall_by_jaccard
     ]
-    return "\n".join(
-        [
-            head + confirmed,
-            *table(cost, "<><", "  "),
-            "",
-            promise,
-            *table(distances, ">><", "  "),
-            "",
-            "Expected to be found, by Jaccard of character 5-grams, where edits are single",
-            "characters spread evenly (the hardest kind; 'firstseen evaluate' measures yours),",
-            "and before any confirmation:",
-            *table(jaccards, ">><", "  "),
-        ]
-    )
+    return [
+        head,
+        *confirmed,
+        table(cost, "<><", "  "),
+        "",
+        promise,
+        table(distances, ">><", "  "),
+        "",
+        (
+            "Expected to be found, by Jaccard of character 5-grams, where edits are single "
+            "characters spread evenly (the hardest kind; 'firstseen evaluate' measures yours), "
+            "and before any confirmation:"
+        ),
+        table(jaccards, ">><", "  "),
+    ]
 
 
 def bytes_in_words(size: float) -> str:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
@@ -13,8 +10,6 @@ import click
 from streams.cli.options import with_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from streams.files.input_documents import InputDocuments, InputRecord
     from streams.settings.settings import Settings
 
@@ -65,9 +60,12 @@ def command(
       zcat *.gz | firstseen produce - --set fields.text=body --set fields.id=url
       firstseen produce news.jsonl --topic other-topic --limit 10 --json
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
+    from streams.cli.json_output import write_json
     from streams.files.input_documents import InputDocuments
     from streams.kafka.connection import connect_admin
     from streams.kafka.document_sender import DocumentSender, longest_value_bytes
+    from streams.terminal.progress_bar import progress_bar
+    from streams.terminal.terminal_text import counted
     from streams.topics.admin import TopicsError, can_administer, partitions_of
 
     topic = topic or settings.topics.raw
@@ -81,7 +79,7 @@ def command(
     began = time.monotonic()
     with (
         DocumentSender(settings, topic, paced=is_embedded, per_second=rate) as sender,
-        _progress(documents) as show,
+        progress_bar() as move,
     ):
         for record in documents:
             if record.value is None:
@@ -90,7 +88,8 @@ def command(
             sender.send(record.key, record.value, record.where)
             value_bytes += record.size_bytes
             given += 1
-            show(given)
+            step = counted(given, "document")
+            move(step, documents.bytes_read, documents.total_bytes)
             if given == limit:
                 break
         sender.finish()
@@ -107,7 +106,7 @@ def command(
         "too_large": len(too_large),
     }
     if as_json:
-        click.echo(json.dumps(summary))
+        write_json("produce", summary)
     else:
         _tell(topic, sender.acknowledged, seconds, documents)
     if too_large:
@@ -121,11 +120,11 @@ def _too_large(record: InputRecord) -> str:
 
 
 def _tell(topic: str, sent: int, seconds: float, documents: InputDocuments) -> None:
-    plural = "" if sent == 1 else "s"
+    from streams.terminal.terminal_text import counted
+
     per_second = sent / max(seconds, 1e-3)
-    click.echo(
-        f"{sent:,} document{plural} sent to {topic} in {seconds:.1f} s ({per_second:,.0f} a second)"
-    )
+    documents_sent = counted(sent, "document")
+    click.echo(f"{documents_sent} sent to {topic} in {seconds:.1f} s ({per_second:,.0f} a second)")
     if documents.blank_lines:
         click.echo(f"  blank lines skipped: {documents.blank_lines:,}")
     if documents.unreadable:
@@ -133,30 +132,3 @@ def _tell(topic: str, sent: int, seconds: float, documents: InputDocuments) -> N
             f"  not readable as a document: {documents.unreadable:,}; they were sent as they are, "
             "the filter makes dead letters of them"
         )
-
-
-@contextmanager
-def _progress(documents: InputDocuments) -> Iterator[Callable[[int], None]]:
-    """Show a bar on standard error where that is a terminal; give what moves it."""
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TaskProgressColumn,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield lambda _: None
-        return
-    columns = (
-        TextColumn("{task.fields[sent]:,} documents"),
-        BarColumn(bar_width=None),
-        TaskProgressColumn(),
-        TimeRemainingColumn(compact=True),
-    )
-    with Progress(*columns, console=console, transient=True, refresh_per_second=4) as progress:
-        task = progress.add_task("", total=documents.total_bytes, sent=0)
-        yield lambda sent: progress.update(task, completed=documents.bytes_read, sent=sent)

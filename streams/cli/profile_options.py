@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from streams.cli.options import with_settings
+from streams.cli.options import with_local_settings
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -59,7 +59,7 @@ def _with_options(
     function: _Command, rest_of: Callable[[Mapping[str, str]], Mapping[str, str]]
 ) -> _Command:
     """``rest_of`` gives what follows from the settings given, where it is not given as well."""
-    inner = with_settings(function)
+    inner = with_local_settings(function)
 
     def call(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - whatever the command takes and returns
         names = [name for name in kwargs if name.startswith(_PARAMETER)]

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from streams.cli.json_output import write_json
 from streams.cli.options import with_settings
+from streams.terminal.terminal_text import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from streams.settings.settings import Settings
-    from streams.topics.admin import Difference
+    from streams.topics.checking import Checked, TopicState
 
 _PARTITIONS = click.IntRange(1, 4096)
+_DAY_MS = 24 * 60 * 60 * 1000
+_HEADINGS = ("topic", "partitions", "copies", "needed", "kept")
 
 
 @click.group()
@@ -55,7 +58,7 @@ def _topic_options(function: Callable[..., Any]) -> Callable[..., Any]:
     "--replication-factor",
     type=click.IntRange(1, 32),
     metavar="R",
-    help="Copies of each partition; the broker's default unless given.",
+    help="Copies of each partition; 3 unless given, or as many as there are brokers.",
 )
 def create(
     settings: Settings,
@@ -78,8 +81,10 @@ def create(
       firstseen topics create --partitions 12 --replication-factor 3 --broker kafka-1:9092
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
     from streams.kafka.connection import connect_admin
+    from streams.terminal.layout import show, table
     from streams.topics import admin as topics
     from streams.topics import shard_topics
+    from streams.topics.checking import check as check_topics
     from streams.topics.plans import topic_plans
 
     admin = connect_admin(settings, timeout_seconds)
@@ -88,7 +93,7 @@ def create(
     made = topics.create(
         admin,
         plans,
-        replication_factor=replication_factor or topics.BROKER_CHOOSES,
+        replication_factor=replication_factor,
         timeout_seconds=timeout_seconds,
     )
     grown = shard_topics.grow_changelog(admin, settings)
@@ -103,18 +108,13 @@ def create(
         }
         for plan, created in made
     ]
-    differences = topics.check(admin, plans)
+    checked = check_topics(admin, plans)
     if as_json:
-        click.echo(json.dumps({"topics": rows, **_as_content(differences, [])}, indent=2))
+        write_json("topics", {"topics": rows, **_as_content(checked)})
     else:
-        width = max(len(plan.name) for plan in plans)
-        for row in rows:
-            state = "created" if row["created"] else "grown" if row["added"] else "exists"
-            plural = "" if row["partitions"] == 1 else "s"
-            click.echo(
-                f"{state:<7}  {row['topic']:<{width}}  {row['partitions']} partition{plural}"
-            )
-    _end(differences, as_json=as_json)
+        show([table(map(_row, rows), "<<<")])
+        _echo_notes(checked.notes)
+    _end(checked, as_json=as_json)
 
 
 @command.command(short_help="Compare the topics with what they must be.")
@@ -128,8 +128,10 @@ def check(
 ) -> None:
     """Compare the topics with what they must be; nothing is changed.
 
-    A raw topic with more partitions than the changelog is no difference but a note: workers add
-    what is missing.
+    Each topic is shown with its partitions, their copies, how many of these must have a record
+    before it counts as written (min.insync.replicas), and how long it keeps records. A difference
+    keeps workers from starting. A note is about what works and may lose records: an output that
+    deletes them sooner than output_retention_ms says, or too few copies.
 
     Exit code 0 when all topics fit, 1 when one does not, 69 when no broker answers.
 
@@ -139,32 +141,57 @@ def check(
       firstseen topics check --json | jq -r '.differences[].topic'
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
     from streams.kafka.connection import connect_admin
+    from streams.terminal.layout import show, table
     from streams.topics import admin as topics
+    from streams.topics.checking import check as check_topics
     from streams.topics.plans import topic_plans
 
     admin = connect_admin(settings, timeout_seconds)
     plans = topic_plans(settings)
-    differences, notes = topics.check(admin, plans), topics.notes(admin, plans)
+    checked = check_topics(admin, plans)
     if as_json:
-        click.echo(json.dumps(_as_content(differences, notes), indent=2))
+        states = [state._asdict() for state in checked.states]
+        write_json("topics", {"topics": states, **_as_content(checked)})
     else:
-        if not differences:
-            raw = settings.topics.raw
-            click.echo(f"All topics fit: {topics.partitions_of(admin, [raw])[raw]} shards.")
-        _echo_notes(notes)
+        show([table([_HEADINGS, *map(_state_row, checked.states)], "<>>>>")])
+        if not checked.differences:
+            shards = next(each for each in checked.states if each.topic == settings.topics.raw)
+            click.echo(f"All topics fit: {counted(shards.partitions, 'shard')}.")
+        _echo_notes(checked.notes)
     if not topics.can_administer(admin):
         click.echo(
             "Note: this broker does not tell the settings of topics, so they were not checked.",
             err=True,
         )
-    _end(differences, as_json=as_json)
+    _end(checked, as_json=as_json)
 
 
-def _as_content(differences: Sequence[Difference], notes: Sequence[str]) -> dict[str, object]:
+def _state_row(state: TopicState) -> tuple[str, ...]:
+    return (
+        state.topic,
+        str(state.partitions),
+        str(state.replicas),
+        "" if state.min_in_sync is None else str(state.min_in_sync),
+        _retention(state.retention_ms),
+    )
+
+
+def _retention(milliseconds: int | None) -> str:
+    if milliseconds is None:
+        return ""
+    return "for ever" if milliseconds < 0 else f"{milliseconds / _DAY_MS:,.4g} days"
+
+
+def _row(row: Mapping[str, Any]) -> tuple[str, str, str]:
+    state = "created" if row["created"] else "grown" if row["added"] else "exists"
+    return state, row["topic"], counted(row["partitions"], "partition")
+
+
+def _as_content(checked: Checked) -> dict[str, object]:
     return {
-        "fit": not differences,
-        "differences": [item._asdict() for item in differences],
-        "notes": list(notes),
+        "fit": not checked.differences,
+        "differences": [item._asdict() for item in checked.differences],
+        "notes": checked.notes,
     }
 
 
@@ -173,12 +200,12 @@ def _echo_notes(notes: Sequence[str]) -> None:
         click.echo(f"Note: {note}.", err=True)
 
 
-def _end(differences: Sequence[Difference], *, as_json: bool) -> None:
+def _end(checked: Checked, *, as_json: bool) -> None:
     """Fail if there are differences; JSON has them already."""
     from streams.topics.admin import TopicsError
 
-    if not differences:
+    if not checked.differences:
         return
     if as_json:
         click.get_current_context().exit(1)
-    raise TopicsError("\n  ".join(["topics do not fit:", *map(str, differences)]))
+    raise TopicsError("\n  ".join(["topics do not fit:", *map(str, checked.differences)]))

@@ -75,16 +75,18 @@ def command(
     import msgspec
 
     from simhash_core.text.profiles import PROFILES
-    from streams.cli.tune_view import tuned_text
+    from streams.cli.json_output import write_json
+    from streams.cli.tune_view import tuned_view
     from streams.offline.evaluation.evaluation import read_labelled
     from streams.offline.evaluation.injected_sample import inject
     from streams.offline.evaluation.threshold_sweep import DOCUMENTS_MAX
     from streams.offline.evaluation.tuning import tune
-    from streams.terminal.step_progress import step_progress
+    from streams.terminal.layout import show
+    from streams.terminal.progress_bar import progress_bar
 
     given = click.get_current_context().params.get("profile")
     names = list(PROFILES) if given is None else [settings.profile]
-    with step_progress() as tell, tempfile.TemporaryDirectory(prefix="firstseen-") as directory:
+    with progress_bar() as tell, tempfile.TemporaryDirectory(prefix="firstseen-") as directory:
         injected = None
         if pairs is None:
             tell("drawing a sample", 0, 1)
@@ -107,6 +109,6 @@ def command(
         if made is not None:
             del made["labelled"]
         shown = {**msgspec.structs.asdict(tuned), "injected": made}
-        click.echo(msgspec.json.format(msgspec.json.encode(shown), indent=2))
+        write_json("tune", shown)
     else:
-        click.echo(tuned_text(tuned, injected))
+        show(tuned_view(tuned, injected))

@@ -7,20 +7,20 @@ from typing import Final
 from streams.cli.evaluate_view import percent
 from streams.offline.evaluation.injected_sample import InjectedSample
 from streams.offline.evaluation.tuning import Tuned, TunedPoint
-from streams.terminal.columns import table
+from streams.terminal.layout import Block, table
 
 _MARK: Final = "*"
 
 
-def tuned_text(tuned: Tuned, sample: InjectedSample | None) -> str:
-    """Return the outcome as lines of at most 100 cells; ``sample`` where it was made of edits."""
-    lines = [*_sample_lines(tuned, sample), "", *_curve(tuned), ""]
+def tuned_view(tuned: Tuned, sample: InjectedSample | None) -> list[Block]:
+    """Return the outcome; ``sample`` where it was made of edits."""
+    lines: list[Block] = [*_sample_lines(tuned, sample), "", _curve(tuned), ""]
     wanted = f"{tuned.precision_wanted:.2%}"
     point = tuned.recommended
     if point is None:
         lines.append(f"No threshold that was tried reaches a precision of {wanted}.")
         lines.append("Try others with --distance or --verify-at, or ask for less with --precision.")
-        return "\n".join(lines)
+        return lines
     lines.append(
         f"For a precision of {wanted} take ({_MARK}): recall {percent(point.recall)} "
         f"(likely {percent(point.recall_low)} or more)"
@@ -29,18 +29,15 @@ def tuned_text(tuned: Tuned, sample: InjectedSample | None) -> str:
     if not tuned.enough:
         lines.append(
             f"The sample is too small to tell: of {point.joined_pairs:,} joined pairs a precision "
-            f"of {percent(point.precision_low)}"
-        )
-        lines.append(
-            f"or more is likely, no more; at least {tuned.pairs_needed:,} joined pairs, all right, "
-            f"would show {wanted}."
+            f"of {percent(point.precision_low)} or more is likely, no more; at least "
+            f"{tuned.pairs_needed:,} joined pairs, all right, would show {wanted}."
         )
     else:
         lines.append(
             f"A precision of {percent(point.precision_low)} or more is likely "
             f"({point.joined_pairs:,} joined pairs)."
         )
-    return "\n".join(lines)
+    return lines
 
 
 def settings_lines(point: TunedPoint) -> list[str]:
@@ -63,7 +60,7 @@ def _sample_lines(tuned: Tuned, sample: InjectedSample | None) -> list[str]:
     ]
 
 
-def _curve(tuned: Tuned) -> list[str]:
+def _curve(tuned: Tuned) -> Block:
     head = ("", "profile", "distance", "verify_at", "recall", "precision", "likely ≥", "F1")
     rows = [
         (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import platform
 from importlib.metadata import version
 
@@ -23,12 +22,13 @@ def command(*, as_json: bool) -> None:
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
     import confluent_kafka
 
+    from streams.cli.json_output import write_json
+    from streams.terminal.layout import show, table
+
     versions = {name: version(name) for name in _PARTS}
     versions["librdkafka"] = str(confluent_kafka.libversion()[0])
     versions["python"] = platform.python_version()
     if as_json:
-        click.echo(json.dumps(versions, indent=2))
+        write_json("version", versions)
         return
-    width = max(map(len, versions))
-    for name, number in versions.items():
-        click.echo(f"{name:<{width}}  {number}")
+    show([table(versions.items(), "<<")])

@@ -1,6 +1,6 @@
 """What a demo shows at its end: where the documents went, how well, how fast, and what to do next.
 
-Its tables are no wider than 80 cells, so that it can be read anywhere, and pasted.
+Its tables are no wider than 80 cells where there is room, so that it can be pasted.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from rich.text import Text
 
 from streams.corpus.generated import BROKEN, EditKind
 from streams.demo.report import DemoReport
+from streams.terminal.layout import Block, show, table
 from streams.terminal.record_lines import (
     DEAD_LETTER_STYLE,
     DUPLICATE_STYLE,
@@ -21,6 +22,7 @@ from streams.terminal.record_lines import (
     UNDECIDABLE_STYLE,
     UNIQUE_STYLE,
 )
+from streams.terminal.terminal_text import counted
 
 _REASONS: Final = 2
 _ByKind = Mapping[str, Mapping[str, int | float | None]]
@@ -32,12 +34,12 @@ _KIND_NAMES: Final[Mapping[str, str]] = {
     EditKind.EDIT_10_20: "edit, 10–20 %",
 }
 _STAGE_NAMES: Final = {"commit": "commit, until acknowledged"}
-_GAP: Final = "  "
+_INDENT: Final = "  "
 
 
 def print_summary(console: Console, report: DemoReport) -> None:
     """Print the figures."""
-    console.print(_headline(report), soft_wrap=True)
+    show([_headline(report)], console=console)
     _print_section(console, "", _outputs(report))
     if report.by_kind is not None:
         _print_section(console, "How well, by kind of record", _kinds(report, report.by_kind))
@@ -70,9 +72,8 @@ def print_next(console: Console) -> None:
 
 
 def _headline(report: DemoReport) -> Text:
-    records = "record" if report.documents == 1 else "records"
     line = Text.assemble(
-        (f"{report.documents:,} {records} in {report.seconds:.1f} s", "bold"),
+        (f"{counted(report.documents, 'record')} in {report.seconds:.1f} s", "bold"),
         f", {report.documents_per_second:,.0f} a second: ",
     )
     if report.is_whole:
@@ -82,7 +83,7 @@ def _headline(report: DemoReport) -> Text:
     return line
 
 
-def _outputs(report: DemoReport) -> list[Text]:
+def _outputs(report: DemoReport) -> list[Block]:
     near = f"{report.exact_duplicates:,} of the same content, {report.near_duplicates:,} near"
     rows = [
         ("unique", report.unique, UNIQUE_STYLE, "passed on unchanged"),
@@ -103,7 +104,7 @@ def _outputs(report: DemoReport) -> list[Text]:
         )
         for name, count, style, note in rows
     ]
-    return _lines(cells, "<>><")
+    return [table(cells, "<>><", _INDENT)]
 
 
 def _reasons(report: DemoReport) -> str:
@@ -113,7 +114,7 @@ def _reasons(report: DemoReport) -> str:
     return ", ".join([*shown, *([f"others {left:,}"] if left else [])])
 
 
-def _kinds(report: DemoReport, by_kind: _ByKind) -> list[Text]:
+def _kinds(report: DemoReport, by_kind: _ByKind) -> list[Block]:
     kinds = {kind: scores for kind, scores in by_kind.items() if kind not in _BROKEN}
     sums = {name: _sum(by_kind, name) for name in _SUMMED}
     broken = sums["count"] - _sum(kinds, "count")
@@ -127,7 +128,7 @@ def _kinds(report: DemoReport, by_kind: _ByKind) -> list[Text]:
         for kind, scores in kinds.items()
     ]
     everything = ("all", *(f"{each:,}" for each in sums.values()))
-    lines = _lines(
+    kinds_table = table(
         (
             _head("kind", "records", "copies", "found", "recall", "precision"),
             *rows,
@@ -138,8 +139,12 @@ def _kinds(report: DemoReport, by_kind: _ByKind) -> list[Text]:
             ),
         ),
         "<>>>>>",
+        _INDENT,
     )
-    lines.append(_note("Found: called a repeat of the right article, or of another copy of it."))
+    lines: list[Block] = [
+        kinds_table,
+        _note("Found: called a repeat of the right article, or of another copy of it."),
+    ]
     if report.swapped:
         overtaken = f"Overtaken by a copy of theirs: {report.swapped:,}; “all” has them as found."
         lines.append(_note(overtaken))
@@ -150,7 +155,7 @@ def _sum(by_kind: _ByKind, name: str) -> int:
     return sum(int(scores[name] or 0) for scores in by_kind.values())
 
 
-def _stages(report: DemoReport) -> list[Text]:
+def _stages(report: DemoReport) -> list[Block]:
     times = [
         *((stage.stage, f"{stage.batches:,}", stage.seconds) for stage in report.stages),
         ("processor time in all", "", report.worker_cpu_seconds),
@@ -167,7 +172,7 @@ def _stages(report: DemoReport) -> list[Text]:
     ]
     head = _head("stage", "batches", "seconds", "of the run", "µs a record")
     side_by_side = "Other steps run while a commit is under way: the sum may exceed the run."
-    return [*_lines((head, *rows), "<>>>>"), _note(side_by_side)]
+    return [table((head, *rows), "<>>>>", _INDENT), _note(side_by_side)]
 
 
 def _rate(rate: float | None) -> str:
@@ -178,34 +183,14 @@ def _head(*names: str) -> tuple[Text, ...]:
     return tuple(Text(name, style=QUIET_STYLE) for name in names)
 
 
-def _lines(rows: Iterable[Iterable[Text | str]], aligned: str) -> list[Text]:
-    """Return the lines of a table; ``aligned`` has a ``<`` or ``>`` for each column."""
-    cells = [[Text(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
-    widths = [max(cell.cell_len for cell in column) for column in zip(*cells, strict=True)]
-    lines = []
-    for row in cells:
-        line = Text()
-        for cell, width, side in zip(row, widths, aligned, strict=True):
-            blanks = " " * (width - cell.cell_len)
-            line.append_text(Text(_GAP))
-            line.append_text(Text.assemble(blanks, cell) if side == ">" else cell + Text(blanks))
-        line.rstrip()
-        lines.append(line)
-    return lines
-
-
-def _print_section(console: Console, title: str, lines: Iterable[Text]) -> None:
-    """Print lines below a title; none is wrapped, so that addresses can be copied."""
-    console.print()
-    if title:
-        console.print(Text(title, style="bold"))
-    for line in lines:
-        console.print(line, soft_wrap=True)
+def _print_section(console: Console, title: str, blocks: Iterable[Block]) -> None:
+    """Print lines and tables below a title."""
+    show(["", *([Text(title, style="bold")] if title else []), *blocks], console=console)
 
 
 def _note(text: str) -> Text:
-    return Text(_GAP + text, style=QUIET_STYLE)
+    return Text(_INDENT + text, style=QUIET_STYLE)
 
 
-def _pairs(rows: Iterable[tuple[str, str]]) -> list[Text]:
-    return _lines(((Text(name, style=QUIET_STYLE), value) for name, value in rows), "<<")
+def _pairs(rows: Iterable[tuple[str, str]]) -> list[Block]:
+    return [table(((Text(name, style=QUIET_STYLE), value) for name, value in rows), "<<", _INDENT)]

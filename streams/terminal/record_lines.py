@@ -17,7 +17,7 @@ from streams.output.received_outputs import (
     received_output,
 )
 from streams.settings.settings import Settings
-from streams.terminal.terminal_text import cut, one_line, padded
+from streams.terminal.terminal_text import one_line
 
 UNIQUE_STYLE: Final = "green"
 UNDECIDABLE_STYLE: Final = "cyan"
@@ -96,11 +96,12 @@ def _short(document_id: str) -> str:
 
 def _joined(parts: Iterable[tuple[str, str]], width: int) -> Text:
     label, *rest = parts
-    line = Text(padded(one_line(label[0], _LABEL_CELLS), _LABEL_CELLS), style=label[1])
+    line = Text(one_line(label[0]), style=label[1])
+    line.truncate(_LABEL_CELLS, overflow="ellipsis", pad=True)
     for number, (content, style) in enumerate(rest):
         room = width - line.cell_len - len(_GAP)
-        content_line = one_line(content, room if number else min(room, 2 * _ID_CELLS + 3))
         line.append(_GAP)
-        line.append(cut(content_line, room), style=style)
+        line.append(one_line(content, room if number else min(room, 2 * _ID_CELLS + 3)), style)
     line.rstrip()
+    line.truncate(width)
     return line

@@ -9,7 +9,7 @@ from __future__ import annotations
 import unicodedata
 from typing import Final
 
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 
 ELLIPSIS: Final = "…"
 _DROPPED: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
@@ -39,19 +39,11 @@ def escaped(text: str) -> str:
 
 def cut(text: str, cells: int) -> str:
     """Return ``text``, with an ellipsis at its end where it is wider than ``cells``."""
-    if cells <= 0:
-        return ""
     if cell_len(text) <= cells:
         return text
-    room = cells - cell_len(ELLIPSIS)
-    for index, sign in enumerate(text):
-        room -= cell_len(sign)
-        if room < 0:
-            return text[:index] + ELLIPSIS
-    return text
+    return set_cell_size(text, cells - 1).rstrip() + ELLIPSIS if cells > 0 else ""
 
 
-def padded(text: str, cells: int) -> str:
-    """Return ``text`` cut or filled with blanks to exactly ``cells``."""
-    text = cut(text, cells)
-    return text + " " * (cells - cell_len(text))
+def counted(count: int, noun: str, plural: str | None = None) -> str:
+    """Return a number with its noun: ``1 worker``, ``2 workers``."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"

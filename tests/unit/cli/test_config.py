@@ -34,7 +34,9 @@ def test_show_has_every_setting_and_its_origin(tmp_path: Path) -> None:
         environ={"FIRSTSEEN_LOG__LEVEL": "debug"},
     )
 
-    shown = json.loads(result.stdout)
+    content = json.loads(result.stdout)
+    assert content["schema"] == "firstseen.config/1"
+    shown = content["settings"]
     assert set(shown) == set(setting_fields())
     expected = {
         "batch.documents": (7, f"the file {config}"),
@@ -60,12 +62,12 @@ def test_files_named_in_the_environment(tmp_path: Path) -> None:
         "FIRSTSEEN_KAFKA_CONFIG": str(properties),
     }
 
-    shown = json.loads(firstseen("config", "show", "--json", environ=environ).stdout)
+    shown = json.loads(firstseen("config", "show", "--json", environ=environ).stdout)["settings"]
     other = firstseen("config", "show", "--json", "--config", str(by_flag), environ=environ)
 
     assert shown["application_id"]["value"] == "variable"
     assert shown["brokers"]["value"] == "p:1"
-    assert json.loads(other.stdout)["application_id"]["value"] == "flag"
+    assert json.loads(other.stdout)["settings"]["application_id"]["value"] == "flag"
 
 
 @pytest.mark.parametrize("form", [[], ["--json"]])

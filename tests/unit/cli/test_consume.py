@@ -106,7 +106,7 @@ def test_json_loses_nothing(broker: Broker, topic: str) -> None:
     lines = [json.loads(line) for line in until_end(broker, topic, "--json").splitlines()]
 
     assert [list(line) for line in lines] == [
-        ["topic", "partition", "offset", "key", "value", "timestamp_ms", "headers"]
+        ["schema", "topic", "partition", "offset", "key", "value", "timestamp_ms", "headers"]
     ] * 4
     assert [line["offset"] for line in lines] == [0, 1, 2, 3]
     assert {line["topic"] for line in lines} == {topic}

@@ -68,11 +68,17 @@ def explained(capsys: pytest.CaptureFixture[str], a: str, b: str, *options: str)
     ],
 )
 def test_the_verdict(
-    a: str, b: str, verdict: str, words: str, capsys: pytest.CaptureFixture[str]
+    a: str,
+    b: str,
+    verdict: str,
+    words: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Given a copy, an exact repeat, another article or a short text, then the verdict on B after
-    A is said, and why.
+    A is said, and why; 80 columns are enough for the page.
     """
+    monkeypatch.setenv("COLUMNS", "80")
     found = explained(capsys, a, b)
     assert (found["verdict"], words in found["verdict_in_words"]) == (verdict, True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import click
 import pytest
+from rich.cells import cell_len
 
 import streams.cli
 from simhash_core.errors import FirstseenError, IndexMismatchError, ProtocolError, UsageError
@@ -85,7 +87,6 @@ def test_the_version() -> None:
         (["confg"], "Did you mean 'config'?"),
         (["config", "show", "--jsno"], "No such option: --jsno"),
         (["topics", "create", "--partitions", "0"], "1<=x<=4096"),
-        (["config"], "Usage: firstseen config"),
     ],
 )
 def test_a_wrong_command_line(
@@ -94,6 +95,64 @@ def test_a_wrong_command_line(
     """Given a command line that cannot be, then it ends with 2, and says what is wrong."""
     assert main(arguments) == ExitCode.USAGE
     assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [[], ["config"], ["topics"], ["dlq"]])
+def test_a_group_without_a_command_shows_its_help(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Given no command, then the help is on standard output, and the exit code is 0."""
+    assert main(arguments) == ExitCode.OK
+    out, err = capsys.readouterr()
+    assert out.startswith(f"Usage: {' '.join(['firstseen', *arguments])}")
+    assert "Commands:" in out
+    assert err == ""
+
+
+@pytest.mark.parametrize("path", [[], *([name] for name in COMMANDS)])
+def test_help_fits_a_narrow_terminal(
+    path: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given 50 columns, then no line of a help page is wider, and what was folded in an example
+    can still be pasted.
+    """
+    monkeypatch.setenv("COLUMNS", "50")
+    assert main([*path, "--help"]) == ExitCode.OK
+    text = capsys.readouterr().out
+    assert [line for line in text.splitlines() if cell_len(line) > 50] == []
+    lines = text.partition("Examples:\n")[2].partition("\n\n")[0].splitlines()
+    for line, following in itertools.pairwise(lines):
+        if following.startswith("      "):
+            assert line.endswith(" \\")
+
+
+@pytest.mark.parametrize("name", ["dedup", "explain", "fingerprint", "check", "plan", "tune"])
+def test_only_commands_that_talk_to_kafka_know_a_broker(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Given a command that needs no broker, then it has no option for one."""
+    assert main([name, "--help"]) == ExitCode.OK
+    assert "--broker" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        ("firstseen conf", "config"),
+        ("firstseen dedup --profile cl", "classic"),
+        ("firstseen consume --topic du", "duplicate-of"),
+    ],
+)
+def test_completion(words: str, completed: str) -> None:
+    """Given a command line that has begun, then the shell is told how it may go on."""
+    result = firstseen(
+        environ={
+            "_FIRSTSEEN_COMPLETE": "bash_complete",
+            "COMP_WORDS": words,
+            "COMP_CWORD": str(len(words.split()) - 1),
+        }
+    )
+    assert f"plain,{completed}" in result.stdout.splitlines()
 
 
 @pytest.mark.parametrize(

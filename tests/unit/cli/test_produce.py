@@ -99,6 +99,7 @@ def test_gzip_and_standard_input(broker: Broker, topic: str, tmp_path: Path) -> 
     assert run.returncode == 0, run.stderr
     summary = json.loads(run.stdout)
     assert {key: type(value) for key, value in summary.items()} == {
+        "schema": str,
         "topic": str,
         "documents": int,
         "bytes": int,
@@ -166,8 +167,8 @@ def test_a_line_that_no_broker_would_take(broker: Broker, tmp_path: Path) -> Non
 
     run = produce(broker, topic, file, "--json")
 
-    assert run.returncode == ExitCode.RUNTIME
-    assert json.loads(run.stdout)["too_large"] == 1
+    assert run.returncode == ExitCode.RUNTIME, run.stderr
+    assert json.loads(run.stdout)["too_large"] == 1, run.stderr
     assert f"{file}, line 2: 3,000,000 bytes" in run.stderr.decode()
     assert on(broker, topic, 2) == [(b"1", large), (b"3", b'{"id": "3", "text": "x"}')]
 

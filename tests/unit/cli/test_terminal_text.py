@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from streams.terminal.terminal_text import cut, one_line, padded
+from streams.terminal.terminal_text import counted, cut, one_line
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,13 @@ def test_never_wider_and_never_more_than_a_line(text: str, cells: int) -> None:
 
     assert cell_len(line) <= cells
     assert line.replace("\u0378", "").isprintable()
-    assert cell_len(padded(line, cells)) == cells
+
+
+def test_a_number_has_the_right_noun() -> None:
+    """Given a count, then its noun is singular for one alone."""
+    shown = [counted(n, "worker") for n in (0, 1, 1200)]
+    assert shown == ["0 workers", "1 worker", "1,200 workers"]
+    assert counted(2, "index", "indices") == "2 indices"
 
 
 def test_escapes_and_directions_are_left_out() -> None:
@@ -47,4 +53,4 @@ def test_escapes_and_directions_are_left_out() -> None:
 
 def test_a_long_text_is_not_gone_through() -> None:
     """Given a text of ten million characters; then only its beginning is looked at."""
-    assert one_line(" 雪" * 5_000_000, 10) == "雪 雪 雪 …"
+    assert one_line(" 雪" * 5_000_000, 10) == "雪 雪 雪…"

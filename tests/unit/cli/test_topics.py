@@ -97,7 +97,7 @@ def test_topics_are_made_once(kafka_broker: Broker) -> None:
     assert not any(row["created"] or row["added"] for row in second["topics"])
     assert run(settings, "check") == (
         ExitCode.OK,
-        {"fit": True, "differences": [], "notes": []},
+        {"schema": "firstseen.topics/1", "fit": True, "differences": [], "notes": []},
     )
 
 
@@ -183,7 +183,7 @@ def test_a_raw_topic_that_grew(kafka_broker: Broker) -> None:
     created = firstseen("topics", "create", *options(settings))
 
     assert created.returncode == ExitCode.OK
-    assert f"grown    {topics.changelog}" in created.stdout
+    assert f"grown   {topics.changelog}" in created.stdout
     assert partitions_of(admin, [topics.changelog]) == {topics.changelog: 6}
 
 
