@@ -28,7 +28,7 @@ class EntrySource(Protocol):
     """Where the entries are whose fingerprints a ``DocumentIndex`` holds."""
 
     def entries(self, slot: int, sequences: Sequence[int]) -> list[Entry]:
-        """Return entries by their sequence numbers; all are there."""
+        """Return entries by their sequence numbers, without those that are gone by now."""
         ...
 
     def by_content(self, digest: bytes) -> list[tuple[int, Entry]]:
@@ -188,8 +188,8 @@ class LookUp:
             columns, view, matches = packets[packet], views[packet], found[packet]
             if sequence < view.expired_before:
                 continue
-            entry = self._source.entries(slot, [sequence])[0]
-            if view.hides(row, sequence, entry.document_id):
+            entry = next(iter(self._source.entries(slot, [sequence])), None)
+            if entry is None or view.hides(row, sequence, entry.document_id):
                 continue
             similarity = self._nearness.similarity(distance, columns, row, entry)
             if similarity is not None:

@@ -19,6 +19,7 @@ from simhash_core.index.document_index import DocumentIndex
 from simhash_core.index.look_up import LookUp, Nearness
 from simhash_core.index.prints import Prints
 from simhash_core.log.decider import Decider
+from simhash_core.log.held_shards import HeldShards
 from simhash_core.log.log_clock import Horizons
 from simhash_core.log.outputs import Ready, Record
 from simhash_core.log.packets import Heads, Packet
@@ -33,9 +34,8 @@ from simhash_core.log.records import (
 )
 from simhash_core.log.removals import held, views
 from simhash_core.log.replica import Decided, Heeded, Replica
-from simhash_core.log.shard import Shard, ShardEntries
+from simhash_core.log.shard import Shard
 from simhash_core.log.shard_copy import EntryStore
-from simhash_core.log.shard_stream import ShardStream
 from simhash_core.matches import Answer
 
 LEADING_SHARD: Final = 0
@@ -58,15 +58,17 @@ class Participant(Generic[Record]):
         self.worker = worker
         self.nearness = nearness
         self.index = DocumentIndex(nearness.scheme, nearness.window_ms)
-        self.shards: dict[int, Shard[Record]] = {}
+        self.held: HeldShards[Record] = HeldShards(
+            worker, self.index, expires=nearness.window is not None
+        )
+        self.shards = self.held.owned
         self.replica = Replica(0, NO_CONTROL)
         self.decider: Decider | None = None
         self.answers: dict[str, Answer | None] = {}
         """Answers to the queries that are asked here; None while there is none yet."""
         self.packets_skipped = 0
         self.controls_refused = 0
-        self._entries = ShardEntries(self.shards)
-        self._look_up = LookUp(self.index, nearness, self._entries)
+        self._look_up = LookUp(self.index, nearness, self.held)
         self._reigns = 0
         self._end = 0
         self._expired = 0
@@ -85,35 +87,34 @@ class Participant(Generic[Record]):
         ``committed``: sequence numbers uint64 (n,) and prints, a part at a time, of decidable
         documents.
         """
-        slot = self.index.open_slot(visible=False)
-        for sequences, prints in committed:
-            self.index.add(slot, sequences, prints)
-        return self.show_shard(progress, store, slot)
+        return self.show_shard(progress, store, self.held.fill_slot(committed))
 
     def show_shard(self, progress: Progress, store: EntryStore, slot: int) -> Shard[Record]:
         """Take a shard in whose committed entries were added to ``slot`` of the index."""
-        expires = self.nearness.window is not None
-        stream: ShardStream[Record] = ShardStream(progress, self.worker, expires=expires)
-        shard = Shard(stream, slot, store, self.index)
-        self.shards[shard.partition] = shard
-        return shard
+        return self.held.own(progress, store, slot)
 
     def drop_shard(self, partition: int) -> None:
         """Let a shard go; the session goes on without it."""
-        shard = self.shards.pop(partition, None)
-        if shard is not None:
-            self.index.drop_slot(shard.slot)
+        self.held.drop(partition)
         if partition == LEADING_SHARD:
             self.decider = None
             self._looked_up.clear()  # what was reported, this worker alone has seen
+
+    def promote(self, progress: Progress) -> Shard[Record] | None:
+        """Own a shard that is a standby here, at the progress that was committed last.
+
+        Its store has all that was committed, and ``Standby.owner_committed`` said so. ``begin``
+        then starts the session. None: the standby is gone, and ``add_shard`` is to be called.
+        """
+        return self.held.promote(progress, self.replica.decided_before)
 
     def begin(self, end: int) -> int:
         """Begin a session; return the offset of the log to read from.
 
         ``end``: of the log now. Nothing is sent before the log was read that far.
         """
-        committed = [shard.stream.committed for shard in self.shards.values()]
-        first = min(committed, key=lambda each: each.position, default=None)
+        progresses = self.held.progresses(self.replica.decided_before)
+        first = min(progresses, key=lambda each: each.position, default=None)
         if first is None:
             self.replica = Replica(end, NO_CONTROL)
         else:
@@ -122,10 +123,7 @@ class Participant(Generic[Record]):
         self._end = end
         self._looked_up.clear()
         self.decider = self._new_decider() if LEADING_SHARD in self.shards else None
-        for shard in self.shards.values():
-            shard.stream.restart()
-            shard.in_session = True
-            self.index.show_slot(shard.slot)
+        self.held.begin()
         return self.replica.start
 
     def _in_session(self) -> list[Shard[Record]]:
@@ -163,7 +161,7 @@ class Participant(Generic[Record]):
         if self.replica.expired > self._expired:
             self._expired = self.replica.expired
             self.index.drop_before(self._expired)
-        needed = (shard.stream.committed.needed for shard in self.shards.values())
+        needed = (each.needed for each in self.held.progresses(self.replica.decided_before))
         self.replica.forget_before(min(needed, default=self.replica.position))
         return heeded
 
@@ -185,22 +183,7 @@ class Participant(Generic[Record]):
                 self.answers[item.identifier] = decided.decision.answer
             return
         self.packets_skipped += decided.decision.matches is None
-        shard = self.shards.get(item.chain.partition)
-        if shard is not None and shard.in_session and shard.stream.chain == item.chain:
-            shard.apply(decided)
-            shard.stream.decided(decided)
-        if decided.decision.removals:
-            self._remove(decided)
-
-    def _remove(self, decided: Decided) -> None:
-        removed: dict[int, list[int]] = {}
-        for removal in decided.decision.removals:
-            removed.setdefault(removal.partition, []).append(removal.sequence)
-        for partition, sequences in removed.items():
-            shard = self.shards.get(partition)
-            if shard is not None and shard.in_session:
-                shard.remove(sequences)
-                shard.stream.remove(sequences)
+        self.held.decided(decided)
 
     def packets(self) -> Iterator[Packet]:
         """Yield the packets to append now, those of one shard in order."""
@@ -234,7 +217,7 @@ class Participant(Generic[Record]):
             [item.columns for _, item in packets], [view_of[offset] for offset, _ in packets]
         )
         for (offset, _), matches in zip(packets, matches_of, strict=True):
-            removed = held(view_of[offset], self._entries)
+            removed = held(view_of[offset], self.held)
             found.append(PacketReport(offset, control, matches, None, removed))
         for offset, item in items:
             if isinstance(item, Query):
@@ -254,7 +237,7 @@ class Participant(Generic[Record]):
     def _report(self, packets: list[PacketReport]) -> Report:
         return Report(
             self.worker,
-            sorted(shard.partition for shard in self._in_session()),
+            self.held.reported,
             packets,
             {p: shard.stream.committed.needed for p, shard in self.shards.items()},
         )

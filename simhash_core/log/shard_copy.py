@@ -81,21 +81,16 @@ class ShardCopy:
         prints = prints_of(self._index.scheme, columns, rows)
         self._index.add(self.slot, found.sequences(rows), prints)
 
-    def remove(self, sequences: Iterable[int]) -> None:
+    def remove(self, sequences: Sequence[int]) -> None:
         """Take entries out; without effect for those that are not there any more."""
-        gone: list[int] = []
         for sequence in sequences:
             entry = self._uncommitted.entry(sequence)
             if entry is None:
                 entry = self._stored(sequence)
-                if entry is None:
-                    continue  # the store has let go of it
-            self._uncommitted.remove(sequence)
-            self._removed.add(sequence)
-            if entry.fingerprint:
-                gone.append(sequence)
-        if gone:
-            self._index.remove(self.slot, np.array(gone, dtype=np.uint64))
+            if entry is not None:  # else the store has let go of it
+                self._uncommitted.remove(sequence)
+                self._removed.add(sequence)
+        self._index.remove(self.slot, np.array(sequences, dtype=np.uint64))
 
     def committed(self, progress: Progress, removed: Iterable[int]) -> None:
         """Learn that the store has all before ``progress``, and ``removed`` no longer."""
@@ -105,7 +100,7 @@ class ShardCopy:
                 break
             self._uncommitted.forget(unique.log_offset)
 
-    def entry(self, sequence: int) -> Entry:
+    def entry(self, sequence: int) -> Entry | None:
         """Return an entry of this shard, committed or not."""
         entry = self._uncommitted.entry(sequence)
         return self.store.entries([sequence])[0] if entry is None else entry
