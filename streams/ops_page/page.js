@@ -44,6 +44,22 @@ function seconds(value) {
   return value < 1 ? `${short.format(value * 1000)} ms` : `${short.format(value)} s`;
 }
 
+const clock = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
+const calendar = new Intl.DateTimeFormat(undefined, { dateStyle: "short", timeStyle: "medium" });
+
+// The time of day, for today; with the date otherwise. All of it on hovering.
+function when(iso) {
+  const at = new Date(iso);
+  const today = at.toDateString() === new Date().toDateString();
+  return el("time", { datetime: iso, title: iso }, (today ? clock : calendar).format(at));
+}
+
+const DUPLICATES = ["near_duplicate", "exact_duplicate"];
+const sum = (values) => values.reduce((total, value) => total + value, 0);
+const totalOf = (documents) => sum(Object.values(documents));
+const repeatsOf = (documents) => sum(DUPLICATES.map((name) => documents[name] ?? 0));
+const shareOf = (documents) => (totalOf(documents) ? percent.format(repeatsOf(documents) / totalOf(documents)) : "–");
+
 const place = (at) => `${at.topic}/${at.partition}@${at.offset}`;
 
 // ---------------------------------------------------------------- asking
@@ -108,6 +124,18 @@ function setState(kind, text) {
   state.dataset.state = kind;
 }
 
+// Old figures look like present ones: so it is said, and they lose their colour.
+let answeredAt = null;
+
+function drawStale(message) {
+  const note = byId("stale");
+  document.body.classList.toggle("stale", Boolean(message && answeredAt));
+  note.hidden = !(message && answeredAt);
+  if (note.hidden) return;
+  const said = `No answer from this worker. All figures below are old: they are from ${clock.format(answeredAt)}.`;
+  if (note.textContent !== said) note.textContent = said;
+}
+
 function drawState(status) {
   if (status.why_dead) setState("bad", status.why_dead);
   else if (!status.broker_up) setState("bad", "the broker does not answer");
@@ -126,21 +154,80 @@ function latest(rates) {
 
 function drawTiles(status) {
   const counts = status.documents;
-  const total = Object.values(counts).reduce((sum, count) => sum + count, 0);
-  const repeats = counts.near_duplicate + counts.exact_duplicate;
-  const behind = status.lag.reduce((sum, each) => sum + each.messages, 0);
-  const add = (name) => status.shards.reduce((sum, each) => sum + each[name], 0);
-  const { latency, ordering, in_flight: flight } = status;
+  const behind = sum(status.lag.map((each) => each.messages));
+  const add = (name) => sum(status.shards.map((each) => each[name]));
+  const { latency, ordering, in_flight: flight, process } = status;
+  const cores = process.cpu_cores;
   byId("tiles").replaceChildren(
     tile("Throughput", `${short.format(latest(status.throughput.documents))}/s`, "documents, last 10 s"),
-    tile("Duplicates", total ? percent.format(repeats / total) : "–", `${whole.format(repeats)} of ${whole.format(total)}`),
+    tile("Duplicates", shareOf(counts), `${whole.format(repeatsOf(counts))} of ${whole.format(totalOf(counts))}`),
     tile("Lag", whole.format(behind), behind === 1 ? "raw record behind" : "raw records behind"),
     tile("Latency", seconds(latency.p50), `half; 95\u00a0%: ${seconds(latency.p95)}, 99\u00a0%: ${seconds(latency.p99)}`),
     tile("Index", whole.format(add("entries")), `documents here, ${bytes(add("store_bytes"))}`),
     tile("In flight", whole.format(flight.documents), `documents, ${bytes(flight.bytes)}`),
     tile("Undecided", whole.format(ordering.undecided_documents), `oldest: ${age(ordering)}`),
+    tile("CPU", cores === null ? "–" : short.format(cores), "cores, last minute"),
+    tile("Memory", bytes(process.memory_bytes), "of this process"),
     tile("Disk", bytes(status.disk_free_bytes), `free of ${bytes(status.disk_size_bytes)}`),
   );
+}
+
+function drawTroubles({ errors, skipped, rebalances, transactions }) {
+  const failed = Object.entries(errors).map(([where, count]) => `${where.replace("/", ": ")} ${whole.format(count)}`);
+  const { committed = 0, ...others } = transactions;
+  const ended = Object.entries(others).filter(([, count]) => count)
+    .map(([outcome, count]) => `${whole.format(count)} ${outcome}`);
+  byId("trouble-facts").replaceChildren(...factPairs([
+    ["errors", failed.join(", ") || "none"],
+    ["rebalances", counted(rebalances, "assignment of partitions", "assignments of partitions")],
+    ["transactions", [`${whole.format(committed)} committed`, ...ended].join(", ")],
+    ["skipped", skipped ? `${counted(skipped, "raw record")} deleted before they were read` : "none"],
+  ]));
+}
+
+// ---------------------------------------------------------------- the group
+
+// Only web addresses become links: the text comes from another process.
+function workerName(worker) {
+  const safe = /^https?:\/\//.test(worker.page ?? "");
+  const name = safe && !worker.is_this ? el("a", { href: worker.page }, worker.name) : el("strong", {}, worker.name);
+  return el("span", {}, name,
+    worker.is_this ? el("span", { class: "badge" }, "this page") : null,
+    worker.leads ? el("span", { class: "badge leads" }, "leads") : null);
+}
+
+function workerRow(worker) {
+  const { documents, partitions } = worker;
+  const figure = (count) => (documents ? whole.format(count) : "–");
+  return el("tr", {},
+    cell("", workerName(worker), true),
+    cell("host", worker.host || "–", true),
+    cell("partitions", partitions.length ? partitions.join(" ") : "none"),
+    cell("put out", figure(totalOf(documents ?? {}))),
+    cell("duplicates", documents ? shareOf(documents) : "–"),
+    cell("dead letters", figure(documents?.dead_letter ?? 0)),
+    cell("last commit", worker.reported ? when(worker.reported) : "none yet"));
+}
+
+function drawGroup(group) {
+  byId("workers").hidden = !group;
+  if (!group) return;
+  const { documents, workers, lag } = group;
+  const owned = sum(workers.map((each) => each.partitions.length));
+  const unowned = group.partitions - owned;
+  byId("group-tiles").replaceChildren(
+    tile("Workers", whole.format(workers.length), workers.some((each) => each.leads) ? "one leads" : "no leader known"),
+    tile("Put out", whole.format(totalOf(documents)), "since each one started"),
+    tile("Unique", whole.format((documents.unique ?? 0) + (documents.undecidable ?? 0)), "passed on"),
+    tile("Duplicates", shareOf(documents), whole.format(repeatsOf(documents))),
+    tile("Dead letters", whole.format(documents.dead_letter ?? 0), "could not be read"),
+    tile("Lag", lag === null ? "–" : whole.format(lag), `of ${counted(group.partitions, "partition")}`),
+  );
+  const notes = [`Asked ${Math.round(group.age_seconds)} s ago. The figures of other workers are those of their last commit.`];
+  if (!group.described) notes.push("The broker does not name the members: some of these may have gone.");
+  if (unowned > 0) notes.push(`${counted(unowned, "partition belongs", "partitions belong")} to nobody now.`);
+  byId("group-note").textContent = notes.join(" ");
+  byId("worker-rows").replaceChildren(...workers.map(workerRow));
 }
 
 function age({ undecided_documents: documents, undecided_oldest_seconds: oldest }) {
@@ -167,32 +254,56 @@ function drawThroughput({ documents, duplicates, sample_seconds: every }) {
     `${short.format(latest(duplicates))} of them duplicates; at most ${short.format(most)} a second`);
 }
 
+// Each bar is a part of its own whole.
 function bars(target, rows) {
-  const most = Math.max(1, ...rows.map((row) => row.count));
   byId(target).replaceChildren(...rows.flatMap((row) => {
     const filled = el("span");
-    filled.style.width = `${(100 * row.count) / most}%`;
+    const part = row.whole ? Math.min(1, row.count / row.whole) : 0;
+    filled.style.width = `${100 * part}%`;
     return [
       el("dt", {}, row.name),
-      el("dd", { class: row.second ? "bar second" : "bar", "aria-hidden": "true" }, filled),
-      el("dd", {}, whole.format(row.count)),
+      el("dd", { class: `bar ${row.kind ?? ""}`, "aria-hidden": "true" }, filled),
+      el("dd", {}, row.text),
     ];
   }));
 }
 
-function drawDistances({ bits, near, bins }) {
-  const shown = bins.filter(([bound]) => bound !== null && bound <= Math.max(near, 4));
-  const most = Math.max(1, ...shown.map(([, count]) => count));
-  const total = bins.reduce((sum, [, count]) => sum + count, 0);
-  byId("distances").replaceChildren(...shown.map(([bound, count]) => {
-    const column = el("i");
-    column.style.height = `${(78 * count) / most}%`;
-    return el("span", { title: `up to ${bound} bits: ${whole.format(count)}` }, column, String(bound));
-  }));
-  const said = shown.filter(([, count]) => count).map(([bound, count]) => `up to ${bound}: ${count}`);
+function drawVerdicts(documents) {
+  const total = totalOf(documents);
+  bars("verdicts", Object.entries(documents).map(([verdict, count]) => ({
+    name: verdict.replaceAll("_", " "), count, whole: total, text: whole.format(count),
+    kind: DUPLICATES.includes(verdict) ? "second" : "",
+  })));
+}
+
+function drawCandidates({ per_lookup: mean, fullest_bucket: fullest, alert_above: limit }) {
+  const kind = (value) => (value > limit ? "over" : "");
+  bars("candidates", [
+    { name: "candidates, on average", count: mean ?? 0, whole: limit, kind: kind(mean),
+      text: mean === null ? "none read" : `${short.format(mean)} of ${whole.format(limit)}` },
+    { name: "fullest bucket", count: fullest ?? 0, whole: limit, kind: kind(fullest),
+      text: fullest === null ? "none read" : `${whole.format(fullest)} of ${whole.format(limit)}` },
+  ]);
+}
+
+function drawDistances({ bits, near, counts, beyond }) {
+  const most = Math.max(1, ...counts);
+  byId("distances").replaceChildren(
+    el("b", { class: "most" }, whole.format(Math.max(0, ...counts))),
+    ...counts.map((count, distance) => {
+      const column = el("i", { class: count ? null : "none", title: `${distance} bits: ${whole.format(count)}` });
+      column.style.height = `${(84 * count) / most}%`;
+      return column;
+    }));
+  const said = counts.map((count, distance) => [distance, count]).filter(([, count]) => count)
+    .map(([distance, count]) => `${distance} bits: ${count}`);
   byId("distances").setAttribute("aria-label", said.length ? said.join(", ") : "no duplicates yet");
+  byId("distances-half").textContent = near > 3 ? String(Math.round(near / 2)) : "";
+  byId("distances-limit").textContent = `${near}, the limit`;
+  const total = sum(counts) + beyond;
   byId("distances-note").textContent =
-    `${whole.format(total)} duplicates since the start; near is up to ${near} of ${bits} bits`;
+    `${counted(total, "duplicate")} since the start. Near means: at most ${near} of ${bits} bits differ.` +
+    (beyond ? ` ${counted(beyond, "exact duplicate")} further away: the same content.` : "");
 }
 
 function cell(label, value, wide = false) {
@@ -207,7 +318,7 @@ function stateOf(shard) {
     ` ${done}, ${whole.format(shard.remaining)} records left`);
 }
 
-function drawLog({ ordering, fullest_bucket: fullest }) {
+function drawLog({ ordering }) {
   const { leads, leader, log_position: position, log_end: end, reports_missing: missing } = ordering;
   const behind = Math.max(0, end - position);
   byId("log-facts").replaceChildren(...factPairs([
@@ -218,10 +329,6 @@ function drawLog({ ordering, fullest_bucket: fullest }) {
     ["packets skipped", whole.format(ordering.packets_skipped)],
     ["control records refused", whole.format(ordering.control_records_refused)],
     ["foreign records", whole.format(ordering.foreign_records)],
-  ]));
-  byId("index-facts").replaceChildren(...factPairs([
-    ["fullest bucket", fullest === null ? "none met in the last five minutes"
-      : `${counted(fullest, "document")}, of those met in the last five minutes`],
   ]));
 }
 
@@ -241,17 +348,19 @@ function drawShards(status) {
 }
 
 function draw(status) {
-  document.title = `${status.application_id} – Firstseen worker`;
+  const { worker } = status;
+  document.title = `${worker.host}: ${status.application_id} – Firstseen`;
   byId("application").textContent = status.application_id;
-  byId("about").textContent =
+  byId("about").textContent = `This page: worker ${worker.name} on ${worker.host}, group ${status.application_id}; ` +
     `profile ${status.profile}, ${status.delivery.replaceAll("_", " ")}, version ${status.version}`;
   drawState(status);
+  drawGroup(status.group);
   drawTiles(status);
   drawThroughput(status.throughput);
-  const name = (verdict) => verdict.replaceAll("_", " ");
-  bars("verdicts", Object.entries(status.documents).map(([verdict, count]) =>
-    ({ name: name(verdict), count, second: verdict.endsWith("duplicate") })));
+  drawVerdicts(status.documents);
+  drawTroubles(status.troubles);
   drawDistances(status.distances);
+  drawCandidates(status.candidates);
   drawLog(status);
   drawShards(status);
   byId("footer").textContent =
@@ -261,7 +370,7 @@ function draw(status) {
 
 // ---------------------------------------------------------------- duplicates
 
-const MOST_LISTED = 10;
+const LISTED_LIMIT = 10;
 let listed = 0;
 
 function passages(pieces, only) {
@@ -318,6 +427,8 @@ function duplicateRow(each) {
   const details = el("details", { "data-number": each.number },
     el("summary", {},
       el("strong", {}, each.id), el("span", { class: "arrow" }, " repeats "), el("strong", {}, each.original_id),
+      el("span", { class: "at quiet" }, when(each.decided)),
+      each.excerpt ? el("span", { class: "excerpt", dir: "auto" }, each.excerpt) : null,
       el("span", { class: "why" }, `${each.method}: ${each.reason}`)),
     el("div", { class: "inside" }));
   details.addEventListener("toggle", () => { if (details.open) openDuplicate(details, each.number); });
@@ -328,8 +439,8 @@ async function listDuplicates(count) {
   const { duplicates } = await ask("/api/duplicates");
   byId("newer").hidden = true;
   listed = duplicates.length ? duplicates[0].number : 0;
-  byId("duplicate-list").replaceChildren(...duplicates.slice(0, MOST_LISTED).map(duplicateRow));
-  const shown = Math.min(MOST_LISTED, duplicates.length);
+  byId("duplicate-list").replaceChildren(...duplicates.slice(0, LISTED_LIMIT).map(duplicateRow));
+  const shown = Math.min(LISTED_LIMIT, duplicates.length);
   byId("duplicates-note").textContent = count
     ? `the last ${shown} of ${whole.format(count)}; open one to see both texts` : "none yet";
 }
@@ -351,6 +462,35 @@ byId("newer").addEventListener("click", async () => {
   await listDuplicates(latestCount);
   byId("duplicate-list").querySelector("summary")?.focus();
 });
+
+// ---------------------------------------------------------------- dead letters
+
+let lettersListed = "";
+
+function letterOf(each) {
+  return el("li", {},
+    el("p", {}, when(each.decided), ` ${place(each.source)}: ${each.detail}`),
+    each.excerpt ? el("pre", { dir: "auto", tabindex: "0", "aria-label": `How ${place(each.source)} begins` }, each.excerpt) : null);
+}
+
+// What a reader has opened stays open, and the focus stays where it was.
+async function followDeadLetters({ troubles: { dead_letters: counts } }) {
+  const total = totalOf(counts);
+  if (JSON.stringify(counts) === lettersListed) return;
+  const { dead_letters: letters } = await ask("/api/dead-letters");
+  lettersListed = JSON.stringify(counts);
+  const list = byId("dead-letter-list");
+  const opened = new Set([...list.querySelectorAll("details[open]")].map((each) => each.dataset.reason));
+  const focused = document.activeElement?.closest?.("#dead-letter-list details")?.dataset.reason;
+  byId("dead-letters-note").textContent = total
+    ? `${whole.format(total)} since the start, by reason, with the latest of each. firstseen dlq shows and replays them.`
+    : "none yet";
+  const reasons = Object.entries(counts).sort(([, a], [, b]) => b - a);
+  list.replaceChildren(...reasons.map(([reason, count]) => el("details", { "data-reason": reason, open: opened.has(reason) },
+    el("summary", {}, el("strong", {}, reason.replaceAll("_", " ")), ` ${whole.format(count)}`),
+    el("ul", { class: "letters" }, ...letters.filter((each) => each.reason === reason).map(letterOf)))));
+  if (focused) list.querySelector(`[data-reason="${focused}"] summary`)?.focus();
+}
 
 // ---------------------------------------------------------------- check
 
@@ -385,7 +525,7 @@ function drawAnswer(answer) {
   const { differences } = answer;
   const first = answer.nearest.find((each) => differences && place(each.source) === place(differences.source));
   byId("answer").replaceChildren(
-    el("p", { class: "verdict" }, verdictText(answer)),
+    el("p", { class: "verdict", tabindex: "-1" }, verdictText(answer)),
     facts([
       ["fingerprint", answer.fingerprint ?? `none (${answer.undecidable})`],
       ["features", answer.features],
@@ -412,6 +552,9 @@ async function check(event) {
       headers: { "Content-Type": "application/json" },
       body: JSON.stringify({ text: byId("text").value, differences: true }),
     }));
+    const verdict = byId("answer").querySelector(".verdict");
+    verdict.focus({ preventScroll: true });
+    verdict.scrollIntoView({ block: "nearest" });
   } catch (error) {
     byId("answer").replaceChildren(el("p", { class: "trouble" }, error.message));
   } finally {
@@ -439,11 +582,15 @@ async function poll() {
     if (!document.hidden && byId("access").hidden) {
       const status = await ask("/api/status");
       latestCount = status.recent.duplicates;
+      answeredAt = new Date();
+      drawStale(null);
       draw(status);
       await followDuplicates(latestCount);
+      await followDeadLetters(status);
     }
   } catch (error) {
     setState("bad", error.message ?? String(error));
+    if (error.status !== 401) drawStale(error.message);
   } finally {
     asking = false;
     timer = setTimeout(poll, POLL_MS);

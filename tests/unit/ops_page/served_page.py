@@ -15,6 +15,7 @@ import msgspec
 
 from simhash_core.documents import RawRecord, SourcePosition
 from simhash_core.matches import Answer, Match, Neighbour
+from simhash_core.rejections import Rejection, RejectionReason
 from simhash_core.verdicts import DuplicateOf, Method, Unique, Verdict
 from streams.monitoring.group_watch import GroupWatch
 from streams.monitoring.health import Health
@@ -162,6 +163,15 @@ def at_work(served: Served) -> None:
     metrics.control_refused(1)
     metrics.broker_up(up=True)
     metrics.state_disk(50 * 1024**3, 80 * 1024**3)
+    metrics.candidates(4_000, 100)
+    metrics.error("commit", "broker")
+    metrics.rebalance()
+    for number, reason in enumerate(["not_json", "not_json", "missing_text"]):
+        metrics.dead_letter(RejectionReason(reason))
+        raw = RawRecord(None, b'{"text": "<b>half of a record', 0)
+        place = SourcePosition("raw-documents", 0, 70 + number)
+        rejected = Rejection(place, raw, RejectionReason(reason), "what is wrong with it")
+        served.recent.note_rejections([rejected], 1_700_000_000_000)
     served.fullest.note(37)
     served.recent.note([(_arrival(1, "ferry", ORIGINAL), Unique()), _repeat(2)], 1_700_000_000_000)
 

@@ -14,6 +14,7 @@ from tests.rigs.brokers.broker import Broker
 from tests.rigs.workers.stream_harness import Stream
 from tests.unit.ops_page.browser import Watched, chromium, skip_module_without_browser
 from tests.unit.ops_page.live_worker import EDITED, HOSTILE_ID, STRANGER, Live
+from tests.unit.ops_page.served_page import LEADER, at_work, served_page
 
 pytestmark = pytest.mark.browser
 skip_module_without_browser()
@@ -62,8 +63,16 @@ def test_it_fits_and_can_be_read(browser: Browser, live: Live, size: tuple[int, 
     page.fill("#text", EDITED)
     page.get_by_role("button", name="Check it").click()
     page.wait_for_selector("#answer .verdict")
+    page.wait_for_selector("#worker-rows tr")
 
-    for name in ("Now", "Latest duplicates", "Check a text", "Index"):
+    for name in (
+        "The whole group",
+        "This worker",
+        "Latest duplicates",
+        "Dead letters",
+        "Check a text",
+        "Index",
+    ):
         expect(page.get_by_role("heading", name=name, exact=True)).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
     for scheme in COLOURS:
@@ -96,7 +105,65 @@ def test_it_shows_what_the_worker_does(page: Watched, live: Live) -> None:
     expect(facts).to_contain_text("this worker")
     expect(facts).to_contain_text(f"{status['ordering']['log_position']:,}, 0 records behind")
     expect(page.page.locator("#throughput svg polyline")).to_have_count(2)
-    assert page.page.locator("#distances").get_attribute("aria-label") != "no data yet"
+    counts = status["distances"]["counts"]
+    expect(page.page.locator("#distances i")).to_have_count(len(counts))
+    shown = page.page.locator("#distances").get_attribute("aria-label") or ""
+    assert f"0 bits: {counts[0]}" in shown
+
+
+def test_it_says_whose_page_it_is(page: Watched, live: Live) -> None:
+    """Given a worker alone in its group, then the page names it, its machine and its group, and the
+    group's figures are its own.
+    """
+    status = live.status()
+
+    head = page.page.locator("#about")
+    expect(head).to_contain_text(f"worker {status['worker']['name']} on {status['worker']['host']}")
+    expect(head).to_contain_text(f"group {status['application_id']}")
+    row = page.page.locator("#worker-rows tr")
+    expect(row).to_have_count(1)
+    expect(row).to_contain_text("this page")
+    expect(row).to_contain_text("leads")
+    expect(row).to_contain_text(f"{sum(status['documents'].values()):,}")
+
+
+@pytest.mark.parametrize("size", [WIDE, PHONE], ids=["1280", "390"])
+def test_a_group_of_several(browser: Browser, tmp_path: Path, size: tuple[int, int]) -> None:
+    """Given a worker beside two others, then the page has all three, with links to those that have
+    a page, who leads, and figures of them all; everything can be read, and fits. When the worker
+    stops, the page says that its figures are old.
+    """
+    context = browser.new_context(viewport={"width": size[0], "height": size[1]})
+    watched = Watched(context.new_page())
+    page = watched.page
+    with served_page(tmp_path) as served:
+        at_work(served)
+        page.goto(served.url)
+        rows = page.locator("#worker-rows tr")
+        expect(rows).to_have_count(3)
+        expect(rows.nth(1)).to_contain_text("leads")
+        link = rows.nth(1).get_by_role("link", name=LEADER)
+        expect(link).to_have_attribute("href", "http://worker-1.internal:6066/")
+        expect(rows.nth(2)).to_contain_text("none yet")
+        expect(page.locator("#group-tiles")).to_contain_text("1,904")
+        expect(page.locator("#trouble-facts")).to_contain_text("commit: broker 1")
+        expect(page.locator("#verdicts")).to_contain_text("880")
+        page.get_by_text("not json").click()
+        expect(page.locator("#dead-letter-list pre").first).to_contain_text("<b>half")
+        assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
+        for scheme in COLOURS:
+            page.emulate_media(color_scheme=scheme)
+            assert page.evaluate(FAINT) == [], scheme
+            if SHOTS:
+                page.evaluate("scrollTo(0, 0)")
+                page.screenshot(
+                    path=Path(SHOTS) / f"group-{size[0]}-{scheme}.png", full_page=size == PHONE
+                )
+    expect(page.locator("#stale")).to_contain_text("No answer from this worker")
+    assert page.evaluate(FAINT) == []
+    if SHOTS:
+        page.screenshot(path=Path(SHOTS) / f"stale-{size[0]}.png")
+    context.close()
 
 
 def test_a_duplicate_stands_beside_its_original(page: Watched, live: Live) -> None:
@@ -153,7 +220,8 @@ def test_a_text_is_checked_by_keyboard_alone(page: Watched) -> None:
     expect(answer.locator(".verdict")).to_contain_text("duplicate of")
     expect(answer).to_contain_text("fingerprint")
     expect(answer.locator("tbody tr").first).to_contain_text("of 256")
-    assert page.page.evaluate("document.activeElement.id") == "text"
+    expect(answer.locator(".verdict")).to_be_focused()
+    expect(answer.locator(".verdict")).to_be_in_viewport()
 
 
 def test_a_check_changes_nothing(page: Watched, live: Live) -> None:
@@ -249,6 +317,7 @@ def test_a_worker_that_goes_away_is_told(
 
         worker.stop_gently()
         expect(page.locator("#state")).to_have_text("no answer from the worker")
+        expect(page.locator("#stale")).to_contain_text("All figures below are old")
         context.close()
 
 
