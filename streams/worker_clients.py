@@ -19,6 +19,8 @@ from streams.kafka.log_reader import LogReader, LogRecords
 from streams.kafka.transactions import Committer, OutputTransactions
 from streams.settings.settings import Delivery, Settings
 
+_MILLISECONDS = 1_000
+
 
 class ClientEvents(RawEvents, Protocol):
     """Who is told what the clients read."""
@@ -47,6 +49,7 @@ class WorkerClients:
             topics.raw,
             events,
             batch_records=settings.batch.documents,
+            idle_seconds=settings.intake.idle_ms / _MILLISECONDS,
         )
         self.log_reader = LogReader(
             log_reader_config(settings), topics.log, events.log_read, events.fail

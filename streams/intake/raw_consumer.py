@@ -39,7 +39,8 @@ class RawConsumer:
     ``config`` is that of ``client_config.raw_consumer_config``. A batch has at most
     ``batch_records`` records and, unless it is a single one, ``batch_bytes`` bytes of values; at
     most ``queued_batches`` wait for the loop. A rebalance that takes partitions away waits up to
-    ``revoke_seconds`` for ``RawEvents.revoked``.
+    ``revoke_seconds`` for ``RawEvents.revoked``. Records of several partitions come in the order of
+    their timestamps, as far as ``RecordOrder`` knows it; ``idle_seconds`` is its.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class RawConsumer:
         batch_bytes: int = _BATCH_BYTES,
         queued_batches: int = 2,
         revoke_seconds: float = 10.0,
+        idle_seconds: float = 0.0,
     ) -> None:
         """Connect in the background; nothing is joined yet."""
         self._topic = topic
@@ -66,7 +68,7 @@ class RawConsumer:
         self._poller = RawPoller(
             dict(config),
             topic,
-            Limits(batch_records, batch_bytes, revoke_seconds),
+            Limits(batch_records, batch_bytes, revoke_seconds, idle_seconds),
             PollerEvents(self._assigned, self._revoked, self._released, self._lost),
             self._calls,
             self._batches,

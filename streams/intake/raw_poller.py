@@ -24,6 +24,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from simhash_core.errors import FirstseenError
 from streams.intake.raw_records import RawRecords, TopicRecreatedError
+from streams.intake.record_order import RecordOrder
 from streams.kafka.batch_pace import BatchPace
 from streams.kafka.consumer_errors import TopicGoneError, judge, topic_is_gone
 from streams.kafka.hand_over import Calls, HandOver, PollInterval
@@ -66,11 +67,12 @@ class _Position:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Of a batch, and of the wait of a rebalance for commits."""
+    """Of a batch, and of waits: of a rebalance for commits, of records for earlier ones."""
 
     records: int
     bytes: int
     revoke_seconds: float
+    idle_seconds: float
 
 
 class RawPoller:
@@ -100,8 +102,7 @@ class RawPoller:
         self._stopped: set[int] = set()
         self._restarts: dict[int, tuple[int, int]] = {}
         self._turned_back: dict[int, tuple[float, TopicRecreatedError]] = {}
-        self._taken: list[RawRecords] = []
-        self._count = limits.records
+        self._order = RecordOrder(limits.idle_seconds)
         self._paused = False
         self._pace = BatchPace()
         self._interval = PollInterval()
@@ -141,14 +142,13 @@ class RawPoller:
             self._pause(paused=False)
         if wait := self._pace.seconds():
             time.sleep(wait)
-        taken, self._taken = self._taken, []
-        message = self.consumer.poll(0.0 if taken else self._interval.seconds)
+        wait = self._order.wait_seconds() if self._order else self._interval.seconds
+        message = self.consumer.poll(min(wait, self._interval.seconds))
         if message is not None:
             self._interval.extend()
-            rest = self.consumer.consume(self._count, 0) if self._count > 1 else []
-            self._pace.began(len(rest), self._count)
-            taken += self._runs([message, *rest])
-        self._hand_over(taken)
+            self._take([message, *self.consumer.consume(self._limits.records, 0)])
+        if not self._order.wait_seconds():
+            self._hand_over()
         self._raise_error()
 
     def _wait_while_blocked(self) -> None:
@@ -161,21 +161,25 @@ class RawPoller:
         # Serves rebalances. It may return a record, which waits here with those before.
         message = self.consumer.poll(0)
         if message is not None:
-            self._taken += self._runs([message])
+            self._take([message])
         self._raise_error()
 
     # ---- records
 
-    def _runs(self, messages: Sequence[Message]) -> list[RawRecords]:
-        """Divide messages by partition, less those of partitions that are not read (any more)."""
+    def _take(self, messages: Sequence[Message]) -> None:
+        """Put messages in order, less those of partitions that are not read (any more)."""
         by_partition: dict[int, list[Message]] = {}
+        ended: set[int] = set()
         for message in messages:
             error = message.error()
+            partition = _partition_of(message)
             if error is None:
-                by_partition.setdefault(_partition_of(message), []).append(message)
+                by_partition.setdefault(partition, []).append(message)
+                ended.discard(partition)
+            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - a public code of librdkafka
+                ended.add(partition)
             else:
                 self._note(error)
-        runs = []
         for partition, run in by_partition.items():
             position = self._positions.get(partition)
             if position is None or partition in self._stopped:
@@ -187,32 +191,17 @@ class RawPoller:
                 self.stop(partition)
                 continue
             position.next = (run[-1].offset() or 0) + 1
-            runs.append(RawRecords(partition, position.start, run, sum(map(len, run))))
-        return runs
+            self._order.add(RawRecords(partition, position.start, run, sum(map(len, run))))
+        for partition in ended:
+            self._order.at_end(partition)
+        self._change(self._order.to_pause(), paused=True)
 
-    def _hand_over(self, runs: Sequence[RawRecords]) -> None:
-        """Queue what is still wanted, in batches of no more than the limits."""
-        batch: list[RawRecords] = []
-        records = size = 0
-        for run in runs:
-            position = self._positions.get(run.partition)
-            if position is None or position.start != run.start:
-                continue
-            for part in run.parts(self._limits.records, self._limits.bytes):
-                count = len(part.messages)
-                if batch and (
-                    records + count > self._limits.records or size + part.size > self._limits.bytes
-                ):
-                    self._batches.put(batch)
-                    batch, records, size = [], 0, 0
-                batch.append(part)
-                records += count
-                size += part.size
+    def _hand_over(self) -> None:
+        batch = self._order.take(self._limits.records, self._limits.bytes)
         if batch:
+            self._pace.began(sum(len(run.messages) for run in batch), self._limits.records)
             self._batches.put(batch)
-            # As many as fit, were the next ones of the same size.
-            mean = max(1, size // records)
-            self._count = max(1, min(self._limits.records, self._limits.bytes // mean) - 1)
+            self._change(self._order.to_resume(), paused=False)
 
     # ---- what the loop asks for
 
@@ -233,13 +222,14 @@ class RawPoller:
                     raise
                 # Its fetching has not begun: in the next turn.
                 self._restarts[partition] = offset, start
-        if partition in self._stopped:
-            self._stopped.remove(partition)
+        if partition in self._stopped or self._order.is_paused(partition):
+            self._stopped.discard(partition)
             if not self._paused:
                 self.consumer.resume([place])
         if self._paused:
             self.consumer.pause([place])
         self._positions[partition] = _Position(start, offset)
+        self._order.begin(partition, start)
 
     def stop(self, partition: int) -> None:
         """Read a partition no more, which stays owned."""
@@ -247,13 +237,18 @@ class RawPoller:
         if partition in self._positions:
             # Not unassigned: outside a rebalance that could pass for the answer to a revocation.
             self._stopped.add(partition)
-            self.consumer.pause([TopicPartition(self.topic, partition)])
+            self._order.forget(partition)
+            self._change([partition], paused=True)
 
     def _pause(self, *, paused: bool) -> None:
         read = set(self._positions) - self._stopped
-        places = [TopicPartition(self.topic, partition) for partition in read]
-        (self.consumer.pause if paused else self.consumer.resume)(places)
+        self._change([each for each in read if not self._order.is_paused(each)], paused=paused)
         self._paused = paused
+
+    def _change(self, partitions: Sequence[int], *, paused: bool) -> None:
+        places = [TopicPartition(self.topic, partition) for partition in partitions]
+        if places:
+            (self.consumer.pause if paused else self.consumer.resume)(places)
 
     # ---- rebalances
 
@@ -306,6 +301,7 @@ class RawPoller:
             self._restarts.pop(partition, None)
             self._turned_back.pop(partition, None)
             self._positions.pop(partition, None)
+            self._order.forget(partition)
 
     def _unassign(self, partitions: Iterable[int]) -> None:
         """Answer a revocation: of those that the client was assigned, which are not all."""

@@ -159,6 +159,8 @@ def raw_consumer_config(settings: Settings, worker: str) -> dict[str, Any]:
             auto_offset_reset="earliest",
             enable_auto_commit=False,
             enable_auto_offset_store=False,
+            # So that a partition without records is known to be at its end, and not waited for.
+            enable_partition_eof=True,
             # Also makes the broker hold back offsets of transactions that have not ended.
             isolation_level="read_committed",
             **static,

@@ -34,6 +34,20 @@ class BatchSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     ] = 16
 
 
+class IntakeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How raw records of several partitions are ordered: by their timestamps, as far as known."""
+
+    idle_ms: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=60_000,
+            description="How long to wait for a partition that has more records, none of them "
+            "fetched yet, before records of other partitions go ahead of it. Milliseconds.",
+        ),
+    ] = 200
+
+
 class InFlightSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Raw records that a worker has read and not put out yet; beyond, it reads no further."""
 

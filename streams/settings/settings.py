@@ -22,7 +22,7 @@ from simhash_core.errors import UsageError
 from simhash_core.text.profiles import DEFAULT_PROFILE, Profile, profile_named
 from simhash_core.text.verification import usual_threshold
 from streams.documents.fields import FieldSettings
-from streams.settings.flow import GIB, KIB, MIB, BatchSettings, InFlightSettings
+from streams.settings.flow import GIB, KIB, MIB, BatchSettings, InFlightSettings, IntakeSettings
 from streams.settings.index import IndexSettings
 from streams.settings.index_files import read_index_files
 from streams.settings.topics import TopicSettings
@@ -133,6 +133,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     include_body: Annotated[
         bool, Meta(description="Whether a record on the duplicates topic carries the raw value.")
     ] = False
+    output_retention_ms: Annotated[
+        int,
+        Meta(
+            ge=-1,
+            le=2**63 - 1,
+            extra={"default": "-1, for ever"},
+            description="How long the output topics that 'firstseen topics create' makes keep a "
+            "record, by the time of its raw record; -1: for ever.",
+        ),
+    ] = -1
     session_timeout_seconds: Annotated[
         float,
         Meta(
@@ -184,6 +194,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     index: IndexSettings = field(default_factory=IndexSettings)
     fields: FieldSettings = field(default_factory=FieldSettings)
     batch: BatchSettings = field(default_factory=BatchSettings)
+    intake: IntakeSettings = field(default_factory=IntakeSettings)
     in_flight: InFlightSettings = field(default_factory=InFlightSettings)
     web: WebSettings = field(default_factory=WebSettings)
     log: LogSettings = field(default_factory=LogSettings)

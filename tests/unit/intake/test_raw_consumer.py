@@ -227,3 +227,31 @@ def test_a_deleted_topic_is_told(kafka_broker: Broker) -> None:
 
     owner = asyncio.run(scene())
     assert isinstance(owner.failure, TopicGoneError)
+
+
+def test_a_backlog_comes_by_timestamps(broker: Broker) -> None:
+    """Given a backlog in which the records of partition 2 are older than those of 1, and those of
+    1 than those of 0, when the partitions are read, then 2 comes before 1 and 1 before 0.
+    """
+    topic = broker.unique("raw")
+    broker.create_topics({topic: 3})
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 20})
+    for partition in range(3):
+        for number in range(600):
+            time_ms = 1_700_000_000_000 + (2 - partition) * 10_000 + number
+            producer.produce(topic, b"x" * 100, partition=partition, timestamp=time_ms)
+    assert producer.flush(30) == 0
+
+    async def scene() -> RecordingOwner:
+        owner = RecordingOwner()
+        consumer = owner.open(
+            settings_for(broker, topic), topic, batch_records=100, idle_seconds=10.0
+        )
+        await until(lambda: owner.count == 1_800)
+        await consumer.close()
+        return owner
+
+    owner = asyncio.run(scene())
+    partitions = [run.partition for batch in owner.batches for run in batch]
+    assert partitions == sorted(partitions, reverse=True)
+    assert owner.offsets == dict.fromkeys(range(3), list(range(600)))
