@@ -254,4 +254,4 @@ def test_a_backlog_comes_by_timestamps(broker: Broker) -> None:
     owner = asyncio.run(scene())
     partitions = [run.partition for batch in owner.batches for run in batch]
     assert partitions == sorted(partitions, reverse=True)
-    assert owner.offsets == dict.fromkeys(range(3), list(range(600)))
+    assert owner.offsets == {partition: list(range(600)) for partition in range(3)}

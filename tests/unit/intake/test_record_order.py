@@ -99,10 +99,10 @@ def test_a_partition_at_its_end_is_not_waited_for() -> None:
     assert order.wait_seconds() == 0.0
     order.add(run(1, 5))
     assert times(order.take(10, ALL)) == [(1, [5])]
-    order.at_end(1)
-    assert times(order.take(10, ALL)) == [(0, [10])]
-    order.add(run(0, 20))
     assert order.wait_seconds() > 0.0
+    order.at_end(1)
+    assert order.wait_seconds() == 0.0
+    assert times(order.take(10, ALL)) == [(0, [10])]
 
 
 def test_nothing_to_take_is_not_waited_for() -> None:
