@@ -13,7 +13,7 @@ have expired; until then a mask hides them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -22,8 +22,10 @@ from numpy.typing import NDArray
 from simhash_core.errors import UsageError
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.hot_buckets import BYTE_WORDS
+from simhash_core.index.kept_segment import KeptSegment
 from simhash_core.index.memtable import Memtable, Rows, joined
 from simhash_core.index.near_rows import near_rows
+from simhash_core.index.pairs import Pairs, sorted_pairs
 from simhash_core.index.prints import Prints, bucket_values, shared
 from simhash_core.index.segment import Candidates, Segment, build_segment, question
 
@@ -36,24 +38,6 @@ _MERGED_SEGMENTS: Final = 4
 
 _COMPARED_ROWS: Final = 256
 """Documents compared with the memtable at one time."""
-
-
-class Pairs(NamedTuple):
-    """Documents of a look-up with documents of the index that are within the distance.
-
-    Sorted by ``rows``, then distance, then sequence number; each pair once. ``rows``: intp, indices
-    of the documents looked up. ``distances``: uint16, bits. ``sequences``: uint64. ``slots``:
-    uint16.
-    """
-
-    rows: NDArray[np.intp]
-    distances: NDArray[np.uint16]
-    sequences: NDArray[np.uint64]
-    slots: NDArray[np.uint16]
-
-    def __len__(self) -> int:
-        """Return the number of pairs."""
-        return len(self.rows)
 
 
 class BucketCounts(NamedTuple):
@@ -70,13 +54,14 @@ class DocumentIndex:
         """Begin empty. ``window_ms``: only documents whose times are within it are pairs."""
         self.scheme = scheme
         self._window_ms = window_ms
-        self._segments: list[_Kept] = []
+        self._segments: list[KeptSegment] = []
         self._memtable = Memtable(scheme, MEMTABLE_DOCUMENTS)
         self._live = np.zeros(SLOTS_LIMIT, dtype=np.bool_)
         self._visible = np.zeros(SLOTS_LIMIT, dtype=np.bool_)
         self._counts: dict[int, int] = {}
         self._removed: dict[int, list[NDArray[np.uint64]]] = {}
         self.candidates_met = 0
+        self.dropped_before = 0
 
     def __len__(self) -> int:
         """Return the number of documents of all open slots."""
@@ -99,8 +84,9 @@ class DocumentIndex:
         Look-ups do not see the documents of a slot that is not visible, until ``show_slot``.
         """
         self._forget_dropped()
-        slots = [self._memtable.rows().slots, *(each.segment.slots for each in self._segments)]
-        taken = {int(slot) for each in slots for slot in np.unique(each)}
+        taken = set(np.unique(self._memtable.rows().slots).tolist())
+        for each in self._segments:
+            taken |= each.slots()
         slot = next((s for s in range(SLOTS_LIMIT) if s not in taken and s not in self._counts), -1)
         if slot < 0:
             raise UsageError(f"an index holds at most {SLOTS_LIMIT} shards at one time")
@@ -138,7 +124,8 @@ class DocumentIndex:
 
     def remove(self, slot: int, sequences: NDArray[np.uint64]) -> None:
         """Remove documents of an open slot by their sequence numbers; unknown ones are ignored."""
-        self._removed.setdefault(slot, []).append(sequences)
+        if slot in self._removed:
+            self._removed[slot].append(sequences)
         memtable = self._memtable.rows()
         gone = (memtable.slots == slot) & np.isin(memtable.sequences, sequences)
         if gone.any():
@@ -146,6 +133,8 @@ class DocumentIndex:
             self._memtable.append(memtable.take(~gone))
         removed = int(np.count_nonzero(gone))
         for each in self._segments:
+            if each.slot not in (None, slot):
+                continue
             rows = each.segment.sequences.rows_of(sequences)
             removed += each.hide(rows[each.segment.slots[rows] == slot])
         self._counts[slot] -= removed
@@ -155,6 +144,7 @@ class DocumentIndex:
 
         Whole segments go at once; what is left of others when they are merged.
         """
+        self.dropped_before = max(self.dropped_before, sequence)
         memtable = self._memtable.rows()
         kept = memtable.sequences >= np.uint64(sequence)
         gone = [memtable.slots[~kept]]
@@ -175,35 +165,60 @@ class DocumentIndex:
         self._forget_dropped()
         return removed
 
+    def extract(self, slot: int, first: int, last: int, limit: int) -> Rows:
+        """Return the documents of an open slot from ``first`` to ``last``, for ``attach``.
+
+        Sorted, ``limit`` at most, the earliest; those of segments from files are left out. What is
+        removed from now on is kept in mind until the segment comes.
+        """
+        self._removed[slot] = []
+        parts = [self._memtable.rows(), *self._parts_in_memory(slot)]
+        found = joined([_between(each, slot, first, last) for each in parts])
+        return found.take(np.argsort(found.sequences, kind="stable")[:limit])
+
     def attach(self, slot: int, segment: Segment, first: int, last: int) -> None:
         """Take in a segment of one open slot, instead of its rows from ``first`` to ``last``.
 
         ``first``, ``last``: sequence numbers; the segment has all documents of the slot between
         them, but for those that were removed meanwhile, which are hidden.
         """
+        low, high = np.uint64(first), np.uint64(last)
         for each in self._segments:
-            own = np.flatnonzero(each.segment.slots == slot)
-            if len(own):
-                sequences = each.segment.sequences.take(own)
-                covered = own[(sequences >= np.uint64(first)) & (sequences <= np.uint64(last))]
-                self._counts[slot] -= each.hide(covered)
+            if each.slot not in (None, slot):
+                continue
+            start, stop = (each.segment.sequences.count_below(at) for at in (first, last + 1))
+            rows = np.arange(start, stop)
+            self._counts[slot] -= each.hide(rows[each.segment.slots[start:stop] == slot])
         memtable = self._memtable.rows()
-        covered_rows = (
-            (memtable.slots == slot)
-            & (memtable.sequences >= np.uint64(first))
-            & (memtable.sequences <= np.uint64(last))
-        )
-        if covered_rows.any():
-            self._counts[slot] -= int(np.count_nonzero(covered_rows))
+        covered = (memtable.sequences >= low) & (memtable.sequences <= high)
+        covered &= memtable.slots == slot
+        if covered.any():
+            self._counts[slot] -= int(np.count_nonzero(covered))
             self._memtable.clear()
-            self._memtable.append(memtable.take(~covered_rows))
-        kept = _Kept(segment, is_file=True)
+            self._memtable.append(memtable.take(~covered))
+        kept = KeptSegment(segment, slot)
         self._counts[slot] += len(segment)
-        removed = self._removed.pop(slot, [])
-        if removed:
-            self._counts[slot] -= kept.hide(segment.sequences.rows_of(np.concatenate(removed)))
+        gone = [segment.sequences.rows_of(each) for each in self._removed.pop(slot, [])]
+        gone.append(np.arange(segment.sequences.count_below(self.dropped_before)))
+        self._counts[slot] -= kept.hide(np.concatenate(gone))
         self._segments.insert(0, kept)
         self._forget_dropped()
+
+    def documents_in_memory(self, slot: int) -> int:
+        """Return the number of documents of a slot that are in no attached segment."""
+        attached = sum(each.left for each in self._segments if each.slot == slot)
+        return self.documents(slot) - attached
+
+    def live_rows(self, slot: int, segments: Sequence[Segment]) -> list[Rows]:
+        """Return what is left of attached segments, for one to take their place (``attach``)."""
+        self._removed[slot] = []
+        attached = {id(each.segment): each for each in self._segments if each.slot == slot}
+        return [self._live_part(attached[id(each)]) for each in segments if id(each) in attached]
+
+    def _parts_in_memory(self, slot: int) -> Iterator[Rows]:
+        for each in self._segments:
+            if each.slot is None and slot in each.slots():
+                yield self._live_part(each)
 
     # ---- look-ups
 
@@ -216,7 +231,7 @@ class DocumentIndex:
                 for met in kept.segment.candidates(asked, within=True):
                     self.candidates_met += len(met.rows)
                     found.append(self._within(kept, met, prints))
-        return _sorted(found)
+        return sorted_pairs(found)
 
     def bucket_counts(self, prints: Prints) -> BucketCounts:
         """Return how many documents share a bucket with one, the only one of ``prints``."""
@@ -245,7 +260,7 @@ class DocumentIndex:
                     part.slots[kept],
                 )
             )
-        pairs = _sorted(found)
+        pairs = sorted_pairs(found)
         return Pairs(
             pairs.rows[:limit],
             pairs.distances[:limit],
@@ -281,7 +296,7 @@ class DocumentIndex:
             rows, others, distances = rows[live], others[live], distances[live]
             yield Pairs(rows + first, distances, part.sequences[others], part.slots[others])
 
-    def _within(self, kept: _Kept, met: Candidates, prints: Prints) -> Pairs:
+    def _within(self, kept: KeptSegment, met: Candidates, prints: Prints) -> Pairs:
         """Keep the candidates within the distance."""
         segment = kept.segment
         differing = segment.fingerprints.take(met.rows, axis=0)
@@ -324,28 +339,34 @@ class DocumentIndex:
             self._memtable.append(kept)
         segments, self._segments = self._segments, []
         for each in segments:
+            if each.slot is not None:
+                if self._live[each.slot] and each.left:
+                    self._segments.append(each)
+                continue
             live = int(np.count_nonzero(self._live_rows(each)))
-            if 2 * live > len(each.segment) or (live and each.is_file):
+            if 2 * live > len(each.segment):
                 self._segments.append(each)
             elif live:
-                self._segments.append(_Kept(build_segment(self.scheme, self._live_part(each))))
+                self._segments.append(
+                    KeptSegment(build_segment(self.scheme, self._live_part(each)))
+                )
 
-    def _live_rows(self, kept: _Kept) -> NDArray[np.bool_]:
+    def _live_rows(self, kept: KeptSegment) -> NDArray[np.bool_]:
         live: NDArray[np.bool_] = self._live[kept.segment.slots]
         return live if kept.hidden is None else live & ~kept.hidden
 
-    def _live_part(self, kept: _Kept) -> Rows:
+    def _live_part(self, kept: KeptSegment) -> Rows:
         return kept.segment.rows().take(self._live_rows(kept))
 
     def _seal(self, part: Rows) -> None:
         if not part.documents:
             return
-        self._segments.append(_Kept(build_segment(self.scheme, part)))
+        self._segments.append(KeptSegment(build_segment(self.scheme, part)))
         while (first := self._first_to_merge()) is not None:
             merged = self._segments[first:]
             whole = joined([self._live_part(each) for each in merged])
             self._segments[first:] = (
-                [_Kept(build_segment(self.scheme, whole))] if whole.documents else []
+                [KeptSegment(build_segment(self.scheme, whole))] if whole.documents else []
             )
 
     def _first_to_merge(self) -> int | None:
@@ -357,7 +378,7 @@ class DocumentIndex:
         first = len(segments)
         while (
             first
-            and not segments[first - 1].is_file
+            and segments[first - 1].slot is None
             and _magnitude(len(segments[first - 1].segment)) <= size
         ):
             first -= 1
@@ -368,49 +389,11 @@ class DocumentIndex:
         return first
 
 
-class _Kept:
-    """A segment, and which of its rows are hidden. ``is_file``: of one slot, and not merged."""
-
-    def __init__(self, segment: Segment, *, is_file: bool = False) -> None:
-        self.segment = segment
-        self.is_file = is_file
-        self.hidden: NDArray[np.bool_] | None = None
-
-    def hide(self, rows: NDArray[np.intp]) -> int:
-        """Hide rows; return how many were not."""
-        if not len(rows):
-            return 0
-        if self.hidden is None:
-            self.hidden = np.zeros(len(self.segment), dtype=np.bool_)
-        fresh = len(rows) - int(np.count_nonzero(self.hidden[rows]))
-        self.hidden[rows] = True
-        return fresh
-
-    def shown(self, rows: NDArray[np.intp] | NDArray[np.uint32]) -> NDArray[np.bool_]:
-        """Return which of some rows are not hidden."""
-        if self.hidden is None:
-            return np.ones(len(rows), dtype=np.bool_)
-        shown: NDArray[np.bool_] = ~self.hidden[rows]
-        return shown
-
-
-def _sorted(found: list[Pairs]) -> Pairs:
-    """Join pairs, sort them, and keep each once: a document may share several buckets."""
-    if not found:
-        empty = np.empty(0, dtype=np.intp)
-        return Pairs(
-            empty, empty.astype(np.uint16), empty.astype(np.uint64), empty.astype(np.uint16)
-        )
-    rows, distances, sequences, slots = map(np.concatenate, zip(*found, strict=True))
-    if len(rows) > 1:
-        order = np.lexsort((sequences, distances, rows))
-        rows, distances = rows[order], distances[order]
-        sequences, slots = sequences[order], slots[order]
-        first = np.ones(len(rows), dtype=np.bool_)
-        first[1:] = (rows[1:] != rows[:-1]) | (sequences[1:] != sequences[:-1])
-        rows, distances = rows[first], distances[first]
-        sequences, slots = sequences[first], slots[first]
-    return Pairs(rows, distances, sequences, slots)
+def _between(part: Rows, slot: int, first: int, last: int) -> Rows:
+    """Return the documents of one slot from one sequence number to another."""
+    sequences = part.sequences
+    own = (sequences >= np.uint64(first)) & (sequences <= np.uint64(last))
+    return part.take(own & (part.slots == slot))
 
 
 def _distances(

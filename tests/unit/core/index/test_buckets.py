@@ -230,9 +230,10 @@ def test_a_segment_takes_the_place_of_rows() -> None:
     other, slot = index.open_slot(), index.open_slot()
     index.add(slot, sequences_of(held), held)
     index.add(other, sequences_of(held, 1_000), held)
-    apart = held.take(slice(0, 700))
-    slots = np.full(700, slot, dtype=np.uint16)
-    made = build_segment(CLASSIC, Rows(sequences_of(apart), slots, apart))
+    apart = index.extract(slot, 0, 850, 700)
+    assert apart.sequences.tolist() == list(range(700))
+    assert np.array_equal(apart.prints.fingerprints, held.fingerprints[:700])
+    made = build_segment(CLASSIC, apart)
     index.remove(slot, np.array([3, 5, 800], dtype=np.uint64))
     before = looked_up(index, asked)
 
@@ -240,6 +241,7 @@ def test_a_segment_takes_the_place_of_rows() -> None:
 
     assert looked_up(index, asked) == before
     assert index.documents(slot) == 897
+    assert index.documents_in_memory(slot) == 199
     assert index.documents(other) == 900
     index.drop_slot(other)
     assert looked_up(index, asked) == [each for each in before if each[2] < 1_000]

@@ -1,0 +1,126 @@
+"""A segment as named columns, and back: the form in which it is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simhash_core.errors import UsageError
+from simhash_core.fingerprints.blocks import BlockScheme
+from simhash_core.index.bucket_columns import BucketColumns
+from simhash_core.index.hot_buckets import HotBuckets
+from simhash_core.index.segment import Segment
+from simhash_core.index.sequence_column import SequenceColumn
+
+Column = NDArray[np.unsignedinteger] | NDArray[np.int64]
+
+COLUMNS: Final = (
+    "sequence_indexes",
+    "sequence_firsts",
+    "sequence_packets",
+    "fingerprints",
+    "times_ms",
+    "block_rows",
+    "block_directory",
+    "block_tags",
+    "band_rows",
+    "band_directory",
+    "band_tags",
+    "hot_buckets",
+    "hot_bounds",
+    "hot_rows",
+    "hot_slices",
+    "hot_words",
+)
+
+
+class Layout(NamedTuple):
+    """What the columns do not say. ``block_shift``, ``band_shift``: as of ``BucketColumns``.
+
+    ``tag_distance``: of the blocks' tags, -1 where they are the rest of the values.
+    """
+
+    documents: int
+    block_shift: int
+    band_shift: int
+    tag_distance: int
+
+
+def columns_of(segment: Segment, *, with_times: bool) -> tuple[Layout, dict[str, Column]]:
+    """Return a segment of one slot as columns; times only where a window asks for them."""
+    blocks, bands, hot = segment.blocks, segment.bands, segment.hot
+    times = segment.times_ms if with_times else np.empty(0, dtype=np.int64)
+    columns: tuple[Column, ...] = (
+        segment.sequences.indexes,
+        segment.sequences.firsts,
+        segment.sequences.packets,
+        segment.fingerprints,
+        times,
+        blocks.rows,
+        blocks.directory,
+        blocks.tags,
+        bands.rows,
+        bands.directory,
+        bands.tags,
+        hot.buckets,
+        hot.bounds,
+        hot.rows,
+        hot.slice_keys,
+        hot.words,
+    )
+    layout = Layout(len(segment), blocks.shift, bands.shift, blocks.distance)
+    return layout, dict(zip(COLUMNS, columns, strict=True))
+
+
+def segment_of(
+    scheme: BlockScheme, slot: int, layout: Layout, columns: Mapping[str, Column]
+) -> Segment:
+    """Return the segment that columns are, all of it in one slot.
+
+    Raises ``UsageError`` where they are not those of a segment of the scheme.
+    """
+    if set(columns) != set(COLUMNS):
+        raise UsageError(f"a segment has the columns {', '.join(COLUMNS)}")
+    documents = layout.documents
+    found: dict[str, NDArray] = dict(columns)  # type: ignore[type-arg]
+    if found["fingerprints"].shape != (documents, scheme.bits // 64):
+        raise UsageError(f"fingerprints of {documents} documents: {found['fingerprints'].shape}")
+    for kind, buckets in (("block", scheme.all_blocks), ("band", scheme.bands)):
+        if len(found[f"{kind}_rows"]) != buckets * documents:
+            raise UsageError(f"{kind}_rows: {documents} documents in {buckets} columns")
+    times = found["times_ms"]
+    return Segment(
+        scheme,
+        SequenceColumn(
+            found["sequence_indexes"], found["sequence_firsts"], found["sequence_packets"]
+        ),
+        np.broadcast_to(np.uint16(slot), (documents,)),
+        found["fingerprints"],
+        times if len(times) else np.broadcast_to(np.int64(0), (documents,)),
+        BucketColumns(
+            layout.block_shift,
+            scheme.all_blocks,
+            layout.tag_distance,
+            found["block_rows"],
+            found["block_directory"],
+            found["block_tags"],
+        ),
+        BucketColumns(
+            layout.band_shift,
+            scheme.bands,
+            -1,
+            found["band_rows"],
+            found["band_directory"],
+            found["band_tags"],
+        ),
+        HotBuckets(
+            found["hot_buckets"],
+            found["hot_bounds"],
+            found["hot_rows"],
+            found["hot_slices"],
+            found["hot_words"],
+        ),
+    )
