@@ -23,6 +23,7 @@ from simhash_core.document_columns import REASON_CODES, BytesColumn, DocumentCol
 from simhash_core.documents import SourcePosition
 from simhash_core.entries import Entry
 from simhash_core.errors import UsageError
+from simhash_core.scopes import masked
 from streams.care.loaded_batches import Place
 from streams.documents.timestamps import format_rfc3339, parse_rfc3339
 
@@ -53,8 +54,9 @@ class SourceFields(msgspec.Struct, frozen=True):
 class EntryLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One entry.
 
-    ``fingerprint`` and ``content`` (digest of the normalised content) in hexadecimal, ``sketch`` in
-    base64. ``undecidable``: why there is no fingerprint. ``sequence``: its place in the log.
+    ``fingerprint`` and ``content`` (digest of the normalised content, in its scope) in hexadecimal,
+    ``sketch`` in base64. ``undecidable``: why there is no fingerprint. ``sequence``: its place in
+    the log.
     """
 
     id: str
@@ -64,6 +66,7 @@ class EntryLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     undecidable: str = ""
     content: str = ""
     sketch: str = ""
+    scope: str = ""
     sequence: int | None = None
 
 
@@ -84,10 +87,11 @@ def encode_entry(sequence: int, entry: Entry, undecidable: str) -> bytes:
         id=entry.document_id,
         source=SourceFields(source.topic, source.partition, source.offset),
         time=format_rfc3339(entry.event_time_ms),
-        fingerprint=entry.fingerprint.hex(),
+        fingerprint=masked(entry.fingerprint, entry.scope).hex(),
         undecidable=undecidable,
         content=entry.content_digest.hex(),
         sketch=b64encode(entry.sketch).decode(),
+        scope=entry.scope,
         sequence=sequence,
     )
     return _encode(line) + b"\n"
@@ -128,7 +132,8 @@ class EntryLines:
         ]
         count = len(found)
         none = "00" * self._bytes
-        prints = bytes.fromhex("".join([line.fingerprint or none for _, line in found]))
+        prints = bytes.fromhex("".join([_in_scope(line) or none for _, line in found]))
+        scopes = BytesColumn.of([line.scope.encode() for _, line in found])
         digests = b"".join([_digest(line) for _, line in found])
         columns = DocumentColumns(
             offsets=np.fromiter((each.offset for each in sources), np.int64, count),
@@ -140,6 +145,7 @@ class EntryLines:
             fingerprints=np.frombuffer(prints, dtype=np.uint64).reshape(count, self._words),
             undecidable=np.fromiter((_code(line) for _, line in found), np.uint8, count),
             sketches=BytesColumn.of([b64decode(line.sketch) for _, line in found]),
+            scopes=scopes if scopes.joined else None,
         )
         return [(each.topic, each.partition) for each in sources], columns
 
@@ -189,6 +195,13 @@ def _is_hex(text: str, size: int) -> bool:
         return len(bytes.fromhex(text)) == size
     except ValueError:
         return False
+
+
+def _in_scope(line: EntryLine) -> str:
+    """Return the fingerprint as it stands in the index."""
+    if not line.scope:
+        return line.fingerprint
+    return masked(bytes.fromhex(line.fingerprint), line.scope).hex()
 
 
 def _digest(line: EntryLine) -> bytes:

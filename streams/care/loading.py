@@ -114,6 +114,7 @@ class Loading:
             report("joining the group", 0, 0)
             name = f"{self._settings.application_id}.{_NAME}"
             with SoleMember(self._settings, partitions, name) as member:
+                committed = member.committed()  # no transaction of a worker is open from here on
                 shards = shard_heads(self._settings, range(partitions))
                 if self._topics.is_empty and not all(each.is_empty for each in shards):
                     raise IndexNotEmptyError("a worker has begun this index meanwhile")
@@ -127,7 +128,7 @@ class Loading:
                     if self._topics.is_empty:
                         self._begin(account.log_offset, transaction)
                         account.begins = self._begins
-                    offsets = self._offsets(shards, member.committed())
+                    offsets = self._offsets(shards, committed)
                     report("committing", spool.documents, spool.documents)
                     transaction.commit(offsets, member.metadata())
         account.seconds = round(time.monotonic() - began, 3)

@@ -18,12 +18,15 @@ from simhash_core.errors import FirstseenError
 from streams.errors import BrokerUnavailableError
 from streams.kafka.client_config import raw_consumer_config
 from streams.kafka.partition_offsets import committed_offsets
+from streams.kafka.retries import is_of_client, retrying
 from streams.ordering.index_on_kafka import group_members
 from streams.settings.settings import Settings
 
 _POLL_SECONDS: Final = 0.2
 _JOIN_SECONDS: Final = 60.0
 _ANSWER_SECONDS: Final = 30.0
+_STABLE_SECONDS: Final = 60.0
+"""More than what a killed worker left open lasts."""
 
 
 class WorkersRunError(FirstseenError):
@@ -105,8 +108,9 @@ class SoleMember:
         A transaction that is open is waited for. Raises ``BrokerUnavailableError``.
         """
         places = [TopicPartition(self._topic, each) for each in sorted(self._wanted)]
+        ask = retrying(_STABLE_SECONDS, _POLL_SECONDS, is_of_client)
         try:
-            found = committed_offsets(self._consumer, places, _ANSWER_SECONDS)
+            found = ask(committed_offsets, self._consumer, places, _ANSWER_SECONDS)
         except KafkaException as error:
             raise BrokerUnavailableError(
                 f"the broker does not tell the group's offsets: {error.args[0].str()}"

@@ -1,0 +1,274 @@
+"""Checkpoints of shards: a copy of a store, the position in the log that it is of, and digests.
+
+::
+
+    <directory>/shard-<partition>/           a RocksDB
+    <directory>/shard-<partition>.json       what it is of, and the digest of each of its files
+
+The store of a worker that is stopped is copied file by file. That of one that runs is copied row by
+row from a view of it, which is the store as it was when the view was opened. Either way progress
+and entries are of one commit. A store that is put back reads what came since from its changelog, as
+after any other absence.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from hashlib import blake2b
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from rocksdict import WriteBatch
+
+from simhash_core.errors import FirstseenError, UsageError
+from streams.care.shard_places import ShardPlace
+from streams.store.rocksdb_options import (
+    LEAST_CACHE_BYTES,
+    StoreSettings,
+    block_cache,
+    store_options,
+    write_options,
+)
+from streams.store.rocksdb_store import RocksStore
+from streams.store.shard_directory import discard_store, holds_a_store
+from streams.store.shard_view import ShardView, shard_view
+from streams.store.state_codec import ENTRY_TAG, after
+from streams.store.store_errors import StoreCorruptError, StoreLockedError
+
+Report = Callable[[str, int, int], None]
+
+CHECKPOINT_SCHEMA: Final = "firstseen.index-checkpoint/1"
+
+_SCANNED_ROWS: Final = 8_192
+_READ_BYTES: Final = 1 << 20
+_PARTIAL: Final = ".partial"
+_BELOW_ENTRIES: Final = b"\x00", ENTRY_TAG
+_ENTRIES: Final = ENTRY_TAG, after(ENTRY_TAG)
+_ABOVE_ENTRIES: Final = after(ENTRY_TAG), b"\xff"
+
+
+class CheckpointError(FirstseenError):
+    """A checkpoint that cannot be made or used; the message says why."""
+
+
+class CheckpointFile(msgspec.Struct, frozen=True):
+    """A file of a checkpoint. ``digest``: BLAKE2b-128 of its bytes, in hexadecimal."""
+
+    name: str
+    bytes: int
+    digest: str
+
+
+class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """What a checkpoint is of.
+
+    ``log_position`` and ``next_raw``: from where log and raw topic are read on, None for a store
+    without progress. ``changelog_offset``: what its changelog has from there on is not in it.
+    """
+
+    schema: str
+    application: str
+    partition: int
+    index: str
+    documents: int
+    log_position: int | None
+    next_raw: int | None
+    changelog_offset: int
+    files: list[CheckpointFile]
+
+
+def make_checkpoint(place: ShardPlace, directory: Path, report: Report) -> Checkpoint:
+    """Copy the store of a shard to ``directory``, beside those of other shards.
+
+    Raises ``CheckpointError`` where one is there already, and ``StoreError``.
+    """
+    target = directory / f"shard-{place.partition}"
+    if target.exists():
+        raise CheckpointError(f"there is a checkpoint of shard {place.partition} in {directory}")
+    partial = target.with_name(target.name + _PARTIAL)
+    shutil.rmtree(partial, ignore_errors=True)
+    directory.mkdir(parents=True, exist_ok=True)
+    if not _copy_files(place, partial):
+        with shard_view(place.path) as view:
+            _copy_rows(view, partial, report)
+    with shard_view(partial) as copied:
+        stored = copied.store.progress()
+        made = Checkpoint(
+            schema=CHECKPOINT_SCHEMA,
+            application=copied.owner.application_id,
+            partition=copied.owner.partition,
+            index=copied.owner.index_identity,
+            documents=len(copied.store),
+            log_position=None if stored is None else stored.progress.position,
+            next_raw=None if stored is None else stored.progress.next,
+            changelog_offset=copied.store.changelog_offset,
+            files=[],
+        )
+    made = msgspec.structs.replace(made, files=_files(partial, report))
+    _manifest(directory, place.partition).write_bytes(
+        msgspec.json.format(msgspec.json.encode(made), indent=1) + b"\n"
+    )
+    partial.rename(target)
+    return made
+
+
+def read_checkpoint(directory: Path, partition: int) -> Checkpoint:
+    """Return what a checkpoint says of itself. Raises ``CheckpointError``."""
+    manifest = _manifest(directory, partition)
+    try:
+        found = msgspec.json.decode(manifest.read_bytes(), type=Checkpoint)
+    except OSError as error:
+        raise CheckpointError(f"cannot read {manifest}: {error.strerror}") from None
+    except msgspec.DecodeError as error:
+        raise CheckpointError(f"{manifest} is damaged: {error}") from None
+    if found.schema != CHECKPOINT_SCHEMA:
+        raise CheckpointError(f"{manifest} is of form {found.schema}, not {CHECKPOINT_SCHEMA}")
+    return found
+
+
+def checkpoints_in(directory: Path, wanted: Sequence[int]) -> list[int]:
+    """Return the shards of which there is a checkpoint, or those ``wanted``.
+
+    Raises ``UsageError`` where there is none of one.
+    """
+    there = {
+        int(each.name.removeprefix("shard-"))
+        for each in directory.glob("shard-*")
+        if each.is_dir() and each.name.removeprefix("shard-").isdecimal()
+    }
+    missing = sorted(set(wanted) - there)
+    if missing or not there:
+        which = f"of shard {missing[0]}" if missing else "of any shard"
+        raise UsageError(f"there is no checkpoint {which} in {directory}")
+    return sorted(set(wanted) or there)
+
+
+def check_files(directory: Path, checkpoint: Checkpoint, report: Report) -> None:
+    """Raise ``CheckpointError``, which names the file, where one is not as it was."""
+    path = directory / f"shard-{checkpoint.partition}"
+    there = {each.name: each for each in _files(path, report)}
+    for each in checkpoint.files:
+        found = there.pop(each.name, None)
+        if found is None:
+            raise CheckpointError(f"{path / each.name} is missing")
+        if found != each:
+            raise CheckpointError(
+                f"{path / each.name} is damaged: digest {found.digest}, and it was {each.digest}"
+            )
+    if there:
+        raise CheckpointError(f"{path / min(there)} was not there when the checkpoint was made")
+
+
+def restore_checkpoint(
+    directory: Path, checkpoint: Checkpoint, place: ShardPlace, report: Report, *, force: bool
+) -> None:
+    """Put the copy of a store in its place; the checkpoint stays as it is.
+
+    ``force``: instead of a store that is there, unless it is open. Raises ``CheckpointError`` for a
+    checkpoint that is damaged or not of this shard, ``StoreLockedError``, ``StoreError``.
+    """
+    check_files(directory, checkpoint, report)
+    if place.path.exists() and any(place.path.iterdir()):
+        if not force:
+            raise CheckpointError(
+                f"there is a store in {place.path}: --force puts the checkpoint in its place"
+            )
+        refuse_open(place)
+    partial = place.path.with_name(place.path.name + _PARTIAL)
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copytree(directory / f"shard-{checkpoint.partition}", partial)
+    with shard_view(partial) as view:
+        owner = view.owner
+    if (owner.application_id, owner.partition) != (place.path.parent.name, place.partition):
+        shutil.rmtree(partial)
+        raise CheckpointError(
+            f"the checkpoint is of shard {owner.partition} of application "
+            f"{owner.application_id!r}, not of {place.path}"
+        )
+    discard_store(place.path)
+    partial.rename(place.path)
+
+
+def refuse_open(place: ShardPlace) -> None:
+    """Raise ``StoreLockedError`` where a process has the store open."""
+    try:
+        with closing(_opened(place)):
+            return
+    except StoreLockedError:
+        raise
+    except StoreCorruptError:
+        return  # it is open nowhere
+
+
+def _copy_files(place: ShardPlace, target: Path) -> bool:
+    """Copy a store that nobody has open; return False for one that is open.
+
+    RocksDB makes links to its files; they become copies, for what damages a file damages all links
+    to it.
+    """
+    try:
+        store = _opened(place)
+    except StoreLockedError:
+        return False
+    links = target.with_name(target.name + ".links")
+    shutil.rmtree(links, ignore_errors=True)
+    with closing(store):
+        store.checkpoint(links)
+    shutil.copytree(links, target)
+    shutil.rmtree(links)
+    return True
+
+
+def _opened(place: ShardPlace) -> RocksStore:
+    if not holds_a_store(place.path):
+        raise CheckpointError(f"there is no store in {place.path}")
+    settings = StoreSettings()
+    options = store_options(settings, block_cache(LEAST_CACHE_BYTES), create=False)
+    return RocksStore(place.path, options, write_options(settings))
+
+
+def _copy_rows(view: ShardView, target: Path, report: Report) -> None:
+    """Write all rows of a view to a new database."""
+    settings = StoreSettings()
+    options = store_options(settings, block_cache(LEAST_CACHE_BYTES), create=True)
+    total, done = len(view.store), 0
+    with closing(RocksStore(target, options, write_options(settings))) as copy:
+        for bounds in (_BELOW_ENTRIES, _ENTRIES, _ABOVE_ENTRIES):
+            for keys, values in view.rows.scan(*bounds, _SCANNED_ROWS):
+                batch = WriteBatch(raw_mode=True)
+                if bounds is _ENTRIES:
+                    copy.put_entries(batch, keys, values)
+                    done += len(keys)
+                else:
+                    for key, value in zip(keys, values, strict=True):
+                        batch.put(key, value)
+                copy.write(batch)
+                report(f"copying shard {view.owner.partition}", done, total)
+
+
+def _manifest(directory: Path, partition: int) -> Path:
+    return directory / f"shard-{partition}.json"
+
+
+def _files(path: Path, report: Report) -> list[CheckpointFile]:
+    """Return the files of a store but its lock and its log for people, with their digests."""
+    found = sorted(
+        each
+        for each in path.iterdir()
+        if each.is_file() and each.name != "LOCK" and not each.name.startswith("LOG")
+    )
+    files: list[CheckpointFile] = []
+    for done, each in enumerate(found):
+        report("digests", done, len(found))
+        digest = blake2b(digest_size=16)
+        with each.open("rb") as opened:
+            while part := opened.read(_READ_BYTES):
+                digest.update(part)
+            os.fsync(opened.fileno())
+        files.append(CheckpointFile(each.name, each.stat().st_size, digest.hexdigest()))
+    return files

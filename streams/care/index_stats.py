@@ -1,0 +1,178 @@
+"""Figures of an index, of the shards on this machine: entries, buckets, bytes, times, progress."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from simhash_core.fingerprints.blocks import BlockScheme
+from simhash_core.index.prints import Prints, bucket_values, joined_prints
+from simhash_core.log.sequence import log_offset_of
+from streams.care.shard_places import ShardPlace
+from streams.documents.timestamps import format_rfc3339
+from streams.store.shard_view import ShardView, shard_view
+from streams.store.state_codec import ENTRY_TAG, after, entry_key
+
+Report = Callable[[str, int, int], None]
+
+_FULLEST: Final = 5
+
+
+class BucketStats(msgspec.Struct, frozen=True):
+    """Documents that share a bucket. ``bucket``: of which block or band."""
+
+    bucket: str
+    value: str
+    documents: int
+
+
+class ShardStats(msgspec.Struct, frozen=True, kw_only=True):
+    """A shard on disk. ``oldest``, ``newest``: times of its documents.
+
+    ``first_log_offset``, ``last_log_offset``: where in the log its entries came in. ``next_raw``:
+    the raw offset that is put out next. ``log_position``: from where the log is read after a
+    restart. ``changelog_offset``: up to where the store has read its changelog.
+    """
+
+    partition: int
+    path: str
+    index: str
+    documents: int
+    undecidable: int
+    bytes: int
+    oldest: str | None
+    newest: str | None
+    first_log_offset: int | None
+    last_log_offset: int | None
+    next_raw: int | None
+    log_position: int | None
+    changelog_offset: int
+
+
+class IndexStats(msgspec.Struct, frozen=True, kw_only=True):
+    """All shards together. ``buckets``: how many there are; ``mean_documents``: in each of them.
+
+    ``expected_fullest``: of random fingerprints, about. Both None where the shards are of an index
+    with other settings than these.
+    """
+
+    application: str
+    documents: int
+    undecidable: int
+    bytes: int
+    bytes_per_document: float | None
+    window: str | None
+    buckets: int | None
+    mean_documents: float | None
+    fullest: list[BucketStats]
+    shards: list[ShardStats]
+
+
+def index_stats(
+    application: str,
+    places: Sequence[ShardPlace],
+    scheme: BlockScheme,
+    identity: str,
+    window: str | None,
+    report: Report,
+) -> IndexStats:
+    """Return the figures; ``scheme`` and ``identity``: of the settings. Blocking.
+
+    Raises ``StoreError`` for a store that cannot be read.
+    """
+    shards: list[ShardStats] = []
+    parts: list[Prints] = []
+    for done, place in enumerate(places):
+        report(f"shard {place.partition}", done, len(places))
+        with shard_view(place.path) as view:
+            is_ours = view.owner.index_identity == identity
+            found = [each.prints for each in view.store.prints(scheme.bands)] if is_ours else []
+            parts += found
+            shards.append(_shard(place, view, found))
+    documents = sum(each.documents for each in shards)
+    size = sum(each.bytes for each in shards)
+    buckets, mean, fullest = None, None, list[BucketStats]()
+    if parts:
+        report("buckets", len(places), len(places))
+        buckets, mean, fullest = _buckets(scheme, joined_prints(parts))
+    return IndexStats(
+        application=application,
+        documents=documents,
+        undecidable=sum(each.undecidable for each in shards),
+        bytes=size,
+        bytes_per_document=round(size / documents, 1) if documents else None,
+        window=window,
+        buckets=buckets,
+        mean_documents=mean,
+        fullest=fullest,
+        shards=shards,
+    )
+
+
+def _shard(place: ShardPlace, view: ShardView, prints: Sequence[Prints]) -> ShardStats:
+    store, stored = view.store, view.store.progress()
+    documents = len(store)
+    times = [each.times_ms for each in prints if each.documents]
+    decidable = sum(each.documents for each in prints)
+    first = next(
+        (keys for keys, _ in view.rows.scan(entry_key(store.expired_before), after(ENTRY_TAG), 1)),
+        None,
+    )
+    last = view.rows.last_key_between(entry_key(store.expired_before), after(ENTRY_TAG))
+    return ShardStats(
+        partition=place.partition,
+        path=str(place.path),
+        index=view.owner.index_identity,
+        documents=documents,
+        undecidable=documents - decidable if prints or not documents else 0,
+        bytes=_size(place.path),
+        oldest=_time(times, min),
+        newest=_time(times, max),
+        first_log_offset=None if first is None else _log_offset(first[0]),
+        last_log_offset=None if last is None else _log_offset(last),
+        next_raw=None if stored is None else stored.progress.next,
+        log_position=None if stored is None else stored.progress.position,
+        changelog_offset=store.changelog_offset,
+    )
+
+
+def _buckets(scheme: BlockScheme, prints: Prints) -> tuple[int, float, list[BucketStats]]:
+    """Return how many buckets there are, the mean of documents in one, and the fullest."""
+    values = bucket_values(scheme, prints)
+    buckets = 0
+    members = 0
+    fullest: list[BucketStats] = []
+    for column in range(values.shape[1]):
+        found, counts = np.unique(values[:, column], return_counts=True)
+        buckets += len(found)
+        members += int(counts.sum())
+        for at in np.argsort(counts)[-_FULLEST:].tolist():
+            name = scheme.bucket_name(column)
+            fullest.append(BucketStats(name, f"{int(found[at]):x}", int(counts[at])))
+    fullest.sort(key=lambda each: -each.documents)
+    return buckets, round(members / max(1, buckets), 2), fullest[:_FULLEST]
+
+
+def _size(path: Path) -> int:
+    """Return the bytes of all files in a directory; one that is gone meanwhile has none."""
+    total = 0
+    for each in path.rglob("*"):
+        try:
+            total += each.stat().st_size if each.is_file() else 0
+        except FileNotFoundError:
+            continue
+    return total
+
+
+def _time(times: Sequence[NDArray[np.int64]], choose: Callable[..., int]) -> str | None:
+    found = [int(choose(each)) for each in times]
+    return format_rfc3339(choose(found)) if found else None
+
+
+def _log_offset(key: bytes) -> int:
+    return log_offset_of(int.from_bytes(key[1:], "big"))

@@ -1,0 +1,152 @@
+"""Checks an index: the stores on this disk against the changelog, and both against the log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+import msgspec
+import numpy as np
+from confluent_kafka.admin import AdminClient
+from numpy.typing import NDArray
+
+from simhash_core.errors import FirstseenError
+from streams.care.changelog_heads import shard_heads
+from streams.care.findings import Finding
+from streams.care.index_topics import IndexTopics, committed_by, index_topics
+from streams.care.log_state import LogCutError, LogState, read_log
+from streams.care.shard_comparison import compare_shard
+from streams.care.shard_places import ShardPlace
+from streams.ordering.index_identity import Claim, refuse_other_settings
+from streams.settings.settings import Settings
+from streams.store.shard_view import shard_view
+from streams.store.store_errors import StoreCorruptError, StoreError
+
+Report = Callable[[str, int, int], None]
+
+_RESTORE: Final = (
+    "Stop the worker and put a checkpoint back ('firstseen index restore'), or delete the store "
+    "('firstseen index drop --shard'): the worker makes it again from the changelog"
+)
+_NEW_LOG: Final = "Stop the workers and run 'firstseen index new-log'"
+
+
+class VerifiedShard(msgspec.Struct, frozen=True):
+    """A shard that was compared. ``records_behind``: of its changelog, not yet in its store."""
+
+    partition: int
+    documents: int
+    records_behind: int
+
+
+class Verified(msgspec.Struct, frozen=True, kw_only=True):
+    """What was compared, and what is wrong; ``undecided``: documents in the log without verdict."""
+
+    application: str
+    index: str
+    shards: list[VerifiedShard]
+    log_start: int | None
+    log_end: int | None
+    undecided: int | None
+    findings: list[Finding]
+
+
+def verify_index(
+    settings: Settings,
+    admin: AdminClient,
+    identity: str,
+    places: Sequence[ShardPlace],
+    report: Report,
+) -> Verified:
+    """Compare everything that can be compared; safe beside workers that run. Blocking.
+
+    Raises ``UnansweredError`` and ``BrokerUnavailableError`` where the broker says nothing, and
+    ``OtherSettingsError`` for an index that was made with other settings.
+    """
+    findings: list[Finding] = []
+    shards: list[VerifiedShard] = []
+    sequences: list[NDArray[np.uint64]] = []
+    for place in places:
+        try:
+            with shard_view(place.path) as view:
+                where = str(place.path)
+                refuse_other_settings(
+                    Claim(view.owner.index_identity, "", 0, 0), identity, "", where
+                )
+                logged, found = compare_shard(settings, view, report)
+                findings += found
+                sequences.append(logged.entries.sequences)
+                documents = len(view.store)
+            shards.append(VerifiedShard(place.partition, documents, logged.records_behind))
+        except StoreCorruptError as error:
+            what = str(error).split(". Stop what uses it")[0]
+            findings.append(Finding("disk", place.partition, what, _RESTORE))
+        except StoreError as error:
+            findings.append(Finding("disk", place.partition, str(error), ""))
+    findings += _in_two_shards(sequences)
+    report("log", 0, 0)
+    topics = index_topics(admin, settings, changes=False)
+    state: LogState | None = None
+    try:
+        state = read_log(settings, identity, topics.shards)
+    except LogCutError as error:
+        findings.append(Finding("log", None, str(error).split(". '")[0], _NEW_LOG))
+    except FirstseenError as error:
+        findings.append(Finding("log", None, str(error), _NEW_LOG))
+    else:
+        findings += _of_log(state, topics)
+    findings += _offsets(settings, topics)
+    return Verified(
+        application=settings.application_id,
+        index=identity,
+        shards=shards,
+        log_start=None if state is None else state.start,
+        log_end=None if state is None else state.end,
+        undecided=None if state is None else state.undecided,
+        findings=findings,
+    )
+
+
+def _of_log(state: LogState, topics: IndexTopics) -> Iterator[Finding]:
+    """Find what the log and the shards do not agree in."""
+    for damage in state.damaged:
+        yield Finding("log", None, damage, _NEW_LOG)
+    known = {chain.partition for chain, _ in state.heads}
+    for each in topics.shards:
+        if each.latest_entry >= state.end:
+            what = f"it ends at {state.end}, and has given an entry at {each.latest_entry}"
+            yield Finding("log", each.partition, what, _NEW_LOG)
+        elif state.heads and each.latest_entry >= 0 and each.partition not in known:
+            what = "the shard has entries, and no control record names it"
+            yield Finding("log", each.partition, what, _NEW_LOG)
+
+
+def _in_two_shards(sequences: Sequence[NDArray[np.uint64]]) -> list[Finding]:
+    """Find entries that stand in two shards."""
+    whole = np.concatenate([*sequences, np.empty(0, dtype=np.uint64)])
+    numbers, counts = np.unique(whole, return_counts=True)
+    twice = int((counts > 1).sum())
+    if not twice:
+        return []
+    first = int(numbers[counts > 1][0])
+    what = f"{twice:,} entries stand in two shards, the first at {first >> 16}:{first & 0xFFFF}"
+    return [Finding("changelog", None, what, "Report this with a copy of the changelog")]
+
+
+def _offsets(settings: Settings, topics: IndexTopics) -> list[Finding]:
+    """Compare the group's offsets with the progress: one commit moves both."""
+    committed = committed_by(settings, settings.application_id, topics.raw)
+    found: list[Finding] = []
+    # A worker that runs may have committed in between: what is read last is at least as far.
+    for each in shard_heads(settings, sorted(committed)):
+        progress = None if each.progress is None else each.progress.progress
+        if progress is None or progress.chain.topic_id != topics.raw.identifier:
+            continue
+        if progress.next < committed[each.partition]:
+            what = (
+                f"the group's offset is {committed[each.partition]}, and the shard has put out "
+                f"what is before {progress.next}"
+            )
+            fix = "Somebody set the group's offsets: set them back, to what the shard has"
+            found.append(Finding("group", each.partition, what, fix))
+    return found

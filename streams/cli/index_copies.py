@@ -1,0 +1,75 @@
+"""``firstseen index checkpoint`` and ``restore``: copies of stores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from streams.cli.index_options import json_option, shard_option, tell
+from streams.cli.options import with_settings
+
+if TYPE_CHECKING:
+    from streams.settings.settings import Settings
+
+
+@click.command(short_help="Copy the stores of shards, to be put back later.")
+@with_settings
+@click.argument("directory", type=click.Path(path_type=Path, file_okay=False))
+@shard_option
+@json_option
+def checkpoint(
+    settings: Settings, directory: Path, *, shards: tuple[int, ...], as_json: bool
+) -> None:
+    """Copy the stores of the shards on this machine to DIRECTORY.
+
+    Each copy is of one commit: entries and positions in log, raw topic and changelog belong
+    together. Workers may run: their stores are then copied row by row.
+
+    \b
+    Examples:
+      firstseen index checkpoint /backup/firstseen-monday
+    """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
+    from streams.care.checkpoints import make_checkpoint
+    from streams.care.shard_places import shard_places
+    from streams.cli.index_view import checkpoint_text
+    from streams.terminal.progress_bar import progress_bar
+
+    with progress_bar() as show:
+        made = [make_checkpoint(each, directory, show) for each in shard_places(settings, shards)]
+    content = {"directory": str(directory), "checkpoints": made}
+    tell("index-checkpoint", content, checkpoint_text(directory, made), as_json=as_json)
+
+
+@click.command(short_help="Put copies of stores back.")
+@with_settings
+@click.argument("directory", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.option("--force", is_flag=True, help="Instead of stores that are there.")
+@shard_option
+@json_option
+def restore(
+    settings: Settings, directory: Path, *, force: bool, shards: tuple[int, ...], as_json: bool
+) -> None:
+    """Put the copies in DIRECTORY in the places of the stores on this machine.
+
+    The files are compared with their digests first. A worker that is started then reads from the
+    changelog what has come since, so that nothing is lost. It must not run meanwhile.
+
+    \b
+    Examples:
+      firstseen index restore /backup/firstseen-monday
+      firstseen index restore /backup/firstseen-monday --shard 3 --force
+    """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
+    from streams.care.checkpoints import checkpoints_in, read_checkpoint, restore_checkpoint
+    from streams.care.shard_places import place_of
+    from streams.cli.index_view import restore_text
+    from streams.terminal.progress_bar import progress_bar
+
+    restored = [read_checkpoint(directory, each) for each in checkpoints_in(directory, shards)]
+    with progress_bar() as show:
+        for each in restored:
+            place = place_of(settings, each.partition)
+            restore_checkpoint(directory, each, place, show, force=force)
+    content = {"directory": str(directory), "checkpoints": restored}
+    tell("index-restore", content, restore_text(restored), as_json=as_json)

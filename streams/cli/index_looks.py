@@ -1,0 +1,118 @@
+"""``firstseen index stats``, ``verify`` and ``export``: commands that change nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from streams.cli.index_options import announce, json_option, shard_option, tell, timeout_option
+from streams.cli.options import with_settings
+
+if TYPE_CHECKING:
+    from streams.settings.settings import Settings
+
+
+@click.command(short_help="Show figures of an index: documents, buckets, bytes, times.")
+@with_settings
+@shard_option
+@json_option
+def stats(settings: Settings, *, shards: tuple[int, ...], as_json: bool) -> None:
+    """Show figures of the shards on this machine: documents, buckets, bytes, times, progress.
+
+    No broker is asked. The buckets are those of all these shards together; a full one makes each
+    look-up in it slow.
+
+    \b
+    Examples:
+      firstseen index stats
+      firstseen index stats --shard 0 --json | jq .fullest
+    """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
+    from simhash_core.text.fingerprinter import Fingerprinter
+    from streams.care.index_stats import index_stats
+    from streams.care.shard_places import shard_places
+    from streams.cli.index_view import stats_text
+    from streams.terminal.progress_bar import progress_bar
+
+    places = shard_places(settings, shards)
+    fingerprinter = Fingerprinter(settings.index_profile())
+    with progress_bar() as show:
+        found = index_stats(
+            settings.application_id,
+            places,
+            fingerprinter.scheme,
+            fingerprinter.identity,
+            settings.index.window,
+            show,
+        )
+    tell("index-stats", found, stats_text(found), as_json=as_json)
+
+
+@click.command(short_help="Compare disk, changelog and log of an index.")
+@with_settings
+@shard_option
+@timeout_option
+@json_option
+def verify(
+    settings: Settings, *, shards: tuple[int, ...], timeout_seconds: float, as_json: bool
+) -> None:
+    """Compare the stores on this machine with the changelog, and both with the log.
+
+    Every row and every record is read, and every checksum tested, so that a single bit that is
+    wrong is found; what is wrong is named, with what to do. Nothing is changed.
+
+    Exit code 0 when all agree, 1 when something does not, 69 without a broker.
+
+    \b
+    Examples:
+      firstseen index verify
+      firstseen index verify --shard 3 --json | jq -r '.findings[].what'
+    """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
+    from simhash_core.text.fingerprinter import Fingerprinter
+    from streams.care.shard_places import shard_places
+    from streams.care.verification import verify_index
+    from streams.cli.index_view import verify_text
+    from streams.kafka.connection import connect_admin
+    from streams.terminal.progress_bar import progress_bar
+
+    places = shard_places(settings, shards)
+    admin = connect_admin(settings, timeout_seconds, announce)
+    identity = Fingerprinter(settings.index_profile()).identity
+    with progress_bar() as show:
+        found = verify_index(settings, admin, identity, places, show)
+    tell("index-verify", found, verify_text(found), as_json=as_json)
+    if found.findings:
+        click.get_current_context().exit(1)
+
+
+@click.command(short_help="Write the entries of an index as lines of JSON.")
+@with_settings
+@click.argument("file")
+@shard_option
+@json_option
+def export(settings: Settings, file: str, *, shards: tuple[int, ...], as_json: bool) -> None:
+    """Write the entries of the shards on this machine to FILE, a line of JSON each.
+
+    The first line says of which index they are. FILE is written as gzip if it ends in .gz; - is
+    standard output. 'firstseen index load' reads it.
+
+    \b
+    Examples:
+      firstseen index export seen.jsonl.gz
+      firstseen index export - --shard 0 | jq -r .id
+    """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
+    from streams.care.export_files import export_output
+    from streams.care.exporting import export_entries
+    from streams.care.shard_places import shard_places
+    from streams.terminal.progress_bar import progress_bar
+
+    if as_json and file == "-":
+        raise click.UsageError("--json writes to standard output, as FILE - does: name a file")
+    places = shard_places(settings, shards)
+    with progress_bar("exporting") as show, export_output(file) as output:
+        count = export_entries(settings.application_id, places, output, show)
+    content = {"file": file, "documents": count, "shards": [each.partition for each in places]}
+    if as_json:
+        tell("index-export", content, "", as_json=True)
+    else:
+        click.echo(f"Wrote {count:,} entries to {file}.", err=file == "-")
