@@ -13,7 +13,7 @@ have expired; until then a mask hides them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -98,6 +98,10 @@ class DocumentIndex:
     def show_slot(self, slot: int) -> None:
         """Let look-ups see the documents of a slot: all that it had are loaded."""
         self._visible[slot] = True
+
+    def hide_slot(self, slot: int) -> None:
+        """Let look-ups see the documents of a slot no longer."""
+        self._visible[slot] = False
 
     def drop_slot(self, slot: int) -> None:
         """Forget all documents of a slot; without effect where it is not open."""
@@ -209,11 +213,14 @@ class DocumentIndex:
         attached = sum(each.left for each in self._segments if each.slot == slot)
         return self.documents(slot) - attached
 
-    def live_rows(self, slot: int, segments: Sequence[Segment]) -> list[Rows]:
-        """Return what is left of attached segments, for one to take their place (``attach``)."""
+    def live_rows(self, slot: int, first: int, last: int) -> list[Rows]:
+        """Return what is left of attached segments, for one to take their place (``attach``).
+
+        ``first``, ``last``: sequence numbers between which the segments are.
+        """
         self._removed[slot] = []
-        attached = {id(each.segment): each for each in self._segments if each.slot == slot}
-        return [self._live_part(attached[id(each)]) for each in segments if id(each) in attached]
+        parts = [self._live_part(each) for each in self._segments if each.slot == slot]
+        return [_between(each, slot, first, last) for each in parts]
 
     def _parts_in_memory(self, slot: int) -> Iterator[Rows]:
         for each in self._segments:

@@ -3,19 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
-from simhash_core.document_columns import REASON_CODES, BytesColumn, DocumentColumns
-from simhash_core.documents import Document
+from simhash_core.document_columns import (
+    DELETE,
+    DOCUMENT,
+    REASON_CODES,
+    BytesColumn,
+    DocumentColumns,
+)
+from simhash_core.documents import Document, SourcePosition
 from simhash_core.matches import Match
 from simhash_core.scopes import masked, scoped_digest
 from simhash_core.text.fingerprinter import CONTENT_DIGEST_SIZE, Fingerprinted
-from simhash_core.verdicts import DuplicateOf, Method, Undecidable, Unique, Verdict
+from simhash_core.verdicts import (
+    DuplicateOf,
+    Method,
+    Undecidable,
+    UndecidableReason,
+    Unique,
+    Verdict,
+)
 
 _CODES: Final = {reason: code for code, reason in enumerate(REASON_CODES)}
 _WORD_BYTES: Final = 8
+
+DELETED: Final = Fingerprinted(b"", bytes(CONTENT_DIGEST_SIZE), 0, UndecidableReason.EMPTY)
+"""What stands in the columns of a delete."""
 
 _UNIQUE: Final = Unique()
 _UNDECIDABLE: Final = tuple(reason and Undecidable(reason) for reason in REASON_CODES)
@@ -49,6 +66,40 @@ def document_columns(
         BytesColumn.of([each.sketch for each in prints]),
         scopes=scopes,
     )
+
+
+class PacketRows:
+    """Documents and deletes of one raw partition, in rising order of their offsets."""
+
+    def __init__(self, words: int) -> None:
+        """Begin empty. ``words``: bits of a fingerprint / 64."""
+        self._words = words
+        self._documents: list[Document] = []
+        self._prints: list[Fingerprinted] = []
+        self._deletes: list[int] = []
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self._documents)
+
+    def add_document(self, document: Document, made: Fingerprinted) -> None:
+        """Add a document with its fingerprint."""
+        self._documents.append(document)
+        self._prints.append(made)
+
+    def add_delete(self, source: SourcePosition, document_id: str, time_ms: int) -> None:
+        """Add a delete of the documents with this id."""
+        self._deletes.append(len(self))
+        self.add_document(Document(document_id, "", source, time_ms), DELETED)
+
+    def columns(self) -> DocumentColumns:
+        """Return them as columns."""
+        columns = document_columns(self._documents, self._prints, self._words)
+        if not self._deletes:
+            return columns
+        operations = np.full(len(columns), DOCUMENT, dtype=np.uint8)
+        operations[self._deletes] = DELETE
+        return replace(columns, operations=operations)
 
 
 def verdict_of(columns: DocumentColumns, row: int, match: Match | None) -> Verdict:

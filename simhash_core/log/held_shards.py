@@ -32,6 +32,11 @@ class HeldShards(Generic[Record]):
         self._index = index
         self._expires = expires
 
+    @property
+    def bands(self) -> int:
+        """The bands of sketches that the index has buckets of."""
+        return self._index.scheme.bands
+
     # ---- they come and go
 
     def fill_slot(self, committed: Iterable[tuple[NDArray[np.uint64], Prints]]) -> int:
@@ -45,9 +50,12 @@ class HeldShards(Generic[Record]):
         """Take in a shard whose committed entries are in ``slot``."""
         return self._own(progress, ShardCopy(progress, slot, store, self._index))
 
-    def stand_by(self, progress: Progress, store: EntryStore, slot: int) -> Standby:
-        """Take in a copy of another worker's shard, whose entries are in ``slot``."""
-        standby = Standby(progress, slot, store, self._index)
+    def stand_by(self, progress: Progress, store: EntryStore, slot: int, log_end: int) -> Standby:
+        """Take in a copy of another worker's shard, whose entries are in ``slot``.
+
+        ``log_end``: the end of the log, asked for before the changelog was read.
+        """
+        standby = Standby(progress, slot, store, self._index, log_end)
         self.standbys[standby.partition] = standby
         return standby
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from simhash_core.entries import Entry
 from simhash_core.index.document_index import DocumentIndex
-from simhash_core.log.packets import NO_OFFSET, Packet
+from simhash_core.log.packets import Packet
 from simhash_core.log.records import Progress
 from simhash_core.log.replica import Decided
 from simhash_core.log.shard_copy import EntryStore, ShardCopy
@@ -27,10 +27,21 @@ class Standby(ShardCopy):
     """
 
     def __init__(
-        self, progress: Progress, slot: int, store: EntryStore, index: DocumentIndex
+        self,
+        progress: Progress,
+        slot: int,
+        store: EntryStore,
+        index: DocumentIndex,
+        log_end: int,
     ) -> None:
-        """``slot``: of the entries in ``index`` that were committed with ``progress``."""
+        """``slot``: of the entries in ``index`` that were committed with ``progress``.
+
+        ``log_end``: of the log, before the changelog was read as far as ``progress``. A shard of a
+        topic that is created again commits a progress before it sends anything, so packets of
+        another chain are older than this one, or come after that.
+        """
         super().__init__(progress, slot, store, index)
+        self._log_end = log_end
         self.progress = progress
         self.is_outdated = False
         self._told: deque[Progress] = deque()
@@ -55,7 +66,7 @@ class Standby(ShardCopy):
         assert isinstance(packet, Packet)
         if packet.chain == self.chain:
             self.apply(decided)
-        elif decided.decision.matches is not None and packet.previous == NO_OFFSET:
+        elif decided.offset >= self._log_end:
             self._end()
 
     def entry(self, sequence: int) -> Entry | None:
@@ -68,3 +79,4 @@ class Standby(ShardCopy):
     def _end(self) -> None:
         self.is_outdated = True
         self.in_session = False
+        self._index.hide_slot(self.slot)

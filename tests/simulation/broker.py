@@ -19,6 +19,7 @@ from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.prints import Prints, band_keys
 from simhash_core.log.outputs import RawBatch, Ready
 from simhash_core.log.packets import Chain, entry_of
+from simhash_core.log.participant import ShardReady
 from simhash_core.log.records import LogRecord, Progress, Report
 from tests.simulation.documents import START_MS, SimulatedDocument, columns_of
 
@@ -78,10 +79,14 @@ class RawPartition:
 
 @dataclass(slots=True)
 class Changelog:
-    """One partition of the changelog: committed entries by sequence number, and progress."""
+    """One partition of the changelog: committed entries by sequence number, and progress.
+
+    ``commits``: all of them, for who follows it.
+    """
 
     entries: dict[int, Entry] = field(default_factory=dict)
     progress: Progress | None = None
+    commits: list[ShardReady[RawRecord]] = field(default_factory=list)
 
 
 def change(entries: dict[int, Entry], ready: Ready[RawRecord]) -> None:
@@ -135,6 +140,14 @@ class StoredEntries:
             yield np.array([sequence for sequence, _ in part], dtype=np.uint64), prints
 
 
+@dataclass(slots=True)
+class StandbyStore:
+    """What a worker has stored of another's shard. ``followed``: commits that are in it."""
+
+    store: StoredEntries
+    followed: int
+
+
 class Broker:
     """All topics, and the group."""
 
@@ -148,6 +161,7 @@ class Broker:
         self.changelogs = [Changelog() for _ in raw]
         self.epochs = [0] * len(raw)
         self.owners: list[str | None] = [None] * len(raw)
+        self.standbys: dict[int, str] = {}
 
     @property
     def log_end(self) -> int:
@@ -170,3 +184,8 @@ class Broker:
     def assigned(self, member: str) -> dict[int, int]:
         """Return the partitions of a member, with their epochs."""
         return {p: self.epochs[p] for p in self.partitions() if self.owners[p] == member}
+
+    def stands_by(self, member: str) -> set[int]:
+        """Return the partitions of others that a member is to have a copy of."""
+        wanted = {p for p, name in self.standbys.items() if name == member}
+        return {p for p in wanted if self.owners[p] != member}

@@ -6,6 +6,7 @@ from tests.simulation.mutants_of_leading import CHAINS, DECIDING, SUCCESSION
 from tests.simulation.mutants_of_look_up import LOOK_UP, SHELL
 from tests.simulation.mutants_of_removals import REMOVALS
 from tests.simulation.mutants_of_shards import SHARDS, STREAM
+from tests.simulation.mutants_of_standbys import STANDBYS
 from tests.simulation.mutants_of_windows import SCOPES, WINDOWS
 
 MUTANTS = (
@@ -19,4 +20,5 @@ MUTANTS = (
     *WINDOWS,
     *SCOPES,
     *REMOVALS,
+    *STANDBYS,
 )

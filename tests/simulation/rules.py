@@ -27,6 +27,8 @@ class Rules:
     """What is taken out is committed together with the outputs."""
     first_progress_has_clock: bool = True
     """The first progress of a shard has the watermark of the place where it begins to read."""
+    standbys_write_before_they_tell: bool = True
+    """A standby's store has a commit before the protocol learns of it."""
     lost_reports_are_sent_again: bool = True
     """A report that the broker refused is made again."""
 

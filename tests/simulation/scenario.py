@@ -28,6 +28,7 @@ class Action(StrEnum):
     TRIM = "trims the log"
     ANSWER = "gets an answer of the broker"
     LEARN = "learns of a rebalance"
+    FOLLOW = "follows a changelog"
 
 
 class Fault(StrEnum):
@@ -45,7 +46,7 @@ class Fault(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One run. ``window``, ``replaces``: as of ``Nearness``.
+    """One run. ``window``, ``replaces``: as of ``Nearness``. ``standbys``: shards have one each.
 
     ``partitions``: the records of each raw partition; None is a record that is no document.
     ``later``: those of the topic of the same name that is created when the first is drained; empty:
@@ -84,6 +85,7 @@ class Scenario:
     compared: int
     window: Window | None
     replaces: bool
+    standbys: bool
 
 
 RATES: Final = (0.3, 1.0, 3.0)
@@ -133,6 +135,7 @@ def draw_scenario(seed: int) -> Scenario:
         compared=rng.choice([2, 1024]),
         window=_window(rng),
         replaces=rng.random() < 0.3,
+        standbys=rng.random() < 0.5,
     )
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from simhash_core.entries import Entry
 from simhash_core.index.look_up import Nearness
+from simhash_core.log.outputs import Ready
 from simhash_core.log.packets import Chain, Packet
 from simhash_core.log.participant import LEADING_SHARD, ShardReady
 from simhash_core.log.records import LogRecord, Progress, Query, Report
@@ -168,16 +169,23 @@ class World:
             for number, shard in life.participant.shards.items():
                 if assigned.get(number) != life.epochs[number]:
                     continue
-                entries = self.broker.changelogs[number].entries
-                decidable = [each for each, entry in entries.items() if entry.fingerprint]
-                live = sum(each >= self.judge.expired_before for each in decidable)
-                found = life.participant.index.documents(shard.slot)
-                if not live <= found <= len(decidable):
-                    expected = f"{live} to {len(decidable)}"
-                    raise ViolationError(f"shard {number}: {found} in the index, not {expected}")
+                self._check_index(life, number, shard.slot)
+
+            for number, standby in life.participant.held.standbys.items():
+                if standby.in_session and life.has_followed(number):
+                    self._check_index(life, number, standby.slot)
 
     def _entries(self) -> dict[int, Entry]:
         return {s: e for changelog in self.broker.changelogs for s, e in changelog.entries.items()}
+
+    def _check_index(self, life: Life, number: int, slot: int) -> None:
+        entries = self.broker.changelogs[number].entries
+        decidable = [each for each, entry in entries.items() if entry.fingerprint]
+        live = sum(each >= self.judge.expired_before for each in decidable)
+        found = life.participant.index.documents(slot)
+        if not live <= found <= len(decidable):
+            expected = f"{live} to {len(decidable)}"
+            raise ViolationError(f"shard {number}: {found} in the index, not {expected}")
 
     # ---- what lives ask for
 
@@ -210,13 +218,16 @@ class World:
             if not self.rules.removals_with_outputs and self.rng.random() < 0.3:
                 ready = ready._replace(removed=[])
             change(changelog.entries, ready)
+            changelog.commits.append(each._replace(ready=ready))
         if self.rules.progress_with_outputs or self.rng.random() < 0.9:
             changelog.progress = each.progress
 
     def commit_initial(self, partition: int, progress: Progress) -> None:
         """Commit the first progress of a shard."""
         self.tell(f"first {progress}")
-        self.broker.changelogs[partition].progress = progress
+        changelog = self.broker.changelogs[partition]
+        changelog.progress = progress
+        changelog.commits.append(ShardReady(partition, Ready([], [], progress.next), progress))
         self.judge.trimmed(self.broker.log_start, [progress])
 
     def trim(self, life: Life, offset: int) -> None:
@@ -288,6 +299,9 @@ class World:
     def _assign(self, partition: int, life: Life) -> None:
         self.broker.assign(partition, life.name)
         self.tell(f"{life.name} owns partition {partition} from now on")
+        others = [each for each in self._members() if each is not life]
+        if self.scenario.standbys and others:
+            self.broker.standbys[partition] = self.rng.choice(others).name
         if self.rng.random() < 0.3:
             for each in self._members():
                 each.learn()
@@ -298,7 +312,11 @@ class World:
         members = [each for each in self._members() if each is not life]
         whole = self.rng.random() < 0.6
         for partition in self.broker.assigned(life.name):
-            self._assign(partition, fresh if whole else self.rng.choice(members))
+            standbys = [m for m in members if m.name == self.broker.standbys.get(partition)]
+            if standbys and self.rng.random() < 0.7:
+                self._assign(partition, standbys[0])
+            else:
+                self._assign(partition, fresh if whole else self.rng.choice(members))
 
     def _crash(self, life: Life) -> None:
         if life not in self.lives:

@@ -1,0 +1,99 @@
+"""Mutants of standbys: copies of other workers' shards, whose reports count as well."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+from tests.simulation.mutant import Mutant, one_edit
+from tests.simulation.rules import KEPT
+from tests.simulation.scenario import Fault
+
+WITH_STANDBYS: Final[dict[str, Any]] = {"standbys": True, "workers": 3}
+
+MOVING: Final[dict[str, Any]] = {
+    **WITH_STANDBYS,
+    "faults": {fault: float(fault in {Fault.CRASH, Fault.REVOKE_ALL}) for fault in Fault},
+    "fault_limit": 40,
+    "fault_rate": 0.02,
+    "steps": 2_000,
+}
+"""Scenarios in which shards go to their standbys all the time."""
+
+STANDBYS = (
+    one_edit(
+        "a standby does not take verdicts in",
+        "log.held_shards:HeldShards.decided",
+        "standby.meets(decided)",
+        "pass",
+        WITH_STANDBYS,
+    ),
+    one_edit(
+        "a standby keeps what is taken out",
+        "log.held_shards:HeldShards._remove",
+        "standby.remove(sequences)",
+        "pass",
+        WITH_STANDBYS,
+    ),
+    one_edit(
+        "a standby reports before its session begins",
+        "log.held_shards:HeldShards.reported",
+        "self._in_session()",
+        "[*self._in_session(), *self.standbys.values()]",
+        WITH_STANDBYS,
+    ),
+    one_edit(
+        "a session does not read what its standbys need",
+        "log.held_shards:HeldShards.progresses",
+        "*standbys]",
+        "*list(standbys)[:0]]",
+        WITH_STANDBYS,
+    ),
+    one_edit(
+        "a standby goes on where its owner is, not where it has read",
+        "log.standby:Standby.catch_up",
+        "while self._told and self._told[0].position <= decided_before:",
+        "while self._told:",
+        WITH_STANDBYS,
+    ),
+    one_edit(
+        "a standby that is behind becomes the owner's shard",
+        "log.held_shards:HeldShards.promote",
+        "if standby.is_outdated or not is_level:",
+        "if False:",
+        MOVING,
+    ),
+    one_edit(
+        "a standby of a topic that was created again reports on",
+        "log.standby:Standby.meets",
+        "elif decided.offset >= self._log_end:",
+        "elif False:",
+        WITH_STANDBYS,
+    ),
+    one_edit(
+        "a standby ends for what was before it",
+        "log.standby:Standby.meets",
+        "elif decided.offset >= self._log_end:",
+        "else:",
+        WITH_STANDBYS,
+    ),
+    one_edit(
+        "a standby cannot do without what its owner has let go of",
+        "log.standby:Standby.entry",
+        "return None",
+        "raise",
+        WITH_STANDBYS,
+    ),
+    one_edit(
+        "a standby that has become the shard is copied to begin with",
+        "log.held_shards:HeldShards.promote",
+        "return self._own(progress, standby)",
+        "return self._own(progress, ShardCopy(progress, standby.slot, standby.store, self._index))",
+        MOVING,
+    ),
+    Mutant(
+        "a standby tells of commits that its store does not have",
+        rules=replace(KEPT, standbys_write_before_they_tell=False),
+        changes=WITH_STANDBYS,
+    ),
+)
