@@ -19,6 +19,7 @@ from streams.kafka.client_config import (
     consumer_config,
     output_config,
 )
+from streams.kafka.retries import retrying
 from streams.kafka.transactions import abort_left_open
 from streams.ordering.index_identity import (
     Claim,
@@ -35,6 +36,7 @@ logger = logging.getLogger(__name__)
 
 _DELETE_SECONDS: Final = 10.0
 _GROUP_SECONDS: Final = 10.0
+_AGAIN_SECONDS: Final = 0.2
 _CLAIMS_TOGETHER: Final = 8
 _ID_TRIES: Final = 5
 
@@ -186,9 +188,14 @@ class IndexOnKafka:
 
 def group_members(admin: AdminClient, group: str) -> set[str]:
     """Return the names of the members of a group. Raises ``BrokerUnavailableError``."""
-    futures = admin.describe_consumer_groups([group], request_timeout=_GROUP_SECONDS)
-    try:
+
+    def described() -> set[str]:
+        futures = admin.describe_consumer_groups([group], request_timeout=_GROUP_SECONDS)
         return {member.client_id for member in futures[group].result(_GROUP_SECONDS).members}
+
+    try:
+        # The coordinator of a group that is new is loaded when it is first asked for.
+        return retrying(_GROUP_SECONDS, _AGAIN_SECONDS)(described)
     except (KafkaException, TimeoutError) as error:
         raise BrokerUnavailableError(
             f"it is not known whether other workers are in the group {group}: {error}"
