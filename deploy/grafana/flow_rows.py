@@ -168,6 +168,13 @@ LAG: Final = Row(
             (Query(f"{rate('firstseen_skipped_messages_total')} or vector(0)", "skipped offsets"),),
             red_from=0.000001,
         ),
+        Panel(
+            "Outputs that their topic deletes at once",
+            "Output records older than their topic's retention, a second.",
+            "short",
+            (Query(rate("firstseen_expired_outputs_total", "output"), "{{output}}"),),
+            red_from=0.000001,
+        ),
     ),
 )
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from deploy.grafana import flow_rows, ordering_rows, state_rows
-from deploy.grafana.panels import Kind, Panel, Row
+from deploy.grafana.panels import OF, Kind, Panel, Row
 
 DASHBOARD: Final = Path(__file__).resolve().parent / "dashboards" / "firstseen.json"
 ROWS: Final[tuple[Row, ...]] = (
@@ -22,6 +22,26 @@ ROWS: Final[tuple[Row, ...]] = (
     *state_rows.ROWS,
 )
 
+RUNBOOKS: Final = "https://github.com/firstseen/firstseen/blob/main/docs/operations.md"
+_LINKS: Final[list[dict[str, Any]]] = [
+    {
+        "title": title,
+        "type": "link",
+        "icon": icon,
+        "url": url,
+        "targetBlank": True,
+        "tooltip": tooltip,
+    }
+    for title, icon, url, tooltip in (
+        ("Runbooks", "doc", "${runbooks}", "What each alert means, and what to do"),
+        ("Alerts", "bolt", "/alerting/list?search=firstseen", "Which alerts fire now"),
+    )
+]
+_OPS_PAGE: Final = {
+    "title": "Ops page of ${__field.labels.instance}",
+    "url": "http://${__field.labels.instance}/",
+    "targetBlank": True,
+}
 _SOURCE: Final = {"type": "prometheus", "uid": "${datasource}"}
 _COLUMNS: Final = 24
 _HEIGHTS: Final = {Kind.STAT: 4}
@@ -46,8 +66,8 @@ def dashboard() -> dict[str, Any]:
         "time": {"from": "now-3h", "to": "now"},
         "timezone": "browser",
         "templating": {"list": _variables()},
-        "annotations": {"list": []},
-        "links": [],
+        "annotations": {"list": list(_annotations())},
+        "links": _LINKS,
         "panels": list(_panels()),
     }
 
@@ -60,7 +80,16 @@ def _variables() -> list[dict[str, Any]]:
             "description": "Where the figures are",
             "type": "datasource",
             "query": "prometheus",
-        }
+        },
+        {
+            "name": "runbooks",
+            "label": "Runbooks",
+            "description": "The address of docs/operations.md where you read it",
+            "type": "textbox",
+            "query": RUNBOOKS,
+            "current": {"text": RUNBOOKS, "value": RUNBOOKS},
+            "hide": 2,
+        },
     ]
     for name, label, query in (
         ("job", "Job", "label_values(firstseen_build_info, job)"),
@@ -82,6 +111,34 @@ def _variables() -> list[dict[str, Any]]:
             }
         )
     return found
+
+
+def _annotations() -> Iterator[dict[str, Any]]:
+    """Yield the events that are marked in all panels over time."""
+    for name, colour, expression, text_format in (
+        (
+            "Rebalances",
+            "orange",
+            f"changes(firstseen_rebalances_total{{{OF}}}[1m]) > 0",
+            "{{instance}} was assigned partitions",
+        ),
+        (
+            "Leaders",
+            "blue",
+            f"changes(firstseen_leader{{{OF}}}[1m]) > 0 and firstseen_leader{{{OF}}} == 1",
+            "{{instance}} leads",
+        ),
+    ):
+        yield {
+            "name": name,
+            "datasource": _SOURCE,
+            "enable": True,
+            "iconColor": colour,
+            "target": {"refId": "Anno", "expr": expression, "interval": "60s"},
+            "titleFormat": name,
+            "textFormat": text_format,
+            "tagKeys": "job",
+        }
 
 
 def _panels() -> Iterator[dict[str, Any]]:
@@ -143,6 +200,8 @@ def _panel(panel: Panel) -> dict[str, Any]:
             for place, query in enumerate(panel.queries)
         ],
     }
+    if any("{{instance}}" in query.legend for query in panel.queries):
+        found["fieldConfig"]["defaults"]["links"] = [_OPS_PAGE]
     return found | _drawn(panel, found["fieldConfig"]["defaults"])
 
 

@@ -38,6 +38,31 @@ STATE: Final = Row(
             ),
         ),
         Panel(
+            "Deletes and removed entries",
+            "Tombstones a second, and entries that left the index, by reason.",
+            "short",
+            (
+                Query(rate("firstseen_deletes_total"), "tombstones"),
+                Query(rate("firstseen_removed_entries_total", "reason"), "entries {{reason}}"),
+            ),
+        ),
+        Panel(
+            "Age of the index",
+            "How far the oldest entry and the watermark lie back. Without a window there is no "
+            "watermark.",
+            "s",
+            (
+                Query(
+                    f"time() - ({each('firstseen_oldest_entry_timestamp_seconds')} > 0)",
+                    "oldest entry, {{instance}}",
+                ),
+                Query(
+                    f"time() - ({each('firstseen_watermark_timestamp_seconds')} > 0)",
+                    "watermark, {{instance}}",
+                ),
+            ),
+        ),
+        Panel(
             "Bytes on disk",
             "Sorted files of the shards, without the write-ahead log.",
             "bytes",

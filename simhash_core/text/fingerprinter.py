@@ -140,7 +140,7 @@ class Fingerprinter:
                 for content, (start, stop) in zip(contents, pairwise(limits), strict=True)
             ]
             sketches = self.confirmation.verification.sketches(
-                Sketched(decidable, features, self._lexicon.short_hashes[rows])
+                Sketched(decidable, features, self._lexicon.short_hashes[rows], self.scheme.bands)
             )
         return [
             self._judge(text, stop - start)

@@ -75,6 +75,7 @@ def _of_width(profile: Profile, bits: int) -> Profile:
         block_bits=classic.block_bits,
         distance=classic.distance,
         cuts=classic.cuts,
+        bands=classic.bands,
         verify=classic.verify,
         verify_at=classic.verify_at,
         min_features=1,

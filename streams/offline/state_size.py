@@ -17,6 +17,7 @@ from simhash_core.document_columns import BytesColumn, DocumentColumns
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.fingerprints.fingerprint import WORD_BITS
 from simhash_core.index.document_index import SEGMENT_DOCUMENTS_LIMIT
+from simhash_core.index.prints import BAND_KEY_BYTES
 from simhash_core.log.packets import Chain
 from simhash_core.text.fingerprinter import CONTENT_DIGEST_SIZE
 from simhash_core.text.profiles import Profile
@@ -30,7 +31,8 @@ ROCKSDB_OVERHEAD: Final = 1.06
 SKETCH_BYTES: Final[Mapping[str, int]] = MappingProxyType(
     {"none": 0, "cosine": 320, "metadata": 0, "shingles": 256}
 )
-"""The bytes of a sketch by verification: the mean of generated articles, which a test measures."""
+"""The bytes of a sketch by verification, without keys of bands: the mean of generated articles,
+which a test measures."""
 
 _SEQUENCE_AND_SLOT_BYTES: Final = 8 + 2
 _ROW_BYTES: Final = 4
@@ -41,8 +43,8 @@ _CHAIN: Final = Chain("raw-documents", "", 15)
 
 
 def sketch_bytes(profile: Profile) -> int:
-    """Return the usual bytes of a document's sketch; 0 where the profile verifies by none."""
-    return SKETCH_BYTES[profile.verify]
+    """Return the usual bytes of a document's sketch, keys of bands included; 0 where none is."""
+    return SKETCH_BYTES[profile.verify] + profile.bands * BAND_KEY_BYTES
 
 
 def row_bytes_per_document(scheme: BlockScheme, sketch: int = 0) -> int:

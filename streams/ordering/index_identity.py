@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from simhash_core.log.log_clock import LogClock
 from streams.errors import StateMismatchError
 from streams.store.changelog_tail import last_progress
 
@@ -21,6 +22,7 @@ _SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "bits": "index.bits",
         "blocks": "index.blocks, index.block_bits, index.cuts",
+        "bands": "index.bands",
         "distance": "index.distance",
         "segmenter": "index.segmenter, index.user_dictionary",
         "weighting": "index.weighting",
@@ -41,7 +43,7 @@ _SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
 class Claim(NamedTuple):
     """What a progress record says of its index, and where in the log its shard goes on.
 
-    ``writer``: the transactional id of the worker that committed it.
+    ``writer``: the transactional id of the worker that committed it. ``clock``: of the log there.
     """
 
     identity: str
@@ -49,6 +51,7 @@ class Claim(NamedTuple):
     position: int
     control: int
     writer: str = ""
+    clock: LogClock | None = None
 
 
 class Difference(NamedTuple):
@@ -89,7 +92,14 @@ def read_claim(
     if found is None:
         return None
     progress = found.progress
-    return Claim(found.identity, found.reading, progress.position, progress.control, found.writer)
+    return Claim(
+        found.identity,
+        found.reading,
+        progress.position,
+        progress.control,
+        found.writer,
+        progress.clock,
+    )
 
 
 def differences(claim: Claim, identity: str, reading: str) -> list[Difference]:

@@ -18,8 +18,11 @@ class IndexSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         Annotated[int, Meta(ge=64, le=512)] | None, Meta(description="Width of a fingerprint.")
     ] = None
     blocks: Annotated[
-        Annotated[int, Meta(ge=1, le=128)] | None,
-        Meta(description="Slices of a fingerprint that are looked up."),
+        Annotated[int, Meta(ge=0, le=128)] | None,
+        Meta(
+            description="Slices of a fingerprint in which near documents meet; 0 where they meet "
+            "in bands alone."
+        ),
     ] = None
     block_bits: Annotated[
         Annotated[int, Meta(ge=0, le=32)] | None,
@@ -53,6 +56,13 @@ class IndexSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         Annotated[int, Meta(ge=1, le=2)] | None,
         Meta(
             description="Ways of cutting: 2 cuts a square fingerprint into blocks across as well."
+        ),
+    ] = None
+    bands: Annotated[
+        Annotated[int, Meta(ge=0, le=64)] | None,
+        Meta(
+            description="Pairs of values of the sketch of shingles in which near documents meet, "
+            "beside the blocks or alone."
         ),
     ] = None
     verify: Annotated[

@@ -19,8 +19,13 @@ from msgspec.structs import force_setattr, replace
 
 from simhash_core.durations import parse_duration
 from simhash_core.errors import UsageError
-from simhash_core.text.profiles import DEFAULT_PROFILE, Profile, profile_named
-from simhash_core.text.verification import usual_threshold
+from simhash_core.text.profiles import (
+    BLOCKS_INSTEAD_OF_BANDS,
+    DEFAULT_PROFILE,
+    Profile,
+    profile_named,
+)
+from simhash_core.text.verification import WITH_BANDS, usual_threshold
 from streams.documents.fields import FieldSettings
 from streams.settings.flow import GIB, KIB, MIB, BatchSettings, InFlightSettings, IntakeSettings
 from streams.settings.index import IndexSettings
@@ -232,6 +237,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         # Agreements of two measures are no one scale: another measure has a threshold of its own.
         if changes.get("verify", profile.verify) != profile.verify:
             changes = {"verify_at": usual_threshold(changes["verify"])} | changes
+            if profile.bands and changes["verify"] != WITH_BANDS:
+                changes = {**BLOCKS_INSTEAD_OF_BANDS, **changes}
         profile = replace(profile, **read_index_files(changes), scoped=bool(self.fields.scope))
         profile.scheme()
         return profile

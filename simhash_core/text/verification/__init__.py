@@ -27,12 +27,14 @@ from simhash_core.text.verification import cosine, metadata, shingles
 class Sketched(NamedTuple):
     """What sketches are made of: some documents, as they came and as they were weighed.
 
-    ``term_hashes``: a hash of each feature of the batch, uint32 (features,).
+    ``term_hashes``: a hash of each feature of the batch, uint32 (features,). ``bands``: how many
+    keys of bands a sketch ends with.
     """
 
     contents: Sequence[Content]
     features: FeatureBatch
     term_hashes: NDArray[np.uint32]
+    bands: int = 0
 
 
 class Verification(NamedTuple):
@@ -51,13 +53,16 @@ class Verification(NamedTuple):
 
 NO_VERIFICATION: Final = "none"
 
-_SHINGLES_AGREE_AT: Final = 0.51
+WITH_BANDS: Final = "shingles"
+"""The verification whose sketches have bands, in which near documents meet."""
+
+_SHINGLES_AGREE_AT: Final = 0.518
 
 _BY_NAME: Final[Mapping[str, Verification]] = {
-    "shingles": Verification(
+    WITH_BANDS: Verification(
         shingles.IDENTITY,
         _SHINGLES_AGREE_AT,
-        lambda made: shingles.sketches([content.text for content in made.contents]),
+        lambda made: shingles.sketches([content.text for content in made.contents], made.bands),
         lambda _distance, a, b: shingles.similarity(a, b),
     ),
     "cosine": Verification(

@@ -97,6 +97,34 @@ def test_queries_ask_for_what_there_is(title: str, expression: str) -> None:
         assert window in allowed[function]
 
 
+def test_events_are_marked() -> None:
+    """Given the dashboard, then rebalances and changes of the leader are marked in its panels, and
+    their queries ask for what there is.
+    """
+    marked = {each["name"]: each["target"]["expr"] for each in dashboard()["annotations"]["list"]}
+
+    assert marked.keys() == {"Rebalances", "Leaders"}
+    for expression in marked.values():
+        for selector in selectors(expression):
+            assert trouble_with(selector) is None
+            assert ("job", "=~", "$job") in selector.matchers
+
+
+def test_links_lead_on() -> None:
+    """Given the dashboard, then it links to the runbooks, at an address that can be chosen, and
+    each panel by worker links to the worker's own page.
+    """
+    links = {link["title"]: link["url"] for link in dashboard()["links"]}
+    variables = {each["name"]: each for each in dashboard()["templating"]["list"]}
+    assert links["Runbooks"] == "${runbooks}"
+    assert variables["runbooks"]["query"].endswith("/docs/operations.md")
+
+    for panel in panels():
+        by_worker = any("{{instance}}" in each["legendFormat"] for each in panel["targets"])
+        urls = [each["url"] for each in panel["fieldConfig"]["defaults"].get("links", [])]
+        assert urls == (["http://${__field.labels.instance}/"] if by_worker else [])
+
+
 def test_every_metric_is_shown() -> None:
     """Given the metrics of a worker, then each stands in a panel, or in a rule that makes one."""
     asked = {

@@ -23,7 +23,7 @@ from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.segment import build_segment
 from simhash_core.log.records import NO_CONTROL, Progress
 from simhash_core.text.fingerprinter import Fingerprinter
-from simhash_core.text.profiles import PROFILES, Profile
+from simhash_core.text.profiles import BLOCKS_INSTEAD_OF_BANDS, PROFILES, Profile
 from simhash_core.text.verification import VERIFICATIONS
 from streams.cli.main import main
 from streams.corpus.corpus import generate
@@ -86,7 +86,7 @@ def test_the_bytes_of_a_sketch_are_those_of_articles(verify: str) -> None:
         for record in generate(1, 40)
         if record.kind is EditKind.ORIGINAL and record.value is not None
     ]
-    profile = msgspec.structs.replace(PROFILES["wide"], verify=verify)
+    profile = msgspec.structs.replace(PROFILES["wide"], verify=verify, **BLOCKS_INSTEAD_OF_BANDS)
     printed = Fingerprinter(profile).fingerprint_batch(texts)
 
     measured = fmean(len(each.sketch) for each in printed)

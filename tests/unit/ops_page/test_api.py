@@ -69,7 +69,8 @@ def test_the_status_says_what_the_worker_does(live: Live) -> None:
     assert (ordering["undecided_documents"], ordering["reports_missing"]) == (0, [])
     assert ordering["foreign_records"] == 0
     assert status["in_flight"] == {"documents": 0, "bytes": 0}
-    assert sum(count for _, count in status["distances"]["bins"]) == len(outputs.duplicates)
+    distances = status["distances"]
+    assert sum(distances["counts"]) + distances["beyond"] == len(outputs.duplicates)
     assert status["latency"]["documents"] > 0
     assert 0 < status["latency"]["p50"] <= status["latency"]["p99"]
     assert max(status["throughput"]["documents"]) > 0
