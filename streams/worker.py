@@ -30,7 +30,8 @@ from streams.output.output_batch import OutputRules
 from streams.pipeline import Observers, Pipeline
 from streams.settings.reading_rules import reading_rules
 from streams.settings.settings import Delivery, Settings
-from streams.topics.admin import TopicsError, can_administer, check
+from streams.topics.admin import TopicsError, can_administer
+from streams.topics.checking import check, output_retentions
 from streams.topics.group_state import GroupReader
 from streams.topics.permissions import refuse_missing_permissions
 from streams.topics.plans import topic_plans
@@ -48,7 +49,7 @@ def run_worker(settings: Settings) -> int:
 
     Raises ``FirstseenError`` for what keeps it from starting, and for what it failed of.
     """
-    _await_topics(settings)
+    retention_ms = _await_topics(settings)
     settings.state_path().mkdir(parents=True, exist_ok=True)
     profile = settings.index_profile()
     fingerprinter = Fingerprinter(profile)
@@ -75,6 +76,7 @@ def run_worker(settings: Settings) -> int:
         settings.topics,
         settings.include_body,
         settings.web.page_url,
+        retention_ms,
     )
     pipeline = Pipeline(
         settings,
@@ -124,8 +126,10 @@ def run_worker(settings: Settings) -> int:
     return code
 
 
-def _await_topics(settings: Settings) -> None:
+def _await_topics(settings: Settings) -> dict[str, int]:
     """Wait for a broker, and check the topics.
+
+    Returns by output topic how long it keeps a record, in milliseconds (``output_retentions``).
 
     Raises ``BrokerUnavailableError`` when the wait has a limit and it is over, ``TopicsError`` for
     topics that are not there or not as they must be, ``SettingsError`` for a user who may not do
@@ -137,11 +141,15 @@ def _await_topics(settings: Settings) -> None:
             "delivery is exactly_once, but this broker has no transactions that hide what is not "
             "committed (librdkafka's in-process broker has none): set delivery=at_least_once"
         )
-    differences = check(admin, topic_plans(settings))
-    if differences:
-        raise TopicsError("the topics do not fit:\n  " + "\n  ".join(map(str, differences)))
+    plans = topic_plans(settings)
+    checked = check(admin, plans)
+    if checked.differences:
+        raise TopicsError("\n  ".join(["the topics do not fit:", *map(str, checked.differences)]))
+    for note in checked.notes:
+        logger.warning("%s", note)
     if can_administer(admin):
         refuse_missing_permissions(admin, settings)
+    return output_retentions(admin, plans)
 
 
 class _Worker(faust.Worker):

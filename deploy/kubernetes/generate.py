@@ -47,7 +47,7 @@ def kafka_topics() -> list[dict[str, Any]]:
             "spec": {
                 "partitions": plan.partitions,
                 "replicas": REPLICAS,
-                "config": dict(plan.config),
+                "config": plan.config_for(REPLICAS),
             },
         }
         for plan in topic_plans(Settings(), PARTITIONS)

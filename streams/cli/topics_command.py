@@ -104,9 +104,9 @@ def create(
             "created": created,
             "added": grown if plan.shards_of else 0,
             "partitions": there.get(plan.name, 0),
-            "config": dict(plan.config) if created else {},
+            "config": dict(config),
         }
-        for plan, created in made
+        for plan, created, config in made
     ]
     checked = check_topics(admin, plans)
     if as_json:

@@ -11,6 +11,7 @@ from typing import Final
 
 from simhash_core.errors import ErrorReason
 from streams.monitoring.metric_labels import (
+    OUTPUTS,
     REJECTION_REASONS,
     VERDICTS,
     InternalTopic,
@@ -91,6 +92,13 @@ SKIPPED: Final = counter(
     "Offsets of a raw partition that were deleted before they were read.",
     "Was the group down for longer than the raw topic keeps its records?",
     {"topic": UNLISTED, "partition": UNLISTED},
+)
+EXPIRED_OUTPUTS: Final = counter(
+    "expired_outputs_total",
+    "Output records older than their topic keeps records, as it was when the worker started.",
+    "Does a topic delete outputs as soon as they are there? An archive needs topics that keep "
+    "records for ever.",
+    {"output": OUTPUTS},
 )
 LAST_RECORD: Final = gauge(
     "last_record_timestamp_seconds",
@@ -195,6 +203,29 @@ STORE_DOCUMENTS: Final = gauge(
     "Entries of the index in each shard of this worker.",
     "How large is the index, and which worker has which shard? One entry for each unique document.",
     {"partition": UNLISTED},
+)
+REMOVED_ENTRIES: Final = counter(
+    "removed_entries_total",
+    "Entries that left the index: taken out by a tombstone or by a later document of their id, or "
+    "expired.",
+    "Does space come back? With a window, expired entries follow new ones at the same rate.",
+    {"reason": ("deleted", "expired")},
+)
+DELETES: Final = counter(
+    "deletes_total",
+    "Tombstones of documents read.",
+    "How many deletes come in? One that finds no entry takes nothing out.",
+)
+OLDEST_ENTRY: Final = gauge(
+    "oldest_entry_timestamp_seconds",
+    "Time of the first entry in the order of the log, seconds since 1970, of all shards of this "
+    "worker; 0: there is none.",
+    "How far back does the index reach? With a window it follows the watermark.",
+)
+WATERMARK: Final = gauge(
+    "watermark_timestamp_seconds",
+    "Watermark of the log, seconds since 1970; 0 without a window, or before the first document.",
+    "What time is it in the stream? Entries older than window and lateness before it expire.",
 )
 WAITING_DOCUMENTS: Final = gauge(
     "waiting_documents",

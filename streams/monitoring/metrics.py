@@ -37,6 +37,7 @@ from streams.monitoring.metric_families import (
 )
 from streams.monitoring.metric_labels import (
     DEAD_LETTER,
+    OUTPUTS,
     REJECTION_REASONS,
     VERDICTS,
     Stage,
@@ -119,6 +120,8 @@ class Metrics(OrderingMetrics, ShardMetrics):
         self._by_stage = {
             name: _StageSeries(stages.labels(name), stages_cpu.labels(name)) for name in Stage
         }
+        expired = counter(defined.EXPIRED_OUTPUTS, registry)
+        self._expired_by_output = {name: expired.labels(name) for name in OUTPUTS}
         transactions = counter(defined.TRANSACTIONS, registry)
         self._by_outcome = {name: transactions.labels(name) for name in TransactionOutcome}
         errors = counter(defined.ERRORS, registry)
@@ -213,6 +216,10 @@ class Metrics(OrderingMetrics, ShardMetrics):
     def skipped(self, topic: str, partition: int, offsets: int) -> None:
         """Count offsets of a raw partition that were deleted before they were read."""
         self._skipped.labels(topic, str(partition)).inc(offsets)
+
+    def expired_output(self, output: str) -> None:
+        """Count a record that its topic deletes soon; ``output`` is of ``OUTPUTS``."""
+        self._expired_by_output[output].inc()
 
     def candidates(self, met: int, lookups: int) -> None:
         """Note the candidates that a number of look-ups met together."""

@@ -10,8 +10,10 @@ from typing import Final
 from prometheus_client import CollectorRegistry
 
 from streams.monitoring import metric_definitions as defined
-from streams.monitoring.metric_families import BatchHistogram, PartitionGauge, gauge
+from streams.monitoring.metric_families import BatchHistogram, PartitionGauge, counter, gauge
 from streams.monitoring.metric_types import MetricDefinition
+
+_MILLISECONDS: Final = 1000
 
 STORE_FIGURES: Final[Mapping[str, MetricDefinition]] = MappingProxyType(
     {
@@ -40,6 +42,11 @@ class ShardMetrics:
         self._recovering: dict[int, int] = {}
         self._store_documents = PartitionGauge(defined.STORE_DOCUMENTS, registry)
         self._waiting_documents = PartitionGauge(defined.WAITING_DOCUMENTS, registry)
+        self._deletes = counter(defined.DELETES, registry)
+        removed = counter(defined.REMOVED_ENTRIES, registry)
+        self._removed = {reason: removed.labels(reason) for reason in ("deleted", "expired")}
+        self._oldest_entry = gauge(defined.OLDEST_ENTRY, registry)
+        self._watermark = gauge(defined.WATERMARK, registry)
         self._store_figures = {
             name: gauge(definition, registry) for name, definition in STORE_FIGURES.items()
         }
@@ -64,6 +71,20 @@ class ShardMetrics:
         """Note the entries of a shard, and its raw records that are not put out yet."""
         self._store_documents.set((str(partition),), entries)
         self._waiting_documents.set((str(partition),), waiting)
+
+    def removed(self, deletes: int, deleted: int, expired: int) -> None:
+        """Count tombstones read, and entries that were deleted and that expired."""
+        self._deletes.inc(deletes)
+        self._removed["deleted"].inc(deleted)
+        self._removed["expired"].inc(expired)
+
+    def window(self, oldest_ms: int | None, watermark_ms: int | None) -> None:
+        """Note the time of the oldest entry and the watermark, milliseconds; None: there is none.
+
+        Both are 0 then, and so are times before 1970.
+        """
+        self._oldest_entry.set(max(0, oldest_ms or 0) / _MILLISECONDS)
+        self._watermark.set(max(0, watermark_ms or 0) / _MILLISECONDS)
 
     def forget_shard(self, partition: int) -> None:
         """Remove the series of a shard that left this worker."""

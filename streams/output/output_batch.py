@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from simhash_core.log.columns import verdict_of
-from simhash_core.log.outputs import NoVerdict, Output
+from simhash_core.log.outputs import Deleted, NoVerdict, Output
 from simhash_core.log.outputs import Verdict as LogVerdict
 from simhash_core.log.participant import ShardReady
 from simhash_core.rejections import Rejection
@@ -18,15 +18,18 @@ from streams.kafka.producer_record import ProducerRecord
 from streams.monitoring.metric_labels import DEAD_LETTER
 from streams.output.output_records import (
     Arrival,
+    Gone,
     OutputKind,
     OutputRecord,
     arrival_of,
     dead_letter_record,
+    deleted_record,
     duplicate_record,
     unique_record,
 )
 from streams.settings.topics import TopicSettings
-from streams.store.changelog_codec import ChangelogRecord, encode_entries, encode_progress
+from streams.store.changelog_codec import ChangelogRecord, encode_progress
+from streams.store.shard_store import StoreChange, records_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,7 @@ class OutputRules:
     """How outputs become records: the same for all shards of a worker.
 
     ``writer``: the transactional id of the worker. ``page``: where others find its ops page.
+    ``retention_ms``: by output topic, how long it keeps a record, where that has a limit.
     """
 
     identity: str
@@ -43,6 +47,7 @@ class OutputRules:
     topics: TopicSettings
     include_body: bool
     page: str | None = None
+    retention_ms: Mapping[str, int] = field(default_factory=dict)
 
     def topic_of(self, kind: OutputKind) -> str:
         """Return the topic of an output."""
@@ -64,13 +69,19 @@ class DecidedOutput(NamedTuple):
 
 @dataclass(slots=True)
 class OutputBatch:
-    """The records of one commit, and what it did."""
+    """The records of one commit, and what it did.
+
+    ``deletes``: tombstones read. ``removed``, ``expired``: entries that leave the stores.
+    """
 
     records: list[ProducerRecord] = field(default_factory=list)
     offsets: dict[int, int] = field(default_factory=dict)
     outputs: list[DecidedOutput] = field(default_factory=list)
     rejections: list[Rejection] = field(default_factory=list)
     changelog_bytes: int = 0
+    deletes: int = 0
+    removed: int = 0
+    expired: int = 0
 
     def counts(self) -> Counter[str]:
         """Return how many records had each verdict, dead letters included."""
@@ -81,15 +92,21 @@ class OutputBatch:
         return Counter(verdict_name(output.verdict) for output in self.outputs)
 
 
-def output_batch(shards: Sequence[ShardReady[RawArrival]], rules: OutputRules) -> OutputBatch:
-    """Return the records to produce for what shards have ready, the progress of each last."""
+def output_batch(
+    shards: Sequence[ShardReady[RawArrival]],
+    rules: OutputRules,
+    stored: Mapping[int, StoreChange],
+) -> OutputBatch:
+    """Return the records to produce for what shards have ready, the progress of each last.
+
+    ``stored``: by shard what the commit changes in its store.
+    """
     batch = OutputBatch()
     changes: list[tuple[int, ChangelogRecord]] = []
     topics = {kind: rules.topic_of(kind) for kind in OutputKind}
     for partition, ready, progress in shards:
         for output in ready.outputs:
-            record = _record(output, rules, batch)
-            if record is not None:
+            for record in _records(output, rules, batch):
                 batch.records.append(
                     ProducerRecord(
                         topics[record.kind],
@@ -101,37 +118,60 @@ def output_batch(shards: Sequence[ShardReady[RawArrival]], rules: OutputRules) -
                         (output.record.source,),
                     )
                 )
-        changes += [(partition, encode_entries(new)) for new in ready.entries]
-        committed = encode_progress(progress, rules.identity, rules.reading, rules.writer)
+        change = stored[partition]
+        changes += [(partition, record) for record in records_of(change)]
+        batch.removed += change.removed
+        batch.expired += change.expired
+        committed = encode_progress(
+            progress, rules.identity, rules.reading, rules.writer, change.expired_before
+        )
         changes.append((partition, committed))
         if ready.outputs:
             batch.offsets[partition] = ready.next
-    for partition, change in changes:
-        batch.changelog_bytes += len(change.key) + len(change.value)
-        batch.records.append(
-            ProducerRecord(rules.topics.changelog, change.key, change.value, partition)
-        )
+    for partition, (key, value) in changes:
+        batch.changelog_bytes += len(key) + len(value or b"")
+        batch.records.append(ProducerRecord(rules.topics.changelog, key, value, partition))
     return batch
 
 
-def _record(
+def _records(
     output: Output[RawArrival], rules: OutputRules, batch: OutputBatch
-) -> OutputRecord | None:
-    """Return the record of one output, None for a tombstone, and note it in ``batch``."""
+) -> Iterator[OutputRecord]:
+    """Yield the records of one output, and note it in ``batch``."""
     raw, said = output
-    if isinstance(said, LogVerdict):
-        arrival = arrival_of(raw.record, said.packet, said.row)
-        verdict = verdict_of(said.packet.columns, said.row, said.match)
-        batch.outputs.append(DecidedOutput(arrival, verdict))
-        if isinstance(verdict, DuplicateOf):
-            return duplicate_record(
-                arrival, verdict, rules.identity, rules.bits, include_body=rules.include_body
-            )
-        return unique_record(arrival, verdict, rules.identity)
-    rejection = raw.rejection
-    if said is NoVerdict.READ_OTHERWISE:
-        rejection = raw.read_otherwise()
-    if rejection is None:
-        return None
-    batch.rejections.append(rejection)
-    return dead_letter_record(rejection)
+    match said:
+        case LogVerdict():
+            yield from _of_document(raw, said, rules, batch)
+        case Deleted(packet, row, put_out):
+            batch.deletes += 1
+            if put_out:
+                document_id = packet.columns.document_id(row)
+                yield deleted_record(
+                    raw.record, raw.source, document_id, Gone.DELETED, rules.identity
+                )
+        case NoVerdict():
+            rejection = raw.rejection
+            if said is NoVerdict.READ_OTHERWISE:
+                rejection = raw.read_otherwise()
+            if rejection is not None:
+                batch.rejections.append(rejection)
+                yield dead_letter_record(rejection)
+
+
+def _of_document(
+    raw: RawArrival, said: LogVerdict, rules: OutputRules, batch: OutputBatch
+) -> Iterator[OutputRecord]:
+    arrival = arrival_of(raw.record, said.packet, said.row)
+    verdict = verdict_of(said.packet.columns, said.row, said.match)
+    batch.outputs.append(DecidedOutput(arrival, verdict))
+    if not isinstance(verdict, DuplicateOf):
+        yield unique_record(arrival, verdict, rules.identity)
+        return
+    if said.replaced and raw.record.key is not None:
+        # The document that had this id was unique; what has it now is not.
+        yield deleted_record(
+            raw.record, raw.source, arrival.document_id, Gone.REPLACED, rules.identity
+        )
+    yield duplicate_record(
+        arrival, verdict, rules.identity, rules.bits, include_body=rules.include_body
+    )

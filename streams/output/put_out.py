@@ -20,7 +20,9 @@ from streams.kafka.transactions import Committer
 from streams.monitoring.metric_labels import TransactionOutcome
 from streams.monitoring.metrics import Metrics
 from streams.monitoring.worker_notes import WorkerNotes
+from streams.output.expired_outputs import ExpiredOutputs
 from streams.output.output_batch import DecidedOutput, OutputBatch, OutputRules, output_batch
+from streams.output.output_records import OutputKind
 from streams.store.shard_store import ShardStore
 from streams.store.state_codec import StoredProgress
 
@@ -95,6 +97,8 @@ class PutOut:
         self._observer = observer
         self._limit = limit
         self._notes = WorkerNotes(rules.writer, rules.page)
+        kinds = {rules.topic_of(kind): kind for kind in OutputKind}
+        self._expired = ExpiredOutputs(rules.retention_ms, kinds, metrics)
         self._on_unanswered = on_unanswered
         self._pace = BatchPace()
         self._aborts = 0
@@ -127,7 +131,13 @@ class PutOut:
             ready = [each for each in found if each.partition in owned]
             if not ready:
                 return False
-            batch = output_batch(ready, self._rules)
+            changes = {
+                each.partition: self.stores[each.partition].change(
+                    each.ready.entries, each.ready.removed, each.ready.expired_before
+                )
+                for each in ready
+            }
+            batch = output_batch(ready, self._rules, changes)
             self._pace.began(len(batch.outputs), self._limit)
         try:
             with self._metrics.waiting("commit"):
@@ -157,15 +167,19 @@ class PutOut:
         self._metrics.transaction(TransactionOutcome.COMMITTED)
         self._metrics.internal_bytes("changelog", batch.changelog_bytes)
         with self._metrics.stage("store"):
-            self._write(ready, ends)
+            for each in ready:
+                self.stores[each.partition].write(changes[each.partition], self.stored(each, ends))
         for each in ready:
             self._participant.committed(each)
         self._observe(ready, batch)
         return True
 
-    async def commit_first(self, ready: Sequence[ShardReady[RawArrival]]) -> Mapping[int, int]:
+    async def commit_first(
+        self, ready: Sequence[ShardReady[RawArrival]], stores: Mapping[int, ShardStore]
+    ) -> Mapping[int, int]:
         """Commit the first progress of new shards; ``lock`` must be held."""
-        batch = output_batch(ready, self._rules)
+        changes = {each.partition: stores[each.partition].change([]) for each in ready}
+        batch = output_batch(ready, self._rules, changes)
         # The group may still have offsets of a topic that was deleted and created again.
         offsets = {each.partition: each.progress.next for each in ready}
         metadata = self._group.metadata_for(offsets)
@@ -182,9 +196,15 @@ class PutOut:
             self._rules.reading,
         )
 
-    def _write(self, ready: Sequence[ShardReady[RawArrival]], ends: Mapping[int, int]) -> None:
-        for each in ready:
-            self.stores[each.partition].commit(each.ready.entries, self.stored(each, ends))
+    def measure(self) -> None:
+        """Tell the metrics how far back the index reaches, and the watermark of the log."""
+        oldest = [store.oldest_time_ms() for store in self.stores.values()]
+        replica = self._participant.replica
+        clock = replica.clock_before(replica.decided_before)
+        self._metrics.window(
+            min((each for each in oldest if each is not None), default=None),
+            None if clock is None else clock.watermark,
+        )
 
     def _observe(self, ready: Sequence[ShardReady[RawArrival]], batch: OutputBatch) -> None:
         """Count what was put out, once it is committed."""
@@ -205,6 +225,8 @@ class PutOut:
         )
         for rejection in batch.rejections:
             metrics.dead_letter(rejection.reason)
+        metrics.removed(batch.deletes, batch.removed, batch.expired)
+        self._expired.note(batch.records, now_ms)
         for each in ready:
             shard = self._participant.shards[each.partition]
             metrics.shard_state(

@@ -4,7 +4,8 @@
 topic          partitions  settings
 =============  ==========  ==================================================================
 raw            any         as you wish: it is yours
-unique         any         room for a raw record and Firstseen's headers; any time of a record
+unique         any         room for a raw record and Firstseen's headers; any time of a record;
+                           kept for ``output_retention_ms``
 duplicates     any         the same, since a duplicate may carry its body
 dead letters   any         the same
 log            1           kept until the leader deletes what no shard needs any more
@@ -15,6 +16,12 @@ changelog      as raw      compacted
 An output bears the time of its raw record, and Kafka 4 refuses times more than an hour ahead of its
 clock unless a topic is told otherwise. One refused record would stop a shard for good. Records on
 internal topics bear the broker's time: clocks of workers do not matter.
+
+By that time brokers delete, too: a record of last year is deleted within minutes where records are
+kept for a week. So the outputs keep records for ever, unless the settings say otherwise.
+
+Outputs, log and changelog have three copies of each partition where there are as many brokers, and
+a write counts once two have it. A log that lost its end has lost the order of documents.
 
 Changelog partition p belongs to raw partition p. When the raw topic gets more partitions, workers
 add them to the changelog (``streams.topics.shard_topics``).
@@ -36,7 +43,7 @@ FOR_EVER_MS: Final = -1
 """The ``retention.ms`` of a topic whose records age does not delete."""
 
 REPORTS_KEPT_MS: Final = 60 * 60 * 1000
-REPORTS_KEPT_LEAST_MS: Final = 10 * 60 * 1000
+REPORTS_KEPT_MIN_MS: Final = 10 * 60 * 1000
 """Longer than a leader may be behind with reading reports."""
 
 _SEGMENT_BYTES: Final = 128 * MIB
@@ -55,15 +62,28 @@ TIMES_PAST: Final = "message.timestamp.before.max.ms"
 
 _ANY_TIME_MS: Final = 2**63 - 1
 
+REPLICAS: Final = 3
+"""Copies of each partition, where there are as many brokers: one may be away for long, and another
+fail meanwhile."""
+
+MIN_IN_SYNC: Final = "min.insync.replicas"
+"""How many copies must have a record before a write of it counts."""
+
 
 class TopicPlan(NamedTuple):
     """What a topic must be. ``partitions`` None: any number.
 
-    ``config``: Kafka's names and values for its creation. ``fixed_partitions``: it must have this
-    number. ``least_bytes`` and ``least_retention_ms``: limits below which it cannot be used;
-    ``FOR_EVER_MS``: nothing in it may be deleted by age or size. ``times_of``: the topic whose
-    records it must take at whatever time they bear. ``shards_of``: the topic whose partitions it
-    must have one each for.
+    Attributes:
+        config: Kafka's names and values for its creation.
+        fixed_partitions: It must have this number.
+        min_message_bytes: It cannot be used with a lower ``max.message.bytes``.
+        min_retention_ms: It cannot be used with a lower ``retention.ms``. ``FOR_EVER_MS``: nothing
+            in it may be deleted by age or size.
+        output_retention_ms: How long the settings say that it keeps records; a lower
+            ``retention.ms`` is warned about.
+        times_of: The topic whose records it must take at whatever time they bear.
+        shards_of: The topic whose partitions it must have one each for.
+        is_durable: A lost record of it cannot be had again, so it needs copies.
     """
 
     name: str
@@ -71,10 +91,17 @@ class TopicPlan(NamedTuple):
     config: Mapping[str, str]
     fixed_partitions: bool = False
     cleanup_policy: str | None = None
-    least_bytes: int = 0
-    least_retention_ms: int = 0
+    min_message_bytes: int = 0
+    min_retention_ms: int = 0
+    output_retention_ms: int | None = None
     times_of: str | None = None
     shards_of: str | None = None
+    is_durable: bool = True
+
+    def config_for(self, replicas: int) -> dict[str, str]:
+        """Return the settings for its creation with so many copies."""
+        durable = self.is_durable and replicas >= REPLICAS
+        return dict(self.config) | ({MIN_IN_SYNC: str(REPLICAS - 1)} if durable else {})
 
     def without(self, name: str) -> TopicPlan:
         """Return the same plan less one setting for the making of it."""
@@ -93,7 +120,7 @@ def topic_plans(
     shards = raw_partitions or partitions
     nothing: Mapping[str, str] = MappingProxyType({})
     return [
-        TopicPlan(topics.raw, shards, nothing),
+        TopicPlan(topics.raw, shards, nothing, is_durable=False),
         _output(settings, topics.unique, partitions),
         _output(settings, topics.duplicates, partitions),
         _output(settings, topics.dead_letters, partitions and 1),
@@ -107,7 +134,7 @@ def topic_plans(
                 "retention.bytes": str(FOR_EVER_MS),
                 "segment.bytes": str(_SEGMENT_BYTES),
             },
-        )._replace(fixed_partitions=True, least_retention_ms=FOR_EVER_MS),
+        )._replace(fixed_partitions=True, min_retention_ms=FOR_EVER_MS),
         _internal(
             settings,
             topics.reports,
@@ -118,7 +145,7 @@ def topic_plans(
                 "segment.bytes": str(_SEGMENT_BYTES),
                 "segment.ms": str(_SEGMENT_MS),
             },
-        )._replace(fixed_partitions=True, least_retention_ms=REPORTS_KEPT_LEAST_MS),
+        )._replace(fixed_partitions=True, min_retention_ms=REPORTS_KEPT_MIN_MS, is_durable=False),
         _internal(
             settings,
             topics.changelog,
@@ -130,24 +157,33 @@ def topic_plans(
 
 def _output(settings: Settings, name: str, partitions: int | None) -> TopicPlan:
     batch_bytes = int(settings.kafka.get("batch.size", _BATCH_BYTES))
-    least_bytes = max(settings.largest_output_bytes, batch_bytes) + _FRAMING_BYTES
-    config = {"max.message.bytes": str(least_bytes), TIMES_AHEAD: str(_ANY_TIME_MS)}
-    raw = settings.topics.raw
-    return TopicPlan(name, partitions, config, least_bytes=least_bytes, times_of=raw)
+    min_message_bytes = max(settings.largest_output_bytes, batch_bytes) + _FRAMING_BYTES
+    return TopicPlan(
+        name,
+        partitions,
+        {
+            "max.message.bytes": str(min_message_bytes),
+            "retention.ms": str(settings.output_retention_ms),
+            TIMES_AHEAD: str(_ANY_TIME_MS),
+        },
+        min_message_bytes=min_message_bytes,
+        output_retention_ms=settings.output_retention_ms,
+        times_of=settings.topics.raw,
+    )
 
 
 def _internal(
     settings: Settings, name: str, partitions: int | None, config: Mapping[str, str]
 ) -> TopicPlan:
-    least_bytes = settings.largest_internal_bytes + _FRAMING_BYTES
+    min_message_bytes = settings.largest_internal_bytes + _FRAMING_BYTES
     return TopicPlan(
         name,
         partitions,
         {
-            "max.message.bytes": str(least_bytes),
+            "max.message.bytes": str(min_message_bytes),
             "message.timestamp.type": "LogAppendTime",
             **config,
         },
         cleanup_policy=config["cleanup.policy"],
-        least_bytes=least_bytes,
+        min_message_bytes=min_message_bytes,
     )

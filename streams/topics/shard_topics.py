@@ -15,13 +15,14 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.cimpl import NewPartitions
 
 from streams.kafka.retries import becomes_true
 from streams.settings.settings import Settings
-from streams.topics.admin import TopicsError, can_administer, lost_shards, partitions_of
+from streams.topics.admin import TopicsError, can_administer, partitions_of
 from streams.topics.topic_ids import topic_id
 
 _ANSWER_SECONDS: Final = 30.0
@@ -60,6 +61,28 @@ def raw_topic(admin: AdminClient, settings: Settings) -> RawTopic:
     if partitions is None:
         raise TopicsError(f"{name} is missing: run 'firstseen topics create'")
     return RawTopic(name, topic_id(admin, name), partitions)
+
+
+def lost_shards(admin: AdminClient, changelog: str, raw: int, partitions: int) -> list[int]:
+    """Return the partitions of the changelog with records in them that no raw partition belongs to.
+
+    ``raw`` and ``partitions``: how many the raw topic and the changelog have.
+    """
+    if partitions <= raw:
+        return []
+    latest: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call] # of the library
+    wanted = {TopicPartition(changelog, each): latest for each in range(raw, partitions)}
+    found: list[int] = []
+    for place, future in admin.list_offsets(wanted, request_timeout=_ANSWER_SECONDS).items():
+        try:
+            if future.result(_ANSWER_SECONDS + 1.0).offset > 0:
+                found.append(place.partition)
+        except KafkaException as error:
+            raise TopicsError(
+                f"the end of {changelog}, partition {place.partition}, cannot be read: "
+                f"{error.args[0].str()}"
+            ) from error
+    return sorted(found)
 
 
 def refuse_lost_shards(admin: AdminClient, settings: Settings) -> None:

@@ -19,8 +19,15 @@ from streams.exit_codes import ExitCode
 from streams.settings.flow import KIB
 from streams.settings.settings import Settings
 from streams.settings.topics import TopicSettings
-from streams.topics.admin import TopicsError, check, create, partitions_of
-from streams.topics.plans import REPORTS_KEPT_LEAST_MS, TIMES_AHEAD, TIMES_PAST, topic_plans
+from streams.topics.admin import TopicsError, create, partitions_of
+from streams.topics.checking import TopicState, check, copy_notes, output_retentions
+from streams.topics.plans import (
+    MIN_IN_SYNC,
+    REPORTS_KEPT_MIN_MS,
+    TIMES_AHEAD,
+    TIMES_PAST,
+    topic_plans,
+)
 from streams.topics.shard_topics import grow_changelog, raw_topic, refuse_lost_shards
 from tests.rigs.brokers.broker import Broker
 from tests.unit.cli.running import firstseen
@@ -95,10 +102,111 @@ def test_topics_are_made_once(kafka_broker: Broker) -> None:
     }
     assert all(row["created"] for row in first["topics"])
     assert not any(row["created"] or row["added"] for row in second["topics"])
-    assert run(settings, "check") == (
-        ExitCode.OK,
-        {"schema": "firstseen.topics/1", "fit": True, "differences": [], "notes": []},
-    )
+    code, checked = run(settings, "check")
+    assert (code, checked["fit"]) == (ExitCode.OK, True)
+    assert (checked["differences"], checked["notes"]) == ([], [])
+    assert {row["topic"]: row["retention_ms"] for row in checked["topics"]} == {
+        topics.raw: 604_800_000,
+        topics.unique: -1,
+        topics.duplicates: -1,
+        topics.dead_letters: -1,
+        topics.log: -1,
+        topics.reports: 3_600_000,
+        topics.changelog: -1,
+    }
+
+
+def test_outputs_that_delete_sooner_than_the_settings_say(kafka_broker: Broker) -> None:
+    """Given outputs that keep records for a week, for a day and for ever, when they should for ever
+    or for three days, then topics fit, and each that keeps them for less is a note with both times
+    and the fix; workers learn what each keeps, unless the broker's time counts.
+    """
+    settings = settings_for(kafka_broker)
+    topics = settings.topics
+    run(settings, "create", "--partitions", "1")
+    day = 86_400_000
+    alter(settings, topics.unique, {"retention.ms": str(7 * day)})
+    alter(settings, topics.duplicates, {"retention.ms": str(day)})
+    admin = AdminClient({"bootstrap.servers": settings.brokers})
+
+    for_ever = check(admin, topic_plans(settings))
+    three_days = msgspec.structs.replace(settings, output_retention_ms=3 * day)
+    (note,) = check(admin, topic_plans(three_days)).notes
+
+    assert for_ever.differences == []
+    assert [note.split()[0] for note in for_ever.notes] == [topics.unique, topics.duplicates]
+    assert note.startswith(f"{topics.duplicates} deletes records 1 day after")
+    assert "output_retention_ms is 3 days" in note
+    assert f"--topic {topics.duplicates} --add-config retention.ms={3 * day}" in note
+    assert output_retentions(admin, topic_plans(settings)) == {
+        topics.unique: 7 * day,
+        topics.duplicates: day,
+    }
+
+    alter(settings, topics.unique, {"message.timestamp.type": "LogAppendTime"})
+    alter(settings, topics.duplicates, {"cleanup.policy": "compact"})
+
+    assert output_retentions(admin, topic_plans(settings)) == {}
+
+
+def test_more_copies_in_sync_than_there_are(kafka_broker: Broker) -> None:
+    """Given a log with one copy of which two must be in sync, then topics do not fit: brokers would
+    refuse every record.
+    """
+    settings = settings_for(kafka_broker)
+    run(settings, "create", "--partitions", "1")
+    alter(settings, settings.topics.log, {MIN_IN_SYNC: "2"})
+
+    code, found = run(settings, "check")
+
+    assert code == ExitCode.RUNTIME
+    (difference,) = found["differences"]
+    assert (difference["topic"], difference["what"]) == (settings.topics.log, MIN_IN_SYNC)
+    assert (difference["expected"], difference["actual"]) == ("1", "2")
+
+
+@pytest.mark.parametrize(
+    ("replicas", "min_in_sync", "brokers", "parts"),
+    [
+        (1, 1, 1, []),
+        (3, 2, 3, []),
+        (3, 2, 5, []),
+        (2, 1, 2, []),
+        (1, 1, 3, ["has 1 copy, the cluster can hold 3"]),
+        (2, 1, 3, ["has 2 copies, the cluster can hold 3"]),
+        (3, 1, 3, ["once 1 of 3 brokers has it", "min.insync.replicas=2"]),
+        (3, 3, 3, ["while one broker is away, nothing is put out", "min.insync.replicas=2"]),
+        (2, 2, 2, ["while one broker is away, nothing is put out", "min.insync.replicas=1"]),
+    ],
+)
+def test_what_the_failure_of_a_broker_would_do(
+    replicas: int, min_in_sync: int, brokers: int, parts: list[str]
+) -> None:
+    """Given copies of a topic, and how many of them must have a record, then there is a note where
+    one broker that fails could lose records, or stop all.
+    """
+    state = TopicState("app.log", 1, replicas, min_in_sync, -1)
+
+    notes = list(copy_notes(state, brokers))
+
+    assert len(notes) == bool(parts)
+    assert all(part in notes[0] for part in parts)
+
+
+@pytest.mark.parametrize(("replicas", "needed"), [(1, None), (2, None), (3, "2"), (5, "2")])
+def test_durable_topics_are_made_so(replicas: int, needed: str | None) -> None:
+    """Given copies, when topics are made, then outputs, log and changelog need two of three before
+    a write counts; with fewer copies, what the broker says; raw is the user's, reports can be lost.
+    """
+    settings = Settings()
+    topics = settings.topics
+
+    made = {
+        plan.name: plan.config_for(replicas).get(MIN_IN_SYNC) for plan in topic_plans(settings, 1)
+    }
+
+    durable = {topics.unique, topics.duplicates, topics.dead_letters, topics.log, topics.changelog}
+    assert made == {name: needed if name in durable else None for name in made}
 
 
 def test_a_raw_topic_that_is_there(kafka_broker: Broker) -> None:
@@ -151,7 +259,7 @@ def test_what_differs_is_told(kafka_broker: Broker) -> None:
         (topics.unique, "max.message.bytes"): ("1376256", "1000"),
         (topics.log, "partitions"): ("1", "2"),
         (topics.log, "retention.ms"): ("-1", "60000"),
-        (topics.reports, "retention.ms"): (str(REPORTS_KEPT_LEAST_MS), "1000"),
+        (topics.reports, "retention.ms"): (str(REPORTS_KEPT_MIN_MS), "1000"),
         (topics.reports, "max.message.bytes"): (internal_bytes, "1000"),
         (topics.changelog, "cleanup.policy"): ("compact", "compact,delete"),
     }
@@ -287,7 +395,7 @@ def test_a_broker_that_does_not_know_the_limits_of_time(kafka_broker: Broker) ->
     admin = AdminClient({"bootstrap.servers": kafka_broker.bootstrap_servers})
 
     assert all(made.created for made in create(admin, plans))
-    assert check(admin, topic_plans(settings)) == []
+    assert check(admin, topic_plans(settings)).differences == []
 
 
 def test_creating_beside_topics_that_do_not_fit(kafka_broker: Broker) -> None:
@@ -333,7 +441,9 @@ def test_the_table_for_people(kafka_broker: Broker) -> None:
     assert missing.stderr.startswith("firstseen: topics do not fit:\n")
     assert missing.stderr.count("is missing: run 'firstseen topics create'") == 7
     assert created.stdout.count("created") == 7
-    assert fits.stdout == "All topics fit: 2 shards.\n"
+    assert fits.stdout.endswith("\nAll topics fit: 2 shards.\n")
+    assert len(fits.stdout.splitlines()) == 1 + 7 + 1
+    assert "for ever" in fits.stdout
     assert fits.stderr == ""
 
 
@@ -353,7 +463,8 @@ def test_a_broker_without_admin_requests(embedded_broker: Broker) -> None:
     assert refused.returncode == ExitCode.RUNTIME
     assert "makes no topics on request" in refused.stderr
     assert (created.returncode, created.stdout.count("exists")) == (ExitCode.OK, 7)
-    assert (checked.returncode, checked.stdout) == (ExitCode.OK, "All topics fit: 4 shards.\n")
+    assert checked.returncode == ExitCode.OK
+    assert checked.stdout.endswith("\nAll topics fit: 4 shards.\n")
     assert "settings of topics" in checked.stderr
 
 
@@ -365,7 +476,7 @@ def test_asking_makes_no_topics(broker: Broker) -> None:
     admin = AdminClient({"bootstrap.servers": settings.brokers})
 
     for _ in range(2):
-        differences = check(admin, topic_plans(settings))
+        differences = check(admin, topic_plans(settings)).differences
         assert [difference.what for difference in differences] == ["missing"] * 7
 
 

@@ -74,7 +74,7 @@ def test_messages_fit_producers_and_topics(assignments: list[str]) -> None:
         internal = plan.name in {topics.log, topics.reports, topics.changelog}
         largest = settings.largest_internal_bytes if internal else settings.largest_output_bytes
         batch = int(settings.kafka.get("batch.size", 1_000_000))
-        assert plan.least_bytes == int(plan.config["max.message.bytes"]) > max(largest, batch)
+        assert plan.min_message_bytes == int(plan.config["max.message.bytes"]) > max(largest, batch)
 
 
 @pytest.mark.parametrize("password", [{}, {"ssl_key_password": "wrong"}])
