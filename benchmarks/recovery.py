@@ -163,7 +163,7 @@ def measure(state_dir: Path, profile: str, documents: int, log: Changelog | None
         open_seconds=opened,
         from_disk_cpu_us=from_disk / documents * 1e6,
         packet_bytes=len(value) / PACKET,
-        changelog_bytes=(len(entries.key) + len(entries.value)) / PACKET,
+        changelog_bytes=entries.size / PACKET,
         disk_bytes=sum(each.stat().st_size for each in path.rglob("*") if each.is_file())
         / documents,
         encode_packet_us=_us_each(lambda: codec.encode(packet)),

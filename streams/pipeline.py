@@ -258,6 +258,7 @@ class Pipeline:
         """Note what is measured every second, and do what is done at times."""
         with self._guarded("output"):
             self._stores.measure()
+            self._put_out.measure()
             self._stage.measure()
             self._leader.measure()
             self._in_flight.check()

@@ -231,15 +231,15 @@ class ShardSessions:
             progress = each.progress
             if each.is_new and claim is not None and claim.position > progress.position:
                 chain, first = progress.chain, progress.next
-                progress = Progress(chain, first, claim.position, claim.control)
+                progress = Progress(chain, first, claim.position, claim.control, claim.clock)
             found.append(each._replace(progress=progress))
         first_progress: list[ShardReady[RawArrival]] = [
             ShardReady(each.partition, Ready([], [], each.progress.next), each.progress)
             for each in found
             if each.is_new
         ]
-        ends = await self._put_out.commit_first(first_progress)
         stores = {each.partition: each.store for each in found}
+        ends = await self._put_out.commit_first(first_progress, stores)
         for ready in first_progress:
             stores[ready.partition].commit([], self._put_out.stored(ready, ends))
         return found

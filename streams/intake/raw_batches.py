@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from simhash_core.documents import Document, RawRecord, SourcePosition
-from simhash_core.log.columns import document_columns
-from simhash_core.log.shard_stream import RawBatch
+from simhash_core.log.columns import DELETED, PacketRows
+from simhash_core.log.outputs import RawBatch
 from simhash_core.rejections import Rejection, RejectionReason
 from simhash_core.text.fingerprinter import Fingerprinted, Fingerprinter
-from streams.documents.raw_documents import DocumentReader, record_bytes
+from streams.documents.raw_documents import DocumentReader, Tombstone, record_bytes
 from streams.intake.raw_records import RawRecords
 from streams.monitoring.metrics import Metrics
 
@@ -40,6 +40,10 @@ class RawArrival(NamedTuple):
         return Rejection(self.source, self.record, RejectionReason.READING_CHANGED, _READ_OTHERWISE)
 
 
+_Read = tuple[RawArrival, Document | Tombstone | None]
+"""A raw record and what it is read as; None for one that cannot be read."""
+
+
 class RawBatches:
     """Reads and fingerprints raw records. No state, no Kafka client."""
 
@@ -62,7 +66,7 @@ class RawBatches:
     def read(self, records: Sequence[RawRecords]) -> Iterator[tuple[int, RawBatch[RawArrival]]]:
         """Yield batches with the partition of each, those of a partition in order.
 
-        A record without a document (it cannot be read, or is a tombstone) has no row in them.
+        A record that cannot be read has no row in them.
         """
         with self._metrics.stage("read"):
             read = [[self._read(message) for message in run.messages] for run in records]
@@ -75,7 +79,7 @@ class RawBatches:
             for part in self._parts(items, prints):
                 yield run.partition, part
 
-    def _read(self, message: Message) -> tuple[RawArrival, Document | None]:
+    def _read(self, message: Message) -> _Read:
         source = SourcePosition(self._topic, message.partition() or 0, message.offset() or 0)
         record = RawRecord(
             message.key(),
@@ -84,46 +88,41 @@ class RawBatches:
             tuple(cast("list[tuple[str, bytes | None]]", message.headers() or ())),
         )
         item = self._reader.read(source, record)
-        if isinstance(item, Document):
-            return RawArrival(source, record, None), item
-        return RawArrival(source, record, item if isinstance(item, Rejection) else None), None
+        if isinstance(item, Rejection):
+            return RawArrival(source, record, item), None
+        return RawArrival(source, record, None), item
 
     def _parts(
-        self,
-        items: Sequence[tuple[RawArrival, Document | None]],
-        prints: Iterator[Fingerprinted],
+        self, items: Sequence[_Read], prints: Iterator[Fingerprinted]
     ) -> Iterator[RawBatch[RawArrival]]:
         """Split a run where its columns would outgrow a packet."""
         arrivals: list[RawArrival] = []
-        documents: list[Document] = []
-        fingerprints: list[Fingerprinted] = []
+        rows = PacketRows(self._words)
         size = 0
-        for arrival, document in items:
-            if document is not None:
-                made = next(prints)
-                more = len(document.id) + len(made.sketch) + len(made.fingerprint)
-                if documents and size + more > self._packet_bytes:
-                    yield self._batch(arrivals, documents, fingerprints)
-                    arrivals, documents, fingerprints, size = [], [], [], 0
+        for arrival, item in items:
+            if item is not None:
+                made = next(prints) if isinstance(item, Document) else DELETED
+                document_id = item.id if isinstance(item, Document) else item.document_id
+                more = len(document_id) + len(made.sketch) + len(made.fingerprint)
+                if len(rows) and size + more > self._packet_bytes:
+                    yield self._batch(arrivals, rows)
+                    arrivals, rows, size = [], PacketRows(self._words), 0
                 size += more
-                documents.append(document)
-                fingerprints.append(made)
+                if isinstance(item, Document):
+                    rows.add_document(item, made)
+                else:
+                    rows.add_delete(item.source, document_id, item.record.timestamp_ms)
             arrivals.append(arrival)
         if arrivals:
-            yield self._batch(arrivals, documents, fingerprints)
+            yield self._batch(arrivals, rows)
 
-    def _batch(
-        self,
-        arrivals: list[RawArrival],
-        documents: list[Document],
-        fingerprints: list[Fingerprinted],
-    ) -> RawBatch[RawArrival]:
+    def _batch(self, arrivals: list[RawArrival], rows: PacketRows) -> RawBatch[RawArrival]:
         sizes = [record_bytes(arrival.record) for arrival in arrivals]
         self._metrics.input_bytes(sum(sizes))
         return RawBatch(
             arrivals,
             [arrival.source.offset for arrival in arrivals],
-            document_columns(documents, fingerprints, self._words),
+            rows.columns(),
             arrivals[-1].source.offset,
             sum(sizes) + _OVERHEAD_BYTES * len(arrivals),
         )

@@ -22,7 +22,7 @@ from streams.store.columns_codec import (
     encode_columns,
 )
 
-LOG_VERSION: Final = 1
+LOG_VERSION: Final = 2
 IDENTITY_DIGEST_BYTES: Final = 16
 
 PACKET: Final = b"P"

@@ -135,7 +135,7 @@ class ShardOpener:
                 stored.progress.chain.topic_id,
             )
             before = stored.progress
-            return Progress(chain, 0, before.position, before.control), True
+            return Progress(chain, 0, before.position, before.control, before.clock), True
         if claim is not None:
-            return Progress(chain, 0, claim.position, claim.control), True
+            return Progress(chain, 0, claim.position, claim.control, claim.clock), True
         return Progress(chain, 0, await self._log_reader.start_offset(), NO_CONTROL), True

@@ -22,6 +22,7 @@ from simhash_core.documents import Headers, RawRecord, SourcePosition
 from simhash_core.errors import UsageError
 from simhash_core.log.packets import Packet
 from simhash_core.rejections import Rejection, RejectionReason
+from simhash_core.scopes import masked
 from simhash_core.verdicts import DuplicateOf, Method, Undecidable, Unique
 from streams.documents.timestamps import format_rfc3339
 
@@ -43,6 +44,15 @@ class OutputKind(StrEnum):
     UNIQUE = "unique"
     DUPLICATE_OF = "duplicate_of"
     DEAD_LETTER = "dead_letter"
+
+
+class Gone(StrEnum):
+    """Why there is a tombstone on ``unique``."""
+
+    DELETED = "deleted"
+    """A raw tombstone took the document out."""
+    REPLACED = "replaced"
+    """A later document with its id did, and repeats another."""
 
 
 class Arrival(NamedTuple):
@@ -112,7 +122,9 @@ def arrival_of(record: RawRecord, packet: Packet, row: int) -> Arrival:
         packet.source(row),
         columns.document_id(row),
         columns.times_ms.item(row),
-        b"" if columns.undecidable.item(row) else columns.fingerprints[row].tobytes(),
+        b""
+        if columns.undecidable.item(row)
+        else masked(columns.fingerprints[row].tobytes(), columns.scope(row)),
     )
 
 
@@ -142,6 +154,20 @@ def unique_record(arrival: Arrival, verdict: Unique | Undecidable, identity: str
         )
     headers = (*_kept(record.headers), *ours) if record.headers else ours
     return OutputRecord(OutputKind.UNIQUE, record.key, record.value, record.timestamp_ms, headers)
+
+
+def deleted_record(
+    record: RawRecord, source: SourcePosition, document_id: str, reason: Gone, identity: str
+) -> OutputRecord:
+    """Return the tombstone by which a topic that is compacted lets go of a document."""
+    ours: Headers = (
+        ("firstseen-verdict", reason.encode()),
+        ("firstseen-id", document_id.encode()),
+        ("firstseen-source", str(source).encode()),
+        _index_header(identity),
+    )
+    headers = (*_kept(record.headers), *ours)
+    return OutputRecord(OutputKind.UNIQUE, record.key, None, record.timestamp_ms, headers)
 
 
 def duplicate_record(

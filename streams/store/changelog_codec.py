@@ -23,6 +23,7 @@ import msgspec
 import numpy as np
 
 from simhash_core.errors import ErrorReason, FirstseenError
+from simhash_core.log.outputs import NewEntries
 from simhash_core.log.packets import Chain
 from simhash_core.log.records import Progress
 from simhash_core.log.sequence import (
@@ -31,7 +32,6 @@ from simhash_core.log.sequence import (
     index_of,
     log_offset_of,
 )
-from simhash_core.log.shard_stream import NewEntries
 from streams.errors import StateMismatchError
 from streams.store.columns_codec import (
     ColumnsError,
@@ -73,6 +73,11 @@ class ChangelogRecord(NamedTuple):
 
     key: bytes
     value: bytes | None
+
+    @property
+    def size(self) -> int:
+        """The bytes of both."""
+        return len(self.key) + len(self.value or b"")
 
 
 class LoggedProgress(msgspec.Struct, frozen=True, array_like=True):

@@ -13,13 +13,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Final
+from typing import Final, cast
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from simhash_core.document_columns import REASON_CODES, BytesColumn, DocumentColumns
+from simhash_core.document_columns import (
+    DELETE,
+    DOCUMENT,
+    REASON_CODES,
+    BytesColumn,
+    DocumentColumns,
+)
 from simhash_core.errors import ErrorReason, FirstseenError
 from simhash_core.log.sequence import PACKET_DOCUMENTS_LIMIT
 
@@ -50,8 +56,11 @@ class EncodedNumbers(msgspec.Struct, frozen=True, array_like=True):
     added: bytes
 
 
-class EncodedColumns(msgspec.Struct, frozen=True, array_like=True):
-    """The columns of ``DocumentColumns``. ``words``: of 64 bits, in a fingerprint."""
+_ZEROS: Final = EncodedNumbers(0, 0, b"")
+
+
+class _PlainColumns(msgspec.Struct, frozen=True, array_like=True):
+    """Columns that all documents have."""
 
     documents: int
     words: int
@@ -66,9 +75,21 @@ class EncodedColumns(msgspec.Struct, frozen=True, array_like=True):
     fingerprints: bytes
 
 
+class EncodedColumns(_PlainColumns, frozen=True, array_like=True):
+    """The columns of ``DocumentColumns``. ``words``: of 64 bits, in a fingerprint.
+
+    What follows the fingerprints is there only where some document is no document, or has a scope.
+    """
+
+    operations: EncodedNumbers = _ZEROS
+    scope_bytes: EncodedNumbers = _ZEROS
+    scopes: bytes = b""
+
+
 def encode_columns(columns: DocumentColumns) -> EncodedColumns:
     """Return columns in the form in which MessagePack has them."""
-    return EncodedColumns(
+    operations, scopes = columns.operations, columns.scopes
+    encoded = EncodedColumns(
         documents=len(columns),
         words=columns.fingerprints.shape[1],
         offsets=encode_numbers(columns.offsets),
@@ -80,7 +101,15 @@ def encode_columns(columns: DocumentColumns) -> EncodedColumns:
         sketches=columns.sketches.joined,
         digests=columns.digests.tobytes(),
         fingerprints=columns.fingerprints.tobytes(),
+        operations=_ZEROS if operations is None else encode_numbers(operations.astype(np.int64)),
+        scope_bytes=_ZEROS if scopes is None else encode_numbers(_lengths(scopes)),
+        scopes=b"" if scopes is None else scopes.joined,
     )
+    if operations is not None or scopes is not None:
+        return encoded
+    # MessagePack has fewer fields then, and is read as the same.
+    plain = msgspec.structs.astuple(encoded)[: len(_PlainColumns.__struct_fields__)]
+    return cast("EncodedColumns", _PlainColumns(*plain))
 
 
 def decode_columns(parts: Sequence[EncodedColumns]) -> DocumentColumns:
@@ -119,7 +148,28 @@ def decode_columns(parts: Sequence[EncodedColumns]) -> DocumentColumns:
         sketches=_strings(
             [each.sketch_bytes for each in parts], [each.sketches for each in parts], counts
         ),
+        operations=_operations(parts, counts),
+        scopes=_scopes(parts, counts),
     )
+
+
+def _operations(parts: Sequence[EncodedColumns], counts: Sequence[int]) -> NDArray[np.uint8] | None:
+    """Return what the rows are, None where all are documents."""
+    if all(each.operations == _ZEROS for each in parts):
+        return None
+    operations = decode_numbers([each.operations for each in parts], counts)
+    if len(operations) and not DOCUMENT <= operations.min() <= operations.max() <= DELETE:
+        raise ColumnsError("a row is neither a document nor a deletion")
+    return operations.astype(np.uint8)
+
+
+def _scopes(parts: Sequence[EncodedColumns], counts: Sequence[int]) -> BytesColumn | None:
+    """Return the scopes of documents, None where none has any."""
+    if all(each.scope_bytes == _ZEROS and not each.scopes for each in parts):
+        return None
+    scopes = _strings([each.scope_bytes for each in parts], [each.scopes for each in parts], counts)
+    _check_utf8(scopes)
+    return scopes
 
 
 def encode_numbers(values: NDArray[np.int64]) -> EncodedNumbers:
@@ -199,8 +249,8 @@ def _check_utf8(strings: BytesColumn) -> None:
     try:
         strings.joined.decode()
     except UnicodeDecodeError as error:
-        raise ColumnsError(f"the ids are not UTF-8: {error}") from error
+        raise ColumnsError(f"ids or scopes are not UTF-8: {error}") from error
     starts = strings.bounds[strings.bounds < len(strings.joined)]
     first = np.frombuffer(strings.joined, dtype=np.uint8)[starts]
     if np.any(first & _CONTINUATION_MASK == _CONTINUATION):
-        raise ColumnsError("an id begins within a character")
+        raise ColumnsError("an id or a scope begins within a character")

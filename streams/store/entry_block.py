@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhash_core.document_columns import DocumentColumns
+from simhash_core.log.outputs import NewEntries
 from simhash_core.log.packets import Chain
-from simhash_core.log.shard_stream import NewEntries
 
 
 class EntryBlock(NamedTuple):

@@ -2,8 +2,9 @@
 
 The store is a view of the changelog. It is never ahead of it, only behind, because it is written
 after the commit; so the tail, from the offset that the store holds, is all that is missing. An
-empty store is the same case with the whole changelog for a tail. How long a store was away does not
-matter: nothing in the changelog deletes anything.
+empty store is the same case with the whole changelog for a tail. A store that was away for longer
+than the changelog keeps tombstones may have entries that were deleted since: it begins empty
+(``streams.store.shard_stores``).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from simhash_core.errors import IndexMismatchError
 from streams.store.changelog_codec import LoggedProgress
 from streams.store.changelog_reader import Changelog, LoggedBatch, Report
+from streams.store.entry_removal import Removal
 from streams.store.shard_store import ShardStore
 from streams.store.state_codec import ProgressRow
 
@@ -38,17 +40,25 @@ def catch_up(
 
 
 def _load(store: ShardStore, batch: LoggedBatch, identity: str) -> None:
-    blocks, logged = batch.decoded()
+    decoded = batch.decoded()
+    logged = decoded.progress
+    removal = Removal(decoded.deletions, decoded.ends)
     if logged is None:
         stored = store.progress()
         if stored is not None:
             logged = LoggedProgress(stored.progress, stored.identity, stored.reading)
     if logged is None:
-        store.load(blocks, ProgressRow(None, batch.next_offset, batch.time_ms))
+        row = ProgressRow(None, batch.next_offset, batch.time_ms)
+        store.load(decoded.blocks, row, removal)
         return
     if logged.identity != identity:
         raise IndexMismatchError(f"the changelog {batch.log}", logged.identity, identity)
     row = ProgressRow(
-        logged.progress, batch.next_offset, batch.time_ms, logged.identity, logged.reading
+        logged.progress,
+        batch.next_offset,
+        batch.time_ms,
+        logged.identity,
+        logged.reading,
+        expired_before=logged.expired_before,
     )
-    store.load(blocks, row)
+    store.load(decoded.blocks, row, removal)

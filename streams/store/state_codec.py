@@ -4,10 +4,15 @@ A key is one tag byte, then what names the thing; a value is what is known of it
 
     tag  rest of the key        value
     e    sequence number (8)    an entry (``streams.store.entry_rows``)
-    c    content digest (16)    sequence number (8) of the undecidable document with this content
+    c    content digest (16)    sequence numbers (8 each) of undecidable documents of this content
+    i    digest of an id (4)    sequence numbers (8 each) of entries whose id has this digest
+    r    sequence number (8)    deletions in the changelog record that begins with this entry: what
+                                is added to that number to get theirs (2 each)
+    g    sequence number (8)    nothing: the entry was deleted, and may be in a segment file still
     s    number (4)             MessagePack of SourceName: a raw partition that entries name
     x                           version (1), MessagePack of ProgressRow
     n                           number of entries (8)
+    I                           each id has an ``i`` row; from the first deletion on
     M                           format version (2), MessagePack of StoreIdentity
 
 Numbers in keys have as many bytes as stands beside them, unsigned and big-endian, so that RocksDB,
@@ -18,26 +23,33 @@ Do not change tags or forms: bump ``FORMAT_VERSION``, and say how the old one is
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple, TypeVar
 
 import msgspec
+import numpy as np
+from xxhash import xxh3_64_digest
 
 from simhash_core.errors import ErrorReason, FirstseenError
 from simhash_core.log.records import Progress
 
-FORMAT_VERSION: Final = 3
+FORMAT_VERSION: Final = 4
 
 ENTRY_TAG: Final = b"e"
 CONTENT_TAG: Final = b"c"
+ID_TAG: Final = b"i"
+DELETIONS_TAG: Final = b"r"
+GONE_TAG: Final = b"g"
 SOURCE_TAG: Final = b"s"
 PROGRESS_KEY: Final = b"x"
 COUNT_KEY: Final = b"n"
+IDS_KEY: Final = b"I"
 IDENTITY_KEY: Final = b"M"
 """As in all earlier formats, so that each can tell the others."""
 
 NUMBER_BYTES: Final = 8
 _SOURCE_BYTES: Final = 4
+_ID_DIGEST_BYTES: Final = 4
 _VERSION_BYTES: Final = 2
 _BYTES_SHOWN: Final = 24
 
@@ -71,7 +83,8 @@ class StoredProgress(msgspec.Struct, frozen=True, array_like=True):
     ``changelog_offset``: the next offset of the changelog that the store has not read, and
     ``changelog_time_ms`` when the record before that was written, milliseconds since 1970; 0: none.
     ``identity``: of the index. ``reading``: by which rules raw records are read. ``run``: what a
-    command that needs no broker remembers of its run.
+    command that needs no broker remembers of its run. ``expired_before``: the sequence number below
+    which no entry is left.
     """
 
     progress: Progress
@@ -80,6 +93,7 @@ class StoredProgress(msgspec.Struct, frozen=True, array_like=True):
     identity: str = ""
     reading: str = ""
     run: bytes = b""
+    expired_before: int = 0
 
 
 class ProgressRow(msgspec.Struct, frozen=True, array_like=True):
@@ -91,6 +105,7 @@ class ProgressRow(msgspec.Struct, frozen=True, array_like=True):
     identity: str = ""
     reading: str = ""
     run: bytes = b""
+    expired_before: int = 0
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -117,9 +132,38 @@ def entry_sequence(key: bytes) -> int:
     return int.from_bytes(key[1:], "big")
 
 
+def gone_key(sequence: int) -> bytes:
+    """Return the key that says that an entry was deleted."""
+    return GONE_TAG + sequence.to_bytes(NUMBER_BYTES, "big")
+
+
+def gone_sequence(key: bytes) -> int:
+    """Return the sequence number of a deleted entry. Raises ``StateDecodeError``."""
+    if len(key) != 1 + NUMBER_BYTES or key[:1] != GONE_TAG:
+        raise StateDecodeError(f"{shown(key)} is no key of a deleted entry")
+    return int.from_bytes(key[1:], "big")
+
+
 def content_key(digest: bytes) -> bytes:
-    """Return the key of the undecidable document with this content digest."""
+    """Return the key of the undecidable documents with this content digest."""
     return CONTENT_TAG + digest
+
+
+def id_key(document_id: bytes) -> bytes:
+    """Return the key of the entries with this id, and of others whose id has the same digest."""
+    return ID_TAG + xxh3_64_digest(document_id)[:_ID_DIGEST_BYTES]
+
+
+def deletions_key(first: int) -> bytes:
+    """Return the key of the deletions in a changelog record; ``first``: of its entries."""
+    return DELETIONS_TAG + first.to_bytes(NUMBER_BYTES, "big")
+
+
+def deletions_first(key: bytes) -> int:
+    """Return the first entry of the record in a key of deletions. Raises ``StateDecodeError``."""
+    if len(key) != 1 + NUMBER_BYTES or key[:1] != DELETIONS_TAG:
+        raise StateDecodeError(f"{shown(key)} is no key of deletions")
+    return int.from_bytes(key[1:], "big")
 
 
 def source_key(number: int) -> bytes:
@@ -144,6 +188,32 @@ def decode_number(value: bytes) -> int:
     if len(value) != NUMBER_BYTES:
         raise StateDecodeError(f"a number is {shown(value)}, which is not {NUMBER_BYTES} bytes")
     return int.from_bytes(value, "big")
+
+
+def encode_numbers(numbers: Sequence[int]) -> bytes:
+    """Return the value that is a list of numbers."""
+    return b"".join([number.to_bytes(NUMBER_BYTES, "big") for number in numbers])
+
+
+def decode_numbers(value: bytes) -> list[int]:
+    """Return the list of numbers in a value. Raises ``StateDecodeError``."""
+    if len(value) % NUMBER_BYTES:
+        raise StateDecodeError(f"numbers are {shown(value)}, which is not a list of them")
+    numbers: list[int] = np.frombuffer(value, dtype=">u8").tolist()
+    return numbers
+
+
+def encode_deletions(added: Iterable[int]) -> bytes:
+    """Return the value of deletions: what is added to the first sequence number, below 65,536."""
+    return np.array(sorted(added), dtype="<u2").tobytes()
+
+
+def decode_deletions(value: bytes) -> list[int]:
+    """Return the deletions in a value. Raises ``StateDecodeError``."""
+    if len(value) % 2:
+        raise StateDecodeError(f"deletions are {shown(value)}, which is not a list of them")
+    deletions: list[int] = np.frombuffer(value, dtype="<u2").tolist()
+    return deletions
 
 
 def encode_source(name: SourceName) -> bytes:

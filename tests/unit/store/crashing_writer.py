@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from simhash_core.log.shard_stream import NewEntries
+from simhash_core.log.outputs import NewEntries
 from streams.store.entry_block import entry_block
 from streams.store.rocksdb_options import MIB, StoreSettings
 from streams.store.shard_store import ShardStore

@@ -11,10 +11,9 @@ from rocksdict import Cache
 
 from simhash_core.document_columns import REASON_CODES, BytesColumn, DocumentColumns
 from simhash_core.entries import Entry
-from simhash_core.log.packets import Chain, Packet, Sender
-from simhash_core.log.recent_uniques import entry_of
+from simhash_core.log.outputs import NewEntries
+from simhash_core.log.packets import Chain, Packet, Sender, entry_of
 from simhash_core.log.records import Progress
-from simhash_core.log.shard_stream import NewEntries
 from simhash_core.verdicts import UndecidableReason
 from streams.store.rocksdb_options import MIB, StoreSettings, block_cache
 from streams.store.shard_directory import open_shard_store
@@ -119,6 +118,6 @@ def fingerprints_in(store: ShardStore) -> dict[int, bytes]:
     """Fingerprints by sequence number, as the index is filled with them."""
     return {
         sequence: words.tobytes()
-        for sequences, fingerprints in store.fingerprints()
-        for sequence, words in zip(sequences.tolist(), fingerprints, strict=True)
+        for sequences, prints in store.prints()
+        for sequence, words in zip(sequences.tolist(), prints.fingerprints, strict=True)
     }

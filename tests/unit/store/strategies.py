@@ -6,8 +6,9 @@ from typing import TypeVar
 
 import numpy as np
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
-from simhash_core.document_columns import BytesColumn, DocumentColumns
+from simhash_core.document_columns import DELETE, DOCUMENT, BytesColumn, DocumentColumns
 from simhash_core.log.packets import Chain, Packet, Sender
 
 _Item = TypeVar("_Item")
@@ -42,6 +43,22 @@ def columns(draw: st.DrawFn, least: int = 0, most: int = 6) -> DocumentColumns:
         fingerprints,
         undecidable,
         BytesColumn.of(draw(_lists(sketches, count))),
+        draw(_some_deletes(count)),
+        draw(_some_scopes(count)),
+    )
+
+
+def _some_deletes(count: int) -> st.SearchStrategy[NDArray[np.uint8] | None]:
+    """What rows are; None: all are documents, and so it is where no delete is drawn."""
+    return _lists(st.sampled_from((DOCUMENT, DELETE)), count).map(
+        lambda found: np.array(found, dtype=np.uint8) if DELETE in found else None
+    )
+
+
+def _some_scopes(count: int) -> st.SearchStrategy[BytesColumn | None]:
+    """Scopes; None: no document has one."""
+    return _lists(ids, count).map(
+        lambda found: BytesColumn.of([each.encode() for each in found]) if any(found) else None
     )
 
 
@@ -63,6 +80,14 @@ def same_columns(left: DocumentColumns, right: DocumentColumns) -> bool:
     """Whether two are equal, types included."""
     arrays = ("offsets", "times_ms", "digests", "fingerprints", "undecidable")
     pairs = [(getattr(left, name), getattr(right, name)) for name in arrays]
+    arrays_or_none = (left.operations, right.operations)
+    if (left.operations is None) != (right.operations is None):
+        return False
+    if not np.array_equal(*(np.empty(0) if each is None else each for each in arrays_or_none)):
+        return False
+    scopes = [left.scope(row) for row in range(len(left))]
+    if scopes != [right.scope(row) for row in range(len(right))]:
+        return False
     strings = [(left.ids, right.ids), (left.sketches, right.sketches)]
     return all(
         one.dtype == other.dtype and one.shape == other.shape and np.array_equal(one, other)

@@ -5,26 +5,32 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from simhash_core.entries import Entry
-from simhash_core.log.packets import Chain, Packet, Sender
-from simhash_core.log.recent_uniques import entry_of
+from simhash_core.log.outputs import NewEntries
+from simhash_core.log.packets import Chain, Packet, Sender, entry_of
 from simhash_core.log.records import Progress
-from simhash_core.log.shard_stream import NewEntries
 from streams.errors import StateMismatchError
 from streams.store.changelog_codec import (
+    CHANGELOG_VERSION,
     ChangelogFormatError,
     ChangelogRecord,
+    LoggedDeletions,
+    LoggedEnd,
     LoggedProgress,
     decode_record,
     decode_records,
+    encode_deletions,
+    encode_end,
     encode_entries,
     encode_progress,
 )
+from streams.store.columns_codec import encode_numbers
 from streams.store.entry_block import EntryBlock
 from tests.unit.store.samples import INDEX, READING, new_entries, packet_of, progress_at, sample
 from tests.unit.store.strategies import chains, names, offsets, packets, same_columns
@@ -77,7 +83,7 @@ def test_a_document_takes_few_bytes() -> None:
     """
     samples = [sample(n)._replace(document_id=f"document-{n:011d}") for n in range(250)]
 
-    assert len(encode_entries(new_entries(9, samples)).value) < 60 * 250
+    assert encode_entries(new_entries(9, samples)).size < 60 * 250
 
 
 @pytest.mark.parametrize("key", [None, b"", b"x", b"e", b"e1234567", b"p1", b"e123456789"])
@@ -89,8 +95,8 @@ def test_keys_that_are_none(key: bytes | None) -> None:
         decode_record(key, value, "changelog/3@7")
 
 
-def test_a_tombstone_is_refused() -> None:
-    """Given a record without a value, then it is refused: nothing here writes one."""
+def test_a_tombstone_of_progress_is_refused() -> None:
+    """Given progress without a value, then it is refused: nothing here writes that."""
     with pytest.raises(ChangelogFormatError, match="no value"):
         decode_record(b"p", None, "changelog/3@7")
 
@@ -109,18 +115,52 @@ def test_another_version() -> None:
     assert "\n" not in str(caught.value)
 
 
+def test_deletions_come_back() -> None:
+    """Given deletions and ends, then they are decoded as they were, beside entries and progress;
+    both of the tombstones of an end say the same.
+    """
+    first = 9 << 16 | 2
+    deletions = LoggedDeletions(first, [first, first + 3])
+    records = [
+        encode_entries(new_entries(9, [sample(5), sample(6)])),
+        encode_deletions(deletions),
+        *encode_end(7 << 16),
+    ]
+
+    decoded = decode_records(*_columns(records), str)
+
+    assert decoded.deletions == [deletions]
+    assert decoded.ends == [LoggedEnd(7 << 16)] * 2
+    assert [len(block) for block in decoded.blocks] == [2]
+    assert decode_record(*records[1], "here") == deletions
+
+
+@pytest.mark.parametrize(
+    "added", [[], [3, 1], [0, 0], [-1], [1 << 16]], ids=["none", "falling", "twice", "-1", "far"]
+)
+def test_deletions_that_cannot_be(added: list[int]) -> None:
+    """Given numbers that are none of one packet, then they are refused."""
+    numbers = encode_numbers(np.array(added, dtype=np.int64))
+    body = msgspec.msgpack.encode([len(added), msgspec.structs.astuple(numbers)])
+
+    with pytest.raises(ChangelogFormatError, match="changelog/3@7"):
+        decode_record(b"d" + bytes(8), bytes((CHANGELOG_VERSION,)) + body, "changelog/3@7")
+
+
 RECORDS = [
     encode_entries(new_entries(9, [sample(5), sample(6, undecidable=True)])),
     encode_progress(progress_at(1).progress, INDEX, READING),
+    encode_deletions(LoggedDeletions(9 << 16, [9 << 16 | 1, 9 << 16 | 40_000])),
 ]
 
 
-@pytest.mark.parametrize("record", RECORDS, ids=["entries", "progress"])
+@pytest.mark.parametrize("record", RECORDS, ids=["entries", "progress", "deletions"])
 def test_truncation_is_refused(record: ChangelogRecord) -> None:
     """Given a record without its end, wherever it is cut, then it is refused by its name."""
-    for end in range(len(record.value)):
+    value = record.value or b""
+    for end in range(len(value)):
         with pytest.raises(ChangelogFormatError, match="changelog/3@7"):
-            decode_record(record.key, record.value[:end], "changelog/3@7")
+            decode_record(record.key, value[:end], "changelog/3@7")
 
 
 @given(st.sampled_from(RECORDS), st.binary(max_size=120), st.data())
@@ -128,9 +168,10 @@ def test_garbage_never_crashes(
     record: ChangelogRecord, garbage: bytes, data: st.DataObject
 ) -> None:
     """Given garbage in place of some bytes, then it is decoded or refused, nothing else."""
-    at = data.draw(st.integers(0, len(record.value)))
-    value = record.value[:at] + garbage + record.value[at + len(garbage) :]
-    for each in (value, record.value[:1] + garbage):
+    whole = record.value or b""
+    at = data.draw(st.integers(0, len(whole)))
+    value = whole[:at] + garbage + whole[at + len(garbage) :]
+    for each in (value, whole[:1] + garbage):
         try:
             decode_record(record.key, each, "changelog/3@7")
         except ChangelogFormatError:
@@ -160,7 +201,7 @@ def test_records_are_decoded_together_as_one_by_one(
     records = [encode_entries(each) for each in new]
     records[1:1] = [encode_progress(progress_at(n).progress, INDEX, READING) for n in (1, 2)]
 
-    blocks, progress = decode_records(*_columns(records), str)
+    blocks, progress, _, _ = decode_records(*_columns(records), str)
 
     each = [decode_record(*record, "x") for record in records]
     assert in_one(blocks) == in_one([one for one in each if isinstance(one, EntryBlock)])
@@ -173,7 +214,7 @@ def test_records_are_decoded_together_as_one_by_one(
 def test_the_damaged_one_of_many_is_named(damage: Callable[[bytes], bytes]) -> None:
     """Given many records of which one is damaged, then the error names that one."""
     records = [encode_entries(new_entries(at, [sample(at)])) for at in range(20)]
-    records[7] = records[7]._replace(value=damage(records[7].value))
+    records[7] = records[7]._replace(value=damage(records[7].value or b""))
 
     with pytest.raises(ChangelogFormatError, match="record 7 "):
         decode_records(*_columns(records), str)

@@ -63,10 +63,10 @@ def test_the_example_is_read(tmp_path: Path) -> None:
         assert dict(store.all_entries()) == expected([ENTRIES])
         assert len(store) == 2
         assert store.progress() == STORED
-        assert store.by_content(DIGESTS[1]) == 17 << 16 | 1
-        ((sequences, fingerprints),) = store.fingerprints()
+        assert store.by_content(DIGESTS[1]) == [17 << 16 | 1]
+        ((sequences, prints),) = store.prints()
         assert sequences.tolist() == [17 << 16]
-        assert np.array_equal(fingerprints, columns().fingerprints[:1])
+        assert np.array_equal(prints.fingerprints, columns().fingerprints[:1])
 
 
 def test_the_table_of_keys_is_complete() -> None:

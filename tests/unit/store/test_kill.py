@@ -52,7 +52,7 @@ def check_holds_exactly(store: ShardStore, commits: int) -> None:
     assert dict(store.all_entries()) == wanted
     assert fingerprints_in(store) == {k: e.fingerprint for k, e in wanted.items() if e.fingerprint}
     for sequence, entry in wanted.items():
-        of_content = None if entry.fingerprint else sequence
+        of_content = [] if entry.fingerprint else [sequence]
         assert store.by_content(entry.content_digest) == of_content
 
 

@@ -188,7 +188,7 @@ def test_an_iterator_in_use_does_not_outlive_the_store(path: Path) -> None:
     is given up.
     """
     store = open_store(path)
-    parts = store.fingerprints()
+    parts = store.prints()
     next(parts)
     del parts
     store.close()

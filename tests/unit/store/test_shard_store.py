@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from simhash_core.entries import Entry
+from simhash_core.log.outputs import NewEntries
 from simhash_core.log.packets import Chain
 from simhash_core.log.records import Progress
-from simhash_core.log.shard_stream import NewEntries
 from streams.store.entry_block import entry_block
 from streams.store.shard_store import ShardStore
 from streams.store.state_codec import ProgressRow, StoredProgress
@@ -48,7 +48,7 @@ def test_a_new_store_is_empty(store: ShardStore) -> None:
     assert store.progress() is None
     assert store.changelog_offset == 0
     assert fingerprints_in(store) == {}
-    assert store.by_content(bytes(16)) is None
+    assert store.by_content(bytes(16)) == []
     with pytest.raises(KeyError):
         store.entries([0])
 
@@ -88,9 +88,9 @@ def test_the_index_is_filled_with_what_is_decidable(store: ShardStore) -> None:
     wanted = {k: e.fingerprint for k, e in expected(commits).items() if e.fingerprint}
     assert fingerprints_in(store) == wanted
     assert list(fingerprints_in(store)) == sorted(wanted)
-    for sequences, fingerprints in store.fingerprints():
-        assert sequences.dtype == fingerprints.dtype == np.dtype(np.uint64)
-        assert fingerprints.shape == (len(sequences), 1)
+    for sequences, prints in store.prints():
+        assert sequences.dtype == prints.fingerprints.dtype == np.dtype(np.uint64)
+        assert prints.fingerprints.shape == (len(sequences), 1)
 
 
 def test_fingerprints_come_in_parts(store: ShardStore) -> None:
@@ -102,7 +102,7 @@ def test_fingerprints_come_in_parts(store: ShardStore) -> None:
         samples = [sample(n) for n in range(first, first + SECOND_PART)]
         store.commit([new_entries(packet, samples)], progress_at(first))
 
-    parts = [len(sequences) for sequences, _ in store.fingerprints()]
+    parts = [len(sequences) for sequences, _ in store.prints()]
 
     assert sum(parts) == len(store) == 4 * SECOND_PART
     assert len(parts) > 1
@@ -110,16 +110,16 @@ def test_fingerprints_come_in_parts(store: ShardStore) -> None:
 
 
 def test_undecidable_documents_are_met_by_content(store: ShardStore) -> None:
-    """Given undecidable documents, then their content leads to them; that of others to nothing,
-    and of two with one content the earlier is named, however they came.
+    """Given undecidable documents, then their content leads to them, the earliest first; that of
+    others to nothing.
     """
     first = sample(1, undecidable=True)
     again = sample(2, undecidable=True)._replace(digest=first.digest)
     store.commit([new_entries(5, [sample(0), first, again])], progress_at(3))
     store.commit([new_entries(6, [again._replace(offset=3)])], progress_at(4))
 
-    assert store.by_content(first.digest) == 5 << 16 | 1
-    assert store.by_content(sample(0).digest) is None
+    assert store.by_content(first.digest) == [5 << 16 | 1, 5 << 16 | 2, 6 << 16]
+    assert store.by_content(sample(0).digest) == []
     assert len(store) == 4
 
 

@@ -9,12 +9,18 @@ from pathlib import Path
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from msgspec.structs import replace
 
 from simhash_core.entries import Entry
-from streams.store.entry_block import entry_block
+from simhash_core.log.outputs import NewEntries
+from streams.store.changelog_codec import decode_records, encode_progress
+from streams.store.entry_removal import Removal
 from streams.store.rocksdb_options import MIB, StoreSettings, block_cache
+from streams.store.shard_store import StoreChange, records_of
 from streams.store.state_codec import ProgressRow, StoredProgress
 from tests.unit.store.samples import (
+    INDEX,
+    READING,
     Sample,
     expected,
     fingerprints_in,
@@ -50,7 +56,10 @@ class SameAsADictionary(RuleBasedStateMachine):
         self.state_dir = Path(tempfile.mkdtemp(prefix="firstseen-model-"))
         self.cache = block_cache(MIB)
         self.entries: dict[int, Entry] = {}
-        self.contents: dict[bytes, int] = {}
+        self.deleted: set[int] = set()
+        self.packets: dict[int, list[Sample]] = {}
+        self.changelog: dict[bytes, bytes | None] = {}
+        self.expired_before = 0
         self.progress: StoredProgress | None = None
         self.open()
 
@@ -61,23 +70,99 @@ class SameAsADictionary(RuleBasedStateMachine):
     @rule(commit=commits, following=st.integers(0, 99))
     def commit(self, commit: list[tuple[int, list[Sample]]], following: int) -> None:
         """A worker commits."""
+        parts = self._parts(commit)
         self.progress = progress_at(following, following)
-        self.store.commit([new_entries(*each) for each in commit], self.progress)
-        self._put(commit)
+        change = self.store.change(parts)
+        self.store.write(change, self.progress)
+        self._log(change)
+        self._put(parts)
 
     @rule(commit=commits, following=st.integers(0, 99))
     def load(self, commit: list[tuple[int, list[Sample]]], following: int) -> None:
         """A recovery loads the same."""
+        parts = self._parts(commit)
         self.progress = progress_at(following, following)
         row = ProgressRow(*(getattr(self.progress, f) for f in self.progress.__struct_fields__))
-        self.store.load([entry_block(new_entries(*each)) for each in commit], row)
-        self._put(commit)
+        change = self.store.change(parts)
+        self._log(change)
+        self.store.load(change.blocks, row)
+        self._put(parts)
 
-    def _put(self, commit: list[tuple[int, list[Sample]]]) -> None:
-        for each in commit:
-            for sequence, entry in expected([new_entries(*each)]).items():
-                if self.entries.setdefault(sequence, entry) is entry and not entry.fingerprint:
-                    self.contents.setdefault(entry.content_digest, sequence)
+    @rule(data=st.data(), commit=commits)
+    def remove(self, data: st.DataObject, commit: list[tuple[int, list[Sample]]]) -> None:
+        """A worker commits deletes, of entries that are there and of others, beside new entries."""
+        known = st.sampled_from(sorted(self.entries) or [7])
+        removed = data.draw(st.lists(st.one_of(known, st.integers(0, 9)), max_size=5))
+        new = self._parts(commit)
+        removed = [each for each in removed if each not in expected(new) or each in self.entries]
+        self.progress = progress_at(1, 1)
+        change = self.store.change(new, removed)
+        self.store.write(change, self.progress)
+        self._log(change)
+        self._put(new)
+        for sequence in removed:
+            if self.entries.pop(sequence, None) is not None:
+                self.deleted.add(sequence)
+
+    @rule(packet=st.integers(0, 5))
+    def expire(self, packet: int) -> None:
+        """A worker commits that everything before a packet has expired."""
+        self.progress = progress_at(2, 2)
+        change = self.store.change([], (), packet << 16)
+        self.store.write(change, self.progress)
+        self._log(change)
+        self.expired_before = max(self.expired_before, packet << 16)
+        self.entries = {s: e for s, e in self.entries.items() if s >= self.expired_before}
+
+    def _parts(self, commit: list[tuple[int, list[Sample]]]) -> list[NewEntries]:
+        """Return half a packet for each that is drawn, as the log has it: its first documents stay.
+
+        What was deleted or has expired is left out: the log gives no number twice.
+        """
+        parts = []
+        for packet, found in commit:
+            samples = self.packets.setdefault(packet, found)
+            half = len(samples) // 2
+            rows = range(half) if len(found) % 2 else range(half, len(samples))
+            part = new_entries(packet, samples, list(rows))
+            fresh = packet << 16 >= self.expired_before and not self.deleted & {*expected([part])}
+            if rows and fresh:
+                parts.append(part)
+        return parts
+
+    def _put(self, parts: list[NewEntries]) -> None:
+        for sequence, entry in expected(parts).items():
+            self.entries.setdefault(sequence, entry)
+
+    def _log(self, change: StoreChange) -> None:
+        """Append to the changelog, as it is once it is compacted."""
+        for key, value in records_of(change):
+            self.changelog.pop(key, None)
+            if value is not None:
+                self.changelog[key] = value
+        key, progress = encode_progress(
+            progress_at(1).progress, INDEX, READING, "", self.store.expired_before
+        )
+        self.changelog.pop(key, None)
+        self.changelog[key] = progress
+
+    @rule(cut=st.integers(0, 20))
+    def rebuild(self, cut: int) -> None:
+        """A store that is lost is made again of the compacted changelog, in two parts."""
+        if not self.changelog:
+            return
+        self.store.close()
+        shutil.rmtree(self.state_dir / "store")
+        self.open()
+        records = list(self.changelog.items())
+        for part in (records[:cut], records[cut:]):
+            keys, values = [key for key, _ in part], [value for _, value in part]
+            found = decode_records(keys, values, str)
+            before = 0 if found.progress is None else found.progress.expired_before
+            progress = None if self.progress is None else self.progress.progress
+            row = ProgressRow(progress, 5, expired_before=before)
+            self.store.load(found.blocks, row, Removal(found.deletions, found.ends))
+        self.progress = self.store.progress()
 
     @rule()
     def reopen(self) -> None:
@@ -90,7 +175,10 @@ class SameAsADictionary(RuleBasedStateMachine):
         """Both have the same entries, contents, fingerprints and progress."""
         assert dict(self.store.all_entries()) == self.entries
         assert len(self.store) == len(self.entries)
-        assert self.store.progress() == self.progress
+        found = self.store.progress()
+        assert self.progress is None or found == replace(
+            self.progress, expired_before=found.expired_before if found else 0
+        )
         assert fingerprints_in(self.store) == {
             sequence: entry.fingerprint
             for sequence, entry in self.entries.items()
@@ -98,7 +186,20 @@ class SameAsADictionary(RuleBasedStateMachine):
         }
         for content in range(4):
             digest = bytes((content,)) * 16
-            assert self.store.by_content(digest) == self.contents.get(digest)
+            assert self.store.by_content(digest) == sorted(
+                sequence
+                for sequence, entry in self.entries.items()
+                if entry.content_digest == digest and not entry.fingerprint
+            )
+
+    @rule()
+    def ask_by_id(self) -> None:
+        """Entries are found by their ids."""
+        ids = [sample(offset).document_id for offset in range(10)]
+        assert self.store.by_ids([each.encode() for each in ids]) == [
+            sorted(s for s, entry in self.entries.items() if entry.document_id == document_id)
+            for document_id in ids
+        ]
 
     def teardown(self) -> None:
         """Close and delete the store."""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from simhash_core.documents import SourcePosition
-from simhash_core.log.outputs import NoVerdict, Ready, Verdict
+from simhash_core.log.outputs import Deleted, NoVerdict, Ready, Verdict
 from simhash_core.log.packets import Packet, Sender
 from simhash_core.log.records import NO_CONTROL, Decision, LogRecord, Progress
 from simhash_core.log.replica import Replica
@@ -47,12 +47,16 @@ def match(row: int) -> Match:
 
 def verdicts(ready: Ready[str]) -> list[str]:
     """What is said of each record that is ready."""
-    return [
-        each.verdict.name
-        if isinstance(each.verdict, NoVerdict)
-        else ("unique" if each.verdict.match is None else each.verdict.match.original_id)
-        for each in ready.outputs
-    ]
+    said = []
+    for each in ready.outputs:
+        match each.verdict:
+            case NoVerdict() as nothing:
+                said.append(nothing.name)
+            case Verdict(match=original):
+                said.append("unique" if original is None else original.original_id)
+            case Deleted(put_out=put_out):
+                said.append("deleted, put out" if put_out else "deleted")
+    return said
 
 
 def test_packets_follow_each_other() -> None:
