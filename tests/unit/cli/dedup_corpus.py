@@ -49,7 +49,7 @@ def known_documents(lines: Sequence[bytes], fingerprinter: Fingerprinter) -> dic
 def expected_verdicts(known: dict[str, Known], near: Nearness) -> tuple[list[str], list[Repeat]]:
     """What must come out: each document compared with every unique one before it, bit by bit.
 
-    The nearest that shares a block and is confirmed is the original; of equals, the earliest.
+    The nearest that shares a bucket and is confirmed is the original; of equals, the earliest.
     """
     scheme = near.scheme
     rows: list[np.ndarray[Any, np.dtype[np.uint8]]] = []
@@ -57,7 +57,6 @@ def expected_verdicts(known: dict[str, Known], near: Nearness) -> tuple[list[str
     by_content: dict[bytes, str] = {}
     uniques: list[str] = []
     repeats: list[Repeat] = []
-    covered = scheme.blocks * scheme.block_bits
     for source, document in known.items():
         if document.fingerprint is None:
             original = by_content.setdefault(document.content_digest, source)
@@ -69,15 +68,11 @@ def expected_verdicts(known: dict[str, Known], near: Nearness) -> tuple[list[str
             if rows:
                 differing = np.array(rows) != bits
                 distances = differing.sum(axis=1)
-                blocks = differing[:, :covered].reshape(len(rows), scheme.blocks, scheme.block_bits)
-                met = (~blocks.any(axis=2)).any(axis=1)
-                if scheme.cuts > 1:
-                    met |= (~blocks.any(axis=1)).any(axis=1)
-                distances[~met] = scheme.bits + 1
                 confirmed = (
                     row
                     for row in np.argsort(distances, kind="stable").tolist()  # first of equals
                     if distances[row] <= scheme.distance
+                    and near.share_a_bucket(document, known[by_row[row]])
                     and near.confirms(int(distances[row]), document, known[by_row[row]])
                 )
                 nearest = next(confirmed, None)
