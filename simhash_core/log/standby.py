@@ -72,7 +72,7 @@ class Standby(ShardCopy):
     def entry(self, sequence: int) -> Entry | None:
         """Return an entry; None for one that the store has let go of."""
         try:
-            return super().entry(sequence)
+            return ShardCopy.entry(self, sequence)
         except KeyError:
             return None
 

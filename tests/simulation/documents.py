@@ -14,9 +14,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from simhash_core import scopes
 from simhash_core.document_columns import BytesColumn, DocumentColumns
 from simhash_core.fingerprints.blocks import BlockScheme
-from simhash_core.scopes import masked, scoped_digest
 from simhash_core.text.verification import Confirmation, Verification, shingles
 
 SCHEMES: Final = (
@@ -164,12 +164,12 @@ def columns_of(
     """Return documents and deletes with their raw offsets as columns."""
     count, size = len(documents), scheme.bits // 8
     prints = b"".join(print_of(scheme, each) or bytes(size) for _, each in documents)
-    digests = b"".join(scoped_digest(each.digest, each.scope) for _, each in documents)
-    operations, scopes = None, None
+    digests = b"".join(scopes.scoped_digest(each.digest, each.scope) for _, each in documents)
+    operations, names = None, None
     if any(each.is_delete for _, each in documents):
         operations = np.array([each.is_delete for _, each in documents], dtype=np.uint8)
     if any(each.scope for _, each in documents):
-        scopes = BytesColumn.of([each.scope.encode() for _, each in documents])
+        names = BytesColumn.of([each.scope.encode() for _, each in documents])
     return DocumentColumns(
         np.array([offset for offset, _ in documents], dtype=np.int64),
         np.array([each.time_ms for _, each in documents], dtype=np.int64),
@@ -179,7 +179,7 @@ def columns_of(
         np.array([each.reason for _, each in documents], dtype=np.uint8),
         BytesColumn.of([each.sketch for _, each in documents]),
         operations,
-        scopes,
+        names,
     )
 
 
@@ -187,4 +187,4 @@ def print_of(scheme: BlockScheme, document: SimulatedDocument) -> bytes:
     """Return a fingerprint as it stands in the index, empty for an undecidable document."""
     if document.fingerprint is None:
         return b""
-    return masked(document.fingerprint.to_bytes(scheme.bits // 8, "big"), document.scope)
+    return scopes.masked(document.fingerprint.to_bytes(scheme.bits // 8, "big"), document.scope)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from simhash_core import scopes
 from simhash_core.entries import Entry
 from simhash_core.log.outputs import Deleted, NoVerdict, Output, Ready
 from simhash_core.log.packets import Chain, Packet
@@ -22,7 +23,6 @@ from simhash_core.log.records import (
     Removal,
 )
 from simhash_core.matches import Answer, Match
-from simhash_core.scopes import scoped_digest
 from tests.simulation.broker import RawPartition, RawRecord
 from tests.simulation.documents import SimulatedDocument, print_of
 from tests.simulation.one_reader import OneReader, Original, Truth
@@ -272,7 +272,7 @@ class Judge:
                 document.document_id,
                 document.time_ms,
                 print_of(self._scenario.scheme, document),
-                scoped_digest(document.digest, document.scope),
+                scopes.scoped_digest(document.digest, document.scope),
                 document.sketch,
                 document.scope,
             )

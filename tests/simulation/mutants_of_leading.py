@@ -69,8 +69,8 @@ CHAINS = (
     one_edit(
         "reading begins at the highest position of a shard",
         "log.participant:Participant.begin",
-        "min(committed, key",
-        "max(committed, key",
+        "min(progresses, key",
+        "max(progresses, key",
     ),
 )
 

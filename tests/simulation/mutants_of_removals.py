@@ -82,7 +82,7 @@ DECIDED = (
     one_edit(
         "what shards hold is not reported",
         "log.participant:Participant.report",
-        "held(view_of[offset], self._entries)",
+        "held(view_of[offset], self.held)",
         "[]",
     ),
     one_edit(
@@ -148,7 +148,7 @@ APPLIED = (
     one_edit(
         "what is taken out stays in the index",
         "log.shard_copy:ShardCopy.remove",
-        "self._index.remove(self.slot, np.array(gone, dtype=np.uint64))",
+        "self._index.remove(self.slot, np.array(sequences, dtype=np.uint64))",
         "pass",
     ),
     one_edit(
@@ -177,9 +177,9 @@ APPLIED = (
     ),
     one_edit(
         "a packet takes out of its own shard alone",
-        "log.participant:Participant._remove",
-        "self.shards.get(partition)",
-        "self.shards.get(partition) if partition == decided.item.chain.partition else None",
+        "log.held_shards:HeldShards.decided",
+        "self._remove(partition, sequences)",
+        "self._remove(partition, sequences) if partition == packet.chain.partition else None",
     ),
     one_edit(
         "what is taken out is not committed",
@@ -215,11 +215,11 @@ APPLIED = (
         "a shard is looked up in before its session begins",
         (
             Edit(
-                "log.participant:Participant.add_shard",
-                "self.index.open_slot(visible=False)",
-                "self.index.open_slot()",
+                "log.held_shards:HeldShards.fill_slot",
+                "self._index.open_slot(visible=False)",
+                "self._index.open_slot()",
             ),
-            Edit("log.shard:ShardEntries._in_session", "if each.in_session", ""),
+            Edit("log.held_shards:HeldShards._in_session", "if copy.in_session", ""),
         ),
     ),
     one_edit(

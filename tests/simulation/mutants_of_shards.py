@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.simulation.mutant import moves_only, one_edit
+from tests.simulation.edits import Edit
+from tests.simulation.mutant import Mutant, moves_only, one_edit
 
 STREAM = (
     one_edit(
@@ -160,8 +161,8 @@ SHARDS = (
     ),
     one_edit(
         "packets of another topic of the same name count as this one's",
-        "log.participant:Participant._decided",
-        " and shard.stream.chain == item.chain",
+        "log.held_shards:HeldShards.decided",
+        " and shard.stream.chain == packet.chain",
         "",
     ),
     one_edit(
@@ -170,17 +171,18 @@ SHARDS = (
         "if shard.in_session",
         "if True",
     ),
-    one_edit(
+    Mutant(
         "a shard takes verdicts in before its session begins",
-        "log.participant:Participant._decided",
-        " and shard.in_session",
-        "",
+        (
+            Edit("log.shard:Shard.decided", "if self.copy.in_session:", "if True:"),
+            Edit("log.shard:Shard.decided", "if self.in_session:", "if True:"),
+        ),
         changes=moves_only(),
     ),
     one_edit(
         "a shard that was let go is still looked up in",
-        "log.participant:Participant.drop_shard",
-        "self.index.drop_slot(shard.slot)",
+        "log.held_shards:HeldShards.drop",
+        "self._index.drop_slot(shard.slot)",
         "pass",
     ),
     one_edit(
@@ -191,8 +193,8 @@ SHARDS = (
     ),
     one_edit(
         "a packet is reported on by some shards of a worker only",
-        "log.participant:Participant._report",
-        "sorted(shard.partition for shard in self._in_session())",
-        "sorted(shard.partition for shard in self._in_session())[:1]",
+        "log.held_shards:HeldShards.reported",
+        "sorted(copy.partition for copy in self._in_session())",
+        "sorted(copy.partition for copy in self._in_session())[:1]",
     ),
 )

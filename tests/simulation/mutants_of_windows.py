@@ -88,13 +88,6 @@ WINDOWS = (
         SHORT,
     ),
     one_edit(
-        "the watermark that is committed is that of the position",
-        "log.shard_stream:ShardStream.progress",
-        "replica.clock_before(progress.needed)",
-        "replica.clock_before(position)",
-        SHORT,
-    ),
-    one_edit(
         "the watermark that is committed is the latest",
         "log.shard_stream:ShardStream.progress",
         "replica.clock_before(progress.needed)",
@@ -125,7 +118,7 @@ WINDOWS = (
         "log.nearest_matches:own_repeats",
         "is_first_enough = nearness.window_ms is None and not view.removing",
         "is_first_enough = True",
-        SHORT,
+        {"window": Window(40, 300), "batch": 6, "produced": 0.02},
     ),
 )
 

@@ -172,7 +172,8 @@ class World:
                 self._check_index(life, number, shard.slot)
 
             for number, standby in life.participant.held.standbys.items():
-                if standby.in_session and life.has_followed(number):
+                has_read = life.participant.replica.position >= self.broker.log_end
+                if standby.in_session and has_read and life.has_followed(number):
                     self._check_index(life, number, standby.slot)
 
     def _entries(self) -> dict[int, Entry]:
