@@ -34,8 +34,9 @@ _OVERHEAD_BYTES: Final = 97
 _QUEUE_MESSAGES: Final = 10_000
 _QUEUE_KBYTES: Final = 64 * 1024
 _GRACE_SECONDS: Final = 5.0
-_UNREAD_BYTES: Final = 1024 * 1024
-"""What is sent before the worker must have read it: a fifth of what the embedded broker keeps."""
+_UNREAD_BYTES: Final = 2 * MIB
+"""What is sent before the worker must have read it: less than half of what the embedded broker
+keeps of a partition."""
 _UNREACHABLE: Final = frozenset(
     {
         KafkaError._MSG_TIMED_OUT,  # noqa: SLF001 - a public code of librdkafka
@@ -162,7 +163,7 @@ class DocumentSender:
             committed = committed_offsets(group, partitions, self._seconds)
             return all(each.offset >= self._ends[each.partition] for each in committed)
 
-        if not becomes_true(is_read, self._seconds, _READ_SECONDS):
+        if self._ends and not becomes_true(is_read, self._seconds, _READ_SECONDS):
             raise BrokerRefusedError(
                 f"no worker of the application {self._settings.application_id!r} reads "
                 f"{self._topic}, and the embedded broker keeps no more: start one"
