@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -33,4 +34,6 @@ def entry_block(new: NewEntries) -> EntryBlock:
     columns = new.packet.columns
     if len(new.rows) < len(columns):
         columns = columns.take(new.rows)
+    if columns.operations is not None:
+        columns = replace(columns, operations=None)  # entries are documents
     return EntryBlock(new.packet.chain, new.sequences, columns)

@@ -7,12 +7,22 @@ from typing import Final
 
 import numpy as np
 
-from simhash_core.document_columns import BytesColumn, DocumentColumns
+from simhash_core.document_columns import DELETE, DOCUMENT, BytesColumn, DocumentColumns
 from simhash_core.documents import SourcePosition
+from simhash_core.log.log_clock import LogClock
+from simhash_core.log.outputs import NewEntries
 from simhash_core.log.packets import Chain, Packet, Sender
-from simhash_core.log.records import Control, Decision, PacketReport, Progress, Query, Report
-from simhash_core.log.shard_stream import NewEntries
+from simhash_core.log.records import (
+    Control,
+    Decision,
+    PacketReport,
+    Progress,
+    Query,
+    Removal,
+    Report,
+)
 from simhash_core.matches import Match
+from streams.store.changelog_codec import LoggedDeletions
 from streams.store.state_codec import StoredProgress, StoreIdentity
 from tests.repository.source_tree import ROOT
 
@@ -40,6 +50,25 @@ def columns() -> DocumentColumns:
 
 
 PACKET: Final = Packet(CHAIN, Sender("w-1", 7), 9, 12, columns())
+DELETING: Final = Packet(
+    CHAIN,
+    Sender("w-1", 8),
+    12,
+    15,
+    DocumentColumns(
+        offsets=np.array([14, 15], dtype=np.int64),
+        times_ms=np.array([TIME_MS, TIME_MS], dtype=np.int64),
+        ids=BytesColumn.of([b"d", b"bc"]),
+        digests=np.frombuffer(DIGESTS[0] + bytes(16), dtype=np.uint8).reshape(2, 16),
+        fingerprints=np.frombuffer(bytes.fromhex("fedcba9876543210") + bytes(8), np.uint64).reshape(
+            2, 1
+        ),
+        undecidable=np.array([0, 1], dtype=np.uint8),
+        sketches=BytesColumn.of([b"", b""]),
+        operations=np.array([DOCUMENT, DELETE], dtype=np.uint8),
+        scopes=BytesColumn.of([b"t", b""]),
+    ),
+)
 QUERY: Final = Query("w-1/3", 5, columns().take(np.array([0])))
 MATCH: Final = Match(
     row=0,
@@ -63,9 +92,20 @@ DECIDED: Final = Control(
     heads=[(CHAIN, 12)],
     next=20,
 )
+DELETED: Final = Control(
+    previous=20,
+    leader="w-1.1",
+    leads=False,
+    decisions=[Decision(21, [], None, [Removal(1, 2, 17 << 16 | 1)])],
+    heads=[(CHAIN, 15)],
+    next=22,
+)
 REPORT: Final = Report("w-1", [0, 2], [PacketReport(17, 18, [MATCH])], {0: 15, 2: 15})
 ENTRIES: Final = NewEntries(17, PACKET, np.array([0, 1]))
 PROGRESS: Final = Progress(CHAIN, 13, 20, 18)
+CLOCK: Final = LogClock(TIME_MS + 500, [(661474, 17)])
+WINDOWED: Final = Progress(CHAIN, 16, 22, 20, CLOCK)
+DELETIONS: Final = LoggedDeletions(17 << 16, [17 << 16 | 1])
 STORED: Final = StoredProgress(PROGRESS, 57, TIME_MS, INDEX, READING)
 OWNER: Final = StoreIdentity(INDEX, "news", 2)
 

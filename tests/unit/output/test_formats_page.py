@@ -14,8 +14,10 @@ from simhash_core.verdicts import Undecidable, UndecidableReason, Unique
 from streams.documents.fields import ID_BYTES_MAX, FieldSettings
 from streams.documents.json_values import NESTING_MAX
 from streams.output.output_records import (
+    Gone,
     OutputRecord,
     dead_letter_record,
+    deleted_record,
     duplicate_record,
     unique_record,
 )
@@ -61,6 +63,11 @@ def duplicate() -> OutputRecord:
     return duplicate_record(arrival, NEAR, IDENTITY, 64, include_body=False)
 
 
+def tombstone(reason: Gone) -> OutputRecord:
+    """The tombstone that the page shows, or one for another reason."""
+    return deleted_record(raw(None), HERE, "weather", reason, IDENTITY)
+
+
 def dead_letter() -> OutputRecord:
     """The dead letter that the page shows."""
     rejection = read(msgspec.structs.replace(SHOWN, value=b'{"text":'))
@@ -93,6 +100,7 @@ def test_examples_of_records_out() -> None:
     assert view(unique_record(arrival_of(SHOWN), Unique(), IDENTITY)) == json.loads(
         EXAMPLES["unique"]
     )
+    assert view(tombstone(Gone.DELETED)) == json.loads(EXAMPLES["tombstone"])
     assert json.loads(duplicate_value) == json.loads(EXAMPLES["duplicate"])
     assert view(letter) == json.loads(EXAMPLES["dead letter"])
 
@@ -100,7 +108,7 @@ def test_examples_of_records_out() -> None:
 def test_no_example_is_left_unchecked() -> None:
     """Every block of JSON on the page is one of the examples above."""
     checked = {"raw document", "document", "structured event", "document of the event"}
-    checked |= {"unique", "duplicate", "dead letter"}
+    checked |= {"unique", "tombstone", "duplicate", "dead letter"}
 
     assert set(EXAMPLES) == checked
     records_in_and_out = section("## Records in") + section("## Records out")
@@ -120,6 +128,10 @@ def test_no_example_is_left_unchecked() -> None:
                 for name, _ in unique_record(arrival_of(raw(b"")), verdict, IDENTITY).headers
             ]
             + [str(reason) for reason in UndecidableReason],
+        ),
+        (
+            "### Tombstones on `unique`",
+            [name for name, _ in tombstone(Gone.DELETED).headers] + [str(each) for each in Gone],
         ),
         (
             "### `duplicate-of`",

@@ -12,8 +12,11 @@ from streams.ordering.log_codec import LOG_VERSION, LogCodec
 from streams.store.changelog_codec import (
     CHANGELOG_VERSION,
     ChangelogRecord,
+    LoggedEnd,
     LoggedProgress,
     decode_record,
+    encode_deletions,
+    encode_end,
     encode_entries,
     encode_progress,
 )
@@ -21,6 +24,9 @@ from streams.store.entry_block import EntryBlock
 from tests.unit.output.internal_samples import (
     BEGUN,
     DECIDED,
+    DELETED,
+    DELETING,
+    DELETIONS,
     ENTRIES,
     INDEX,
     PACKET,
@@ -29,6 +35,7 @@ from tests.unit.output.internal_samples import (
     QUERY,
     READING,
     REPORT,
+    WINDOWED,
     example,
 )
 from tests.unit.store.strategies import same_columns
@@ -38,7 +45,12 @@ CODEC: Final = LogCodec(INDEX)
 
 @pytest.mark.parametrize(
     ("name", "records"),
-    [("packet", [PACKET]), ("query", [QUERY]), ("control records", [BEGUN, DECIDED])],
+    [
+        ("packet", [PACKET]),
+        ("packet with a delete", [DELETING]),
+        ("query", [QUERY]),
+        ("control records", [BEGUN, DECIDED, DELETED]),
+    ],
 )
 def test_the_examples_of_the_log(name: str, records: list[LogRecord]) -> None:
     """Given the records of the page, then they are encoded to its bytes, and decoded from them."""
@@ -67,14 +79,28 @@ def test_the_example_of_the_changelog() -> None:
     from them.
     """
     pairs = [line.partition("=") for line in example("changelog")]
-    written = [ChangelogRecord(bytes.fromhex(key), bytes.fromhex(value)) for key, _, value in pairs]
+    written = [
+        ChangelogRecord(bytes.fromhex(key), bytes.fromhex(value) if value else None)
+        for key, _, value in pairs
+    ]
+    first = DELETIONS.first
 
-    assert written == [encode_entries(ENTRIES), encode_progress(PROGRESS, INDEX, READING)]
-    block, progress = (decode_record(*record, "here") for record in written)
+    assert written == [
+        encode_entries(ENTRIES),
+        encode_progress(PROGRESS, INDEX, READING),
+        encode_deletions(DELETIONS),
+        *encode_end(first),
+        encode_progress(WINDOWED, INDEX, READING, "w-1", 18 << 16),
+    ]
+    block, progress, deletions, end, _, windowed = (
+        decode_record(*record, "here") for record in written
+    )
     assert isinstance(block, EntryBlock)
     assert block.sequences.tolist() == ENTRIES.sequences.tolist()
     assert same_columns(block.columns, ENTRIES.packet.columns)
     assert progress == LoggedProgress(PROGRESS, INDEX, READING)
+    assert (deletions, end) == (DELETIONS, LoggedEnd(first))
+    assert windowed == LoggedProgress(WINDOWED, INDEX, READING, "w-1", 18 << 16)
 
 
 def test_versions_are_those_of_the_page() -> None:

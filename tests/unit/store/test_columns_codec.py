@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simhash_core.document_columns import DocumentColumns
+from simhash_core.document_columns import BytesColumn, DocumentColumns
 from streams.store.columns_codec import (
     ColumnsError,
     EncodedColumns,
@@ -25,7 +27,19 @@ from tests.unit.store.strategies import columns, int64, same_columns
 @given(columns())
 def test_columns_come_back(documents: DocumentColumns) -> None:
     """Given columns of any documents, or of none, then what was encoded is decoded, to the type."""
-    assert same_columns(decode_columns([encode_columns(documents)]), documents)
+    packed = msgspec.msgpack.encode(encode_columns(documents))
+    found = decode_columns([msgspec.msgpack.decode(packed, type=EncodedColumns)])
+
+    assert same_columns(found, documents)
+
+
+def test_what_no_document_has_takes_no_bytes() -> None:
+    """Given documents alone, without scopes, then eleven fields are encoded, as ever."""
+    plain = columns_of([sample(1), sample(2)])
+    scoped = dataclasses.replace(plain, scopes=BytesColumn.of([b"", b"a"]))
+
+    assert len(msgspec.msgpack.decode(msgspec.msgpack.encode(encode_columns(plain)))) == 11
+    assert len(msgspec.msgpack.decode(msgspec.msgpack.encode(encode_columns(scoped)))) == 14
 
 
 @given(st.lists(int64))

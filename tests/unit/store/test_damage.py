@@ -212,9 +212,9 @@ def test_values_that_nobody_wrote(tmp_path: Path, key: bytes) -> None:
         read_all(store)
 
 
-@pytest.mark.parametrize("damage", ["cut", "longer", "version", "source", "id", "width"])
+@pytest.mark.parametrize("damage", ["cut", "scope", "version", "source", "id", "width"])
 def test_a_row_that_does_not_fit(tmp_path: Path, damage: str) -> None:
-    """Given the row of an entry that is cut, goes on, or says what cannot be, then reading it says
+    """Given the row of an entry that is cut, or says what cannot be, then reading it says
     that the store is damaged.
     """
     path = tmp_path / "shard-3"
@@ -223,7 +223,7 @@ def test_a_row_that_does_not_fit(tmp_path: Path, damage: str) -> None:
     value = read_raw(path)[entry_key(0)]
     wrong = {
         "cut": value[:-1],
-        "longer": value + b"x",
+        "scope": value[:2] + b"\x80" + value[3:],
         "version": b"\x02" + value[1:],
         "source": value[:27] + b"\x09" + value[28:],
         "id": value[: -len(sample(0).document_id.encode())] + b"\xff" * 5,

@@ -128,7 +128,7 @@ def test_another_format(path: Path, version: int) -> None:
     assert "\n" not in message
 
 
-@pytest.mark.parametrize("value", [b"", b"\x00", encode_identity(IDENTITY)[:-1], b"\x00\x03\xc0"])
+@pytest.mark.parametrize("value", [b"", b"\x00", encode_identity(IDENTITY)[:-1], b"\x00\x04\xc0"])
 def test_an_identity_that_cannot_be_read(path: Path, value: bytes) -> None:
     """Given a store whose identity is cut or is something else, then it is damaged."""
     write_raw(path, {IDENTITY_KEY: value})

@@ -19,7 +19,7 @@ from simhash_core.index.prints import Prints, prints_of
 from simhash_core.log.outputs import NewEntries
 from simhash_core.log.packets import Chain, Packet, Sender
 from simhash_core.log.records import Progress
-from streams.store import index_filling, segment_keeper, shard_segments
+from streams.store import index_filling, segment_keeper, shard_segments, shard_store
 from streams.store.index_filling import fill_index, make_missing_files
 from streams.store.rocksdb_options import MIB, block_cache
 from streams.store.segment_file import SegmentDamagedError, SegmentOwner, check_columns, read_head
@@ -117,6 +117,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (index_filling, segment_keeper):
         monkeypatch.setattr(module, "documents_limit", lambda _scheme: 400)
     monkeypatch.setattr(shard_segments, "documents_limit", lambda _scheme: 2_000)
+    monkeypatch.setattr(shard_store, "_SCANNED_ROWS", 64)
+    monkeypatch.setattr(shard_store, "_JOINED_SCANS", 1)
     monkeypatch.setattr(hot_buckets, "FEWEST_DOCUMENTS", 10)
     monkeypatch.setattr(document_index, "MEMTABLE_DOCUMENTS", 32)
 
@@ -147,13 +149,13 @@ def test_a_shard_is_opened_from_its_files(
     """Given rows, then files are made of most of them; look-ups say what they say without files,
     now and when the shard is opened again, and the files are not made again.
     """
-    commit(store, range(23))
+    commit(store, range(19))
     index, slot, segments = opened(path, store, window_ms=window_ms)
     made = {each: each.stat().st_mtime_ns for each in files_in(path)}
 
     assert looked_up(index) == scanned(store, window_ms)
     assert len(made) == len(segments.files) == 2
-    assert 0 < index.documents_in_memory(slot) < index.documents(slot) == 23 * (PACKET - 1)
+    assert 0 < index.documents_in_memory(slot) < index.documents(slot) == 19 * (PACKET - 1)
     again, _, _ = opened(path, store, window_ms=window_ms)
     assert looked_up(again) == looked_up(index)
     assert {each: each.stat().st_mtime_ns for each in files_in(path)} == made
@@ -258,7 +260,10 @@ def test_files_are_made_and_merged_while_documents_come_and_go(
     for begin in range(0, 200, 5):
         commit(store, range(begin, begin + 5))
         put(index, slot, range(begin, begin + 7))
-        index.remove(slot, np.arange(begin + 5 << 16, begin + 7 << 16, dtype=np.uint64))
+        last_two = [
+            packet << 16 | row for packet in (begin + 5, begin + 6) for row in range(PACKET)
+        ]
+        index.remove(slot, np.array(last_two, dtype=np.uint64))
         before = looked_up(index)
         asyncio.run(keeper.step(shards))
         assert looked_up(index) == [each for each in before if each[2] not in removed]
@@ -299,7 +304,7 @@ def test_a_directory_that_cannot_be_written_is_done_without(
 ) -> None:
     """Given no room for files, then all documents are in memory, and look-ups say the same."""
 
-    def refuse(*arguments: object) -> None:
+    def refuse(*_arguments: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(ShardSegments, "write", refuse)
