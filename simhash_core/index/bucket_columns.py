@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhash_core.fingerprints.blocks import BlockScheme
+from simhash_core.index.ragged import spread
 
 TAG_BITS: Final = 16
 _TAGGED_DISTANCE: Final = 4
@@ -173,14 +174,3 @@ def _shift(width: int, documents: int) -> int:
     if width > _SPARSE_BITS:
         bits -= 2
     return max(width - max(bits, 0), 0)
-
-
-def spread(
-    starts: NDArray[np.intp], lengths: NDArray[np.intp]
-) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return each place of some ranges: the number of its range, and the place."""
-    of = np.repeat(np.arange(len(starts)), lengths)
-    # Where a range begins, less the number of places before it.
-    at = np.repeat(starts - np.cumsum(lengths) + lengths, lengths)
-    at += np.arange(len(at))
-    return of, at

@@ -213,14 +213,22 @@ class DocumentIndex:
         attached = sum(each.left for each in self._segments if each.slot == slot)
         return self.documents(slot) - attached
 
-    def live_rows(self, slot: int, first: int, last: int) -> list[Rows]:
+    def live_rows(self, slot: int, first: int, last: int) -> Iterator[Rows]:
         """Return what is left of attached segments, for one to take their place (``attach``).
 
-        ``first``, ``last``: sequence numbers between which the segments are.
+        ``first``, ``last``: sequence numbers between which the segments are. What is yielded is as
+        of now, whenever it is asked for, and from any thread.
         """
         self._removed[slot] = []
-        parts = [self._live_part(each) for each in self._segments if each.slot == slot]
-        return [_between(each, slot, first, last) for each in parts]
+        kept = [
+            (each.segment, None if each.hidden is None else ~each.hidden)
+            for each in self._segments
+            if each.slot == slot and each.segment.sequences.is_between(first, last)
+        ]
+        return (
+            segment.rows() if shown is None else segment.rows().take(shown)
+            for segment, shown in kept
+        )
 
     def _parts_in_memory(self, slot: int) -> Iterator[Rows]:
         for each in self._segments:

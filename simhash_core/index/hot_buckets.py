@@ -23,7 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhash_core.fingerprints.blocks import BlockScheme
-from simhash_core.index.bucket_columns import BucketColumns, spread
+from simhash_core.index.bucket_columns import BucketColumns
+from simhash_core.index.ragged import spread
 
 OVERLOAD: Final = 2.0
 """μ: overloaded is a bucket with more than (1 + μ) times the average."""

@@ -16,6 +16,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from simhash_core.index.ragged import spread
+
 _INDEX_BITS: Final = np.uint64(16)
 _INDEX_MASK: Final = np.uint64(0xFFFF)
 
@@ -68,18 +70,21 @@ class SequenceColumn:
         own = self.indexes[start:stop]
         return start + int(np.searchsorted(own, np.uint16(sequence & 0xFFFF)))
 
+    def is_between(self, first: int, last: int) -> bool:
+        """Return whether all sequence numbers are from ``first`` to ``last``, and there are any."""
+        return (
+            len(self) > 0
+            and self.count_below(first) == 0
+            and self.count_below(last + 1) == len(self)
+        )
+
     def rows_of(self, sequences: NDArray[np.uint64]) -> NDArray[np.intp]:
         """Return the rows that have one of some sequence numbers, in order."""
-        found = []
-        for sequence in np.unique(sequences).tolist():
-            packet = np.uint64(sequence >> 16)
-            first, last = (
-                int(np.searchsorted(self.packets, packet, side=side)) for side in ("left", "right")
-            )
-            if first == last:
-                continue
-            start = int(self.firsts[first])
-            stop = int(self.firsts[last]) if last < len(self.firsts) else len(self.indexes)
-            own = self.indexes[start:stop]
-            found.append(start + np.flatnonzero(own == sequence & 0xFFFF))
-        return np.concatenate(found) if found else np.empty(0, dtype=np.intp)
+        wanted = np.unique(sequences)
+        packets = wanted >> _INDEX_BITS
+        first = np.searchsorted(self.packets, packets)
+        last = np.searchsorted(self.packets, packets, side="right")
+        bounds = np.append(self.firsts, np.uint32(len(self))).astype(np.intp)
+        of, rows = spread(bounds[first], bounds[last] - bounds[first])
+        found: NDArray[np.intp] = rows[self.indexes[rows] == wanted[of] & _INDEX_MASK]
+        return found

@@ -83,16 +83,16 @@ class SegmentKeeper:
     def _next_work(self, shard: KeptShard) -> _Work | None:
         slot, store, segments = shard
         segments.drop_before(self._index.dropped_before)
-        limit = documents_limit(segments.scheme)
-        if self._index.documents_in_memory(slot) >= FILE_DOCUMENTS:
-            rows = self._index.extract(slot, segments.next, store.highest, limit)
-            if rows.documents >= FILE_DOCUMENTS:
-                last = store.highest if rows.documents < limit else int(rows.sequences[-1])
-                gone = store.gone(segments.next, last)
-                return _Work(shard, [rows], segments.next, last, gone)
         merged = segments.to_merge()
-        if not merged:
+        if merged:
+            first, last = merged[0].head.first, merged[-1].head.last
+            left = self._index.live_rows(slot, first, last)
+            return _Work(shard, left, first, last, store.gone(first, last))
+        if self._index.documents_in_memory(slot) < FILE_DOCUMENTS:
             return None
-        first, last = merged[0].head.first, merged[-1].head.last
-        rows_left = self._index.live_rows(slot, first, last)
-        return _Work(shard, rows_left, first, last, store.gone(first, last))
+        limit = documents_limit(segments.scheme)
+        rows = self._index.extract(slot, segments.next, store.highest, limit)
+        if rows.documents < FILE_DOCUMENTS:
+            return None  # the others are not committed yet
+        last = store.highest if rows.documents < limit else int(rows.sequences[-1])
+        return _Work(shard, [rows], segments.next, last, store.gone(segments.next, last))
