@@ -1,13 +1,16 @@
-# The worker and its command line, in an image of Python's slim one and our virtual environment.
+# The worker and its command line: our virtual environment on Python's slim image, which stands on
+# Debian's stable release.
 # Its root file system is never written to: run it with --read-only, a volume on /var/lib/firstseen
 # and a tmpfs on /tmp, as docker-compose.yml and deploy/kubernetes do.
 #
-#   docker build --tag firstseen:0.1.0 .
+#   docker build --tag ghcr.io/firstseen/firstseen:0.1.0 .
+#   docker run --rm --publish 127.0.0.1:6066:6066 --volume state:/var/lib/firstseen \
+#     --env FIRSTSEEN_BROKERS=kafka:9092 --env FIRSTSEEN_WEB__TOKEN=… ghcr.io/firstseen/firstseen:0.1.0
 #
 # The tag is moved by its makers for security fixes of Python and Debian; to pin it to the byte,
 # write the digest that you tested behind it (@sha256:…), in both places.
 
-FROM python:3.11-slim-bookworm AS builder
+FROM python:3.11-slim-trixie AS builder
 
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
     PIP_NO_CACHE_DIR=1 \
@@ -28,23 +31,28 @@ RUN PIP_CONSTRAINT=/build/constraints.txt PIP_BUILD_CONSTRAINT=/build/constraint
     python -m pip --python /opt/firstseen/bin/python install --quiet --compile . \
  && /opt/firstseen/bin/firstseen version
 
-FROM python:3.11-slim-bookworm
+FROM python:3.11-slim-trixie
 
 LABEL org.opencontainers.image.title="Firstseen" \
       org.opencontainers.image.description="A streaming near-duplicate filter for Kafka" \
       org.opencontainers.image.version="0.1.0" \
       org.opencontainers.image.licenses="Apache-2.0" \
-      org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-bookworm"
+      org.opencontainers.image.source="https://github.com/firstseen/firstseen" \
+      org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-trixie"
 
 COPY --from=builder /opt/firstseen /opt/firstseen
 
 # A volume takes over the owner of the directory that it covers.
 RUN install --directory --owner=10001 --group=10001 --mode=0750 /var/lib/firstseen
 
+# A port that is published leads to all addresses of the container, not to its loopback. Without a
+# token only health and metrics are served there, and no documents.
 ENV PATH=/opt/firstseen/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \
-    FIRSTSEEN_STATE_DIR=/var/lib/firstseen
+    FIRSTSEEN_STATE_DIR=/var/lib/firstseen \
+    FIRSTSEEN_WEB__HOST=0.0.0.0 \
+    FIRSTSEEN_WEB__OPEN_MONITORING=true
 
 # A number, so that Kubernetes can see that it is not root.
 USER 10001:10001
@@ -52,9 +60,10 @@ WORKDIR /var/lib/firstseen
 VOLUME ["/var/lib/firstseen"]
 EXPOSE 6066
 
-# Whether it is well, not whether it is ready: it may wait for its broker, or catch up, for long.
-HEALTHCHECK --interval=15s --timeout=5s --start-period=30s --retries=3 \
-  CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:6066/healthz', timeout=4)"]
+# Whether it is well, not whether it is ready: it may wait for its broker, or catch up, for long. It
+# reads the same settings as the worker, so it has the port and the token.
+HEALTHCHECK --interval=30s --timeout=10s --start-period=60s --retries=3 \
+  CMD ["firstseen", "health"]
 
 ENTRYPOINT ["firstseen"]
 CMD ["worker"]

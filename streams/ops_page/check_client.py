@@ -1,4 +1,4 @@
-"""Asks the index about a text, through any worker: ``POST /api/check``, over HTTP or HTTPS."""
+"""Asks a worker over HTTP or HTTPS: the index about a text, and the worker whether it is well."""
 
 from __future__ import annotations
 
@@ -31,24 +31,9 @@ def ask_worker(url: str, web: WebSettings, request: CheckRequest) -> CheckAnswer
     a token that is missing or wrong, ``WorkerUnavailableError`` where the worker cannot be reached
     or cannot ask now, and ``FirstseenError`` for any other answer.
     """
-    token = web.token if web.token_file is None else token_of_file(web.token_file)
-    connection, prefix = _connection(url)
-    headers = {"Content-Type": "application/json"}
-    if token is not None:
-        headers["Authorization"] = f"Bearer {token}"
-    try:
-        connection.request("POST", prefix + _PATH, msgspec.json.encode(request), headers)
-        response = connection.getresponse()
-        body = response.read(_ANSWER_BYTES + 1)
-    except (OSError, http.client.HTTPException) as error:
-        why = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        raise WorkerUnavailableError(
-            f"no worker answers at {url}: {why}. Give the address of its pages with --url"
-        ) from error
-    finally:
-        connection.close()
-    if response.status != HTTPStatus.OK:
-        raise _refusal(url, response.status, body)
+    status, body = _response(url, web, "POST", _PATH, msgspec.json.encode(request))
+    if status != HTTPStatus.OK:
+        raise _refusal(url, status, body)
     try:
         return _decode_answer(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -56,6 +41,42 @@ def ask_worker(url: str, web: WebSettings, request: CheckRequest) -> CheckAnswer
             f"{url} is not a worker of this version ({error}): run the same version of Firstseen "
             "here as there"
         ) from None
+
+
+def why_not_well(url: str, web: WebSettings, *, ready: bool) -> str | None:
+    """Return why the worker at ``url`` is not well, or with ``ready`` not ready; None where it is.
+
+    Raises ``UsageError`` for an invalid address, ``SettingsError`` for a token that is missing or
+    wrong, and ``WorkerUnavailableError`` where the worker cannot be reached.
+    """
+    status, body = _response(url, web, "GET", "/readyz" if ready else "/healthz")
+    if status == HTTPStatus.OK:
+        return None
+    if status == HTTPStatus.SERVICE_UNAVAILABLE:
+        return body.decode("utf-8", "replace").strip()[:_MESSAGE_CHARACTERS]
+    raise _refusal(url, status, body)
+
+
+def _response(
+    url: str, web: WebSettings, method: str, path: str, body: bytes | None = None
+) -> tuple[int, bytes]:
+    """Send a request with the token of ``web``; return the status and the body of the answer."""
+    token = web.token if web.token_file is None else token_of_file(web.token_file)
+    connection, prefix = _connection(url)
+    headers = {} if body is None else {"Content-Type": "application/json"}
+    if token is not None:
+        headers["Authorization"] = f"Bearer {token}"
+    try:
+        connection.request(method, prefix + path, body, headers)
+        response = connection.getresponse()
+        return response.status, response.read(_ANSWER_BYTES + 1)
+    except (OSError, http.client.HTTPException) as error:
+        why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        raise WorkerUnavailableError(
+            f"no worker answers at {url}: {why}. Give the address of its pages with --url"
+        ) from error
+    finally:
+        connection.close()
 
 
 def own_url(web: WebSettings) -> str:

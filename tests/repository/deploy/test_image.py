@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
@@ -13,6 +11,7 @@ import click
 import pytest
 from packaging.specifiers import SpecifierSet
 
+from streams.exit_codes import ExitCode
 from streams.settings.loader import load_settings
 from streams.settings.settings import Settings
 from tests.repository.deploy.shipped_files import (
@@ -27,6 +26,7 @@ from tests.repository.deploy.shipped_files import (
 )
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.workers.stream_harness import Stream
+from tests.unit.cli.running import firstseen
 
 STATE_DIR = "/var/lib/firstseen"
 
@@ -115,23 +115,25 @@ def test_a_command_that_does_not_exist_is_noticed() -> None:
 
 def test_its_variables_are_settings() -> None:
     """Given the image's environment, then each of our variables is a setting, the state is on the
-    volume, and the port is the one that a worker has by itself.
+    volume, and the port is the one that a worker has by itself. A port that is published works,
+    and shows no documents without a token.
     """
     ours = {name: value for name, value in image_environment().items() if name.startswith(OURS)}
 
     settings = load_settings(environ=ours).settings
     assert str(settings.state_dir) == STATE_DIR
     assert of_image("VOLUME") == [f'["{STATE_DIR}"]']
+    assert settings.web.host == "0.0.0.0"  # noqa: S104 - in a container
+    assert not settings.web.serves_data
     assert of_image("EXPOSE") == [str(Settings().web.port)]
 
 
-def health_check(port: int) -> list[str]:
-    """The command of HEALTHCHECK, for another port and this machine's Python."""
+def health_check() -> list[str]:
+    """The arguments of ``firstseen`` in HEALTHCHECK."""
     (check,) = of_image("HEALTHCHECK")
     program, *rest = json_list(check.partition("CMD")[2])
-    assert program == "python"
-    assert f":{Settings().web.port}/" in rest[-1]
-    return [sys.executable, *rest[:-1], rest[-1].replace(f":{Settings().web.port}/", f":{port}/")]
+    assert program == "firstseen"
+    return rest
 
 
 def json_list(text: str) -> list[str]:
@@ -140,15 +142,15 @@ def json_list(text: str) -> list[str]:
 
 
 def test_the_health_check_follows_the_worker(embedded_broker: Broker, tmp_path: Path) -> None:
-    """Given a worker; when the image's health check is run, then it succeeds while the worker is
-    there, and fails when it has gone.
+    """Given a worker; when the image's health check is run in its environment, then it succeeds
+    while the worker is there, and fails when it has gone.
     """
     with Stream(embedded_broker, tmp_path, raw_partitions=1) as stream:
         worker = stream.started()
-        command = health_check(worker.port)
-        assert subprocess.run(command, timeout=20, check=False).returncode == 0
+        environ = {"FIRSTSEEN_WEB__PORT": str(worker.port)}
+        well = firstseen(*health_check(), environ=environ)
+        assert well.returncode == ExitCode.OK, well.stderr
 
         worker.kill()
 
-        after = subprocess.run(command, timeout=20, check=False, capture_output=True)
-        assert after.returncode == 1
+        assert firstseen(*health_check(), environ=environ).returncode != ExitCode.OK

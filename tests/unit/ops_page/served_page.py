@@ -116,9 +116,9 @@ class Served:
 
 
 @contextmanager
-def served_page(state_dir: Path) -> Iterator[Served]:
+def served_page(state_dir: Path, *more: str) -> Iterator[Served]:
     """Serve the pages of a worker at work: one shard open, one that recovers; another leads."""
-    assignments = (f"web.port={free_port()}", f"state_dir={state_dir}")
+    assignments = (f"web.port={free_port()}", f"state_dir={state_dir}", *more)
     settings = load_settings(assignments=assignments, environ={}).settings
     info = IndexInfo(INDEX, settings.application_id, settings.profile, settings.delivery)
     metrics = Metrics(index=info)

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from simhash_core.matches import Answer
-from streams.cli.check_view import check_text, exit_code_of_answer
+from streams.cli.check_view import check_view, exit_code_of_answer
 from streams.exit_codes import ExitCode
 from streams.ops_page.check_answer import CheckAnswer
 from tests.unit.cli.running import firstseen
@@ -72,7 +72,7 @@ def test_verdicts(served: Served, text: str, answer: Answer, verdict: str, code:
     assert (made.original is None) is (answer.match is None)
     assert (made.fingerprint is None) is (verdict == "undecidable")
     assert exit_code_of_answer(made) == code
-    assert check_text(made).startswith("verdict      " + verdict.replace("_", " "))
+    assert str(check_view(made)[0]).startswith("verdict      " + verdict.replace("_", " "))
 
 
 def test_an_original_has_all_that_a_duplicates_record_has(served: Served) -> None:
