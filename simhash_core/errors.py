@@ -3,7 +3,7 @@
 ::
 
     FirstseenError
-    ├── UsageError            the caller's mistake: a parameter that cannot be
+    ├── UsageError            the caller's mistake: an invalid parameter
     │   └── UnknownNameError  a name that no registry holds
     ├── IndexMismatchError    state or message made with another index identity
     └── ProtocolError         a message that no correct sender can have sent
@@ -37,13 +37,32 @@ class ErrorReason(StrEnum):
 
 
 class FirstseenError(Exception):
-    """Anything that Firstseen raises on purpose; ``reason`` is of the class."""
+    """Anything that Firstseen raises on purpose.
+
+    What a program needs of an error stands in attributes; the message is for people.
+
+    Attributes:
+        reason: The kind of failure, of the class.
+        hint: What to do, as it ends the message; "" where the message says all there is.
+    """
 
     reason: ClassVar[ErrorReason] = ErrorReason.INTERNAL
+    hint: str = ""
 
 
 class UsageError(FirstseenError, ValueError):
-    """A parameter that cannot be; the message names it, its value and the fix."""
+    """An invalid parameter; the message names it, its value and the fix.
+
+    Attributes:
+        setting: The name of the parameter; None where more than one is at fault.
+        hint: What it must be, or what to do; "" where the message says all there is.
+    """
+
+    def __init__(self, message: str, *, setting: str | None = None, hint: str = "") -> None:
+        """``hint`` ends the message, after a colon."""
+        self.setting = setting
+        self.hint = hint
+        super().__init__(f"{message}: {hint}" if hint else message)
 
 
 class UnknownNameError(UsageError):

@@ -63,16 +63,24 @@ class BlockScheme:
         """Check all parameters once, against each other."""
         check_bits(self.bits)
         if not 0 <= self.bands <= MOST_BANDS:
-            raise UsageError(f"bands is {self.bands}: it must be from 0 to {MOST_BANDS}")
+            raise UsageError(
+                f"bands is {self.bands}", setting="bands", hint=f"it must be from 0 to {MOST_BANDS}"
+            )
         fewest = 0 if self.bands else 1
         if not fewest <= self.blocks <= MOST_BLOCKS:
-            raise UsageError(f"blocks is {self.blocks}: it must be from {fewest} to {MOST_BLOCKS}")
+            raise UsageError(
+                f"blocks is {self.blocks}",
+                setting="blocks",
+                hint=f"it must be from {fewest} to {MOST_BLOCKS}",
+            )
         if self.block_bits == 0:
             widest = self.bits // max(self.blocks, 1)
             object.__setattr__(self, "block_bits", min(widest, WIDEST_BLOCK_BITS))
         if not 1 <= self.block_bits <= WIDEST_BLOCK_BITS:
             raise UsageError(
-                f"block_bits is {self.block_bits}: it must be from 1 to {WIDEST_BLOCK_BITS}"
+                f"block_bits is {self.block_bits}",
+                setting="block_bits",
+                hint=f"it must be from 1 to {WIDEST_BLOCK_BITS}",
             )
         if self.blocks * self.block_bits > self.bits:
             raise UsageError(
@@ -80,15 +88,20 @@ class BlockScheme:
                 f"{self.blocks * self.block_bits} bits, the fingerprint has {self.bits}"
             )
         if self.cuts not in (1, 2):
-            raise UsageError(f"cuts is {self.cuts}: it must be 1 or 2")
+            raise UsageError(f"cuts is {self.cuts}", setting="cuts", hint="it must be 1 or 2")
         if self.cuts > 1 and not self.blocks == self.block_bits == self.bits // self.blocks:
             raise UsageError(
                 "cuts is 2, which needs as many blocks as a block has bits, and no bits left over "
-                f"(16 x 16 of 256); these are {self.blocks} x {self.block_bits} of {self.bits}: "
-                "set cuts to 1"
+                f"(16 x 16 of 256); these are {self.blocks} x {self.block_bits} of {self.bits}",
+                setting="cuts",
+                hint="set cuts to 1",
             )
         if not 0 <= self.distance < self.bits:
-            raise UsageError(f"distance is {self.distance}: it must be from 0 to {self.bits - 1}")
+            raise UsageError(
+                f"distance is {self.distance}",
+                setting="distance",
+                hint=f"it must be from 0 to {self.bits - 1}",
+            )
 
     @property
     def guaranteed(self) -> bool:

@@ -36,7 +36,9 @@ def check_bits(bits: int) -> None:
     """Raise ``UsageError`` unless ``bits`` is a multiple of 64 from 64 to 512."""
     if bits % WORD_BITS or not WORD_BITS <= bits <= WIDEST_BITS:
         raise UsageError(
-            f"bits is {bits}: it must be a multiple of {WORD_BITS} up to {WIDEST_BITS}"
+            f"bits is {bits}",
+            setting="bits",
+            hint=f"it must be a multiple of {WORD_BITS} up to {WIDEST_BITS}",
         )
 
 

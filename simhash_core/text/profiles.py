@@ -76,11 +76,17 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def scheme(self) -> BlockScheme:
         """Return the block scheme; raises ``UsageError`` for one that cannot be."""
         if self.min_features < 1:
-            raise UsageError(f"min_features is {self.min_features}: it must be 1 or more")
+            raise UsageError(
+                f"min_features is {self.min_features}",
+                setting="min_features",
+                hint="it must be 1 or more",
+            )
         if self.bands and self.verify != WITH_BANDS:
             raise UsageError(
                 f"bands is {self.bands}, which needs the sketches of {WITH_BANDS}; verify is "
-                f"{self.verify}: set bands to 0, and blocks to 1 or more"
+                f"{self.verify}",
+                setting="bands",
+                hint="set bands to 0, and blocks to 1 or more",
             )
         return BlockScheme(
             self.bits, self.blocks, self.distance, self.block_bits, self.cuts, self.bands
@@ -91,12 +97,14 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if self.idf is not None and self.idf.segmenter not in {"", self.segmenter}:
             raise UsageError(
                 f"idf model {self.idf.identity} was trained on terms of the segmenter "
-                f"{self.idf.segmenter!r}, the index has {self.segmenter!r}: train one with it, or "
-                "set index.segmenter"
+                f"{self.idf.segmenter!r}, the index has {self.segmenter!r}",
+                setting="idf",
+                hint="train one with it, or set index.segmenter",
             )
         if self.user_dictionary is not None and self.segmenter in WITHOUT_DICTIONARY:
             raise UsageError(
-                f"user_dictionary is of no use to the segmenter {self.segmenter!r}, which has none"
+                f"user_dictionary is of no use to the segmenter {self.segmenter!r}, which has none",
+                setting="user_dictionary",
             )
 
     def confirmation(self) -> Confirmation | None:

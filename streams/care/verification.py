@@ -79,7 +79,7 @@ def verify_index(
                 documents = len(view.store)
             shards.append(VerifiedShard(place.partition, documents, logged.records_behind))
         except StoreCorruptError as error:
-            what = str(error).split(". Stop what uses it")[0]
+            what = f"{error.path}: {error.what}"
             findings.append(Finding("disk", place.partition, what, _RESTORE))
         except StoreError as error:
             findings.append(Finding("disk", place.partition, str(error), ""))

@@ -49,14 +49,22 @@ class FieldSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         formats = get_args(ValueFormat)
         if self.format not in formats:
             raise UsageError(
-                f"fields.format is {self.format!r}: choose one of {', '.join(formats)}"
+                f"fields.format is {self.format!r}",
+                setting="format",
+                hint=f"choose one of {', '.join(formats)}",
             )
         if not self.text:
-            raise UsageError("fields.text is empty: name the field that holds the text")
+            raise UsageError(
+                "fields.text is empty", setting="text", hint="name the field that holds the text"
+            )
         for setting in self.__struct_fields__:
             name = getattr(self, setting)
             if not is_encodable(name):
-                raise UsageError(f"fields.{setting} is {name!r}: it cannot be encoded as UTF-8")
+                raise UsageError(
+                    f"fields.{setting} is {name!r}",
+                    setting=setting,
+                    hint="it cannot be encoded as UTF-8",
+                )
 
 
 class Field:

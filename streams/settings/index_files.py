@@ -48,7 +48,7 @@ _READERS: Final[Mapping[str, Callable[[str], Any]]] = MappingProxyType(
 def read_index_files(changes: Mapping[str, Any]) -> dict[str, Any]:
     """Return changes to a profile with what the files hold in place of their paths.
 
-    Raises ``UsageError`` that begins with the setting's name for a file that is none of its kind.
+    Raises ``UsageError``, with the setting, for a file that is none of its kind.
     """
     return {
         name: _read(name, value) if name in _READERS else value for name, value in changes.items()
@@ -57,4 +57,7 @@ def read_index_files(changes: Mapping[str, Any]) -> dict[str, Any]:
 
 @cache
 def _read(setting: str, path: str) -> Any:  # noqa: ANN401 - a model, a dictionary or a list
-    return _READERS[setting](path)
+    try:
+        return _READERS[setting](path)
+    except UsageError as error:
+        raise UsageError(str(error), setting=setting) from None

@@ -101,7 +101,7 @@ def _built(
             # From the defaults of the table, not of the whole: those have the application's name.
             top[table] = type(getattr(defaults, table))(**values)
         except UsageError as error:
-            problems.append(_of_struct(table, str(error), given))
+            problems.append(_of_struct(table, error, given))
     return Settings(**top)  # type: ignore[arg-type] # each value was parsed as its field's type
 
 
@@ -115,10 +115,10 @@ def _found(setting: str, message: str, given: Mapping[str, Given]) -> Problem:
     return Problem(setting, "", " and ".join(sorted(origins)) or DEFAULT_ORIGIN, message)
 
 
-def _of_struct(table: str, message: str, given: Mapping[str, Given]) -> Problem:
-    """Make a problem of an error that a table raised, ``table.setting is …: fix``."""
-    setting = message.split(maxsplit=1)[0]
-    if setting not in given:
-        return Problem(table, "", "several places", message)
+def _of_struct(table: str, error: UsageError, given: Mapping[str, Given]) -> Problem:
+    """Make a problem of an error that a table raised."""
+    setting = f"{table}.{error.setting}"
+    if error.setting is None or setting not in given:
+        return Problem(table, "", "several places", str(error))
     value, origin = given[setting]
-    return Problem(setting, shown_value(setting, value), origin, message.rpartition(": ")[2])
+    return Problem(setting, shown_value(setting, value), origin, error.hint or str(error))

@@ -83,8 +83,8 @@ def index_can_be(settings: Settings) -> Iterator[Finding]:
         profile = settings.index_profile()
         profile.check_files()
     except UsageError as error:
-        first = str(error).split(maxsplit=1)[0].rstrip(",:")
-        changed = first if first in msgspec.structs.asdict(settings.index) else "blocks"
+        known = msgspec.structs.asdict(settings.index)
+        changed = error.setting if error.setting in known else "blocks"
         yield Finding(f"index.{changed}", f"with the profile {settings.profile!r}: {error}")
         return
     checks: tuple[tuple[str, str, Callable[[str], object]], ...] = (

@@ -83,11 +83,11 @@ _DURATIONS: Final = frozenset({"window", "lateness"})
 
 
 def _duration(setting: str, text: str) -> int:
-    """Return milliseconds; raises ``UsageError`` that begins with the setting's name."""
+    """Return milliseconds; raises ``UsageError`` with the setting."""
     try:
         return parse_duration(text)
     except UsageError as error:
-        raise UsageError(f"{setting}: {error}") from None
+        raise UsageError(f"{setting}: {error}", setting=setting) from None
 
 
 def default_state_dir(environ: Mapping[str, str] | None = None) -> Path:

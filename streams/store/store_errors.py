@@ -36,7 +36,10 @@ _REBUILD: Final = (
 
 
 class StoreError(FirstseenError):
-    """Something is wrong with the store of a shard. ``path``: its directory."""
+    """Something is wrong with the store of a shard.
+
+    ``path``: its directory; ``what``: what is wrong, without the fix.
+    """
 
     reason = ErrorReason.STORAGE
 
@@ -44,8 +47,10 @@ class StoreError(FirstseenError):
     """What to do, as it ends the message."""
 
     def __init__(self, path: Path, what: str) -> None:
-        """Keep the path; the message is path, what is wrong, and the fix."""
+        """Keep the path and what is wrong; the message is both, and the fix."""
         self.path = path
+        self.what = what
+        self.hint = self.fix
         super().__init__(f"{path}: {what}. {self.fix}".rstrip())
 
 
