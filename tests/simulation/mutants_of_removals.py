@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from simhash_core.window import Window
 from tests.simulation.edits import Edit
 from tests.simulation.mutant import Mutant, one_edit
 from tests.simulation.rules import KEPT
+from tests.simulation.scenario import Fault
 
 REPLACES: Final = {"replaces": True}
 SHORT: Final = {"window": Window(150, 60)}
+
+BEGINNING: Final[dict[str, Any]] = {
+    "replaces": True,
+    "faults": {fault: float(fault in {Fault.SESSION, Fault.MOVE}) for fault in Fault},
+    "fault_limit": 40,
+    "fault_rate": 0.04,
+    "decide_limit": 3,
+}
+"""Scenarios in which sessions begin again and again."""
 
 SEEN = (
     one_edit(
@@ -37,6 +47,7 @@ SEEN = (
         "log.participant:Participant.report",
         "if self.replica.heads is None:",
         "if False:",
+        BEGINNING,
     ),
     one_edit(
         "later packets take out as well",

@@ -1,0 +1,134 @@
+"""One worker with one shard and its log, for worked examples: what it says of documents, in order.
+
+Documents have names for ids. Two documents are near where their texts are equal, or differ in
+their last character alone; other texts are far from each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import NamedTuple
+
+import numpy as np
+
+from simhash_core.document_columns import DELETE, DOCUMENT, BytesColumn, DocumentColumns
+from simhash_core.fingerprints.blocks import BlockScheme
+from simhash_core.index.look_up import Nearness
+from simhash_core.log.local_decider import MemoryEntries
+from simhash_core.log.outputs import Deleted, Output, RawBatch, Verdict
+from simhash_core.log.packets import Chain
+from simhash_core.log.participant import Participant
+from simhash_core.log.records import NO_CONTROL, Control, LogRecord, Progress
+from simhash_core.scopes import masked, scoped_digest
+
+SCHEME = BlockScheme(64, 4, 3)
+CHAIN = Chain("raw", "", 0)
+
+
+class Doc(NamedTuple):
+    """A document; with no ``text`` it is a delete of ``name``."""
+
+    name: str
+    text: str = ""
+    time_ms: int = 0
+    scope: str = ""
+
+
+def fingerprint(text: str) -> bytes:
+    """Eight bytes: near where texts differ in their last character alone."""
+    whole = int.from_bytes(blake2b(text[:-1].encode(), digest_size=8).digest())
+    return (whole ^ ord(text[-1]) % 8).to_bytes(8) if text else bytes(8)
+
+
+def columns_of(documents: Sequence[Doc], first: int = 0) -> DocumentColumns:
+    """Documents and deletes as columns, at the raw offsets from ``first`` on."""
+    count = len(documents)
+    prints = b"".join(
+        masked(fingerprint(each.text), each.scope) if each.text else bytes(8) for each in documents
+    )
+    digests = b"".join(
+        scoped_digest(blake2b(each.text.encode(), digest_size=16).digest(), each.scope)
+        for each in documents
+    )
+    return DocumentColumns(
+        np.arange(first, first + count, dtype=np.int64),
+        np.array([each.time_ms for each in documents], dtype=np.int64),
+        BytesColumn.of([each.name.encode() for each in documents]),
+        np.frombuffer(digests, dtype=np.uint8).reshape(count, 16),
+        np.frombuffer(prints, dtype=np.uint64).reshape(count, 1),
+        np.array([not each.text for each in documents], dtype=np.uint8),
+        BytesColumn.of([b""] * count),
+        np.array([DOCUMENT if each.text else DELETE for each in documents], dtype=np.uint8),
+        BytesColumn.of([each.scope.encode() for each in documents]),
+    )
+
+
+def said_of(output: Output[Doc]) -> str:
+    """What is put out, in a word or two."""
+    name, verdict = output.record.name, output.verdict
+    if isinstance(verdict, Deleted):
+        return f"{name} tombstone" if verdict.put_out else f"{name} nothing"
+    assert isinstance(verdict, Verdict)
+    said = "unique" if verdict.match is None else f"like {verdict.match.original_id}"
+    return f"{name} {said}" + (" replaced" if verdict.replaced else "")
+
+
+class OneWorker:
+    """A worker that owns the only shard, and its log."""
+
+    def __init__(self, nearness: Nearness, *, now_ms: int = 1 << 40) -> None:
+        """``now_ms``: when the log takes everything in."""
+        self.participant: Participant[Doc] = Participant("worker", nearness)
+        self.store = MemoryEntries()
+        self.log: list[LogRecord] = []
+        self.now_ms = now_ms
+        self._read = 0
+        self.participant.add_shard(Progress(CHAIN, 0, 0, NO_CONTROL), self.store)
+        self.participant.begin(0)
+        self.expired_before = 0
+
+    def says(self, *documents: Doc) -> list[str]:
+        """Read raw records, all of one packet; return what is put out."""
+        first = self._read
+        self._read += len(documents)
+        columns = columns_of(documents, first)
+        offsets = range(first, self._read)
+        shard = self.participant.shards[0]
+        shard.stream.add(RawBatch(documents, offsets, columns, self._read - 1))
+        said: list[str] = []
+        for _ in range(4):
+            said += self._cycle()
+        return said
+
+    def restart(self) -> None:
+        """Begin again with what was committed, in a new session."""
+        self.participant.begin(len(self.log))
+        for offset in range(self.participant.replica.position, len(self.log)):
+            self.participant.read(offset, self.log[offset], self.now_ms)
+
+    def _cycle(self) -> list[str]:
+        for packet in [*self.participant.packets()]:
+            self._append(packet)
+        report = self.participant.report(100)
+        if report is not None:
+            self.participant.take_report(report)
+        control = self.participant.control(100)
+        if control is not None:
+            self._append(control)
+        said: list[str] = []
+        for ready in self.participant.ready(100, positions=True):
+            said += map(said_of, ready.ready.outputs)
+            for new in ready.ready.entries:
+                self.store.add(new)
+            self.store.remove(ready.ready.removed)
+            self.expired_before = ready.ready.expired_before
+            self.participant.committed(ready)
+        return said
+
+    def _append(self, record: LogRecord) -> None:
+        self.log.append(record)
+        offset = len(self.log) - 1
+        self.participant.read(offset, record, self.now_ms)
+        if isinstance(record, Control):
+            self.participant.control_appended(offset, record.leader)
