@@ -15,6 +15,9 @@ under an assumption: edits of single characters, spread evenly. Of n-grams that 
 a share s = 2J / (1 + J) is left, so of words of two characters s^(2/5), and that is the cosine.
 Real edits come in runs, which leave more words whole: real recall is higher. ``firstseen evaluate``
 measures it.
+
+**Bands** of two bins of a sketch of shingles are shared with a chance of J² each, so one of b with
+1 − (1 − J²)^b, whatever the distance; of unrelated documents two share one by accident of 32 bits.
 """
 
 from __future__ import annotations
@@ -41,11 +44,18 @@ def candidates_per_block(scheme: BlockScheme, documents: int) -> float:
     """Return how many of ``documents`` random fingerprints are in one bucket of one block."""
     if documents < 0:
         raise UsageError(f"documents is {documents}: it must be 0 or more")
+    if not scheme.blocks:
+        return 0.0
     return documents / (1 << scheme.block_bits)
 
 
 def recall_by_distance(scheme: BlockScheme, points: int = 9) -> list[Found]:
-    """Return the recall at about as many distances from 0 to the threshold, which is the last."""
+    """Return the recall at about as many distances from 0 to the threshold, which is the last.
+
+    It is that of the blocks: none where there are none.
+    """
+    if not scheme.blocks:
+        return []
     steps = max(1, min(points - 1, scheme.distance))
     distances = sorted({round(scheme.distance * step / steps) for step in range(steps + 1)})
     return [Found(distance, scheme.expected_recall(distance)) for distance in distances]
@@ -53,9 +63,19 @@ def recall_by_distance(scheme: BlockScheme, points: int = 9) -> list[Found]:
 
 def recall_by_jaccard(scheme: BlockScheme, jaccards: Sequence[float]) -> list[Found]:
     """Return the recall of pairs by the Jaccard of their character 5-grams, 0 to 1."""
-    meeting = [scheme.expected_recall(distance) for distance in range(scheme.distance + 1)]
+    meeting = [
+        scheme.expected_recall(distance) if scheme.blocks else 0.0
+        for distance in range(scheme.distance + 1)
+    ]
     return [
-        Found(jaccard, _recall_at(scheme.bits, meeting, cosine_of_jaccard(jaccard)))
+        Found(
+            jaccard,
+            _recall_at(
+                scheme.bits,
+                [1 - (1 - chance) * (1 - jaccard**2) ** scheme.bands for chance in meeting],
+                cosine_of_jaccard(jaccard),
+            ),
+        )
         for jaccard in jaccards
     ]
 

@@ -57,7 +57,7 @@ def verdict_in_words(explained: Explanation) -> str:
         return "B is unique: A has no fingerprint to be near to"
     if explained.distance > threshold:
         return f"B is unique: {_bits_of(explained.distance)} apart, up to {threshold} is near"
-    why = "the texts do not agree" if explained.shared_blocks else "no block is equal"
+    why = "the texts do not agree" if explained.shared_buckets else "they share no bucket"
     return f"B is unique: {why}, though {_bits_of(explained.distance)} apart could be near"
 
 
@@ -73,8 +73,9 @@ def explanation_object(
         "threshold": explained.scheme.distance,
         "near": explained.distance is not None and explained.distance <= explained.scheme.distance,
         "agreement": None if explained.agreement is None else round(explained.agreement, 6),
-        "meet": bool(explained.shared_blocks),
-        "shared_blocks": explained.shared_blocks,
+        "meet": bool(explained.shared_buckets),
+        "shared_blocks": _shared(explained)[0],
+        "shared_bands": _shared(explained)[1],
         "verdict": type(verdict).__name__,
         "method": verdict.method if isinstance(verdict, DuplicateOf) else None,
         "verdict_in_words": verdict_in_words(explained),
@@ -94,6 +95,15 @@ def explanation_object(
         ],
         "index": fingerprinter.identity,
     }
+
+
+def _shared(explained: Explanation) -> tuple[list[int], list[int]]:
+    """Return the numbers of the blocks and of the bands that are equal."""
+    blocks = explained.scheme.all_blocks
+    shared = explained.shared_buckets
+    return [each for each in shared if each < blocks], [
+        each - blocks for each in shared if each >= blocks
+    ]
 
 
 def _texts(
@@ -117,9 +127,14 @@ def _outcome(explained: Explanation, fingerprinter: Fingerprinter) -> list[Block
     lines.append(f"profile   {scheme_in_words(scheme)}")
     if explained.distance is None:
         return lines
-    shared = explained.shared_blocks
-    met = f"{len(shared)} of {scheme.all_blocks} equal: " if shared else "none equal: "
-    lines.append(f"blocks    {met}{'they meet there' if shared else 'they never meet'}")
+    meets = bool(explained.shared_buckets)
+    meet = "they meet there" if meets else "they never meet"
+    for what, shared, of in zip(
+        ("blocks", "bands"), _shared(explained), (scheme.all_blocks, scheme.bands), strict=True
+    ):
+        if of:
+            equal = f"{len(shared)} of {of} equal" if shared else "none equal"
+            lines.append(f"{what:<9} {equal}" + (f": {meet}" if shared or not meets else ""))
     lines.append(f"distance  {_bits_of(explained.distance)} of {scheme.bits} differ")
     if explained.agreement is not None:
         profile = fingerprinter.profile
@@ -128,7 +143,7 @@ def _outcome(explained: Explanation, fingerprinter: Fingerprinter) -> list[Block
             f"from {profile.verify_at:g} on is near"
         )
     recall = scheme.expected_recall(explained.distance)
-    if recall < _CERTAIN and explained.distance <= scheme.distance:
+    if recall < _CERTAIN and not scheme.bands and explained.distance <= scheme.distance:
         lines.append(f"          pairs at this distance meet with a chance of {recall:.1%}")
     lines.append(
         f"angle     cosine {explained.cosine:.3f} of the weighted features: "
@@ -148,8 +163,9 @@ def _blocks(explained: Explanation) -> list[Block]:
         drawn = "".join(marks[bit] for bit in scheme.bits_of(index))
         outcome = "equal" if left == right else str(drawn.count("x"))
         rows.append((str(index), block_hex(left, scheme), block_hex(right, scheme), drawn, outcome))
-    drawn_blocks = table([("block", "A", "B", "x: bits that differ", ""), *rows], "><<<>")
-    return [drawn_blocks, *_rest(marks[scheme.blocks * scheme.block_bits :])]
+    heads = ("block", "A", "B", "x: bits that differ", "")
+    drawn_blocks = [table([heads, *rows], "><<<>")] if rows else ["x: bits that differ"]
+    return [*drawn_blocks, *_rest(marks[scheme.blocks * scheme.block_bits :])]
 
 
 def _rest(marks: str) -> list[str]:

@@ -17,10 +17,9 @@ _HEX_A_LINE: Final = 64
 
 def scheme_in_words(scheme: BlockScheme) -> str:
     """``256 bits, 16 blocks of 16, near up to 48 bits``."""
-    return (
-        f"{scheme.bits} bits, {scheme.all_blocks} blocks of {scheme.block_bits}, "
-        f"near up to {scheme.distance} bits"
-    )
+    met = [f"{scheme.all_blocks} blocks of {scheme.block_bits}"] if scheme.blocks else []
+    met += [f"{scheme.bands} bands"] if scheme.bands else []
+    return f"{scheme.bits} bits, {', '.join(met)}, near up to {scheme.distance} bits"
 
 
 def undecidable_lines(made: Fingerprinted, min_features: int) -> list[str]:
@@ -63,7 +62,7 @@ def fingerprint_view(
         f"features     {made.features}",
         f"content      {made.content_digest.hex()}",
     ]
-    if made.fingerprint:
+    if made.fingerprint and scheme.blocks:
         rows = [
             (str(index), block_hex(value, scheme), f"{value:0{scheme.block_bits}b}")
             for index, value in enumerate(scheme.values(made.fingerprint))

@@ -14,10 +14,12 @@ _BARS: Final = 20
 
 def plan_view(plan: IndexPlan) -> list[Block]:
     """Return a plan as lines and tables."""
-    cuts = " in each of 2 cuts" if plan.buckets_per_document > plan.blocks else ""
+    cuts = " in each of 2 cuts" if plan.buckets_per_document - plan.bands > plan.blocks else ""
+    met = [f"{plan.blocks} blocks of {plan.block_bits}{cuts}"] if plan.blocks else []
+    met += [f"{plan.bands} bands"] if plan.bands else []
     head = (
         f"{plan.documents:,} unique documents, {plan.bits} bits, "
-        f"{plan.blocks} blocks of {plan.block_bits}{cuts}, near up to {plan.distance} bits"
+        f"{', '.join(met)}, near up to {plan.distance} bits"
     )
     confirmed = (
         [f"confirmed by {plan.verify} at {plan.verify_at:g} (a sketch: {plan.sketch_bytes} bytes)"]
@@ -25,11 +27,17 @@ def plan_view(plan: IndexPlan) -> list[Block]:
         else []
     )
     cost = [
-        ("candidates in a block", f"{plan.candidates_per_block:,}", "of random fingerprints"),
+        *(
+            [("candidates in a block", f"{plan.candidates_per_block:,}", "of random fingerprints")]
+            if plan.blocks
+            else []
+        ),
         ("candidates a look-up", f"{plan.candidates_per_lookup:,}", "texts of one kind: more"),
         *_of_each_worker(
             plan, "candidates", f"{plan.candidates_per_worker:,}", "in its part of the index"
         ),
+        ("a look-up", f"{plan.lookup_us:,} µs", "of each worker's processor"),
+        ("log, changelog", f"{plan.wire_bytes_per_document:,} bytes", "a document, uncompressed"),
         ("state a document", f"{plan.state_bytes_per_document:,} bytes", "on disk"),
         ("state", bytes_in_words(plan.state_bytes), "on disk"),
         ("buckets a document", f"{plan.memory_bytes_per_document:,} bytes", "in memory"),
@@ -46,6 +54,8 @@ def plan_view(plan: IndexPlan) -> list[Block]:
         "Guaranteed: any two within the distance share a block."
         if plan.guaranteed
         else "Not guaranteed: pairs within the distance share a block with this chance."
+        if plan.blocks
+        else "Not guaranteed: pairs meet in a band with a chance that their likeness gives."
     )
     distances = [
         (f"{each.distance} bits", f"{each.recall:.1%}", _bar(each.recall))
@@ -59,9 +69,10 @@ def plan_view(plan: IndexPlan) -> list[Block]:
         head,
         *confirmed,
         table(cost, "<><", "  "),
+        *(["", f"Candidates are too many: {plan.advice}."] if plan.advice else []),
         "",
         promise,
-        table(distances, ">><", "  "),
+        *([table(distances, ">><", "  ")] if distances else []),
         "",
         (
             "Expected to be found, by Jaccard of character 5-grams, where edits are single "

@@ -15,6 +15,7 @@ from simhash_core.fingerprints.distance import distance_bits
 from simhash_core.fingerprints.feature_hashes import feature_hash_named
 from simhash_core.fingerprints.fingerprint import WORD_BITS, scale, sums, votes_of
 from simhash_core.index.look_up import Nearness
+from simhash_core.index.prints import shared_buckets
 from simhash_core.log.columns import document_columns, verdict_of
 from simhash_core.log.local_decider import LocalDecider, MemoryEntries
 from simhash_core.log.packets import NO_OFFSET, Chain, Packet, Sender
@@ -74,7 +75,7 @@ class Explanation(NamedTuple):
     terms: list[TermDifference]
     agreement: float | None
     distance: int | None
-    shared_blocks: list[int]
+    shared_buckets: list[int]
     differing: list[DifferingBit]
 
     @property
@@ -99,7 +100,9 @@ def explain(fingerprinter: Fingerprinter, text_a: str, text_b: str) -> Explanati
         terms=_term_differences(weights_a, weights_b),
         agreement=_agreement(fingerprinter, a, b) if comparable else None,
         distance=distance_bits(a.fingerprint, b.fingerprint) if comparable else None,
-        shared_blocks=scheme.shared_blocks(a.fingerprint, b.fingerprint) if comparable else [],
+        shared_buckets=shared_buckets(scheme, a.fingerprint, a.sketch, b.fingerprint, b.sketch)
+        if comparable
+        else [],
         differing=_differing_bits(
             scheme, margins(fingerprinter, weights_a), margins(fingerprinter, weights_b)
         )

@@ -8,9 +8,11 @@ import msgspec
 
 from simhash_core.analysis.plan import candidates_per_block, recall_by_distance, recall_by_jaccard
 from simhash_core.errors import UsageError
+from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.text.profiles import Profile
 from streams.offline.state_size import (
     memory_bytes_per_document,
+    packet_bytes_per_document,
     sketch_bytes,
     state_bytes_per_document,
 )
@@ -22,6 +24,13 @@ LEAST_PARTITIONS: Final = 4
 """Suggested at the least: their number bounds the workers."""
 
 MOST_PARTITIONS: Final = 4096
+
+LOOKUP_US: Final = 7.0
+CANDIDATE_US: Final = 0.09
+"""Microseconds of a processor for a look-up and for each of its candidates (docs/scale.md)."""
+
+CANDIDATES_WANTED: Final = 2_000
+"""Candidates of a worker above which they are nearly all of its work."""
 
 JACCARDS: Final = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 
@@ -43,15 +52,19 @@ class JaccardRecall(msgspec.Struct, frozen=True):
 class IndexPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Candidates are of random fingerprints: of real ones there are more.
 
-    ``guaranteed``: any two within the distance share a block. State is on disk, and the buckets are
-    in memory; a document is in one shard, and a worker has and looks up its part of the documents.
-    ``partitions`` is what was asked about, else the number suggested.
+    ``bands``: of the sketch. ``guaranteed``: any two within the distance share a block. State is on
+    disk, and the buckets are in memory; a document is in one shard, and a worker has and looks up
+    its part of the documents. ``partitions`` is what was asked about, else the number suggested.
+    ``wire_bytes_per_document``: of the log and the changelog together, before compression.
+    ``lookup_us``: of each worker's processor, for a document of any worker. ``advice``: what to set
+    where candidates are too many.
     """
 
     documents: int
     bits: int
     blocks: int
     block_bits: int
+    bands: int
     buckets_per_document: int
     distance: int
     verify: str
@@ -72,6 +85,9 @@ class IndexPlan(msgspec.Struct, frozen=True, kw_only=True):
     memory_bytes: int
     workers: int
     memory_bytes_per_worker: int
+    wire_bytes_per_document: int
+    lookup_us: float
+    advice: str | None
 
 
 def plan_index(
@@ -92,13 +108,15 @@ def plan_index(
         raise UsageError(
             f"workers is {workers}: it must be from 1 to {shards}, the number of partitions"
         )
+    met = scheme.expected_candidates(documents)
     memory_bytes = documents * memory_bytes_per_document(scheme)
     return IndexPlan(
         documents=documents,
         bits=scheme.bits,
         blocks=scheme.blocks,
         block_bits=scheme.block_bits,
-        buckets_per_document=scheme.all_blocks,
+        bands=scheme.bands,
+        buckets_per_document=scheme.all_buckets,
         distance=scheme.distance,
         verify=profile.verify,
         verify_at=profile.verify_at,
@@ -124,6 +142,21 @@ def plan_index(
         memory_bytes=memory_bytes,
         workers=workers,
         memory_bytes_per_worker=-(-memory_bytes // workers),
+        wire_bytes_per_document=2 * packet_bytes_per_document(scheme, sketch),
+        lookup_us=round(LOOKUP_US + CANDIDATE_US * met / workers, 1),
+        advice=_advice(scheme, documents, met / workers),
+    )
+
+
+def _advice(scheme: BlockScheme, documents: int, candidates: float) -> str | None:
+    """Return what makes the candidates of a worker few again, None where they are few."""
+    if candidates <= CANDIDATES_WANTED:
+        return None
+    if not scheme.guaranteed:
+        return "let documents meet in bands alone: index.blocks = 0, index.bands = 12"
+    return (
+        f"{scheme.block_bits} bits a block are too few for {documents:,} documents: take the "
+        "profile wide, or more workers"
     )
 
 

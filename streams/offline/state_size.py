@@ -38,6 +38,9 @@ _SEQUENCE_AND_SLOT_BYTES: Final = 8 + 2
 _ROW_BYTES: Final = 4
 """A document's number in each of its buckets, a range's place in the directory, and a key."""
 
+_NUMBERS_BYTES: Final = 8
+"""Offset, time and lengths of a document in a packet."""
+
 _ID_CHARACTERS: Final = 32
 _CHAIN: Final = Chain("raw-documents", "", 15)
 
@@ -61,6 +64,14 @@ def row_bytes_per_document(scheme: BlockScheme, sketch: int = 0) -> int:
     block = EntryBlock(_CHAIN, np.zeros(1, dtype=np.uint64), columns)
     ((key,), (value,)) = encode_entry_rows(block, 0)
     return len(key) + len(value)
+
+
+def packet_bytes_per_document(scheme: BlockScheme, sketch: int = 0) -> int:
+    """Return the bytes of a document in a packet of the log, and as many in the changelog.
+
+    Its fingerprint, digest, sketch and id; offset and time, which a packet has as differences.
+    """
+    return scheme.bits // 8 + CONTENT_DIGEST_SIZE + sketch + _ID_CHARACTERS + _NUMBERS_BYTES
 
 
 def state_bytes_per_document(scheme: BlockScheme, sketch: int = 0) -> int:

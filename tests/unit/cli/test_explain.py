@@ -104,22 +104,24 @@ def test_the_figures_are_true(profile: str, text: str, capsys: pytest.CaptureFix
     for bit in found["differing_bits"]:
         rebuilt ^= 1 << (made.scheme.bits - 1 - bit["bit"])
         assert (bit["margin_a"] > 0) != (bit["margin_b"] > 0)
-        assert bit["block"] == bit["bit"] // 16
+        assert bit["block"] == (bit["bit"] // 16 if made.scheme.blocks else None)
     assert rebuilt == int.from_bytes(b, "big")
     touched = {bit["bit"] for bit in found["differing_bits"]}
     blocks = range(made.scheme.all_blocks)
     assert found["shared_blocks"] == [
         block for block in blocks if touched.isdisjoint(made.scheme.bits_of(block))
     ]
-    assert found["meet"] == bool(found["shared_blocks"])
+    assert found["meet"] == bool(found["shared_blocks"] or found["shared_bands"])
+    assert bool(found["shared_bands"]) == (profile == "wide" and text == COPY)
     assert found["near"] == (found["distance"] <= made.scheme.distance)
     assert (found["agreement"] is None) == (profile == "classic")
 
 
 def test_the_drawing_shows_the_differing_bits(capsys: pytest.CaptureFixture[str]) -> None:
     """Given two texts, then the marks of all blocks are as many as bits differ, in their places."""
-    found = explained(capsys, ARTICLE, COPY)
-    main(["explain", "--text-a", ARTICLE, "--text-b", COPY])
+    options = ["--set", "index.blocks=16", "--set", "index.cuts=2"]
+    found = explained(capsys, ARTICLE, COPY, *options)
+    main(["explain", "--text-a", ARTICLE, "--text-b", COPY, *options])
 
     rows = [line.split() for line in capsys.readouterr().out.splitlines() if "·" in line]
     assert [int(row[0]) for row in rows] == list(range(32))

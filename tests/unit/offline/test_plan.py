@@ -214,9 +214,37 @@ def test_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     assert "a worker" not in shown
     assert "Guaranteed" in shown
     assert "3 bits  100.0%" in shown
-    assert max(map(len, shown.splitlines())) <= 90
+    assert "a look-up" in shown
+    assert "too many" not in shown
+    lines = [line for line in shown.splitlines() if not line.startswith("Expected")]
+    assert max(map(len, lines)) <= 90
     assert main(["plan", "--documents", "1000000", "--workers", "3"]) == ExitCode.OK
     assert "buckets a worker" in capsys.readouterr().out
+
+
+def test_candidates_of_bands_stay_few() -> None:
+    """Given ten million documents, then ``wide`` meets fewer than 50 candidates, and more documents
+    than ``classic`` has bucket values for are said to be too many for it.
+    """
+    wide, classic = (plan_index(10_000_000, PROFILES[name]) for name in ("wide", "classic"))
+    assert wide.candidates_per_lookup < 50
+    assert (wide.advice, wide.candidates_per_block, wide.recall_by_distance) == (None, 0, [])
+    assert classic.advice is None
+    assert plan_index(10**9, PROFILES["wide"]).advice is None
+    advice = plan_index(10**9, PROFILES["classic"]).advice
+    assert advice is not None
+    assert "profile wide" in advice
+    assert plan_index(10**9, PROFILES["classic"], workers=64).advice is None
+
+
+def test_recall_of_bands_goes_by_the_jaccard() -> None:
+    """Given bands alone, then a pair meets by 1 - (1 - J²)^bands; the distance takes its part."""
+    scheme = BlockScheme(256, 0, 255, 16, bands=12)
+    half, most = recall_by_jaccard(scheme, [0.5, 0.9])
+    assert half.recall == pytest.approx(1 - 0.75**12, abs=1e-6)
+    assert most.recall == pytest.approx(1.0, abs=1e-6)
+    near = BlockScheme(256, 0, 20, 16, bands=12)
+    assert recall_by_jaccard(near, [0.5])[0].recall < half.recall / 2
 
 
 @pytest.mark.parametrize(
