@@ -139,6 +139,21 @@ class MemoryEntries:
                 self._removed.add(sequence)
                 self._count -= 1
 
+    def drop_before(self, sequence: int) -> None:
+        """Let go of all entries below a sequence number."""
+        gone = [each for each in self._packets if each < log_offset_of(sequence)]
+        if not gone:
+            return
+        for log_offset in gone:
+            _, rows = self._packets.pop(log_offset)
+            self._count -= len(rows)
+        lost = {each for each in self._removed if each < sequence}
+        self._count += len(lost)
+        self._removed -= lost
+        self._contents = _from(self._contents, sequence)
+        if self._ids is not None:
+            self._ids = _from(self._ids, sequence)
+
     def entries(self, sequences: Sequence[int]) -> list[Entry]:
         """Return entries by sequence number; raises ``KeyError`` for one that is not there."""
         return [self._entry(each) for each in sequences]
@@ -172,6 +187,12 @@ class MemoryEntries:
             raise KeyError(sequence)
         packet, rows = self._packets[log_offset_of(sequence)]
         return entry_of(packet, int(np.searchsorted(rows, index_of(sequence))))
+
+
+def _from(known: dict[bytes, list[int]], sequence: int) -> dict[bytes, list[int]]:
+    """Return what is left of lists of sequence numbers without those below one."""
+    kept = {name: [each for each in found if each >= sequence] for name, found in known.items()}
+    return {name: found for name, found in kept.items() if found}
 
 
 class _OneStore:

@@ -42,8 +42,17 @@ class LocalStore(EntryStore, Protocol):
         """Return the progress that was committed last; None: there is none yet."""
         ...
 
-    def commit(self, entries: Sequence[NewEntries], progress: StoredProgress) -> None:
-        """Take in entries and progress, all or nothing."""
+    def commit(
+        self,
+        entries: Sequence[NewEntries],
+        progress: StoredProgress,
+        removed: Sequence[int] = (),
+        expired_before: int = 0,
+    ) -> None:
+        """Take in entries and progress, all or nothing, and let go of others.
+
+        ``removed``: sequence numbers. ``expired_before``: all below this one has expired.
+        """
         ...
 
     def close(self) -> None:
@@ -68,10 +77,18 @@ class MemoryStore(MemoryEntries):
         """Return the progress that was committed last."""
         return self._progress
 
-    def commit(self, entries: Sequence[NewEntries], progress: StoredProgress) -> None:
-        """Take in entries and progress."""
+    def commit(
+        self,
+        entries: Sequence[NewEntries],
+        progress: StoredProgress,
+        removed: Sequence[int] = (),
+        expired_before: int = 0,
+    ) -> None:
+        """Take in entries and progress, and let go of what is removed and has expired."""
         for new in entries:
             self.add(new)
+        self.remove(removed)
+        self.drop_before(expired_before)
         self._progress = progress
 
     def close(self) -> None:

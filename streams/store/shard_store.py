@@ -53,6 +53,7 @@ from streams.store.entry_rows import (
     read_prints,
 )
 from streams.store.rocksdb_store import RocksStore, Rows
+from streams.store.shard_segments import ShardSegments
 from streams.store.state_codec import ProgressRow, SourceName, StoredProgress
 
 _Result = TypeVar("_Result")
@@ -93,6 +94,8 @@ class ShardStore:
 
         ``bits``: of a fingerprint.
         """
+        self.segments: ShardSegments | None = None
+        """Its segment files, once they were looked for."""
         self._store = store
         self._words = bits // (8 * WORD_BYTES)
         self._sources: dict[int, SourceName] = {
@@ -272,9 +275,15 @@ class ShardStore:
         row = replace(progress, expired_before=change.expired_before)
         self._write(change, codec.encode_progress(row))
 
-    def commit(self, entries: Sequence[NewEntries], progress: StoredProgress) -> None:
-        """Write entries and progress, all or nothing. Raises ``StoreError``."""
-        self.write(self.change(entries), progress)
+    def commit(
+        self,
+        entries: Sequence[NewEntries],
+        progress: StoredProgress,
+        removed: Sequence[int] = (),
+        expired_before: int = 0,
+    ) -> None:
+        """Write what ``change`` returns, and progress, all or nothing. Raises ``StoreError``."""
+        self.write(self.change(entries, removed, expired_before), progress)
 
     def load(
         self, blocks: Sequence[EntryBlock], progress: ProgressRow, removal: Removal | None = None
