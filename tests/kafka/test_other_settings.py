@@ -16,16 +16,25 @@ from simhash_core.log.columns import document_columns
 from simhash_core.log.packets import Chain, Packet, Sender
 from simhash_core.log.records import Control, LogRecord, Report
 from simhash_core.text.fingerprinter import Fingerprinter
+from simhash_core.text.profiles import DEFAULT_PROFILE, profile_named
 from streams.exit_codes import ExitCode
 from streams.ordering.log_codec import LogCodec
 from streams.settings.loader import load_settings
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.workers.short_documents import keyed_documents
 from tests.rigs.workers.stream_harness import END_SECONDS, SEND_SECONDS, Stream, Worker
-from tests.rigs.workers.worker_metrics import await_that, value
+from tests.rigs.workers.worker_metrics import await_that, samples, value
 
-ROUNDS = 3
+ROUNDS = 5
+SEND_EVERY_SECONDS = 0.5
 OTHER = "index.distance=40"
+OTHERS = {
+    OTHER: f"index.distance: there {profile_named(DEFAULT_PROFILE).distance}, here 40",
+    "index.min_features=9": "index.min_features: there",
+    "index.verify_at=0.7": "index.verify_at: there",
+    "fields.text=body": "fields.text: there text, here body",
+}
+"""Settings that an index depends on, with what a worker says of each."""
 
 
 def ends(stream: Stream) -> dict[str, int]:
@@ -42,33 +51,47 @@ def ends(stream: Stream) -> dict[str, int]:
 
 
 def test_it_ends_before_it_joins_or_sends(kafka_broker: Broker, tmp_path: Path) -> None:
-    """Given a worker at work; when others with another threshold start, again and again, then each
-    ends with 78 and names that setting alone; the group never rebalances, nothing is sent to the
-    log, and the first worker goes on, before and after a restart.
+    """Given two workers at work under load; when twenty others start, four at a time, each with
+    another setting that the index depends on, then each ends with 78 and names that setting alone;
+    the group never rebalances, no record of theirs is in the log or among the reports, and the
+    first workers go on, before and after a restart.
     """
     with Stream(kafka_broker, tmp_path, raw_partitions=2) as stream:
-        worker = stream.started(state="first")
+        workers = [stream.started(state="first"), stream.started(state="second")]
         stream.send(keyed_documents(71, 100))
         stream.judge_all()
-        rebalances = value(worker, "firstseen_rebalances_total")
+        rebalances = [value(each, "firstseen_rebalances_total") for each in workers]
         for number in range(ROUNDS):
-            before = ends(stream)
-            other = stream.worker(OTHER, state=f"other-{number}")
-            other.start()
-            assert other.await_end() == ExitCode.CONFIGURATION
-            assert ends(stream) == before
-            said = other.log_text()
-            assert "index.distance: there 64, here 40" in said
-            assert "index.blocks" not in said
-            assert "Traceback" not in said
-            stream.send(keyed_documents(72 + number, 50))
-            stream.judge_all()
-        assert value(worker, "firstseen_rebalances_total") == rebalances
-        worker.stop_gently()
+            others = [
+                stream.worker(option, state=f"other-{number}-{kind}")
+                for kind, option in enumerate(OTHERS)
+            ]
+            for other in others:
+                other.start()
+            while not all(map(has_ended, others)):
+                stream.send(keyed_documents(1_000 + number, 20))
+                time.sleep(SEND_EVERY_SECONDS)
+            for other, said in zip(others, OTHERS.values(), strict=True):
+                assert other.await_end() == ExitCode.CONFIGURATION
+                text = other.log_text()
+                assert said in text
+                assert text.count(": there ") == 1, text
+                assert "Traceback" not in text
+        stream.judge_all()
+        for worker, before in zip(workers, rebalances, strict=True):
+            assert value(worker, "firstseen_rebalances_total") == before
+            assert foreign_records(worker) == 0
+            worker.stop_gently()
         worker = stream.started(state="first")
         stream.send(keyed_documents(79, 50))
         stream.judge_all()
         worker.stop_gently()
+
+
+def foreign_records(worker: Worker) -> float:
+    """Records of other indexes that a worker has passed over, on any topic."""
+    name = "firstseen_foreign_records_total"
+    return sum(number for (found, _), number in samples(worker).items() if found == name)
 
 
 def has_ended(worker: Worker) -> bool:

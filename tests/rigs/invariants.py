@@ -24,6 +24,7 @@ from simhash_core.text.fingerprinter import Fingerprinted, Fingerprinter
 from simhash_core.text.verification import Confirmation
 
 SHOWN = 5
+BAND_KEY_BYTES = 4
 ROWS_A_STEP = 512  # of all pairs: bounds the memory of one step
 
 
@@ -43,6 +44,17 @@ class Nearness(NamedTuple):
         if self.confirmation is None or a.content_digest == b.content_digest:
             return True
         return self.confirmation.agreement(distance, a.sketch, b.sketch) is not None
+
+    def share_a_bucket(self, a: Known, b: Known) -> bool:
+        """Whether two documents with fingerprints share a block or a band."""
+        prints = _bits([a.fingerprint or b"", b.fingerprint or b""], self.scheme.bits)
+        if _share_a_block(prints[0], prints[1], self.scheme):
+            return True
+        size = self.scheme.bands * BAND_KEY_BYTES
+        if not size or not a.sketch or not b.sketch:
+            return False
+        keys = [np.frombuffer(each.sketch[-size:], np.uint32) for each in (a, b)]
+        return bool(((keys[0] == keys[1]) & (keys[0] != 0)).any())
 
 
 class Known(NamedTuple):
@@ -68,9 +80,9 @@ class Repeat(NamedTuple):
 
 
 def check_separation(uniques: Mapping[str, Known], near: Nearness) -> int:
-    """No two uniques are near and share a block; no two undecidable ones are equal.
+    """No two uniques are near and share a bucket; no two undecidable ones are equal.
 
-    Returns the number of pairs within the distance that share no block: they may both be unique,
+    Returns the number of pairs within the distance that share no bucket: they may both be unique,
     and where the scheme is guaranteed there are none.
     """
     scheme = near.scheme
@@ -86,7 +98,7 @@ def check_separation(uniques: Mapping[str, Known], near: Nearness) -> int:
             a, b = uniques[sources[start + row]], uniques[sources[column]]
             if not near.confirms(int(distances[row, column]), a, b):
                 continue
-            if _share_a_block(part[row], bits[column], scheme):
+            if near.share_a_bucket(a, b):
                 pair = f"{sources[start + row]} and {sources[column]}"
                 found.append(f"{pair}: {distances[row, column]} bits apart")
             else:
@@ -150,7 +162,11 @@ def _ungrounded(
     if mine.fingerprint and original.fingerprint:
         unconfirmed = not near.confirms(repeat.distance, mine, original)
         return _not_near(mine.fingerprint, original.fingerprint, repeat.distance, near.scheme) or (
-            "the sketches do not agree" if unconfirmed else None
+            "the sketches do not agree"
+            if unconfirmed
+            else None
+            if near.share_a_bucket(mine, original)
+            else "no bucket is shared: they cannot be candidates"
         )
     if mine.fingerprint or original.fingerprint or mine.content_digest != original.content_digest:
         return "cannot be compared, and the contents differ"
@@ -165,7 +181,7 @@ def _not_near(mine: bytes, original: bytes, said: int, scheme: BlockScheme) -> s
         return f"{distance} bits apart, not {said}"
     if distance > scheme.distance:
         return f"{distance} bits apart, near is up to {scheme.distance}"
-    return None if _share_a_block(a, b, scheme) else "no block is shared: they cannot have met"
+    return None
 
 
 def _bits(fingerprints: Sequence[bytes], bits: int) -> NDArray[np.uint8]:
@@ -183,6 +199,8 @@ def _distances(part: NDArray[np.uint8], whole: NDArray[np.uint8]) -> NDArray[np.
 
 
 def _share_a_block(a: NDArray[np.uint8], b: NDArray[np.uint8], scheme: BlockScheme) -> bool:
+    if not scheme.blocks:
+        return False
     covered = scheme.blocks * scheme.block_bits
     equal = (a[:covered] == b[:covered]).reshape(scheme.blocks, scheme.block_bits)
     return bool(equal.all(axis=1).any() or (scheme.cuts > 1 and equal.all(axis=0).any()))

@@ -53,7 +53,7 @@ class Findings:
     out_of_order: int = 0
     other_than_one_reader: int = 0
     entries_other_than_uniques: int = 0
-    near_without_shared_block: int = 0
+    near_without_shared_bucket: int = 0
     examples: list[str] = field(default_factory=list)
 
     def note(self, kind: str, violations: Sequence[str]) -> int:
@@ -195,7 +195,7 @@ def known_documents(
 
 
 def _separation(findings: Findings, uniques: Mapping[str, Known], settings: Settings) -> None:
-    """No two uniques are near and share a block, no two undecidable ones have equal content."""
+    """No two uniques are near and share a bucket, no two undecidable ones have equal content."""
     profile = settings.index_profile()
     near, scheme = Nearness(profile.scheme(), profile.confirmation()), profile.scheme()
     prints = {source: known.fingerprint for source, known in uniques.items() if known.fingerprint}
@@ -204,10 +204,10 @@ def _separation(findings: Findings, uniques: Mapping[str, Known], settings: Sett
     for i, j, distance in near_pairs(list(prints.values()), scheme):
         if not near.confirms(distance, uniques[sources[i]], uniques[sources[j]]):
             continue
-        if scheme.shared_blocks(prints[sources[i]], prints[sources[j]]):
+        if near.share_a_bucket(uniques[sources[i]], uniques[sources[j]]):
             found.append(f"{sources[i]} and {sources[j]}: {distance} bits apart")
         else:
-            findings.near_without_shared_block += 1
+            findings.near_without_shared_bucket += 1
     by_content: dict[bytes, str] = {}
     for source, known in uniques.items():
         if not known.fingerprint:

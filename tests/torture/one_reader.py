@@ -72,9 +72,7 @@ class OneReader:
     def _nearest(self, document: Known, candidates: list[tuple[int, int]]) -> str | None:
         for distance, number in sorted(candidates):
             name, other = self._uniques[number]
-            shared = self._near.scheme.shared_blocks(
-                document.fingerprint or b"", other.fingerprint or b""
-            )
+            shared = self._near.share_a_bucket(document, other)
             if shared and self._near.confirms(distance, document, other):
                 return name
         return None

@@ -22,6 +22,7 @@ from streams.output.received_outputs import (
     DeadLetterOutput,
     DuplicateOutput,
     ReceivedOutput,
+    TombstoneOutput,
     UniqueOutput,
     received_output,
 )
@@ -55,7 +56,7 @@ class Raw(NamedTuple):
 
     @property
     def is_tombstone(self) -> bool:
-        """Whether it asks to forget a document, and so has no output."""
+        """Whether it asks to forget a document: it is no document, and has no verdict."""
         return self.value is None and bool(self.key)
 
 
@@ -76,11 +77,14 @@ class Output(NamedTuple):
 class Outputs:
     """Reads the three output topics, committed records only; keeps all that it has read.
 
+    Tombstones are kept apart: they come beside the one output of each raw record.
+
     A record that was deleted before it was read is an error, not a gap.
     """
 
     def __init__(self, settings: Settings, partitions: Mapping[str, int]) -> None:
         self.records: list[Output] = []
+        self.tombstones: list[Output] = []
         self.count: Counter[SourcePosition] = Counter()
         self.awaited: set[SourcePosition] = set()
         self._follower = TopicFollower(settings, partitions, from_beginning=True, gaps="error")
@@ -106,6 +110,9 @@ class Outputs:
         for record in found:
             said = received_output(record.value, record.headers)
             assert said is not None, f"{record.position} is no output of the filter: {record}"
+            if isinstance(said, TombstoneOutput):
+                self.tombstones.append(Output(record, said))
+                continue
             self.records.append(Output(record, said))
             self.count[said.source] += 1
             self.awaited.discard(said.source)
