@@ -1,4 +1,4 @@
-"""``firstseen dedup``: split a file into first of their kind and repeats, with no broker."""
+"""``firstseen dedup``: split files into first of their kind and repeats, with no broker."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from streams.settings.settings import Settings
 
 
-@click.command(short_help="Split a file into first of their kind and repeats, with no broker.")
-@click.argument("file", metavar="FILE")
+@click.command(short_help="Split files into first of their kind and repeats, with no broker.")
+@click.argument("files", metavar="FILE…", nargs=-1, required=True)
 @click.option("--unique", metavar="U", help="First of their kind: the lines as they came.")
 @click.option("--duplicates", metavar="D", help="Repeats: a JSON record each, naming the original.")
 @click.option("--dead-letters", metavar="X", help="Lines that cannot be read, and why.")
@@ -30,36 +30,46 @@ if TYPE_CHECKING:
     help="Keep the index here: later runs know its documents, an interrupted one continues.",
 )
 @click.option("--abandon", is_flag=True, help="Give up an interrupted run of another command.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, 256),
+    metavar="N",
+    help="Processes that make fingerprints; the outcome is the same. [default: one a core]",
+)
 @click.option("--force", is_flag=True, help="Overwrite outputs that exist.")
 @click.option("--json", "as_json", is_flag=True, help="Write the summary as one JSON object.")
 @with_local_settings
 def command(
     settings: Settings,
-    file: str,
+    files: tuple[str, ...],
     *,
     state: Path | None,
     abandon: bool,
+    jobs: int | None,
     force: bool,
     as_json: bool,
     **outputs: str | None,
-) -> None:
-    """Split FILE into documents that are the first of their kind, and repeats of these.
+) -> int:
+    """Split the documents of FILE… into the first of their kind, and repeats of these.
 
-    FILE has a JSON object a line ("text", and if there is one "id"; --set fields.text=… names
-    others). It is read as gzip if it ends in .gz; - is standard input. Lines without anything are
-    skipped.
+    A FILE has a JSON object a line ("text", and if there is one "id"; --set fields.text=… names
+    others), or is CSV with a header (.csv, .tsv) or Parquet (.parquet), of which each row is an
+    object. A folder stands for such files in it, and for its other files, each the text of a
+    document. .gz and .zst are unpacked; - is standard input. Blank lines are skipped.
 
     Where no output is named, they are beside FILE: news.jsonl gives news.unique.jsonl,
-    news.duplicates.jsonl and news.dead-letters.jsonl. They get their names when all is done; one
-    that ends in .gz is written as gzip, and - is standard output.
+    news.duplicates.jsonl and news.dead-letters.jsonl; of several FILEs, and of a folder, they are
+    in the current folder. Those that are not named are beside one that is. They get their names
+    when all is done; one that ends in .gz is written as gzip, and - is standard output.
 
-    With --state DIR the index is on disk. A later run with another file knows the documents of
+    With --state DIR the index is on disk. A later run with other files knows the documents of
     earlier ones. A run that was killed, at any moment, continues when the same command is given
     again. The same file run once more is a new arrival of each document: all are repeats.
 
     \b
     Examples:
       firstseen dedup news.jsonl.gz
+      firstseen dedup archive/ more.csv.zst --unique unique.jsonl --jobs 4
       firstseen dedup news.jsonl --profile classic --unique u.gz --duplicates d.gz
       firstseen dedup monday.jsonl --state seen
       firstseen dedup tuesday.jsonl --state seen
@@ -67,6 +77,7 @@ def command(
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
     from streams.cli.dedup_report import report_of, step_in_words, summary
     from streams.cli.json_output import write_json
+    from streams.exit_codes import ExitCode
     from streams.offline.dedup_launch import DedupRequest, launched
     from streams.offline.dedup_progress import KINDS
     from streams.terminal.layout import show
@@ -75,14 +86,15 @@ def command(
     if as_json and "-" in outputs.values():
         raise UsageError("--json writes to standard output, as an output does: name a file for it")
     given = {kind: outputs[kind] for kind in KINDS}
-    with launched(settings, DedupRequest(file, given, state, abandon, force)) as run:
+    request = DedupRequest(files, given, state, abandon, force, jobs)
+    with launched(settings, request) as run:
         began = time.perf_counter()
         with progress_bar() as move, _way_on_told(run.dedup, state):
-            for progress in run.dedup.run(run.lines):
-                move(step_in_words(progress), run.lines.bytes_read, run.lines.total_bytes)
+            for progress in run.dedup.run(run.inputs):
+                move(step_in_words(progress), run.inputs.bytes_read, run.inputs.total_bytes)
         report = report_of(
             run,
-            file=file,
+            files=files,
             seconds=time.perf_counter() - began,
             profile=settings.profile,
             state=state,
@@ -91,6 +103,10 @@ def command(
         write_json("dedup", report)
     else:
         show(summary(report), stderr="-" in outputs.values())
+    if report.dead_letters and not report.documents:
+        click.echo("firstseen: no line is a document: the dead letters say why", err=True)
+        return ExitCode.RUNTIME
+    return ExitCode.OK
 
 
 @contextmanager
@@ -101,7 +117,7 @@ def _way_on_told(dedup: LocalDedup, state: Path | None) -> Iterator[None]:
     except (KeyboardInterrupt, SystemExit):
         if state is not None:
             click.echo(
-                f"firstseen: interrupted after line {dedup.progress.lines:,}: "
+                f"firstseen: interrupted after line {dedup.progress.all_lines:,}: "
                 "the same command continues from there",
                 err=True,
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -24,7 +24,8 @@ class DedupReport(msgspec.Struct, frozen=True, kw_only=True):
     process: they differ where it continued an interrupted run, at line ``resumed_after_line``.
     """
 
-    input: str
+    inputs: tuple[str, ...]
+    files: int
     documents: int
     unique: int
     undecidable: int
@@ -59,8 +60,8 @@ def dead_letters_in(counts: Mapping[str, int]) -> dict[str, int]:
 def summary(report: DedupReport) -> list[Block]:
     """Return the summary for people, some twelve lines."""
     head = (
-        f"{report.input}: {counted(report.documents, 'document')} in {report.seconds:.1f} s "
-        f"({report.documents_per_second:,.0f} a second)"
+        f"{_shown_inputs(report)}: {counted(report.documents, 'document')} "
+        f"in {report.seconds:.1f} s ({report.documents_per_second:,.0f} a second)"
     )
     resumed = []
     if report.resumed_after_line is not None:
@@ -81,6 +82,11 @@ def summary(report: DedupReport) -> list[Block]:
     return [head, *resumed, counts, index]
 
 
+def _shown_inputs(report: DedupReport) -> str:
+    first, *others = report.inputs
+    return f"{first} and {counted(len(others), 'other')}" if others else first
+
+
 def shown_path(path: str) -> str:
     """Return a path as short as it can be said from here."""
     try:
@@ -90,7 +96,7 @@ def shown_path(path: str) -> str:
 
 
 def report_of(
-    run: Launched, *, file: str, seconds: float, profile: str, state: Path | None
+    run: Launched, *, files: Sequence[str], seconds: float, profile: str, state: Path | None
 ) -> DedupReport:
     """Return the report of a run that is done; ``seconds`` it took this process."""
     progress = run.dedup.progress
@@ -100,7 +106,8 @@ def report_of(
     by_reason = dead_letters_in(counts)
     documents = progress.documents
     return DedupReport(
-        input=file,
+        inputs=tuple(files),
+        files=len(run.inputs.files),
         documents=documents,
         unique=counts.get("unique", 0) + undecidable,
         undecidable=undecidable,
@@ -110,7 +117,7 @@ def report_of(
         dead_letters=sum(by_reason.values()),
         dead_letters_by_reason=by_reason,
         blank_lines=counts.get(BLANK, 0),
-        lines=progress.lines,
+        lines=progress.all_lines,
         seconds=round(seconds, 3),
         documents_per_second=round((documents - run.documents_before) / seconds, 1),
         outputs={kind: str(output.path) for kind, output in progress.outputs.items()},

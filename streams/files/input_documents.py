@@ -1,6 +1,6 @@
 """Documents of files, folders and standard input, one after another, as records to be sent.
 
-A file (``.gz``: gzip) or ``-`` has a JSON object a line. A line is sent as it is, whatever it
+A file (packed or not) or ``-`` has a JSON object a line. A line is sent as it is, whatever it
 holds: to judge it is the filter's business. Its key is its id, where it has one; lines without
 anything are skipped. A folder has one document a file, in the order of their names: the text is
 the file's content, the id its path within the folder.
@@ -20,8 +20,9 @@ from simhash_core.errors import UsageError
 from streams.documents.fields import Field, FieldSettings
 from streams.documents.json_values import UnreadableError, decode_json, decode_text
 from streams.files.input_lines import STANDARD_INPUT, InputFileError, InputLines
+from streams.files.packed_files import unpacked_name
 
-_LINE_SUFFIXES: Final = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
+_LINE_SUFFIXES: Final = (".jsonl", ".ndjson")
 
 
 class InputRecord(NamedTuple):
@@ -54,7 +55,7 @@ class InputDocuments:
         if list(paths).count(STANDARD_INPUT) > 1:
             raise UsageError("standard input (-) is named twice: it can be read once")
         self._sources: list[str | tuple[Path, list[Path]]] = [
-            (Path(path), _files_in(Path(path))) if Path(path).is_dir() else path for path in paths
+            (Path(path), _texts_in(Path(path))) if Path(path).is_dir() else path for path in paths
         ]
         self.total_bytes = self._measure()
 
@@ -143,19 +144,28 @@ class InputDocuments:
         return total if is_known else None
 
 
-def _files_in(folder: Path) -> list[Path]:
-    """Return the files under a folder, by name; hidden ones are left out."""
+def _texts_in(folder: Path) -> list[Path]:
+    """Return the files under a folder, of which each is a document; raises ``UsageError``."""
+    files = files_in(folder)
+    for file in files:
+        if unpacked_name(file.name).endswith(_LINE_SUFFIXES):
+            raise UsageError(
+                f"{file} has a document a line, and in a folder each file is one document: "
+                "name such files themselves, not their folder"
+            )
+    return files
+
+
+def files_in(folder: Path) -> list[Path]:
+    """Return the files under a folder, by name; hidden ones are left out.
+
+    Raises ``UsageError`` for a folder without a file.
+    """
     found: list[Path] = []
     for directory, names, files in os.walk(folder):
         names[:] = sorted(name for name in names if not name.startswith("."))
         found += [Path(directory, name) for name in files if not name.startswith(".")]
     found = [file for file in found if file.is_file()]
-    for file in found:
-        if file.name.endswith(_LINE_SUFFIXES):
-            raise UsageError(
-                f"{file} has a document a line, and in a folder each file is one document: "
-                "name such files themselves, not their folder"
-            )
     if not found:
         raise UsageError(f"there are no files in the folder {folder}")
     return sorted(found)

@@ -1,4 +1,4 @@
-r"""The lines of a file, a gzip file or standard input, one at a time, none longer than a limit.
+r"""The lines of a file, packed or not, or of standard input, none longer than a limit.
 
 A line ends in ``\n``; the last one may lack it. Its content is without it, and otherwise unchanged
 (a ``\r`` before it stays). A line past the limit is told by its size, and never held in memory.
@@ -6,19 +6,18 @@ A line ends in ``\n``; the last one may lack it. Its content is without it, and 
 
 from __future__ import annotations
 
-import gzip
 import os
 import stat
 import sys
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Final, NamedTuple, Self
+from typing import BinaryIO, Final, NamedTuple, Protocol, Self
 
 import xxhash
 
-from simhash_core.errors import FirstseenError, UsageError
+from simhash_core.errors import FirstseenError
+from streams.files.packed_files import DAMAGED_ERRORS, open_raw, unpacked
 
 STANDARD_INPUT: Final = "-"
 _STANDARD_INPUT_NAME: Final = "stdin"
@@ -45,8 +44,44 @@ class Line(NamedTuple):
         return self.content is not None and not self.content.strip()
 
 
+class LineSource(Protocol):
+    """What documents are read from: lines, or the rows of a table as lines of JSON."""
+
+    name: str
+    """The file's name, for source positions."""
+    total_bytes: int | None
+    """The file's size; None for a pipe."""
+
+    @property
+    def bytes_read(self) -> int:
+        """How much of ``total_bytes`` has been read."""
+        ...
+
+    @property
+    def lines_read(self) -> int:
+        """How many lines have been read."""
+        ...
+
+    @property
+    def digest(self) -> int:
+        r"""XXH3-64 of all lines read, each ended by ``\n``: whether a file still begins alike."""
+        ...
+
+    def __iter__(self) -> Iterator[Line]:
+        """Yield the lines that are left; raises ``InputFileError`` where the file is damaged."""
+        ...
+
+    def skip(self, lines: int) -> bool:
+        """Read ``lines`` lines and let them go; False where there are not so many."""
+        ...
+
+    def close(self) -> None:
+        """Close the file."""
+        ...
+
+
 class InputLines:
-    """Reads the lines of ``file``: a path, by its name gzip (``.gz``) or plain, or ``-``.
+    """Reads the lines of ``file``: a path, packed (``.gz``, ``.zst``) or plain, or ``-``.
 
     ``name`` is the file's name without its directory: source positions carry it, so it must not
     depend on where the command was started. It can be encoded as UTF-8.
@@ -63,18 +98,13 @@ class InputLines:
             self.name, self._raw = _STANDARD_INPUT_NAME, sys.stdin.buffer
         else:
             self.name = os.fsencode(Path(file).name).decode(errors="replace")
-            try:
-                self._raw = Path(file).open("rb")  # noqa: SIM115 - closed by close()
-            except OSError as error:
-                raise UsageError(f"cannot read {file}: {error.strerror}") from None
-        self._lines: BinaryIO | gzip.GzipFile = self._raw
-        if file.endswith(".gz"):
-            self._lines = gzip.GzipFile(fileobj=self._raw)
-        self.total_bytes = _regular_size(self._raw)
+            self._raw = open_raw(file)
+        self._lines = unpacked(self._raw, file)
+        self.total_bytes = regular_size(self._raw)
 
     @property
     def bytes_read(self) -> int:
-        """How much of ``total_bytes`` has been read; of a gzip file, compressed bytes."""
+        """How much of ``total_bytes`` has been read; of a packed file, packed bytes."""
         return self._raw.tell() if self.total_bytes is not None else 0
 
     @property
@@ -119,8 +149,8 @@ class InputLines:
     def _next(self) -> Line | None:
         try:
             line = self._read()
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise self._broken(f"the gzip data is damaged or cut off ({error})") from None
+        except DAMAGED_ERRORS as error:
+            raise self._broken(f"the packed data is damaged or cut off ({error})") from None
         except OSError as error:
             raise self._broken(error.strerror or str(error)) from None
         if line is not None:
@@ -157,7 +187,7 @@ class InputLines:
         )
 
 
-def _regular_size(file: BinaryIO) -> int | None:
+def regular_size(file: BinaryIO) -> int | None:
     """Return the size of a regular file, None for a pipe, a terminal or what has no number."""
     try:
         status = os.fstat(file.fileno())

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
 import sys
-import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -15,6 +13,7 @@ from simhash_core.rejections import Rejection
 from streams.documents.json_values import UnreadableError, decode_text
 from streams.documents.raw_documents import DocumentReader
 from streams.files.input_lines import STANDARD_INPUT, InputLines
+from streams.files.packed_files import DAMAGED_ERRORS, unpacked
 from streams.settings.settings import Settings
 
 
@@ -26,15 +25,15 @@ class Unreadable(NamedTuple):
 
 
 def read_text(file: str, longest_bytes: int) -> str:
-    """Return the text of a file (``.gz``: gzip; ``-``: standard input), which must be UTF-8.
+    """Return the text of a file (unpacked by its name; ``-``: standard input), which must be UTF-8.
 
     Raises ``UsageError`` for a file that cannot be read, is longer, or is not UTF-8.
     """
     shown = "standard input" if file == STANDARD_INPUT else file
     try:
         content = _content(file, longest_bytes + 1)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise UsageError(f"cannot read {shown}: the gzip data is damaged ({error})") from None
+    except DAMAGED_ERRORS as error:
+        raise UsageError(f"cannot read {shown}: the packed data is damaged ({error})") from None
     except OSError as error:
         raise UsageError(f"cannot read {shown}: {error.strerror or error}") from None
     if len(content) > longest_bytes:
@@ -96,7 +95,4 @@ def _content(file: str, most: int) -> bytes:
     if file == STANDARD_INPUT:
         return sys.stdin.buffer.read(most)
     with Path(file).open("rb") as raw:
-        if file.endswith(".gz"):
-            with gzip.GzipFile(fileobj=raw) as unpacked:
-                return unpacked.read(most)
-        return raw.read(most)
+        return unpacked(raw, file).read(most)

@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from simhash_core.errors import UsageError
 from streams.files.input_lines import STANDARD_INPUT
 from streams.files.output_files import STANDARD_OUTPUT, ContinuedFile, NewFile, OutputFile, Stream
+from streams.files.packed_files import unpacked_name
 from streams.offline.dedup_progress import KINDS, Kind, RunProgress
 
 FLAGS: Final[Mapping[Kind, str]] = {kind: f"--{kind.replace('_', '-')}" for kind in KINDS}
 """The option of each output."""
 
+_INPUT_SUFFIXES: Final = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")
 _STANDARD_OUTPUT_PATH: Final = Path(STANDARD_OUTPUT)
 
 
-def output_paths(file: str, given: Mapping[Kind, str | None]) -> dict[Kind, Path]:
+def output_paths(files: Sequence[str], given: Mapping[Kind, str | None]) -> dict[Kind, Path]:
     """Return the path of each output, absolute; ``-`` for standard output.
 
-    Where none is given it is beside the input (beside ``-``: in the current directory). Raises
-    ``UsageError`` for paths that cannot be.
+    Where none is given, it is beside the others that are, else beside the only input, else (several
+    inputs, a folder, ``-``) in the current directory. Raises ``UsageError`` for invalid paths.
     """
     paths: dict[Kind, Path] = {}
     for kind in KINDS:
-        name = given[kind] or str(_default(file, kind))
+        name = given[kind] or str(_default(files, given, kind))
         if name == STANDARD_OUTPUT:
             paths[kind] = _STANDARD_OUTPUT_PATH
             continue
@@ -36,8 +38,8 @@ def output_paths(file: str, given: Mapping[Kind, str | None]) -> dict[Kind, Path
             raise UsageError(
                 f"{FLAGS[kind]} is {path}: there is no directory {path.parent}; make it first"
             )
-        if path.is_file() and file != STANDARD_INPUT and path.samefile(file):
-            raise UsageError(f"{FLAGS[kind]} is {path}, the input itself: name another file")
+        if path.is_file() and any(file != STANDARD_INPUT and path.samefile(file) for file in files):
+            raise UsageError(f"{FLAGS[kind]} is {path}, an input itself: name another file")
     _check_distinct(paths)
     return paths
 
@@ -62,8 +64,8 @@ def check_new(paths: Mapping[Kind, Path], previous: RunProgress | None = None) -
         if previous is not None and previous.outputs[kind].path == path:
             raise UsageError(
                 f"{FLAGS[kind]} is {path}, which run {previous.run} of this state has written, of "
-                f"{previous.input_name}, {previous.lines} lines. A new run takes each document "
-                "for a new arrival: name other files, or use --force to overwrite these"
+                f"{', '.join(previous.inputs)}, {previous.all_lines} lines. A new run takes each "
+                "document for a new arrival: name other files, or use --force to overwrite these"
             )
         raise UsageError(f"{FLAGS[kind]} is {path}, which exists: use --force to overwrite it")
 
@@ -94,12 +96,33 @@ def close_outputs(outputs: Iterable[OutputFile]) -> None:
         output.close()
 
 
-def _default(file: str, kind: Kind) -> Path:
-    """``news.jsonl.gz`` → ``news.unique.jsonl`` and so on."""
-    path = Path("stdin" if file == STANDARD_INPUT else file)
-    stem = path.name.removesuffix(".gz")
-    stem = stem.removesuffix(".jsonl").removesuffix(".ndjson").removesuffix(".json")
-    return path.with_name(f"{stem or path.name}.{kind.replace('_', '-')}.jsonl")
+def _default(files: Sequence[str], given: Mapping[Kind, str | None], kind: Kind) -> Path:
+    """``news.jsonl.gz`` → ``news.unique.jsonl`` and so on.
+
+    Outputs stay together: a file that nobody named must not appear in a folder of the inputs when
+    another output was given a place of its own.
+    """
+    name = f"{_stem(files)}.{kind.replace('_', '-')}.jsonl"
+    for other in given.values():
+        if other is not None and other != STANDARD_OUTPUT and not _is_stream(Path(other)):
+            return Path(other).with_name(name)
+    if any(other is not None for other in given.values()) or len(files) > 1:
+        return Path(name)
+    path = Path(files[0])
+    return Path(name) if files[0] == STANDARD_INPUT or path.is_dir() else path.with_name(name)
+
+
+def _stem(files: Sequence[str]) -> str:
+    """Return what the names of the outputs begin with."""
+    if len(files) > 1:
+        return "documents"
+    if files[0] == STANDARD_INPUT:
+        return "stdin"
+    path = Path(files[0]).resolve() if Path(files[0]).is_dir() else Path(files[0])
+    stem = unpacked_name(path.name)
+    for suffix in _INPUT_SUFFIXES:
+        stem = stem.removesuffix(suffix)
+    return stem or path.name
 
 
 def _is_stream(path: Path) -> bool:

@@ -1,12 +1,14 @@
 """How far a run of ``firstseen dedup`` has come, kept in the same commit as the index.
 
-A *run* is one pass over one file. Its progress stands in ``StoredProgress.run`` as JSON::
+A *run* is one pass over some files. Its progress stands in ``StoredProgress.run`` as JSON::
 
     run            number of the run in this state, from 1
-    finished       whether the file has been read to its end
-    lines          lines done
+    finished       whether all files have been read to their ends
+    inputs         the names of the files
+    file           the number of the file that is being read, from 0
+    lines          lines done of it
     lines_xxh3     XXH3-64 of those lines, each ended by a line feed
-    input          the name of the file, without its directory
+    lines_before   lines of the files before it
     outputs        by kind (unique, duplicates, dead_letters): "path", absolute and percent-encoded,
                    and "bytes", its length at this commit
     counts         counts so far by name: see ``BLANK``
@@ -44,12 +46,19 @@ class RunProgress(msgspec.Struct, frozen=True, kw_only=True):
     """How far a run has come: see the names above. ``run`` is 0 where there is no state."""
 
     run: int
-    input_name: str
+    inputs: tuple[str, ...]
     outputs: Mapping[Kind, OutputState]
     finished: bool = False
+    file: int = 0
     lines: int = 0
     digest: int = 0
+    lines_before: int = 0
     counts: Mapping[str, int] = {}
+
+    @property
+    def all_lines(self) -> int:
+        """How many lines have been done, of all files."""
+        return self.lines_before + self.lines
 
     @property
     def documents(self) -> int:
@@ -67,9 +76,11 @@ class _StoredRun(msgspec.Struct, frozen=True, kw_only=True, rename={"digest": "l
 
     run: int
     finished: bool
+    inputs: tuple[str, ...]
+    file: int
     lines: int
     digest: int
-    input: str
+    lines_before: int
     outputs: dict[Kind, _StoredOutput]
     counts: dict[str, int]
 
@@ -88,9 +99,11 @@ def encode_run(run: RunProgress) -> bytes:
         _StoredRun(
             run=run.run,
             finished=run.finished,
+            inputs=run.inputs,
+            file=run.file,
             lines=run.lines,
             digest=run.digest,
-            input=run.input_name,
+            lines_before=run.lines_before,
             outputs=outputs,
             counts=dict(run.counts),
         )
@@ -107,13 +120,15 @@ def decode_run(stored: bytes) -> RunProgress | None:
     run = _decode(stored)
     return RunProgress(
         run=run.run,
-        input_name=run.input,
+        inputs=run.inputs,
         outputs={
             kind: OutputState(Path(os.fsdecode(unquote_to_bytes(output.path))), output.length)
             for kind, output in run.outputs.items()
         },
         finished=run.finished,
+        file=run.file,
         lines=run.lines,
         digest=run.digest,
+        lines_before=run.lines_before,
         counts=run.counts,
     )

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from simhash_core.errors import FirstseenError
-from streams.files.input_lines import InputLines
 from streams.files.output_files import OutputFileError
+from streams.offline.dedup_inputs import DedupInputs
 from streams.offline.dedup_outputs import FLAGS
 from streams.offline.dedup_progress import Kind, OutputState, RunProgress
 
@@ -18,12 +18,13 @@ class InterruptedRunError(FirstseenError):
 
 
 def check_same_command(
-    interrupted: RunProgress, input_name: str, outputs: Mapping[Kind, Path]
+    interrupted: RunProgress, inputs: tuple[str, ...], outputs: Mapping[Kind, Path]
 ) -> None:
-    """Raise ``InterruptedRunError`` unless an interrupted run has this input and these outputs."""
+    """Raise ``InterruptedRunError`` unless an interrupted run has these files."""
     differences = []
-    if interrupted.input_name != input_name:
-        differences.append(f"it reads {interrupted.input_name}, this one {input_name}")
+    if interrupted.inputs != inputs:
+        before, now = ", ".join(interrupted.inputs), ", ".join(inputs)
+        differences.append(f"it reads {before}, this one {now}")
     differences += [
         f"its {FLAGS[kind]} is {interrupted.outputs[kind].path}, here it is {path}"
         for kind, path in outputs.items()
@@ -33,16 +34,16 @@ def check_same_command(
         listed = "\n  ".join(differences)
         raise InterruptedRunError(
             f"run {interrupted.run} of this state was interrupted after line "
-            f"{interrupted.lines}, and this is another command:\n  {listed}\n"
+            f"{interrupted.all_lines}, and this is another command:\n  {listed}\n"
             "Let that one finish first, by its own command; or give it up with --abandon: what it "
-            "has put out stays, the rest of its file is not looked at."
+            "has put out stays, the rest of its files is not looked at."
         )
 
 
-def new_run(number: int, input_name: str, outputs: Mapping[Kind, Path]) -> RunProgress:
+def new_run(number: int, inputs: tuple[str, ...], outputs: Mapping[Kind, Path]) -> RunProgress:
     """Return the beginning of a run; ``number`` is 0 without a state."""
     states = {kind: OutputState(path) for kind, path in outputs.items()}
-    return RunProgress(run=number, input_name=input_name, outputs=states)
+    return RunProgress(run=number, inputs=inputs, outputs=states)
 
 
 def abandon(run: RunProgress) -> None:
@@ -58,10 +59,10 @@ def abandon(run: RunProgress) -> None:
             raise OutputFileError(f"cannot cut {output.path}: {error.strerror}") from error
 
 
-def skip_done(lines: InputLines, run: RunProgress) -> None:
+def skip_done(inputs: DedupInputs, run: RunProgress) -> None:
     """Read over the lines that a run has done; raises ``InterruptedRunError`` if they changed."""
-    if run.lines and not (lines.skip(run.lines) and lines.digest == run.digest):
+    if not inputs.skip_to(run.file, run.lines, run.digest):
         raise InterruptedRunError(
-            f"{run.input_name} has changed: its first {run.lines} lines are not those that run "
-            f"{run.run} of this state has read. Put them back, or give the run up with --abandon."
+            f"{run.inputs[run.file]} has changed: its first {run.lines} lines are not those that "
+            f"run {run.run} of this state has read. Put them back, or give the run up by --abandon."
         )

@@ -24,6 +24,7 @@ from simhash_core.log.outputs import NewEntries
 from simhash_core.log.packets import Chain, Packet, Sender
 from simhash_core.log.records import NO_CONTROL, Progress
 from simhash_core.log.sequence import sequence_number
+from simhash_core.rejections import RejectionReason
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.verdicts import DuplicateOf, verdict_name
 from streams.files.input_lines import Line
@@ -54,6 +55,12 @@ from streams.store.state_codec import StoredProgress
 UNREADABLE_LINE_SCHEMA: Final = "firstseen.unreadable-line/1"
 
 _SENDER: Final = "dedup"
+
+_HINTS: Final[Mapping[str, str]] = {
+    RejectionReason.MISSING_TEXT: ": name the field of the text by --set fields.text=NAME",
+    RejectionReason.WRONG_TYPE: ": name the field of the text by --set fields.text=NAME",
+    RejectionReason.NOT_JSON: ": lines of plain text are read with --set fields.format=text",
+}
 
 _encode = msgspec.json.Encoder().encode
 
@@ -239,7 +246,5 @@ def _check_readable(batch: Batch, prepared: Prepared, name: str) -> None:
     number, (reason, detail) = next(iter(prepared.refused.items()))
     first = f"line {batch.lines[number].number + 1}: {reason}, {detail}"
     lines = "the only line" if read == 1 else f"none of the first {read:,} lines"
-    raise UsageError(
-        f"{lines} of {name} is {'no' if read == 1 else 'a'} document ({first}): name the field of "
-        "the text by --set fields.text=NAME, or --set fields.format=text for plain text"
-    )
+    hint = _HINTS.get(reason, "")
+    raise UsageError(f"{lines} of {name} is {'no' if read == 1 else 'a'} document ({first}){hint}")

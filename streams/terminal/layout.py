@@ -35,9 +35,14 @@ def table(rows: Iterable[Sequence[str | Text]], align: str, indent: str = "") ->
     for side in align:
         made.add_column(justify=_JUSTIFY[side], overflow="fold")
     for row in rows:
-        cells = [Text(one_line(cell)) if isinstance(cell, str) else cell for cell in row]
+        cells = [_cell(cell) if isinstance(cell, str) else cell for cell in row]
         made.add_row(*([""] if indent else []), *cells)
     return made
+
+
+def _cell(text: str) -> Text:
+    """Return a cell whose text cannot move the cursor; blanks at its beginning stay."""
+    return Text(" " * (len(text) - len(text.lstrip(" "))) + one_line(text))
 
 
 def output_console(*, stderr: bool = False) -> Console:

@@ -13,6 +13,7 @@ from streams.kafka.topic_follower import ReadRecord
 from streams.output.received_outputs import (
     DeadLetterOutput,
     DuplicateOutput,
+    TombstoneOutput,
     UniqueOutput,
     received_output,
 )
@@ -46,6 +47,8 @@ class RecordLines:
                 parts = self._document("unique", UNIQUE_STYLE, document_id, record)
             case UniqueOutput(id=document_id):
                 parts = self._document("undecidable", UNDECIDABLE_STYLE, document_id, record)
+            case TombstoneOutput(id=document_id, reason=reason):
+                parts = [("tombstone", QUIET_STYLE), (document_id, ""), (reason, QUIET_STYLE)]
             case DuplicateOutput() as duplicate:
                 parts = [("duplicate", DUPLICATE_STYLE), *_why(duplicate)]
             case DeadLetterOutput() as letter:

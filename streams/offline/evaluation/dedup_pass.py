@@ -18,13 +18,13 @@ import msgspec
 
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import Profile
-from streams.files.input_lines import InputLines
+from streams.offline.dedup_inputs import DedupInputs
 from streams.offline.dedup_launch import DedupRequest, Launched, launched
 from streams.offline.dedup_progress import RunProgress
 from streams.offline.evaluation.labelled_files import LabelledDocuments
 from streams.settings.settings import Settings
 
-Watch = Callable[[InputLines, RunProgress], None]
+Watch = Callable[[DedupInputs, RunProgress], None]
 """Told of each commit of a pass."""
 
 
@@ -75,7 +75,7 @@ def decide(
     with tempfile.TemporaryDirectory(prefix="firstseen-") as directory:
         duplicates = Path(directory, "duplicates.jsonl")
         outputs = {"unique": os.devnull, "duplicates": str(duplicates), "dead_letters": os.devnull}
-        request = DedupRequest(file, outputs, force=True)  # type: ignore[arg-type] # keys are kinds
+        request = DedupRequest([file], outputs, force=True)  # type: ignore[arg-type] # keys are kinds
         with launched(settings, request, fingerprinter_of) as run:
             clock, cpu = time.perf_counter(), time.process_time()
             _run(run, watch)
@@ -91,9 +91,9 @@ def decide(
 
 
 def _run(run: Launched, watch: Watch | None) -> None:
-    for progress in run.dedup.run(run.lines):
+    for progress in run.dedup.run(run.inputs):
         if watch is not None:
-            watch(run.lines, progress)
+            watch(run.inputs, progress)
 
 
 def _records(path: Path) -> Iterator[_DuplicateRecord]:

@@ -293,8 +293,8 @@ def test_outputs_that_exist_are_kept(capsys: pytest.CaptureFixture[str]) -> None
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--unique", "f.jsonl", "--force"], "the input itself"),
-        (["--unique", "link.jsonl", "--force"], "the input itself"),
+        (["--unique", "f.jsonl", "--force"], "an input itself"),
+        (["--unique", "link.jsonl", "--force"], "an input itself"),
         (["--unique", "x", "--duplicates", "./x"], "name two files"),
         (["--unique", "no/such/place"], "there is no directory"),
         (["--unique", "."], "a directory"),
@@ -316,11 +316,16 @@ def test_outputs_that_cannot_be(
     assert files() == ["f.jsonl", "link.jsonl"]
 
 
-@pytest.mark.parametrize("name", ["missing.jsonl", "."])
-def test_an_input_that_cannot_be_read(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Given no such file, or a directory, then the message names it."""
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [("missing.jsonl", "cannot read missing.jsonl"), (".", "no files in the folder .")],
+)
+def test_an_input_that_cannot_be_read(
+    name: str, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Given no such file, or an empty folder, then the message names it."""
     assert main(["dedup", name, *OUTPUTS]) == ExitCode.USAGE
-    assert f"cannot read {name}" in capsys.readouterr().err
+    assert says in capsys.readouterr().err
     assert files() == []
 
 
@@ -354,7 +359,7 @@ def test_a_damaged_gzip_file(source_file: Path, capsys: pytest.CaptureFixture[st
     assert main(["dedup", "cut.jsonl.gz"]) == ExitCode.RUNTIME
 
     message = capsys.readouterr().err
-    assert "the gzip data is damaged or cut off" in message
+    assert "the packed data is damaged or cut off" in message
     assert "after line " in message
     assert files() == ["cut.jsonl.gz"]
 
@@ -386,7 +391,7 @@ def test_the_limit_of_a_line_is_inclusive(length: int, reason: str | None) -> No
     document = as_line("1", "").rstrip(b"\n")
     document = document[:-2] + b"x" * (length - len(document)) + b'"}'
     Path("ended.jsonl").write_bytes(document + b"\n" + as_line("2", TEXT))
-    Path("open.jsonl").write_bytes(document)
+    Path("open.jsonl").write_bytes(as_line("2", TEXT) + document)
 
     for name in ("ended", "open"):
         main(["dedup", f"{name}.jsonl", "--set", "max_record_bytes=1024"])

@@ -11,7 +11,8 @@ from streams.offline.dedup_progress import KINDS, OutputState, RunProgress, deco
 
 RUN = RunProgress(
     run=3,
-    input_name="新闻.jsonl",
+    inputs=("新闻.jsonl", "b.csv"),
+    file=1,
     outputs={
         "unique": OutputState(Path("/data/out/u.jsonl"), 7000),
         "duplicates": OutputState(Path("/data/out/d e.jsonl"), 900),
@@ -19,11 +20,12 @@ RUN = RunProgress(
     },
     lines=500,
     digest=(1 << 64) - 1,
+    lines_before=70,
     counts={"unique": 450, "dead_letter/not_json": 2},
 )
 STORED = (
-    '{"run":3,"finished":false,"lines":500,"lines_xxh3":18446744073709551615,'
-    '"input":"新闻.jsonl","outputs":{'
+    '{"run":3,"finished":false,"inputs":["新闻.jsonl","b.csv"],"file":1,"lines":500,'
+    '"lines_xxh3":18446744073709551615,"lines_before":70,"outputs":{'
     '"unique":{"path":"/data/out/u.jsonl","bytes":7000},'
     '"duplicates":{"path":"/data/out/d%20e.jsonl","bytes":900},'
     '"dead_letters":{"path":"/data/out/x.jsonl","bytes":0}},'
@@ -53,7 +55,8 @@ sizes = st.integers(0, (1 << 63) - 1)
     st.builds(
         RunProgress,
         run=st.integers(1, 1 << 40),
-        input_name=st.text(min_size=1, max_size=20),
+        inputs=st.lists(st.text(min_size=1, max_size=20), min_size=1).map(tuple),
+        file=sizes,
         outputs=st.fixed_dictionaries(
             {
                 kind: st.builds(OutputState, names.map(lambda n: Path("/d") / n), sizes)
@@ -63,6 +66,7 @@ sizes = st.integers(0, (1 << 63) - 1)
         finished=st.booleans(),
         lines=sizes,
         digest=st.integers(0, (1 << 64) - 1),
+        lines_before=sizes,
         counts=st.dictionaries(st.text(), sizes, max_size=4),
     )
 )

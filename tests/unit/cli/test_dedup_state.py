@@ -248,8 +248,8 @@ def test_killed_between_commits(
     write("f.jsonl", part)
     outputs: dict[Kind, str | None] = dict.fromkeys(KINDS)
     small = Settings(batch=BatchSettings(documents=100))
-    with launched(small, DedupRequest("f.jsonl", outputs, Path("s"))) as run:
-        steps = run.dedup.run(run.lines)
+    with launched(small, DedupRequest(["f.jsonl"], outputs, Path("s"))) as run:
+        steps = run.dedup.run(run.inputs)
         for _ in range(done):
             next(steps)
     with Path("f.unique.jsonl").open("ab") as file:

@@ -1,0 +1,181 @@
+"""Batches of lines to columns of fingerprints: in this process, or in several beside it.
+
+Reading documents and fingerprinting them takes nearly all the time of a run, and a batch needs no
+other. So it is shared out to processes, batches come back in their order, and what is decided in
+one process is the same whatever their number.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from typing import Final, NamedTuple
+
+from simhash_core.document_columns import DocumentColumns
+from simhash_core.documents import Document, RawRecord, SourcePosition
+from simhash_core.errors import FirstseenError
+from simhash_core.fingerprints.fingerprint import WORD_BITS
+from simhash_core.log.columns import document_columns
+from simhash_core.rejections import Rejection, RejectionReason
+from simhash_core.text.fingerprinter import Fingerprinter
+from streams.documents.raw_documents import DocumentReader
+from streams.files.input_lines import Line
+from streams.offline.dedup_inputs import Batch
+from streams.settings.settings import Settings
+
+PARTITION: Final = 0
+NO_TIME_MS: Final = 0
+"""A line has no time of its own, and a file's would change with every copy: documents without a
+timestamp get the beginning of time, so that equal input gives equal bytes."""
+
+_WORTH_A_POOL_BYTES: Final = 16 << 20
+_AHEAD: Final = 2
+"""Batches that wait for each process, so that none is idle."""
+
+
+class Refused(NamedTuple):
+    """Why a line is no document."""
+
+    reason: RejectionReason
+    detail: str
+
+
+class Prepared(NamedTuple):
+    """What the lines of a batch hold: columns of the documents, and the lines that are none.
+
+    ``refused`` is by the position of a line in the batch.
+    """
+
+    columns: DocumentColumns
+    refused: dict[int, Refused]
+
+
+class WorkerLostError(FirstseenError):
+    """A process of the pool has ended: killed, or out of memory."""
+
+
+class Preparer:
+    """Reads and fingerprints the documents of batches."""
+
+    def __init__(self, settings: Settings, fingerprinter: Fingerprinter) -> None:
+        self._reader = DocumentReader(settings.fields, settings.max_record_bytes)
+        self._fingerprinter = fingerprinter
+
+    def prepare(self, topic: str, lines: Iterable[Line]) -> Prepared:
+        """Return what the lines hold; ``topic`` stands in the ids of documents without one."""
+        documents: list[Document] = []
+        refused: dict[int, Refused] = {}
+        for row, line in enumerate(lines):
+            if line.is_blank:
+                continue
+            item = self._read(topic, line)
+            if isinstance(item, Document):
+                documents.append(item)
+            else:
+                refused[row] = item
+        prints = self._fingerprinter.fingerprint_batch([item.content for item in documents])
+        words = self._fingerprinter.scheme.bits // WORD_BITS
+        return Prepared(document_columns(documents, prints, words), refused)
+
+    def _read(self, topic: str, line: Line) -> Document | Refused:
+        if line.content is None:
+            limit = self._reader.max_record_bytes
+            detail = f"the line has {line.size} bytes, max_record_bytes is {limit}: raise it"
+            return Refused(RejectionReason.TOO_LARGE, detail)
+        record = RawRecord(None, line.content, NO_TIME_MS)
+        item = self._reader.read(SourcePosition(topic, PARTITION, line.number), record)
+        if isinstance(item, Rejection):
+            return Refused(item.reason, item.detail)
+        # A tombstone is a null value, which no line is.
+        assert isinstance(item, Document)
+        return item
+
+
+PreparedBatches = Callable[[Iterable[Batch]], Iterator[tuple[Batch, Prepared]]]
+
+
+@contextmanager
+def prepared_by(
+    settings: Settings, fingerprinter: Fingerprinter, jobs: int, topics: Callable[[Batch], str]
+) -> Iterator[PreparedBatches]:
+    """Give the function that prepares batches, in their order.
+
+    With ``jobs`` over 1, so many processes do it. ``topics`` says what stands for the topic of a
+    batch.
+    """
+    if jobs == 1:
+        preparer = Preparer(settings, fingerprinter)
+        yield lambda batches: (
+            (batch, preparer.prepare(topics(batch), batch.lines)) for batch in batches
+        )
+        return
+    # Not forked from here, where the index may have threads; a server that has loaded all is.
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    pool = ProcessPoolExecutor(jobs, context, _begin_process, (settings,))
+    try:
+        yield lambda batches: _through_pool(pool, jobs * _AHEAD, batches, topics)
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def jobs_for(jobs: int | None, total_bytes: int | None) -> int:
+    """Return how many processes to use: ``jobs``, else one for each core that this one may use.
+
+    For few bytes it is 1: a process of the pool takes a second to begin.
+    """
+    if jobs is not None:
+        return jobs
+    if total_bytes is not None and total_bytes < _WORTH_A_POOL_BYTES:
+        return 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _through_pool(
+    pool: ProcessPoolExecutor, ahead: int, batches: Iterable[Batch], topics: Callable[[Batch], str]
+) -> Iterator[tuple[Batch, Prepared]]:
+    waiting: deque[tuple[Batch, Future[Prepared]]] = deque()
+    try:
+        for batch in batches:
+            waiting.append((batch, pool.submit(_prepare, topics(batch), list(batch.lines))))
+            if len(waiting) > ahead:
+                oldest, future = waiting.popleft()
+                yield oldest, future.result()
+        while waiting:
+            oldest, future = waiting.popleft()
+            yield oldest, future.result()
+    except BrokenProcessPool:
+        raise WorkerLostError(
+            "a process that makes fingerprints has ended (out of memory?): try fewer --jobs"
+        ) from None
+
+
+_preparer: Preparer | None = None
+
+
+def _begin_process(settings: Settings) -> None:
+    """Load what a process of the pool needs, once."""
+    global _preparer  # noqa: PLW0603 - a process of the pool has no other place
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the first process's business
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    _preparer = Preparer(settings, Fingerprinter(settings.index_profile()))
+
+
+def _end_with_parent() -> None:
+    """End this process when the first one has ended, killed with no chance to say so."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+def _prepare(topic: str, lines: list[Line]) -> Prepared:
+    assert _preparer is not None
+    return _preparer.prepare(topic, lines)
