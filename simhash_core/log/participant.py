@@ -71,7 +71,6 @@ class Participant(Generic[Record]):
         self._look_up = LookUp(self.index, nearness, self.held)
         self._reigns = 0
         self._end = 0
-        self._expired = 0
         self._looked_up: set[int] = set()
 
     # ---- shards and sessions
@@ -158,9 +157,8 @@ class Participant(Generic[Record]):
         if self.decider is not None:
             self.decider.heeded(heeded)
             self._lead_again()
-        if self.replica.expired > self._expired:
-            self._expired = self.replica.expired
-            self.index.drop_before(self._expired)
+        if self.replica.expired > self.index.dropped_before:
+            self.index.drop_before(self.replica.expired)
         needed = (each.needed for each in self.held.progresses(self.replica.decided_before))
         self.replica.forget_before(min(needed, default=self.replica.position))
         return heeded
@@ -208,7 +206,9 @@ class Participant(Generic[Record]):
             return None
         offsets = [offset for offset, _ in items]
         self._looked_up.update(offsets)
-        seen = views(self.replica, offsets, self._expired, replaces=self.nearness.replaces)
+        seen = views(
+            self.replica, offsets, self.index.dropped_before, replaces=self.nearness.replaces
+        )
         view_of = dict(zip(offsets, seen, strict=True))
         control = self.replica.control
         found: list[PacketReport] = []

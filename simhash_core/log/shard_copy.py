@@ -18,6 +18,7 @@ from simhash_core.index.prints import prints_of
 from simhash_core.log.packets import NO_OFFSET, Packet
 from simhash_core.log.records import Progress
 from simhash_core.log.replica import Decided
+from simhash_core.log.sequence import log_offset_of
 from simhash_core.log.unique_documents import UniqueDocuments, UniqueRows
 
 
@@ -69,6 +70,8 @@ class ShardCopy:
         if matches is None or decided.offset <= self._applied:
             return
         self._applied = decided.offset
+        if decided.offset < log_offset_of(self._index.dropped_before):
+            return  # it is read again, and has expired since
         columns = packet.columns
         unique = columns.are_documents
         unique &= columns.offsets >= self._first  # what is before was committed, and is there

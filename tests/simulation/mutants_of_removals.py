@@ -16,10 +16,15 @@ SHORT: Final = {"window": Window(150, 60)}
 
 BEGINNING: Final[dict[str, Any]] = {
     "replaces": True,
-    "faults": {fault: float(fault in {Fault.SESSION, Fault.MOVE}) for fault in Fault},
+    "workers": 3,
+    "faults": {fault: float(fault is Fault.SESSION) for fault in Fault},
     "fault_limit": 40,
-    "fault_rate": 0.04,
-    "decide_limit": 3,
+    "fault_rate": 0.01,
+    "report_limit": 3,
+    "decide_limit": 1,
+    "steps": 4_000,
+    "late": 0.6,
+    "arriving": 0.15,
 }
 """Scenarios in which sessions begin again and again."""
 
