@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from simhash_core.documents import Content
 from simhash_core.fingerprints.feature_hashes import feature_hash_named
 from simhash_core.fingerprints.fingerprint import pack, scale, sums
 from simhash_core.text.features import FeatureBatch, extract
+from simhash_core.text.fingerprint_memo import FingerprintMemo
 from simhash_core.text.idf import jieba_idf
 from simhash_core.text.lexicon import Lexicon
 from simhash_core.text.normal_forms import normalize_batch
@@ -56,7 +57,7 @@ class WeightedTerm(NamedTuple):
 
 
 class Fingerprinter:
-    """Texts to fingerprints. Holds a lexicon, so one fingerprinter serves one thread."""
+    """Texts to fingerprints. Holds a lexicon and memos, so one fingerprinter serves one thread."""
 
     def __init__(self, profile: Profile) -> None:
         """Load segmenter and idf model; raises ``UsageError`` for what the profile gets wrong."""
@@ -75,6 +76,7 @@ class Fingerprinter:
             () if stop_words is None else stop_words.words,
             traits_of=self._weighting.traits_of,
         )
+        self._memo = FingerprintMemo[Fingerprinted]()
         self._runs = RunMemo(self._segmenter, self._lexicon)
         normalize_batch(())  # makes its table now, so that no document waits for it
         more = {}
@@ -96,10 +98,18 @@ class Fingerprinter:
         A string stands for a document of which nothing but the text is known.
         """
         whole = [Content(item) if isinstance(item, str) else item for item in contents]
-        made: list[Fingerprinted] = []
-        for portion in _portions(whole):
-            made += self._fingerprint_portion(portion)
-        return made
+        found = list(map(self._memo.get, whole))
+        if None not in found:
+            return cast("list[Fingerprinted]", found)
+        new = list(
+            dict.fromkeys([each for each, made in zip(whole, found, strict=True) if not made])
+        )
+        made: dict[Content, Fingerprinted] = {}
+        for portion in _portions(new):
+            made.update(zip(portion, self._fingerprint_portion(portion), strict=True))
+        for content, each in made.items():
+            self._memo.keep(content, each)
+        return [known or made[each] for each, known in zip(whole, found, strict=True)]
 
     def weighted_terms(self, content: Content | str) -> list[WeightedTerm]:
         """Return the features of a document with their weights, heaviest first.
