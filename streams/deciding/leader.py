@@ -14,6 +14,7 @@ from streams.intake.raw_batches import RawArrival
 from streams.kafka.appender import AppendUnknownError
 from streams.kafka.log_reader import LogReader, LogRecords
 from streams.monitoring.metrics import Metrics
+from streams.monitoring.rare_lines import RareLines
 from streams.ordering.log_codec import LogDecodeError, OtherIndexError
 from streams.ordering.log_stage import LogClient
 
@@ -57,6 +58,7 @@ class Leader:
         self._trimmed = 0
         self._known: list[tuple[float, int]] = []
         self._trimmed_at = 0.0
+        self._foreign = RareLines(logger, "%d reports are skipped; the last: %s")
 
     async def prepare(self) -> None:
         """Begin to read reports from now on: those of before this reign do not count."""
@@ -76,7 +78,7 @@ class Leader:
                 report = self._codec.decode_report(value, f"{self._topics.reports}/0@{offset}")
             except (OtherIndexError, LogDecodeError) as error:
                 self._metrics.foreign_record("reports")
-                logger.debug("a report is skipped: %s", error)
+                self._foreign.note(error)
             else:
                 if report.worker != self._participant.worker:
                     self.take_report(report)

@@ -23,6 +23,7 @@ from streams.intake.raw_records import RawRecords
 from streams.kafka.appender import Appender, AppendUnknownError
 from streams.kafka.log_reader import LogRecords
 from streams.monitoring.metrics import Metrics
+from streams.monitoring.rare_lines import RareLines
 from streams.ordering.log_codec import LogCodec, LogDecodeError, LogVersionError, OtherIndexError
 from streams.settings.topics import TopicSettings
 
@@ -75,7 +76,13 @@ class LogStage:
         self._on_report = on_report
         self._on_failure = on_failure
         self._undecided_since: deque[tuple[int, int]] = deque()
-        self._foreign = 0
+        self._foreign = RareLines(logger, "%d records of the log are skipped; the last: %s")
+        self._out_of_chain = RareLines(
+            logger,
+            "%d packets or control records are skipped, which do not continue their chain: they "
+            "were sent twice, or by a worker that no longer owns the shard or leads; the last one "
+            "before offset %s",
+        )
 
     # ---- raw records
 
@@ -132,8 +139,11 @@ class LogStage:
                 control = self._read(offset, value, timestamp_ms)
                 if control is not None:
                     heeded.append(control)
-        self._metrics.packet_skipped(participant.packets_skipped - skipped)
-        self._metrics.control_refused(participant.controls_refused - refused)
+        packets = participant.packets_skipped - skipped
+        controls = participant.controls_refused - refused
+        self._metrics.packet_skipped(packets)
+        self._metrics.control_refused(controls)
+        self._out_of_chain.note(participant.replica.position, packets + controls)
         self.report()
         self.append_packets()
         return heeded
@@ -199,12 +209,8 @@ class LogStage:
         except LogVersionError:
             raise  # others heed it: to go on without it would be to read another log
         except (OtherIndexError, LogDecodeError) as error:
-            self._foreign += 1
+            self._foreign.note(error)
             self._metrics.foreign_record("log")
-            if self._foreign & (self._foreign - 1) == 0:  # 1, 2, 4, 8, … of them
-                logger.warning(
-                    "%d records of the log are skipped; the last: %s", self._foreign, error
-                )
             self._participant.replica.skip(offset)
             return None
         heeded = self._participant.read(offset, record, timestamp_ms)

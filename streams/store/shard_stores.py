@@ -11,10 +11,13 @@ from typing import Any, Final
 from streams.monitoring.metrics import Metrics
 from streams.settings.settings import Delivery, Settings
 from streams.store.changelog_reader import Changelog
+from streams.store.index_filling import make_missing_files
 from streams.store.recovery import catch_up
 from streams.store.recovery_progress import Recovery
 from streams.store.rocksdb_options import block_cache
+from streams.store.segment_file import SegmentOwner
 from streams.store.shard_directory import discard_store, open_shard_store, shard_directory
+from streams.store.shard_segments import ShardSegments
 from streams.store.shard_store import ShardStore
 from streams.store.state_codec import StoreIdentity
 from streams.store.store_errors import StoreCorruptError
@@ -43,7 +46,7 @@ class ShardStores:
         self._config = changelog_config
         self._identity = identity
         self._metrics = metrics
-        self._bits = settings.index_profile().bits
+        self._profile = settings.index_profile()
         self._cache = block_cache(settings.block_cache_bytes)
         self._open: dict[int, ShardStore] = {}
         self._recoveries: dict[int, Recovery] = {}
@@ -71,6 +74,7 @@ class ShardStores:
             store = self._open_or_rebuild(partition)
             try:
                 self._catch_up(store, partition, committed_next, interrupted)
+                self._make_files(store, partition, interrupted)
             except BaseException:
                 store.close()
                 raise
@@ -83,11 +87,20 @@ class ShardStores:
         path = shard_directory(settings.state_dir, settings.application_id, partition)
         owner = StoreIdentity(self._identity, settings.application_id, partition)
         try:
-            return open_shard_store(path, owner, self._bits, self._cache)
+            return open_shard_store(path, owner, self._profile.bits, self._cache)
         except StoreCorruptError as error:
             logger.warning("shard %d is rebuilt from its changelog: %s", partition, error)
+            self._metrics.error("recover", error.reason)
             discard_store(path)
-            return open_shard_store(path, owner, self._bits, self._cache)
+            return open_shard_store(path, owner, self._profile.bits, self._cache)
+
+    def _make_files(self, store: ShardStore, partition: int, interrupted: threading.Event) -> None:
+        """Make the segment files that are missing, so that the index is filled from files."""
+        owner = SegmentOwner(self._identity, self._settings.application_id, partition)
+        with_times = self._profile.window is not None
+        segments = ShardSegments(store.path, owner, self._profile.scheme(), with_times=with_times)
+        make_missing_files(store, segments, interrupted)
+        store.segments = segments
 
     def _catch_up(
         self, store: ShardStore, partition: int, committed_next: int, interrupted: threading.Event

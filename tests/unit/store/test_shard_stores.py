@@ -50,9 +50,14 @@ def settings(topic: ChangelogTopic, tmp_path: Path) -> Settings:
     )
 
 
-def stores_of(settings: Settings, topic: ChangelogTopic, identity: str = INDEX) -> ShardStores:
+def stores_of(
+    settings: Settings,
+    topic: ChangelogTopic,
+    identity: str = INDEX,
+    metrics: Metrics | None = None,
+) -> ShardStores:
     """The stores of a worker."""
-    return ShardStores(settings, topic.config, identity, Metrics())
+    return ShardStores(settings, topic.config, identity, metrics or Metrics())
 
 
 def opened(stores: ShardStores) -> ShardStore:
@@ -101,9 +106,10 @@ def test_a_damaged_store_is_rebuilt(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Given a store whose files were damaged since it was closed, when it is opened, then it is
-    rebuilt from the changelog alone, and the log says why.
+    rebuilt from the changelog alone; the log says why, and it counts as an error.
     """
-    stores = stores_of(settings, topic)
+    metrics = Metrics()
+    stores = stores_of(settings, topic, metrics=metrics)
     opened(stores).close()
     harm(shard_directory(settings.state_dir, "tests", PARTITION))
 
@@ -115,6 +121,8 @@ def test_a_damaged_store_is_rebuilt(
     assert f"shard {PARTITION} is rebuilt from its changelog" in caplog.text
     assert said in caplog.text
     assert f"shard {PARTITION} caught up with" in caplog.text
+    errors = {"stage": "recover", "reason": "format"}
+    assert metrics.registry.get_sample_value("firstseen_errors_total", errors) == 1
 
 
 def test_a_store_that_is_gone_is_filled_again(settings: Settings, topic: ChangelogTopic) -> None:
