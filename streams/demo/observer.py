@@ -15,6 +15,7 @@ from streams.output.received_outputs import (
     DeadLetterOutput,
     DuplicateOutput,
     ReceivedOutput,
+    TombstoneOutput,
     UniqueOutput,
     received_output,
 )
@@ -110,5 +111,7 @@ class Observer:
                 self.latest.append(output)
             case DeadLetterOutput(reason=reason):
                 self.by_reason[reason] += 1
+            case TombstoneOutput():
+                return
         self._ledger.note_output(output.source)
         self._on_output(output)

@@ -47,7 +47,15 @@ class DeadLetterOutput(msgspec.Struct, frozen=True):
     detail: str
 
 
-ReceivedOutput = UniqueOutput | DuplicateOutput | DeadLetterOutput
+class TombstoneOutput(msgspec.Struct, frozen=True):
+    """A document leaves ``unique``; ``reason``: ``deleted`` or ``replaced``."""
+
+    source: SourcePosition
+    id: str
+    reason: str
+
+
+ReceivedOutput = UniqueOutput | TombstoneOutput | DuplicateOutput | DeadLetterOutput
 
 
 class _Place(msgspec.Struct):
@@ -91,6 +99,9 @@ def received_output(
                     named["firstseen-id"],
                     named["firstseen-reason"] if verdict == "undecidable" else "",
                 )
+            case "deleted" | "replaced" as reason:
+                position = source_position(named["firstseen-source"])
+                return TombstoneOutput(position, named["firstseen-id"], reason)
             case "duplicate":
                 return _duplicate(_decode_duplicate(value or b""))
             case None if f"{_ERROR}offset" in named and "firstseen-reason" in named:

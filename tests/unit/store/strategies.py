@@ -80,16 +80,16 @@ def same_columns(left: DocumentColumns, right: DocumentColumns) -> bool:
     """Whether two are equal, types included."""
     arrays = ("offsets", "times_ms", "digests", "fingerprints", "undecidable")
     pairs = [(getattr(left, name), getattr(right, name)) for name in arrays]
-    arrays_or_none = (left.operations, right.operations)
-    if (left.operations is None) != (right.operations is None):
-        return False
-    if not np.array_equal(*(np.empty(0) if each is None else each for each in arrays_or_none)):
-        return False
-    scopes = [left.scope(row) for row in range(len(left))]
-    if scopes != [right.scope(row) for row in range(len(right))]:
+    if _details(left) != _details(right):
         return False
     strings = [(left.ids, right.ids), (left.sketches, right.sketches)]
     return all(
         one.dtype == other.dtype and one.shape == other.shape and np.array_equal(one, other)
         for one, other in [*pairs, *((one.bounds, other.bounds) for one, other in strings)]
     ) and all(one.joined == other.joined for one, other in strings)
+
+
+def _details(found: DocumentColumns) -> list[tuple[bool, str]]:
+    """What some rows alone are or have."""
+    documents = found.are_documents.tolist()
+    return [(is_document, found.scope(row)) for row, is_document in enumerate(documents)]
