@@ -43,6 +43,7 @@ from streams.output.output_batch import OutputRules
 from streams.output.put_out import Observer, PutOut
 from streams.settings.settings import Settings
 from streams.shard_sessions import ShardSessions
+from streams.store.segment_keeper import KeptShard, SegmentKeeper
 from streams.store.shard_stores import ShardStores
 from streams.worker_clients import WorkerClients
 from streams.worker_view import PipelineView
@@ -175,6 +176,8 @@ class Pipeline:
             on_failure=self.fail,
         )
         self._topic = topics.raw
+        self._keeper = SegmentKeeper(self.participant.index)
+        self._files: asyncio.Task[None] | None = None
         self._in_flight = InFlight(settings.in_flight, self.participant, clients.consumer, metrics)
         self._lost_records = LostRecords(topics.raw, self.participant, clients.consumer, metrics)
         self._raw_topic_look = RawTopicLook(topics.raw, self.participant, index, self._reopen)
@@ -258,6 +261,7 @@ class Pipeline:
         """Note what is measured every second, and do what is done at times."""
         with self._guarded("output"):
             self._stores.measure()
+            self._keep_files()
             self._put_out.measure()
             self._stage.measure()
             self._leader.measure()
@@ -308,6 +312,25 @@ class Pipeline:
         self._wake_put_out()
 
     # ---- within
+
+    def _keep_files(self) -> None:
+        """Make a segment file in a thread, if there is one to make."""
+        if self._files is None or self._files.done():
+            self._files = asyncio.ensure_future(self._keep_a_file())
+
+    async def _keep_a_file(self) -> None:
+        try:
+            await self._keeper.step(self._kept_shards)
+        except FirstseenError as error:
+            self.fail(error)
+
+    def _kept_shards(self) -> list[KeptShard]:
+        stores = self._put_out.stores
+        return [
+            KeptShard(shard.slot, stores[partition], segments)
+            for partition, shard in self.participant.shards.items()
+            if partition in stores and (segments := stores[partition].segments) is not None
+        ]
 
     def _own_report(self, report: Report) -> None:
         self._leader.take_report(report)

@@ -23,6 +23,7 @@ from streams.kafka.commit_errors import AbortedError, FencedError, StaleGenerati
 from streams.monitoring.metrics import Metrics
 from streams.ordering.shard_opening import OpenedShard, ShardOpener, ShardSources
 from streams.output.put_out import PutOut
+from streams.store.index_filling import fill_index
 
 logger = logging.getLogger(__name__)
 
@@ -194,8 +195,7 @@ class ShardSessions:
         index = self._participant.index
         for each in opened:
             slots[each.partition] = index.open_slot(visible=False)
-            for sequences, prints in each.store.prints(index.scheme.bands):
-                index.add(slots[each.partition], sequences, prints)
+            for _ in fill_index(index, slots[each.partition], each.store):
                 await asyncio.sleep(0)
         async with self._put_out.lock:
             kept = [each for each in opened if not self.opening[each.partition].is_set()]

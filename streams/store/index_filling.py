@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterator
 from typing import Final
 
@@ -20,10 +21,13 @@ logger = logging.getLogger(__name__)
 _NO_SLOT: Final = 0
 
 
-def make_missing_files(store: ShardStore, segments: ShardSegments) -> None:
+def make_missing_files(
+    store: ShardStore, segments: ShardSegments, interrupted: threading.Event | None = None
+) -> None:
     """Write files of what no file covers, as far as it is worth one; the rest is the ``tail``.
 
-    Blocking. Raises ``StoreError`` for rows that cannot be read. Where no file can be written, all
+    Blocking. Raises ``StoreError`` for rows that cannot be read, and ``InterruptedError`` soon
+    after ``interrupted`` is set. Where no file can be written, all
     is the tail: the index is whole, and opening the shard again takes longer.
     """
     segments.find(store.highest, store.expired_before)
@@ -32,6 +36,8 @@ def make_missing_files(store: ShardStore, segments: ShardSegments) -> None:
     documents = 0
     writable = True
     for part in store.prints(segments.scheme.bands, segments.next - 1):
+        if interrupted is not None and interrupted.is_set():
+            raise InterruptedError
         parts.append(part)
         documents += len(part.sequences)
         if writable and documents >= limit:
@@ -43,13 +49,17 @@ def make_missing_files(store: ShardStore, segments: ShardSegments) -> None:
     segments.tail = parts
 
 
-def fill_index(
-    index: DocumentIndex, slot: int, store: ShardStore, segments: ShardSegments
-) -> Iterator[None]:
+def fill_index(index: DocumentIndex, slot: int, store: ShardStore) -> Iterator[None]:
     """Bring the documents of a shard into an empty slot of the index, a part at a time.
 
-    After ``make_missing_files``. Raises ``StoreError``.
+    From the files of ``store.segments``, once they were made. Raises ``StoreError``.
     """
+    segments = store.segments
+    if segments is None:
+        for sequences, prints in store.prints(index.scheme.bands):
+            index.add(slot, sequences, prints)
+            yield
+        return
     for file in list(segments.files):
         try:
             segment = segments.map(file, slot)

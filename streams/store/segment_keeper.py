@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from simhash_core.index.document_index import DocumentIndex
@@ -50,14 +50,14 @@ class SegmentKeeper:
         self._index = index
         self._is_at_work = False
 
-    async def step(self, shards: Mapping[int, KeptShard]) -> bool:
+    async def step(self, shards: Callable[[], Iterable[KeptShard]]) -> bool:
         """Make one file, if there is one to make; return whether one was made.
 
-        ``shards``: those that are open, by partition; it may change meanwhile.
+        ``shards`` returns those that are open, which may be others once the file is written.
         """
         if self._is_at_work:
             return False
-        work = next(filter(None, map(self._next_work, shards.values())), None)
+        work = next(filter(None, map(self._next_work, shards())), None)
         if work is None:
             return False
         shard = work.shard
@@ -66,7 +66,7 @@ class SegmentKeeper:
             file = await asyncio.to_thread(shard.segments.write, work.rows, work.first, work.last)
             if file is None:
                 return False
-            if not any(each is shard for each in shards.values()):
+            if shard not in shards():
                 file.path.unlink(missing_ok=True)  # the shard was closed meanwhile
                 return False
             segment = shard.segments.map(file, shard.slot)

@@ -102,9 +102,10 @@ def opened(
     """An index that was filled from a store, as when its shard is opened."""
     segments = ShardSegments(path, owner, SCHEME, with_times=window_ms is not None)
     make_missing_files(store, segments)
+    store.segments = segments
     index = DocumentIndex(SCHEME, window_ms)
     slot = index.open_slot()
-    for _ in fill_index(index, slot, store, segments):
+    for _ in fill_index(index, slot, store):
         pass
     return index, slot, segments
 
@@ -227,11 +228,11 @@ def test_what_is_deleted_stays_so(path: Path, store: ShardStore) -> None:
     index, slot, segments = opened(path, store)
     assert looked_up(index) == scanned(store)
     assert store.gone() == sorted(gone)
-    shards = {3: KeptShard(slot, store, segments)}
+    shards = [KeptShard(slot, store, segments)]
     keeper = SegmentKeeper(index)
     commit(store, range(24, 60))
     put(index, slot, range(24, 60))
-    while asyncio.run(keeper.step(shards)):
+    while asyncio.run(keeper.step(lambda: shards)):
         assert looked_up(index) == scanned(store)
     assert store.gone() == []
     again, _, _ = opened(path, store)
@@ -245,7 +246,7 @@ def test_files_are_made_and_merged_while_documents_come_and_go(
     look-ups say the same all the time; what is removed while a file is written is not met.
     """
     index, slot, segments = opened(path, store)
-    shards = {3: KeptShard(slot, store, segments)}
+    shards = [KeptShard(slot, store, segments)]
     keeper = SegmentKeeper(index)
     write = ShardSegments.write
     removed: list[int] = []
@@ -265,7 +266,7 @@ def test_files_are_made_and_merged_while_documents_come_and_go(
         ]
         index.remove(slot, np.array(last_two, dtype=np.uint64))
         before = looked_up(index)
-        asyncio.run(keeper.step(shards))
+        asyncio.run(keeper.step(lambda: shards))
         assert looked_up(index) == [each for each in before if each[2] not in removed]
         commit(store, range(begin + 5, begin + 5), tuple(removed))
         assert looked_up(index) == scanned(store)
@@ -289,7 +290,7 @@ def test_files_of_what_has_expired_are_deleted(path: Path, store: ShardStore) ->
     progress = StoredProgress(Progress(CHAIN, 2_000, 40, -1))
     store.write(store.change([], (), before), progress)
 
-    asyncio.run(SegmentKeeper(index).step({3: KeptShard(slot, store, segments)}))
+    asyncio.run(SegmentKeeper(index).step(lambda: [KeptShard(slot, store, segments)]))
 
     assert 0 < len(files_in(path)) < len(files)
     assert looked_up(index) == scanned(store)
@@ -313,5 +314,5 @@ def test_a_directory_that_cannot_be_written_is_done_without(
 
     assert looked_up(index) == scanned(store)
     assert segments.files == []
-    assert not asyncio.run(SegmentKeeper(index).step({3: KeptShard(slot, store, segments)}))
+    assert not asyncio.run(SegmentKeeper(index).step(lambda: [KeptShard(slot, store, segments)]))
     assert looked_up(index) == scanned(store)
