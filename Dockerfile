@@ -24,6 +24,7 @@ RUN python -m venv --without-pip /opt/firstseen
 COPY constraints.txt pyproject.toml README.md LICENSE ./
 COPY simhash_core simhash_core
 COPY streams streams
+COPY firstseen firstseen
 
 # The versions that the tests run with, those of the build back end too; byte code is made here,
 # since nothing can be written where it runs.

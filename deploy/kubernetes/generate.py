@@ -2,13 +2,17 @@
 
  - ``topics/topics.yaml``: Strimzi's KafkaTopics, of the plans by which ``firstseen topics create``
    makes topics;
- - ``components/monitoring/prometheusrule.yaml``: the rules of ``deploy/prometheus``.
+ - ``components/monitoring/prometheusrule.yaml``: the rules of ``deploy/prometheus``;
+ - ``rendered/*.yaml``: what ``kubectl kustomize`` makes of the kustomizations, for those who do
+   not have it. Where there is no kubectl, they stay as they are.
 
 Tests hold what is there to what would be written.
 """
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -25,6 +29,9 @@ PARTITIONS: Final = 6
 """Shards of the index, and so the maximum of workers that share the work. More can follow."""
 REPLICAS: Final = 3
 """Copies of each partition, as many as a cluster for production has brokers at least."""
+
+RENDERED: Final = ("base", "overlays/example", "overlays/scaled", "topics")
+"""The kustomizations that are rendered."""
 
 _HEADER: Final = "# Written by make manifests from {}.\n"
 _LABELS: Final = {"app.kubernetes.io/name": "firstseen"}
@@ -88,6 +95,17 @@ def manifests() -> Iterator[tuple[Path, str]]:
     )
 
 
+def render(directory: Path) -> str | None:
+    """Return what Kustomize makes of a directory; None where there is no kubectl."""
+    kubectl = shutil.which("kubectl")
+    if kubectl is None:
+        return None
+    run = subprocess.run(  # noqa: S603 - our own directories
+        [kubectl, "kustomize", str(directory)], capture_output=True, text=True, check=True
+    )
+    return _HEADER.format(f"{directory.relative_to(HERE)} by kubectl kustomize") + run.stdout
+
+
 class _Dumper(yaml.SafeDumper):
     """Writes texts of several lines as such."""
 
@@ -109,3 +127,8 @@ if __name__ == "__main__":
     for path, text in manifests():
         path.write_text(text, "utf-8")
         print(f"written: {path.relative_to(HERE)}")
+    for built in RENDERED:
+        rendered = render(HERE / built)
+        if rendered is not None:
+            (HERE / "rendered" / f"{Path(built).name}.yaml").write_text(rendered, "utf-8")
+            print(f"written: rendered/{Path(built).name}.yaml")

@@ -21,10 +21,4 @@ fi
 "$bin/yamllint" --strict --config-file deploy/tools/yamllint.yml docker-compose.yml deploy
 "$bin/check-jsonschema" --quiet --builtin-schema vendor.compose-spec docker-compose.yml
 "$bin/kubernetes-validate" --strict --quiet deploy/kubernetes/base/[!k]*.yaml
-
-# Our own reading of the kustomizations is in tests/deploy; where the real one is, it has its say.
-if kubectl kustomize --help >/dev/null 2>&1; then
-  for directory in deploy/kubernetes/{base,topics,overlays/*}; do
-    kubectl kustomize "$directory" >/dev/null
-  done
-fi
+"$bin/check-jsonschema" --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml

@@ -18,7 +18,7 @@ from streams.cli.main import cli
 ROOT = Path(__file__).resolve().parents[3]
 KUBERNETES = ROOT / "deploy" / "kubernetes"
 
-IMAGE = "firstseen"
+IMAGE = "ghcr.io/firstseen/firstseen"
 OURS = "FIRSTSEEN_"
 VARIABLE = re.compile(r"\$\{\w+:-([^}]+)\}")
 

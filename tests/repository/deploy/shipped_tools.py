@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -17,10 +18,7 @@ def run_tool(name: str, *arguments: str | Path) -> subprocess.CompletedProcess[s
     """Run a tool; where it is not there, skip the test, or fail it if tools are required."""
     path = ROOT / ".venv-tools" / "bin" / name
     if not path.exists():
-        reason = f"no {name}: run make tools"
-        if os.environ.get("FIRSTSEEN_REQUIRE_TOOLS") == "1":
-            pytest.fail(f"FIRSTSEEN_REQUIRE_TOOLS=1, but {reason}", pytrace=False)
-        pytest.skip(reason)
+        give_up(f"no {name}: run make tools")
     return subprocess.run(
         [str(path), *map(str, arguments)],
         cwd=ROOT,
@@ -29,3 +27,10 @@ def run_tool(name: str, *arguments: str | Path) -> subprocess.CompletedProcess[s
         timeout=_SECONDS,
         check=False,
     )
+
+
+def give_up(reason: str) -> NoReturn:
+    """Skip the test, or fail it if tools are required."""
+    if os.environ.get("FIRSTSEEN_REQUIRE_TOOLS") == "1":
+        pytest.fail(f"FIRSTSEEN_REQUIRE_TOOLS=1, but {reason}", pytrace=False)
+    pytest.skip(reason)

@@ -71,15 +71,12 @@ def worker(kafka: ComposeKafka, directory: Path, port: int) -> Iterator[subproce
         process.wait(20)
 
 
-def is_healthy(port: int) -> bool:
-    """Run the health check of the service ``worker``."""
+def is_healthy(kafka: ComposeKafka, port: int) -> bool:
+    """Run the health check of the service ``worker``, in the environment of the worker."""
     check = services()["worker"]["healthcheck"]["test"]
-    assert check[:2] == ["CMD", "python"]
-    code = check[-1].replace("127.0.0.1:6066", f"127.0.0.1:{port}")
-    run = subprocess.run(
-        [sys.executable, *check[2:-1], code], capture_output=True, timeout=90, check=False
-    )
-    return run.returncode == 0
+    assert check[:2] == ["CMD", "firstseen"]
+    environ = variables("worker", kafka, FIRSTSEEN_WEB__PORT=str(port))
+    return firstseen(*check[2:], environ=environ).returncode == ExitCode.OK
 
 
 def outputs(kafka: ComposeKafka, *options: str) -> list[dict[str, object]]:
@@ -106,7 +103,7 @@ def test_from_an_empty_broker_to_verdicts(kafka: ComposeKafka, tmp_path: Path) -
     port = free_port()
     with worker(kafka, tmp_path, port) as process:
         deadline = time.monotonic() + READY_SECONDS
-        while not is_healthy(port):
+        while not is_healthy(kafka, port):
             log = (tmp_path / "worker.log").read_text("utf-8")
             assert process.poll() is None, log
             assert time.monotonic() < deadline, log

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.repository.deploy.kustomize import build, by_name
+from tests.repository.deploy.rendered import by_name, rendered
 from tests.repository.deploy.shipped_files import KUBERNETES, ROOT, documents
 from tests.rigs.brokers.broker import Broker
 from tests.unit.cli.running import firstseen
@@ -34,7 +34,7 @@ def test_alerts_are_those_of_prometheus() -> None:
     files = sorted((ROOT / "deploy" / "prometheus").glob("*.rules.yml"))
     written = [group for file in files for group in documents(file)[0]["groups"]]
 
-    built = by_name(build(KUBERNETES / "overlays" / "example"))["PrometheusRule", "firstseen"]
+    built = by_name(rendered("example"))["PrometheusRule", "firstseen"]
     assert built["spec"]["groups"] == written
     assert any("alert" in rule for group in written for rule in group["rules"])
 
@@ -69,6 +69,6 @@ def test_topics_are_those_that_the_command_makes(kafka_broker: Broker) -> None:
         "firstseen.reports",
         "firstseen.changelog",
     ]
-    assert by_name(build(KUBERNETES / "topics")).keys() == {
+    assert by_name(rendered("topics")).keys() == {
         ("KafkaTopic", each["metadata"]["name"]) for each in asked
     }
