@@ -140,20 +140,24 @@ class Fingerprinter:
         bit_sums = np.empty((len(normal), self.profile.bits), dtype=np.float32)
         for i, (start, stop) in enumerate(pairwise(limits)):
             bit_sums[i] = sums(votes.take(rows[start:stop], axis=0), scaled[start:stop])
+        undecidable = [
+            self._judge(text, stop - start)
+            for text, (start, stop) in zip(normal, pairwise(limits), strict=True)
+        ]
         size = self.profile.bits // 8
         packed = pack(bit_sums)
         sketches = [b""] * len(contents)
         if self.confirmation is not None:
             # A sketch of a text that no candidate is compared with would be made for nothing.
             decidable = [
-                content if stop - start >= self.profile.min_features else _NOTHING
-                for content, (start, stop) in zip(contents, pairwise(limits), strict=True)
+                _NOTHING if outcome else content
+                for content, outcome in zip(contents, undecidable, strict=True)
             ]
             sketches = self.confirmation.verification.sketches(
                 Sketched(decidable, features, self._lexicon.short_hashes[rows], self.scheme.bands)
             )
         return [
-            self._judge(text, stop - start)
+            undecidable[i]
             or Fingerprinted(
                 packed[i * size : (i + 1) * size],
                 content_digest(text),
@@ -172,7 +176,15 @@ class Fingerprinter:
 
     def _judge(self, normal: str, features: int) -> Fingerprinted | None:
         """Return the undecidable outcome for a text with too little in it, else None."""
-        if features >= self.profile.min_features:
+        profile = self.profile
+        if features >= profile.min_features:
+            return None
+        # Many characters, few words: a sketch of its shingles says enough of such a text.
+        if (
+            profile.long_characters
+            and features >= profile.min_features_of_long
+            and len(normal) - normal.count(" ") >= profile.long_characters
+        ):
             return None
         reason = UndecidableReason.TOO_FEW_FEATURES
         if features == 0:

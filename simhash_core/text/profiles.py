@@ -44,8 +44,9 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The settings of an index.
 
     ``blocks``, ``block_bits``, ``cuts``, ``bands``: as of ``BlockScheme``. ``min_features``:
-    distinct features below which a text is undecidable. ``verify``: what confirms candidates, and
-    ``verify_at`` how far two documents must agree (``simhash_core.text.verification``). ``idf``:
+    distinct features below which a text is undecidable; ``long_characters``: characters, blanks
+    left out, from which half of them are enough, 0 for none. ``verify``: what confirms candidates,
+    and ``verify_at`` how far two documents must agree (``simhash_core.text.verification``). ``idf``:
     jieba's table unless given. ``user_dictionary`` and ``stop_words``: none unless given.
     ``window``: how far apart the times of near documents are at most, milliseconds; None: any time.
     ``lateness``: how far behind the latest documents a document may be and still meet all that are
@@ -61,6 +62,7 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     weighting: str = "tfidf-sublinear"
     feature_hash: str = "xxh3"
     min_features: int = 27
+    long_characters: int = 0
     cuts: int = 1
     bands: int = 0
     verify: str = NO_VERIFICATION
@@ -72,6 +74,11 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     lateness: int = USUAL_LATENESS_MS
     same_id: str = COMPARE
     scoped: bool = False
+
+    @property
+    def min_features_of_long(self) -> int:
+        """The least number of features of a text of ``long_characters``: half, rounded up."""
+        return (self.min_features + 1) // 2
 
     def scheme(self) -> BlockScheme:
         """Return the block scheme; raises ``UsageError`` for one that cannot be."""
@@ -123,6 +130,7 @@ PROFILES: Final[Mapping[str, Profile]] = {
         block_bits=16,
         bands=12,
         distance=68,
+        long_characters=120,
         verify=WITH_BANDS,
         verify_at=0.518,
     ),
@@ -169,7 +177,7 @@ def index_identity(
         "idf": idf,
         "hash": profile.feature_hash,
         "normalization": normalization,
-        "min-features": profile.min_features,
+        "min-features": _features_needed(profile),
     }
     if scheme.bands:
         parts["bands"] = f"{scheme.bands}x{BINS_OF_BAND}"
@@ -184,6 +192,12 @@ def index_identity(
     if profile.scoped:
         parts["scoped"] = "yes"
     return f"firstseen-index/{IDENTITY_VERSION} " + " ".join(f"{k}={v}" for k, v in parts.items())
+
+
+def _features_needed(profile: Profile) -> str:
+    if not profile.long_characters:
+        return str(profile.min_features)
+    return f"{profile.min_features}/{profile.min_features_of_long}@{profile.long_characters}"
 
 
 def _blocks(scheme: BlockScheme) -> str:

@@ -28,7 +28,7 @@ _SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
         "weighting": "index.weighting",
         "idf": "index.idf",
         "hash": "index.feature_hash",
-        "min-features": "index.min_features",
+        "min-features": "index.min_features, index.long_characters",
         "stop-words": "index.stop_words",
         "verify": "index.verify, index.verify_at",
         "window": "index.window",

@@ -52,6 +52,13 @@ class IndexSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         Annotated[int, Meta(ge=1, le=1000)] | None,
         Meta(description="Distinct features below which a text is matched by exact content only."),
     ] = None
+    long_characters: Annotated[
+        Annotated[int, Meta(ge=0, le=1_000_000)] | None,
+        Meta(
+            description="Characters, blanks left out, from which a text needs half of "
+            "index.min_features only; 0: none does."
+        ),
+    ] = None
     cuts: Annotated[
         Annotated[int, Meta(ge=1, le=2)] | None,
         Meta(

@@ -172,3 +172,20 @@ def test_the_heaviest_terms_come_first() -> None:
     weights = [term.weight for term in terms]
     assert weights == sorted(weights, reverse=True)
     assert {"大桥", "加固"} <= {term.term for term in terms[:5]}
+
+
+def test_a_long_text_needs_half_of_the_features() -> None:
+    """Given 20 words in 150 characters, then ``wide`` compares them and ``classic`` does not; with
+    fewer characters, or with fewer words than half, neither does.
+    """
+    words = [f"clause{chr(97 + number)}" for number in range(20)]
+    long, short, poor = " ".join(words * 2), " ".join(words[:14]), " ".join(words[:13] * 3)
+    wide, classic = Fingerprinter(PROFILES["wide"]), Fingerprinter(PROFILES["classic"])
+    made = wide.fingerprint(long)
+    assert made.undecidable is None
+    assert made.sketch
+    assert classic.fingerprint(long).undecidable is UndecidableReason.TOO_FEW_FEATURES
+    for text in (short, poor):
+        assert wide.fingerprint(text).undecidable is UndecidableReason.TOO_FEW_FEATURES
+    assert " min-features=27/14@120 " in wide.identity
+    assert classic.identity.endswith(" min-features=27")
