@@ -7,8 +7,10 @@ classes of ``simhash_core/log`` and ``simhash_core/index``. One seed draws every
 - ``scenario``: what one seed draws: documents, workers, rates of faults
 - ``broker``: the log, reports, changelogs, the group's epochs, and appends that are under way
 - ``life``: one process of a worker, with the real ``Participant``
+- ``standby_copies``: its standbys of other workers' shards
 - ``world``: the scheduler and the faults
 - ``one_reader``: what a single worker would say that reads the log in order, by brute force
 - ``judge``: the invariants, checked at each append and commit, and at the end
+- ``rest``: what must be kept when all is done, and no more
 - ``mutants``, ``edits``: rules of the protocol broken on purpose, to show that the judge sees it
 """

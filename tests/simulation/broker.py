@@ -140,14 +140,6 @@ class StoredEntries:
             yield np.array([sequence for sequence, _ in part], dtype=np.uint64), prints
 
 
-@dataclass(slots=True)
-class StandbyStore:
-    """What a worker has stored of another's shard. ``followed``: commits that are in it."""
-
-    store: StoredEntries
-    followed: int
-
-
 class Broker:
     """All topics, and the group."""
 

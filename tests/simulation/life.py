@@ -19,9 +19,10 @@ from simhash_core.log.packets import Packet
 from simhash_core.log.participant import LEADING_SHARD, Participant, ShardReady
 from simhash_core.log.records import NO_CONTROL, Control, LogRecord, Progress, Report
 from simhash_core.log.shard_stream import ShardStream
-from tests.simulation.broker import Broker, Changelog, RawRecord, StandbyStore, StoredEntries
+from tests.simulation.broker import Broker, RawRecord, StoredEntries
 from tests.simulation.rules import Rules
 from tests.simulation.scenario import RATES, Action, Scenario
+from tests.simulation.standby_copies import StandbyCopies
 
 WAITING_LIMIT = 12
 """Raw records that a shard holds at most, about."""
@@ -67,7 +68,7 @@ class Life:
         self._world = world
         self._rng = world.rng
         self._stores: dict[int, StoredEntries] = {}
-        self._copies: dict[int, StandbyStore] = {}
+        self.standbys = StandbyCopies(name, self.participant, world)
         self._opening: dict[int, Progress] = {}
         self._is_to_begin = False
         self._transaction: list[ShardReady[RawRecord]] | None = None
@@ -87,7 +88,7 @@ class Life:
             Action.TRIM: self._trim,
             Action.ANSWER: self.answered,
             Action.LEARN: self.learn,
-            Action.FOLLOW: lambda: self._follow(self._rng.randint(1, 3)),
+            Action.FOLLOW: lambda: self.standbys.follow(self._rng.randint(1, 3)),
         }
         self._actions = list(actions.values())
         self._often = list(accumulate(self._rng.choice(RATES) for _ in actions))
@@ -115,7 +116,7 @@ class Life:
             self.begin()
         while self.answers:
             self.answered()
-        self._follow(1_000_000)
+        self.standbys.follow(1_000_000)
         self._intake()
         self._send(all_of_it=True)
         self.read(1_000_000)
@@ -140,7 +141,8 @@ class Life:
             self._let_go(partition)
         self._opening = {p: each for p, each in self._opening.items() if p in assigned}
         opened = [p for p in assigned if p not in self.epochs and self._open(p, assigned[p])]
-        opened += self._stand_by(self._world.broker.stands_by(self.name) - self.epochs.keys())
+        wanted = self._world.broker.stands_by(self.name) - self.epochs.keys()
+        opened += self.standbys.hold(wanted)
         self._is_to_begin |= bool(opened) or (bool(lost) and self._rng.random() < 0.5)
         if self._is_to_begin and self._rng.random() < (0.2 if opened else 0.6):
             self.begin()
@@ -173,93 +175,23 @@ class Life:
                 self._world.commit_initial(partition, initial)
             progress = initial
         self.epochs[partition] = epoch
-        if not self._promote(partition, progress):
+        store = self.standbys.promote(partition, progress)
+        if store is None:
             store = StoredEntries(changelog.entries)
-            self._stores[partition] = store
             bands = self.participant.index.scheme.bands
             self.participant.add_shard(progress, store, store.prints(bands))
+        self._stores[partition] = store
         if partition == LEADING_SHARD:
             self._reports_read = len(broker.reports)
             self._needed.clear()
         self._world.tell(f"{self.name} opens shard {partition} at {progress}")
         return True
 
-    # ---- standbys
-
-    def _promote(self, partition: int, progress: Progress) -> bool:
-        """Own what was a standby; return whether it was as far as its owner."""
-        copy = self._copies.pop(partition, None)
-        if copy is None:
-            return False
-        self._follow_one(copy, partition, 1_000_000)
-        if self.participant.promote(progress) is None:
-            return False
-        self._world.tell(f"{self.name} promotes its standby of shard {partition}")
-        self._stores[partition] = copy.store
-        return True
-
-    def _stand_by(self, wanted: set[int]) -> list[int]:
-        """Let standbys go that are not wanted or outdated; open others, and return these."""
-        held = self.participant.held
-        for partition in list(self._copies):
-            if partition not in wanted or held.standbys[partition].is_outdated:
-                self._let_standby_go(partition)
-        opened = []
-        for partition in sorted(wanted - self._copies.keys()):
-            changelog = self._world.broker.changelogs[partition]
-            if changelog.progress is not None:
-                self._open_standby(partition, changelog, changelog.progress)
-                opened.append(partition)
-        return opened
-
-    def _open_standby(self, partition: int, changelog: Changelog, progress: Progress) -> None:
-        store = StoredEntries(changelog.entries)
-        self._copies[partition] = StandbyStore(store, len(changelog.commits))
-        held = self.participant.held
-        slot = held.fill_slot(store.prints(held.bands))
-        held.stand_by(progress, store, slot, self._world.broker.log_end)
-        self._world.tell(f"{self.name} stands by for shard {partition} at {progress}")
-
-    def _let_standby_go(self, partition: int) -> None:
-        del self._copies[partition]
-        self.participant.held.drop_standby(partition)
-
-    def _follow(self, limit: int) -> None:
-        for partition, copy in self._copies.items():
-            self._follow_one(copy, partition, limit)
-
-    def _follow_one(self, copy: StandbyStore, partition: int, limit: int) -> None:
-        """Take in what the owner has committed."""
-        standby = self.participant.held.standbys[partition]
-        commits = self._world.broker.changelogs[partition].commits
-        for commit in commits[copy.followed : copy.followed + limit]:
-            if self._world.rules.standbys_write_before_they_tell:
-                copy.store.write(commit.ready)
-            standby.owner_committed(commit.progress, commit.ready.removed)
-            copy.followed += 1
-
-    def has_followed(self, partition: int) -> bool:
-        """Return whether a standby has taken in all that its owner has committed."""
-        commits = self._world.broker.changelogs[partition].commits
-        return self._copies[partition].followed == len(commits)
-
-    def _open_trimmed(self) -> None:
-        """Open those standbys again that are behind the beginning of the log."""
-        self._follow(1_000_000)
-        broker, held = self._world.broker, self.participant.held
-        held.progresses(self.participant.replica.decided_before)
-        for partition in list(self._copies):
-            if held.standbys[partition].progress.needed < broker.log_start:
-                self._let_standby_go(partition)
-                changelog = broker.changelogs[partition]
-                assert changelog.progress is not None
-                self._open_standby(partition, changelog, changelog.progress)
-
     def begin(self) -> None:
         """Begin a session."""
         self._is_to_begin = False
         self._transaction = None
-        self._open_trimmed()
+        self.standbys.open_trimmed()
         start = self.participant.begin(self._world.broker.log_end)
         self._world.tell(f"{self.name} begins: shards {sorted(self.epochs)}, reads from {start}")
 
@@ -295,7 +227,7 @@ class Life:
         replica = self.participant.replica
         for _ in range(limit):
             if replica.position < broker.log_start:
-                if self._copies and not self._is_to_begin:
+                if self.standbys and not self._is_to_begin:
                     self.begin()
                 if self.participant.replica.position < broker.log_start:
                     self._world.cannot_read(self)

@@ -24,6 +24,7 @@ from tests.simulation.core_limits import low_limits
 from tests.simulation.documents import SimulatedDocument, columns_of
 from tests.simulation.judge import Judge, ViolationError
 from tests.simulation.life import Life
+from tests.simulation.rest import check_indexes, check_trimmed
 from tests.simulation.rules import KEPT, Rules
 from tests.simulation.scenario import Fault, Scenario
 
@@ -135,58 +136,22 @@ class World:
 
     def _after_a_restart(self) -> None:
         """What is committed is all that is needed: nothing is put out again, and all goes on."""
-        self._check_indexes()
+        check_indexes(self.lives, self.broker, self.judge)
         outputs = [len(each) for each in self.judge.outputs.values()]
         for life in self.lives.copy():
             self._crash(life)
         for _ in range(6):
             self._round()
-        self._check_trimmed()
+        check_trimmed(self.broker, self.judge)
         if outputs != [len(each) for each in self.judge.outputs.values()]:
             raise ViolationError("something is put out again after a restart")
         for raw in self.broker.raw:
             raw.limit = len(raw.records)
         self._calm()
-        self._check_indexes()
-
-    def _check_trimmed(self) -> None:
-        """Nothing that is decided and put out is needed any more, and the log is trimmed."""
-        progresses = [each.progress for each in self.broker.changelogs if each.progress is not None]
-        for progress in progresses:
-            if progress.position != self.judge.decided_before:
-                raise ViolationError(f"{progress}; {self.judge.decided_before} is decided")
-        needed = min(each.needed for each in progresses)
-        if self.broker.log_start != needed:
-            raise ViolationError(f"the log begins at {self.broker.log_start}, {needed} is needed")
-
-    def _check_indexes(self) -> None:
-        """Each shard's documents are in its owner's index once.
-
-        A life that has not learned yet that it lost a shard knows nothing of what others commit.
-        """
-        for life in self.lives:
-            assigned = self.broker.assigned(life.name)
-            for number, shard in life.participant.shards.items():
-                if assigned.get(number) != life.epochs[number]:
-                    continue
-                self._check_index(life, number, shard.slot)
-
-            for number, standby in life.participant.held.standbys.items():
-                has_read = life.participant.replica.position >= self.broker.log_end
-                if standby.in_session and has_read and life.has_followed(number):
-                    self._check_index(life, number, standby.slot)
+        check_indexes(self.lives, self.broker, self.judge)
 
     def _entries(self) -> dict[int, Entry]:
         return {s: e for changelog in self.broker.changelogs for s, e in changelog.entries.items()}
-
-    def _check_index(self, life: Life, number: int, slot: int) -> None:
-        entries = self.broker.changelogs[number].entries
-        decidable = [each for each, entry in entries.items() if entry.fingerprint]
-        live = sum(each >= self.judge.expired_before for each in decidable)
-        found = life.participant.index.documents(slot)
-        if not live <= found <= len(decidable):
-            expected = f"{live} to {len(decidable)}"
-            raise ViolationError(f"shard {number}: {found} in the index, not {expected}")
 
     # ---- what lives ask for
 

@@ -1,0 +1,111 @@
+"""The standbys of one life: stores that follow the changelogs of others' shards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from simhash_core.log.participant import Participant
+from simhash_core.log.records import Progress
+from tests.simulation.broker import Broker, RawRecord, StoredEntries
+from tests.simulation.rules import Rules
+
+_ALL = 1_000_000
+
+
+@dataclass(slots=True)
+class _Copy:
+    """What a worker has stored of another's shard. ``followed``: commits that are in it."""
+
+    store: StoredEntries
+    followed: int
+
+
+class Surroundings(Protocol):
+    """What standbys ask of the world."""
+
+    broker: Broker
+    rules: Rules
+
+    def tell(self, line: str) -> None:
+        """Add to the story."""
+
+
+class StandbyCopies:
+    """Standbys by partition."""
+
+    def __init__(self, name: str, participant: Participant[RawRecord], world: Surroundings) -> None:
+        """Begin without any; ``name``: of the life."""
+        self._name = name
+        self._participant = participant
+        self._held = participant.held
+        self._world = world
+        self._copies: dict[int, _Copy] = {}
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._copies)
+
+    def promote(self, partition: int, progress: Progress) -> StoredEntries | None:
+        """Own what was a standby; None where it was not as far as its owner, or there is none."""
+        copy = self._copies.pop(partition, None)
+        if copy is None:
+            return None
+        self._follow(copy, partition, _ALL)
+        if self._participant.promote(progress) is None:
+            return None
+        self._world.tell(f"{self._name} promotes its standby of shard {partition}")
+        return copy.store
+
+    def hold(self, wanted: set[int]) -> list[int]:
+        """Let standbys go that are not wanted or outdated; open others, and return these."""
+        for partition in list(self._copies):
+            if partition not in wanted or self._held.standbys[partition].is_outdated:
+                self._let_go(partition)
+        changelogs = self._world.broker.changelogs
+        fresh = sorted(wanted - self._copies.keys())
+        return [p for p in fresh if changelogs[p].progress is not None and self._open(p)]
+
+    def follow(self, limit: int) -> None:
+        """Take in some of what owners have committed."""
+        for partition, copy in self._copies.items():
+            self._follow(copy, partition, limit)
+
+    def has_followed(self, partition: int) -> bool:
+        """Return whether a standby has taken in all that its owner has committed."""
+        commits = self._world.broker.changelogs[partition].commits
+        return self._copies[partition].followed == len(commits)
+
+    def open_trimmed(self) -> None:
+        """Open those again that are behind the beginning of the log."""
+        self.follow(_ALL)
+        self._held.progresses(self._participant.replica.decided_before)
+        for partition in list(self._copies):
+            progress = self._held.standbys[partition].progress
+            if progress.needed < self._world.broker.log_start:
+                self._let_go(partition)
+                self._open(partition)
+
+    def _open(self, partition: int) -> bool:
+        changelog = self._world.broker.changelogs[partition]
+        progress = changelog.progress
+        assert progress is not None
+        store = StoredEntries(changelog.entries)
+        self._copies[partition] = _Copy(store, len(changelog.commits))
+        slot = self._held.fill_slot(store.prints(self._held.bands))
+        self._held.stand_by(progress, store, slot, self._world.broker.log_end)
+        self._world.tell(f"{self._name} stands by for shard {partition} at {progress}")
+        return True
+
+    def _let_go(self, partition: int) -> None:
+        del self._copies[partition]
+        self._held.drop_standby(partition)
+
+    def _follow(self, copy: _Copy, partition: int, limit: int) -> None:
+        standby = self._held.standbys[partition]
+        commits = self._world.broker.changelogs[partition].commits
+        for commit in commits[copy.followed : copy.followed + limit]:
+            if self._world.rules.standbys_write_before_they_tell:
+                copy.store.write(commit.ready)
+            standby.owner_committed(commit.progress, commit.ready.removed)
+            copy.followed += 1

@@ -1,0 +1,159 @@
+"""Standbys: copies of another worker's shard that read the log, report, and can be promoted."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from simhash_core.log.local_decider import MemoryEntries
+from simhash_core.log.outputs import NewEntries
+from simhash_core.log.packets import Packet
+from simhash_core.log.participant import Participant
+from simhash_core.log.records import NO_CONTROL, Decision, LogRecord, Progress, Removal
+from tests.unit.core.log.log_of_records import FAR, NEARNESS, chain, control, packet
+
+BEGINS = control(NO_CONTROL, leads=True)
+
+
+class StandsBy:
+    """A worker that has a standby of shard 1, and no shard of its own."""
+
+    def __init__(self, progress: Progress, log_end: int = 0) -> None:
+        """``progress``: of the owner, when it was opened."""
+        self.participant: Participant[str] = Participant("standby", NEARNESS)
+        self.store = MemoryEntries()
+        held = self.participant.held
+        self.standby = held.stand_by(progress, self.store, held.fill_slot(()), log_end)
+        self.participant.begin(0)
+
+    def read(self, *records: LogRecord) -> None:
+        """Read on in the log."""
+        for record in records:
+            self.participant.read(self.participant.replica.position, record, 0)
+
+    def documents(self) -> int:
+        """How many documents the standby has in the index."""
+        return self.participant.index.documents(self.standby.slot)
+
+
+def progress_at(following: int, position: int, control_at: int = 0) -> Progress:
+    """What the owner of shard 1 has committed."""
+    return Progress(chain(1), following, position, control_at)
+
+
+def decided(offset: int, head: int, removals: list[Removal] | None = None) -> LogRecord:
+    """A control record after ``BEGINS``: all documents of one packet are unique."""
+    decision = Decision(offset, [], None, removals or [])
+    return control(0, [decision], heads=[(chain(1), head)])
+
+
+def test_a_standby_reports_on_what_it_has_read() -> None:
+    """Given verdicts in the log, then a standby takes them in and reports on what follows."""
+    worker = StandsBy(progress_at(0, 0, NO_CONTROL))
+    worker.read(BEGINS, packet(FAR[:2], partition=1), decided(1, 1))
+    assert worker.documents() == 2
+
+    worker.read(packet(FAR[1:2], partition=0))
+    report = worker.participant.report(9)
+
+    assert report is not None
+    assert report.shards == [1]
+    (match,) = report.packets[0].matches
+    assert match.sequence == 1 << 16 | 1
+    assert report.positions == {}  # the log is not kept for it
+    assert [*worker.participant.packets()] == []
+    assert worker.participant.ready(9) == []
+
+
+def test_a_standby_takes_out_what_the_log_takes_out() -> None:
+    """Given an entry that is taken out, then a standby meets it no more."""
+    worker = StandsBy(progress_at(0, 0, NO_CONTROL))
+    worker.read(BEGINS, packet(FAR[:2], partition=1), decided(1, 1))
+
+    worker.read(packet(FAR[5:6], partition=0))
+    removal = Removal(0, 1, 1 << 16)
+    worker.read(control(2, [Decision(3, [], None, [removal])], heads=[(chain(0), 0)]))
+
+    assert worker.documents() == 1
+
+
+def test_a_level_standby_becomes_the_shard() -> None:
+    """Given a standby that has read as far as its owner, then it is the shard at once, and what is
+    decided meanwhile is not lost.
+    """
+    worker = StandsBy(progress_at(0, 0, NO_CONTROL))
+    first = packet(FAR[:2], partition=1)
+    worker.read(BEGINS, first, decided(1, 1))
+    worker.store.add(NewEntries(1, first, np.arange(2)))
+    worker.standby.owner_committed(progress_at(2, 2), [])
+
+    shard = worker.participant.promote(progress_at(2, 2))
+
+    assert shard is not None
+    assert shard.stream.next == 2
+    assert worker.documents() == 2
+    worker.participant.begin(3)
+    worker.read(BEGINS, first, decided(1, 1))
+    assert worker.documents() == 2
+
+
+def test_a_standby_that_is_behind_does_not() -> None:
+    """Given an owner that is further in the log than its standby has read, then the shard is to be
+    opened like any other.
+    """
+    worker = StandsBy(progress_at(0, 0, NO_CONTROL))
+    worker.read(BEGINS)
+    worker.standby.owner_committed(progress_at(2, 2), [])
+
+    assert worker.participant.promote(progress_at(2, 2)) is None
+    assert worker.participant.held.standbys == {}
+    assert worker.participant.promote(progress_at(2, 2)) is None
+
+
+def test_a_session_reads_from_where_the_standby_has_read() -> None:
+    """Given commits of the owner, then the next session begins at the last that is before what was
+    read of the log.
+    """
+    worker = StandsBy(progress_at(0, 0, NO_CONTROL))
+    worker.read(BEGINS, packet(FAR[:2], partition=1), decided(1, 1))
+    worker.standby.owner_committed(progress_at(1, 2, 0), [])
+    worker.standby.owner_committed(progress_at(2, 9, 7), [])
+
+    assert worker.participant.begin(10) == 0  # the control record in force at 2
+    assert worker.standby.progress == progress_at(1, 2, 0)
+
+
+def test_a_standby_of_a_topic_that_was_created_again_ends() -> None:
+    """Given packets of another chain of the partition, then those that are older than the standby
+    are none of its business, and later ones end it.
+    """
+    other = packet(FAR[:1], partition=1)
+    other = Packet(other.chain._replace(topic_id="new"), other.sender, -1, 0, other.columns)
+    older = StandsBy(progress_at(0, 0, NO_CONTROL), log_end=2)
+    newer = StandsBy(progress_at(0, 0, NO_CONTROL), log_end=1)
+    for worker in (older, newer):
+        worker.read(BEGINS, other, control(0, [Decision(1, [])], heads=[(other.chain, 0)]))
+        worker.read(packet(FAR[1:2], partition=0))
+
+    assert (older.standby.is_outdated, newer.standby.is_outdated) == (False, True)
+    assert older.participant.held.reported == [1]
+    assert newer.participant.held.reported == []
+    newer.participant.begin(0)
+    assert newer.participant.held.reported == []
+
+
+def test_what_the_owner_has_let_go_of_is_passed_over() -> None:
+    """Given a store that is ahead of what was read of the log, then what it has let go of is met by
+    nothing; what is decided is no longer asked about.
+    """
+    worker = StandsBy(progress_at(0, 0, NO_CONTROL))
+    first = packet(FAR[:2], partition=1)
+    worker.read(BEGINS, first, decided(1, 1))
+    worker.store.add(NewEntries(1, first, np.arange(2)))
+    worker.store.remove([1 << 16])
+    worker.standby.owner_committed(progress_at(2, 2), [1 << 16])
+
+    worker.read(packet(FAR[:2], partition=0))
+    report = worker.participant.report(9)
+
+    assert report is not None
+    assert [each.sequence for each in report.packets[0].matches] == [1 << 16 | 1]
