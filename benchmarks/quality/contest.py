@@ -25,8 +25,8 @@ from streams.offline.evaluation.text_pass import exact_jaccards, named_by, of_pa
 from streams.settings.settings import Settings
 
 PEER_THRESHOLDS: Final[Mapping[str, Sequence[float]]] = {
-    "datasketch": (0.4, 0.45, 0.5, 0.55, 0.6, 0.7),
-    "rensa": (0.4, 0.45, 0.5, 0.55, 0.6, 0.7),
+    "datasketch": (0.4, 0.45, 0.475, 0.5, 0.525, 0.55, 0.575, 0.6, 0.7),
+    "rensa": (0.4, 0.45, 0.475, 0.5, 0.525, 0.55, 0.575, 0.6, 0.7),
     "simhash": (3,),
 }
 SIMHASH_SETS: Final = frozenset({"revisions_zh"})

@@ -46,8 +46,8 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ``blocks``, ``block_bits``, ``cuts``, ``bands``: as of ``BlockScheme``. ``min_features``:
     distinct features below which a text is undecidable; ``long_characters``: characters, blanks
     left out, from which half of them are enough, 0 for none. ``verify``: what confirms candidates,
-    and ``verify_at`` how far two documents must agree (``simhash_core.text.verification``). ``idf``:
-    jieba's table unless given. ``user_dictionary`` and ``stop_words``: none unless given.
+    and ``verify_at`` how far two documents must agree (``simhash_core.text.verification``).
+    ``idf``: jieba's table unless given. ``user_dictionary`` and ``stop_words``: none unless given.
     ``window``: how far apart the times of near documents are at most, milliseconds; None: any time.
     ``lateness``: how far behind the latest documents a document may be and still meet all that are
     within its window, milliseconds. ``same_id``: one of ``SAME_ID``. ``scoped``: whether documents
