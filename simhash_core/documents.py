@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import NamedTuple
 
 import msgspec
 
@@ -16,6 +17,17 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 Headers = tuple[tuple[str, bytes | None], ...]
 """Names and values of a record, in their order: Kafka allows a name more than once."""
+
+
+class TopicPartition(NamedTuple):
+    """A partition of a topic."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        """``topic/partition``."""
+        return f"{self.topic}/{self.partition}"
 
 
 class SourcePosition(msgspec.Struct, frozen=True, gc=False, array_like=True, order=True):

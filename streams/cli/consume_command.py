@@ -131,7 +131,7 @@ def command(
             records = follower.read(_POLL_SECONDS)
             if ends is not None:
                 heard = _heard(records, heard, settings.brokers)
-                records = [r for r in records if r.position.offset < ends[r.place]]
+                records = [r for r in records if r.position.offset < ends[r.partition]]
             write(records[:left])
             left -= len(records[:left])
             if records and idle_seconds is not None:

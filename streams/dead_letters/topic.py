@@ -78,7 +78,7 @@ def read_all(
         heard = time.monotonic()
         while not follower.has_passed(ends):
             records = follower.read(_POLL_SECONDS)
-            yield from (r for r in records if r.position.offset < ends[r.place])
+            yield from (r for r in records if r.position.offset < ends[r.partition])
             now = time.monotonic()
             if records:
                 heard = now

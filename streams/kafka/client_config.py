@@ -1,8 +1,8 @@
 """From settings to the configuration of each Kafka client.
 
-All clients are librdkafka's, of workers and of commands, and get every property that the user passed
-on, less those that belong to the other kind of client alone: librdkafka would warn of each. What Firstseen's guarantees rest
-on goes before what was passed on; ``kafka_properties.RESERVED`` refuses it earlier, with a reason.
+All clients are librdkafka's, of workers and of commands. They get every property that the user
+passed on, except those of the other kind of client: librdkafka would warn of each. What Firstseen's
+guarantees rest on overrides it; ``kafka_properties.RESERVED`` refuses it earlier, with a reason.
 """
 
 from __future__ import annotations

@@ -17,10 +17,10 @@ from confluent_kafka import (
     KafkaError,
     KafkaException,
     Message,
-    TopicPartition,
 )
+from confluent_kafka import TopicPartition as ClientPartition
 
-from simhash_core.documents import Headers, SourcePosition
+from simhash_core.documents import Headers, SourcePosition, TopicPartition
 from streams.errors import BrokerRefusedError, BrokerUnavailableError
 from streams.kafka.client_config import consumer_config
 from streams.kafka.partition_offsets import offset_range
@@ -40,9 +40,6 @@ _NOTHING_THERE: Final = frozenset(
 )
 _RETRY_SECONDS: Final = 0.2
 
-Place = tuple[str, int]
-"""A topic and a partition of it."""
-
 
 class ReadRecord(NamedTuple):
     """A record as it was read from a topic."""
@@ -54,9 +51,9 @@ class ReadRecord(NamedTuple):
     headers: Headers
 
     @property
-    def place(self) -> Place:
+    def partition(self) -> TopicPartition:
         """The topic and the partition."""
-        return self.position.topic, self.position.partition
+        return TopicPartition(self.position.topic, self.position.partition)
 
 
 class TopicFollower:
@@ -79,11 +76,13 @@ class TopicFollower:
         """Connect in the background."""
         self._announce = announce
         self._said = time.monotonic()
-        self._next: dict[Place, int] = {}
-        self._places = [(topic, p) for topic, count in topics.items() for p in range(count)]
+        self._next: dict[TopicPartition, int] = {}
+        self._partitions = [
+            TopicPartition(topic, p) for topic, count in topics.items() for p in range(count)
+        ]
         self._consumer = Consumer(_config(settings, gaps, self._connection_trouble))
         start = OFFSET_BEGINNING if from_beginning else OFFSET_END
-        self._consumer.assign([TopicPartition(topic, p, start) for topic, p in self._places])
+        self._consumer.assign([ClientPartition(topic, p, start) for topic, p in self._partitions])
 
     def __enter__(self) -> Self:
         """Give itself."""
@@ -105,19 +104,20 @@ class TopicFollower:
         """
         records = []
         for message in self._consumer.consume(_BATCH, timeout=seconds):
-            place, offset = (message.topic() or "", message.partition() or 0), message.offset() or 0
+            partition = TopicPartition(message.topic() or "", message.partition() or 0)
+            offset = message.offset() or 0
             error = message.error()
             if error is None:
-                self._next[place] = offset + 1
+                self._next[partition] = offset + 1
                 records.append(_as_read(message))
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - a public code of librdkafka
                 # The end may be past the last record, which says that a transaction has ended.
-                self._next[place] = max(offset, self._next.get(place, 0))
+                self._next[partition] = max(offset, self._next.get(partition, 0))
             elif error.code() not in PASSING_ERRORS:
-                raise BrokerRefusedError(f"cannot read topic {place[0]}: {error.str()}")
+                raise BrokerRefusedError(f"cannot read topic {partition.topic}: {error.str()}")
         return records
 
-    def ends(self) -> dict[Place, int]:
+    def ends(self) -> dict[TopicPartition, int]:
         """Return where each partition ends now: the offset of the next record.
 
         Raises ``BrokerUnavailableError`` when the broker does not answer in time.
@@ -129,15 +129,17 @@ class TopicFollower:
                 f"the Kafka broker does not say where topics end: {error.args[0].str()}"
             ) from error
 
-    def _ends(self) -> dict[Place, int]:
+    def _ends(self) -> dict[TopicPartition, int]:
         return {
-            place: offset_range(self._consumer, *place, _ANSWER_SECONDS)[1]
-            for place in self._places
+            partition: offset_range(self._consumer, *partition, _ANSWER_SECONDS)[1]
+            for partition in self._partitions
         }
 
-    def has_passed(self, ends: Mapping[Place, int]) -> bool:
+    def has_passed(self, ends: Mapping[TopicPartition, int]) -> bool:
         """Whether everything before ``ends`` has been read."""
-        return all(end == 0 or self._next.get(place, 0) >= end for place, end in ends.items())
+        return all(
+            end == 0 or self._next.get(partition, 0) >= end for partition, end in ends.items()
+        )
 
     def _connection_trouble(self, error: KafkaError) -> None:
         now = time.monotonic()
@@ -154,7 +156,7 @@ def read_at(settings: Settings, position: SourcePosition) -> ReadRecord | None:
     """
     consumer = Consumer(_config(settings, "error", lambda _: None))
     try:
-        consumer.assign([TopicPartition(position.topic, position.partition, position.offset)])
+        consumer.assign([ClientPartition(position.topic, position.partition, position.offset)])
         deadline = time.monotonic() + _ANSWER_SECONDS
         while time.monotonic() < deadline:
             for message in consumer.consume(1, timeout=_ANSWER_SECONDS / 50):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from streams.topics.watermarks import Watermarks
 
 
-class Lag(NamedTuple):
+class PartitionLag(NamedTuple):
     """How far a partition is behind.
 
     ``position``: the next offset to process, at or after the partition's start. ``messages``: the
@@ -20,7 +20,7 @@ class Lag(NamedTuple):
     readable: int
 
 
-def lag_of(position: int | None, watermarks: Watermarks) -> Lag:
+def lag_of(position: int | None, watermarks: Watermarks) -> PartitionLag:
     """Return the lag at ``position``; None stands for the start of the partition.
 
     Records that were deleted do not count. A position past the end belongs to an earlier topic of
@@ -28,4 +28,4 @@ def lag_of(position: int | None, watermarks: Watermarks) -> Lag:
     """
     start, readable_end, end = watermarks
     actual = start if position is None else max(position, start)
-    return Lag(actual, max(0, end - actual), max(0, readable_end - actual))
+    return PartitionLag(actual, max(0, end - actual), max(0, readable_end - actual))

@@ -13,23 +13,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from streams.monitoring.consumer_lag import Lag
-from streams.topics.watermarks import Place
+from simhash_core.documents import TopicPartition
+from streams.monitoring.consumer_lag import PartitionLag
 
 
 class Stall(NamedTuple):
     """A partition without progress: for how long, at which offset, with how many records left."""
 
-    place: Place
+    partition: TopicPartition
     seconds: float
     position: int
     messages: int
 
     def __str__(self) -> str:
         """``raw-documents/0: no progress for 300 s at offset 7, with 12 records to process``."""
-        topic, partition = self.place
         return (
-            f"{topic}/{partition}: no progress for {self.seconds:.0f} s at offset {self.position}, "
+            f"{self.partition}: no progress for {self.seconds:.0f} s at offset {self.position}, "
             f"with {self.messages} records to process"
         )
 
@@ -47,28 +46,28 @@ class StallDetector:
     def __init__(self, limit_seconds: float) -> None:
         """A partition without progress for ``limit_seconds`` is a stall."""
         self.limit_seconds = limit_seconds
-        self._positions: dict[Place, _Position] = {}
+        self._positions: dict[TopicPartition, _Position] = {}
 
     def pause(self) -> None:
         """Restart all timers: nothing is known of the time until the next update."""
         self._positions.clear()
 
-    def update(self, lags: Mapping[Place, Lag], now: float) -> list[Stall]:
+    def update(self, lags: Mapping[TopicPartition, PartitionLag], now: float) -> list[Stall]:
         """Take the lag of every partition that is watched; return those that are stuck.
 
         The timer of a partition that is not in ``lags`` restarts.
         """
-        positions: dict[Place, _Position] = {}
-        for place, lag in lags.items():
+        positions: dict[TopicPartition, _Position] = {}
+        for partition, lag in lags.items():
             if lag.readable:
-                before = self._positions.get(place)
+                before = self._positions.get(partition)
                 moved = before is None or before.offset != lag.position
-                positions[place] = (
+                positions[partition] = (
                     _Position(lag.position, now) if before is None or moved else before
                 )
         self._positions = positions
         return [
-            Stall(place, now - position.since, position.offset, lags[place].readable)
-            for place, position in sorted(positions.items())
+            Stall(partition, now - position.since, position.offset, lags[partition].readable)
+            for partition, position in sorted(positions.items())
             if now - position.since >= self.limit_seconds
         ]

@@ -16,14 +16,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, NamedTuple, Self
 
+from simhash_core.documents import TopicPartition
 from streams.errors import BrokerUnavailableError
-from streams.monitoring.consumer_lag import Lag, lag_of
+from streams.monitoring.consumer_lag import PartitionLag, lag_of
 from streams.monitoring.group_watch import GroupWatch
 from streams.monitoring.health import Health
 from streams.monitoring.metrics import Metrics
 from streams.monitoring.stall_detector import Stall, StallDetector
 from streams.monitoring.worker_state import WorkerView
-from streams.topics.watermarks import BrokerWatermarks, Place
+from streams.topics.watermarks import BrokerWatermarks
 
 logger = logging.getLogger(__name__)
 
@@ -69,7 +70,7 @@ class WorkerWatch:
         self._state_path = state_path
         self._detector = StallDetector(stall_seconds)
         self._quiet = StallDetector(min(_QUIET_SECONDS, stall_seconds / 2))
-        self._markers: dict[Place, tuple[int, int]] = {}
+        self._markers: dict[TopicPartition, tuple[int, int]] = {}
         self._broker_up: bool | None = None
         self._stalls: Sequence[Stall] = ()
         self._failures: set[str] = set()
@@ -128,30 +129,34 @@ class WorkerWatch:
             self._note_stalls([])
             return
         self._note_broker(up=True)
-        self._metrics.lag({place: lag.messages for place, lag in raw.items()})
+        self._metrics.lag({partition: lag.messages for partition, lag in raw.items()})
         for lag in log.values():
             self._metrics.log_position(lag.position, lag.position + lag.messages)
         watched = {**raw, **log} if self._view.ready else log
         self._note_stalls(self._detector.update(watched, time.monotonic()))
 
-    def _lags(self) -> tuple[dict[Place, Lag], dict[Place, Lag]]:
+    def _lags(
+        self,
+    ) -> tuple[dict[TopicPartition, PartitionLag], dict[TopicPartition, PartitionLag]]:
         """Return the lag of the raw partitions of this worker, and that of the log."""
         # First the positions, then the ends: a position may be a little old, an end never.
         shards, log_position = self._view.shards(), self._view.log_position
-        positions: dict[Place, int] = {
-            (self._topics.raw, partition): shard.next_offset
+        positions: dict[TopicPartition, int] = {
+            TopicPartition(self._topics.raw, partition): shard.next_offset
             for partition, shard in shards.items()
             if shard.is_open
         }
-        opening = [(self._topics.raw, p) for p, shard in shards.items() if not shard.is_open]
+        opening = [
+            TopicPartition(self._topics.raw, p) for p, shard in shards.items() if not shard.is_open
+        ]
         committed = self._broker.committed(opening)
-        log: Place = self._topics.log, 0
-        places = [*positions, *opening, *([] if log_position is None else [log])]
-        watermarks = self._broker.of(places)
+        log = TopicPartition(self._topics.log, 0)
+        partitions = [*positions, *opening, *([] if log_position is None else [log])]
+        watermarks = self._broker.of(partitions)
         raw = {
-            place: lag_of(positions.get(place, committed.get(place)), marks)
-            for place, marks in watermarks.items()
-            if place != log
+            partition: lag_of(positions.get(partition, committed.get(partition)), marks)
+            for partition, marks in watermarks.items()
+            if partition != log
         }
         waiting = {p for p, shard in shards.items() if shard.waiting}
         raw = self._without_markers(raw, waiting)
@@ -160,21 +165,21 @@ class WorkerWatch:
         return raw, {log: lag_of(log_position, watermarks[log])}
 
     def _without_markers(
-        self, lags: Mapping[Place, Lag], waiting: Container[int]
-    ) -> dict[Place, Lag]:
+        self, lags: Mapping[TopicPartition, PartitionLag], waiting: Container[int]
+    ) -> dict[TopicPartition, PartitionLag]:
         """Return lags without partition ends that hold nothing but markers of transactions.
 
         ``waiting``: the raw partitions with records that are under way, which need no check.
         """
         found = dict(lags)
-        quiet = {place: lag for place, lag in lags.items() if place[1] not in waiting}
+        quiet = {partition: lag for partition, lag in lags.items() if partition[1] not in waiting}
         for stall in self._quiet.update(quiet, time.monotonic()):
             tail = (stall.position, stall.position + stall.messages)
-            if self._markers.get(stall.place) != tail:
-                if self._broker.holds_record(stall.place, stall.position):
+            if self._markers.get(stall.partition) != tail:
+                if self._broker.holds_record(stall.partition, stall.position):
                     continue
-                self._markers[stall.place] = tail
-            found[stall.place] = Lag(stall.position, 0, 0)
+                self._markers[stall.partition] = tail
+            found[stall.partition] = PartitionLag(stall.position, 0, 0)
         return found
 
     def _note_failure(self, error: Exception) -> None:

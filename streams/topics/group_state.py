@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any, Final, NamedTuple
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
 
+from simhash_core.documents import TopicPartition
 from streams.errors import BrokerUnavailableError
+from streams.kafka.partition_offsets import committed_offsets
 from streams.topics.watermarks import BrokerWatermarks
 
 _SPARE_SECONDS: Final = 1.0
@@ -62,10 +65,10 @@ class GroupReader:
             offsets = self._offsets(partitions)
         except KafkaException as error:
             raise BrokerUnavailableError(error.args[0].str()) from error
-        marks = self._watermarks.of([(self._topic, each) for each in partitions])
+        marks = self._watermarks.of([TopicPartition(self._topic, each) for each in partitions])
         behind = [
-            max(0, mark.readable_end - max(offsets[place[1]].offset, mark.start))
-            for place, mark in marks.items()
+            max(0, mark.readable_end - max(offsets[each.partition].offset, mark.start))
+            for each, mark in marks.items()
         ]
         return GroupState(
             self._members(admin),
@@ -74,12 +77,11 @@ class GroupReader:
             sum(behind) if len(behind) == len(partitions) else None,
         )
 
-    def _offsets(self, partitions: list[int]) -> dict[int, TopicPartition]:
+    def _offsets(self, partitions: list[int]) -> dict[int, ClientPartition]:
         consumer = Consumer({**self._config, "group.id": self._group_id})
         try:
-            found = consumer.committed(
-                [TopicPartition(self._topic, each) for each in partitions], timeout=self._seconds
-            )
+            asked = [ClientPartition(self._topic, each) for each in partitions]
+            found = committed_offsets(consumer, asked, self._seconds)
         finally:
             consumer.close()
         return {each.partition: each for each in found}

@@ -19,21 +19,18 @@ from confluent_kafka import (
     IsolationLevel,
     KafkaError,
     KafkaException,
-    TopicPartition,
 )
+from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
+from simhash_core.documents import TopicPartition
 from streams.errors import BrokerUnavailableError
 from streams.kafka.partition_offsets import committed_offsets
 
 _SPARE_SECONDS: Final = 1.0
 _EARLIEST: Final[OffsetSpec] = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 _LATEST: Final[OffsetSpec] = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-
-
-Place = tuple[str, int]
-"""A topic and a partition."""
 
 
 class Watermarks(NamedTuple):
@@ -62,45 +59,56 @@ class BrokerWatermarks:
         self._timeout_seconds = timeout_seconds
         self._admin: AdminClient | None = None
 
-    def of(self, places: Collection[Place]) -> dict[Place, Watermarks]:
+    def of(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Watermarks]:
         """Return the watermarks of those partitions for which the broker has an answer."""
         # Not ``or``: a client is false while nothing waits in it.
         admin = AdminClient(self._config) if self._admin is None else self._admin
         self._admin = None
-        found = self._watermarks(admin, places)
-        if found.keys() == set(places):
+        found = self._watermarks(admin, partitions)
+        if found.keys() == set(partitions):
             self._admin = admin
         return found
 
-    def _watermarks(self, admin: AdminClient, places: Collection[Place]) -> dict[Place, Watermarks]:
-        if not places:
+    def _watermarks(
+        self, admin: AdminClient, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, Watermarks]:
+        if not partitions:
             try:
                 admin.list_topics(timeout=self._timeout_seconds)
             except KafkaException as error:
                 raise BrokerUnavailableError(error.args[0].str()) from error
             return {}
-        starts = self._offsets(admin, places, _EARLIEST, IsolationLevel.READ_UNCOMMITTED)
-        readable = self._offsets(admin, places, _LATEST, IsolationLevel.READ_COMMITTED)
-        ends = self._offsets(admin, places, _LATEST, IsolationLevel.READ_UNCOMMITTED)
+        starts = self._offsets(admin, partitions, _EARLIEST, IsolationLevel.READ_UNCOMMITTED)
+        readable = self._offsets(admin, partitions, _LATEST, IsolationLevel.READ_COMMITTED)
+        ends = self._offsets(admin, partitions, _LATEST, IsolationLevel.READ_UNCOMMITTED)
         known = starts.keys() & readable.keys() & ends.keys()
-        return {place: Watermarks(starts[place], readable[place], ends[place]) for place in known}
+        return {
+            partition: Watermarks(starts[partition], readable[partition], ends[partition])
+            for partition in known
+        }
 
-    def committed(self, places: Collection[Place]) -> dict[Place, int]:
+    def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the committed offsets of the group, of those partitions that have one."""
-        if not places:
+        if not partitions:
             return {}
         group = self._consumer()
         try:
             found = committed_offsets(
-                group, [TopicPartition(*place) for place in places], self._timeout_seconds
+                group,
+                [ClientPartition(*partition) for partition in partitions],
+                self._timeout_seconds,
             )
         except KafkaException as error:
             raise BrokerUnavailableError(error.args[0].str()) from error
         finally:
             group.close()
-        return {(each.topic, each.partition): each.offset for each in found if each.offset >= 0}
+        return {
+            TopicPartition(each.topic, each.partition): each.offset
+            for each in found
+            if each.offset >= 0
+        }
 
-    def holds_record(self, place: Place, offset: int) -> bool:
+    def holds_record(self, partition: TopicPartition, offset: int) -> bool:
         """Return whether a partition has a committed record at or after an offset.
 
         Where producers use transactions, the last offsets of a partition belong to markers of
@@ -108,12 +116,12 @@ class BrokerWatermarks:
         """
         reader = self._consumer()
         try:
-            reader.assign([TopicPartition(*place, offset)])
+            reader.assign([ClientPartition(*partition, offset)])
             message = reader.poll(self._timeout_seconds)
         finally:
             reader.close()
         if message is None:
-            raise BrokerUnavailableError(f"no answer about {place[0]}/{place[1]}")
+            raise BrokerUnavailableError(f"no answer about {partition}")
         error = message.error()
         if error is None:
             return True
@@ -135,19 +143,19 @@ class BrokerWatermarks:
     def _offsets(
         self,
         admin: AdminClient,
-        places: Collection[Place],
+        partitions: Collection[TopicPartition],
         spec: OffsetSpec,
         isolation: IsolationLevel,
-    ) -> dict[Place, int]:
+    ) -> dict[TopicPartition, int]:
         asked = admin.list_offsets(
-            {TopicPartition(*place): spec for place in places},
+            {ClientPartition(*partition): spec for partition in partitions},
             isolation_level=isolation,
             request_timeout=self._timeout_seconds,
         )
         deadline = time.monotonic() + self._timeout_seconds + _SPARE_SECONDS
-        found: dict[Place, int] = {}
+        found: dict[TopicPartition, int] = {}
         reason = "no answer"
-        for place, answer in asked.items():
+        for partition, answer in asked.items():
             try:
                 offset = answer.result(max(0.0, deadline - time.monotonic())).offset
             except KafkaException as error:
@@ -155,7 +163,7 @@ class BrokerWatermarks:
             except concurrent.futures.TimeoutError:
                 continue
             else:
-                found[place.topic, place.partition] = offset
+                found[TopicPartition(partition.topic, partition.partition)] = offset
         if not found:
             raise BrokerUnavailableError(reason)
         return found

@@ -7,6 +7,7 @@ import time
 from types import TracebackType
 from typing import Self
 
+from simhash_core.documents import TopicPartition
 from simhash_core.text.fingerprinter import Fingerprinter
 from streams.kafka.topic_follower import ReadRecord, TopicFollower
 from streams.ordering.log_codec import LogCodec
@@ -63,7 +64,7 @@ class Recorder:
         """
         deadline = time.monotonic() + END_SECONDS
         with TopicFollower(self._settings, {self._topic: 1}, from_beginning=False) as follower:
-            end = follower.ends()[self._topic, 0]
+            end = follower.ends()[TopicPartition(self._topic, 0)]
         while self._next < end:
             self.check()
             if time.monotonic() > deadline:
@@ -87,6 +88,7 @@ class Recorder:
         offset = record.position.offset
         if offset != self._next:
             raise RecorderError(f"{self._next} to {offset - 1} were deleted before they were read")
-        self.history.take(offset, self._codec.decode(record.value or b"", str(record.position)))
+        said = self._codec.decode(record.value or b"", str(record.position))
+        self.history.take(offset, said, record.timestamp_ms)
         self._next = offset + 1
         self.records += 1

@@ -7,6 +7,7 @@ import time
 import pytest
 from confluent_kafka import Producer
 
+from simhash_core.documents import TopicPartition
 from streams.errors import BrokerUnavailableError
 from streams.topics.watermarks import BrokerWatermarks, Watermarks
 from tests.rigs.brokers.broker import Broker
@@ -22,11 +23,13 @@ def test_one_client_asks_again_and_again(embedded_broker: Broker) -> None:
     watermarks = BrokerWatermarks(
         {"bootstrap.servers": embedded_broker.bootstrap_servers}, "no-group", 30.0
     )
-    assert watermarks.of([(topic, 0)]) == {(topic, 0): Watermarks(0, 0, 0)}
+    assert watermarks.of([TopicPartition(topic, 0)]) == {
+        TopicPartition(topic, 0): Watermarks(0, 0, 0)
+    }
     client = watermarks._admin
     assert client is not None
 
-    watermarks.of([(topic, 0)])
+    watermarks.of([partition])
 
     assert watermarks._admin is client
 
@@ -37,7 +40,7 @@ def test_a_client_without_an_answer_is_dropped() -> None:
         {"bootstrap.servers": f"127.0.0.1:{free_port()}"}, "no-group", 0.2
     )
     with pytest.raises(BrokerUnavailableError):
-        watermarks.of([("raw", 0)])
+        watermarks.of([TopicPartition("raw", 0)])
 
     assert watermarks._admin is None
 
@@ -57,8 +60,10 @@ def test_markers_of_transactions_are_no_records(kafka_broker: Broker) -> None:
     watermarks = BrokerWatermarks(address, "no-group", 30.0)
 
     deadline = time.monotonic() + SECONDS  # the broker writes the marker after its answer
-    while watermarks.of([(topic, 0)]) != {(topic, 0): Watermarks(0, 2, 2)}:
+    while watermarks.of([TopicPartition(topic, 0)]) != {
+        TopicPartition(topic, 0): Watermarks(0, 2, 2)
+    }:
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    assert watermarks.holds_record((topic, 0), 0)
-    assert not watermarks.holds_record((topic, 0), 1)
+    assert watermarks.holds_record(partition, 0)
+    assert not watermarks.holds_record(partition, 1)

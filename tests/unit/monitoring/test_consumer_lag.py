@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import pytest
 
-from streams.monitoring.consumer_lag import Lag, lag_of
+from streams.monitoring.consumer_lag import PartitionLag, lag_of
 from streams.topics.watermarks import Watermarks
 
 
 @pytest.mark.parametrize(
     ("position", "watermarks", "lag"),
     [
-        pytest.param(4, Watermarks(0, 10, 10), Lag(4, 6, 6), id="behind"),
-        pytest.param(10, Watermarks(0, 10, 10), Lag(10, 0, 0), id="at the end"),
-        pytest.param(4, Watermarks(7, 10, 10), Lag(7, 3, 3), id="records were deleted"),
-        pytest.param(None, Watermarks(7, 10, 10), Lag(7, 3, 3), id="nothing committed yet"),
-        pytest.param(0, Watermarks(0, 0, 0), Lag(0, 0, 0), id="an empty partition"),
-        pytest.param(4, Watermarks(0, 6, 10), Lag(4, 6, 2), id="an open transaction"),
-        pytest.param(50, Watermarks(0, 10, 10), Lag(50, 0, 0), id="a topic that was re-created"),
+        pytest.param(4, Watermarks(0, 10, 10), PartitionLag(4, 6, 6), id="behind"),
+        pytest.param(10, Watermarks(0, 10, 10), PartitionLag(10, 0, 0), id="at the end"),
+        pytest.param(4, Watermarks(7, 10, 10), PartitionLag(7, 3, 3), id="records were deleted"),
+        pytest.param(
+            None, Watermarks(7, 10, 10), PartitionLag(7, 3, 3), id="nothing committed yet"
+        ),
+        pytest.param(0, Watermarks(0, 0, 0), PartitionLag(0, 0, 0), id="an empty partition"),
+        pytest.param(4, Watermarks(0, 6, 10), PartitionLag(4, 6, 2), id="an open transaction"),
+        pytest.param(
+            50, Watermarks(0, 10, 10), PartitionLag(50, 0, 0), id="a topic that was re-created"
+        ),
     ],
 )
-def test_lag(position: int | None, watermarks: Watermarks, lag: Lag) -> None:
+def test_lag(position: int | None, watermarks: Watermarks, lag: PartitionLag) -> None:
     """Given a position and watermarks, then lag counts from the later of position and start to the
     end, and its readable part to the first open transaction.
     """

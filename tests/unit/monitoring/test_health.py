@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from simhash_core.documents import TopicPartition
 from simhash_core.errors import FirstseenError
 from streams.monitoring.health import Health
 from streams.monitoring.stall_detector import Stall
@@ -46,7 +47,9 @@ def test_an_event_loop_that_stands_still() -> None:
 def test_stalls() -> None:
     """Given stalls, then the reason has each of them; when they are over, then it is alive."""
     health = Health(120, lambda: None)
-    health.stalled([Stall(("raw", 0), 130, 7, 5), Stall(("raw", 1), 121, 9, 1)])
+    health.stalled(
+        [Stall(TopicPartition("raw", 0), 130, 7, 5), Stall(TopicPartition("raw", 1), 121, 9, 1)]
+    )
     why = health.why_dead()
     assert why is not None
     assert why.startswith("stalled: raw/0: no progress for 130 s at offset 7")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from streams.monitoring.consumer_lag import Lag
+from simhash_core.documents import TopicPartition
+from streams.monitoring.consumer_lag import PartitionLag
 from streams.monitoring.stall_detector import Stall, StallDetector
 
-RAW = ("raw", 0)
-LOG = ("log", 0)
+RAW = TopicPartition("raw", 0)
+LOG = TopicPartition("log", 0)
 
 
 def test_no_progress_before_messages_is_a_stall() -> None:
@@ -14,7 +15,7 @@ def test_no_progress_before_messages_is_a_stall() -> None:
     then it is a stall, with all an operator needs in one line; it ends when the position moves.
     """
     detector = StallDetector(120)
-    stands = {RAW: Lag(position=7, messages=5, readable=5)}
+    stands = {RAW: PartitionLag(position=7, messages=5, readable=5)}
 
     assert detector.update(stands, now=1000) == []
     assert detector.update(stands, now=1119.9) == []
@@ -22,25 +23,25 @@ def test_no_progress_before_messages_is_a_stall() -> None:
 
     assert stalls == [Stall(RAW, 120, 7, 5)]
     assert str(stalls[0]) == "raw/0: no progress for 120 s at offset 7, with 5 records to process"
-    assert detector.update({RAW: Lag(8, 4, 4)}, now=1122) == []
+    assert detector.update({RAW: PartitionLag(8, 4, 4)}, now=1122) == []
 
 
 def test_progress_is_no_stall_however_large_the_lag() -> None:
     """Given a lag that grows while the position moves, however slowly, then there is no stall."""
     detector = StallDetector(120)
     for minute in range(60):
-        lags = {RAW: Lag(minute, 1000 * minute + 1, 1000 * minute + 1)}
+        lags = {RAW: PartitionLag(minute, 1000 * minute + 1, 1000 * minute + 1)}
         assert detector.update(lags, now=60.0 * minute) == []
 
 
 def test_rest_is_no_stall() -> None:
     """Given a quiet night, when a record comes, then the timer starts with it."""
     detector = StallDetector(120)
-    assert detector.update({RAW: Lag(7, 0, 0)}, now=0) == []
-    assert detector.update({RAW: Lag(7, 0, 0)}, now=30_000) == []
-    assert detector.update({RAW: Lag(7, 1, 1)}, now=30_002) == []
-    assert detector.update({RAW: Lag(7, 1, 1)}, now=30_121) == []
-    assert len(detector.update({RAW: Lag(7, 1, 1)}, now=30_122)) == 1
+    assert detector.update({RAW: PartitionLag(7, 0, 0)}, now=0) == []
+    assert detector.update({RAW: PartitionLag(7, 0, 0)}, now=30_000) == []
+    assert detector.update({RAW: PartitionLag(7, 1, 1)}, now=30_002) == []
+    assert detector.update({RAW: PartitionLag(7, 1, 1)}, now=30_121) == []
+    assert len(detector.update({RAW: PartitionLag(7, 1, 1)}, now=30_122)) == 1
 
 
 def test_what_cannot_be_read_yet_is_no_stall() -> None:
@@ -49,7 +50,7 @@ def test_what_cannot_be_read_yet_is_no_stall() -> None:
     """
     detector = StallDetector(120)
     for now in (0, 200, 400):
-        assert detector.update({RAW: Lag(7, messages=90, readable=0)}, now) == []
+        assert detector.update({RAW: PartitionLag(7, messages=90, readable=0)}, now) == []
 
 
 def test_a_pause_restarts_the_timer() -> None:
@@ -57,7 +58,7 @@ def test_a_pause_restarts_the_timer() -> None:
     has the whole time again.
     """
     detector = StallDetector(120)
-    stands = {RAW: Lag(7, 5, 5)}
+    stands = {RAW: PartitionLag(7, 5, 5)}
     detector.update(stands, now=0)
     detector.pause()
 
@@ -72,9 +73,11 @@ def test_one_of_several_partitions() -> None:
     """
     detector = StallDetector(60)
     for now in (0, 30):
-        assert detector.update({RAW: Lag(now, 9, 9), LOG: Lag(3, 2, 2)}, now) == []
+        assert (
+            detector.update({RAW: PartitionLag(now, 9, 9), LOG: PartitionLag(3, 2, 2)}, now) == []
+        )
 
-    stalls = detector.update({RAW: Lag(60, 9, 9), LOG: Lag(3, 2, 2)}, 60)
+    stalls = detector.update({RAW: PartitionLag(60, 9, 9), LOG: PartitionLag(3, 2, 2)}, 60)
 
-    assert [stall.place for stall in stalls] == [LOG]
-    assert detector.update({RAW: Lag(99, 9, 9)}, 90) == []
+    assert [stall.partition for stall in stalls] == [LOG]
+    assert detector.update({RAW: PartitionLag(99, 9, 9)}, 90) == []
