@@ -121,7 +121,13 @@ class Loading:
                 log = read_log(self._settings, self._identity, shards)
                 heads = self._heads(shards, log)
                 with (
-                    LogPlaces(self._settings, self._identity, log.replica, heads) as places,
+                    LogPlaces(
+                        self._settings,
+                        self._identity,
+                        log.replica,
+                        heads,
+                        begins=self._topics.is_empty,
+                    ) as places,
                     IndexTransaction(self._settings, _NAME) as transaction,
                 ):
                     self._send(spool, places, transaction, member, account, report)

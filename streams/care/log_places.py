@@ -14,7 +14,7 @@ from typing import Final, Self
 from uuid import uuid4
 
 from simhash_core.log.packets import Chain
-from simhash_core.log.records import NO_CONTROL, Control
+from simhash_core.log.records import Control
 from simhash_core.log.replica import Replica
 from streams.kafka.acknowledged_sends import AcknowledgedProducer
 from streams.kafka.client_config import appender_config
@@ -35,15 +35,25 @@ class LogPlaces:
     """
 
     def __init__(
-        self, settings: Settings, identity: str, replica: Replica, heads: list[tuple[Chain, int]]
+        self,
+        settings: Settings,
+        identity: str,
+        replica: Replica,
+        heads: list[tuple[Chain, int]],
+        *,
+        begins: bool,
     ) -> None:
-        """``heads``: of all chains, in each control record."""
+        """``heads``: of all chains, in each control record.
+
+        ``begins``: the records begin a chain of their own, before which nothing is undecided.
+        """
         self._topic = settings.topics.log
         self._codec = LogCodec(identity)
         self._name = f"care.{uuid4().hex[:12]}"
         self._heads = heads
         self._next = replica.decided_before
         self._previous = replica.control
+        self._begins = begins
         self._producer = AcknowledgedProducer(
             appender_config(settings), settings.send_timeout_seconds, changelog_topic=self._topic
         )
@@ -63,14 +73,24 @@ class LogPlaces:
 
     def take(self) -> int:
         """Append a control record that decides nothing; return its offset."""
+        while True:
+            offset = self._append()
+            # A reader that begins at a record must know from it all that is before it.
+            known = not self._begins or self._next >= offset
+            if self._begins:
+                self._next = offset + 1
+            if known:
+                return offset
+
+    def _append(self) -> int:
         control = Control(self._previous, self._name, True, [], self._heads, self._next)
         value = self._codec.encode(control)
         self._previous = self._producer.send([ProducerRecord(self._topic, None, value, 0)])[0] - 1
         return self._previous
 
-    def begin_chain(self, offset: int) -> None:
-        """Let the next control record begin a chain, with everything before an offset decided."""
-        self._previous, self._next = NO_CONTROL, offset
+    def begin_at(self, offset: int) -> None:
+        """Let the chain begin at an offset or behind it: fillers are before it."""
+        self._next = offset
 
     def fill(self, records: int, report: Callable[[int], None]) -> None:
         """Append so many records that say nothing; ``report`` is told how many are there."""

@@ -82,7 +82,7 @@ def begin_new_log(
         ]
         filled = max(0, first - end)
         with (
-            LogPlaces(settings, identity, Replica(end, NO_CONTROL), heads) as places,
+            LogPlaces(settings, identity, Replica(end, NO_CONTROL), heads, begins=True) as places,
             IndexTransaction(settings, _NAME) as transaction,
         ):
 
@@ -91,7 +91,7 @@ def begin_new_log(
                 report("filling the log", done, filled)
 
             places.fill(filled, show)
-            places.begin_chain(max(first, end))
+            places.begin_at(max(first, end))
             control = places.take()
             nexts: dict[int, int] = {}
             for each in shards:
