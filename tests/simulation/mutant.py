@@ -16,7 +16,8 @@ from tests.simulation.world import simulate
 class Mutant:
     """One broken rule. ``seeds``: one of the first so many catches it.
 
-    ``changes``: of every scenario, so that what the rule is for comes about often.
+    ``changes``: of every scenario, so that what the rule is for comes about often; values, or
+    functions of the scenario that return one.
     """
 
     name: str
@@ -27,7 +28,11 @@ class Mutant:
 
     def scenario(self, seed: int) -> Scenario:
         """Return what a seed stands for."""
-        return replace(draw_scenario(seed), **self.changes)
+        drawn = draw_scenario(seed)
+        changes = {
+            name: value(drawn) if callable(value) else value for name, value in self.changes.items()
+        }
+        return replace(drawn, **changes)
 
 
 def moves_only() -> dict[str, Any]:

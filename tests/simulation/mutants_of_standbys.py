@@ -20,6 +20,13 @@ MOVING: Final[dict[str, Any]] = {
 }
 """Scenarios in which shards go to their standbys all the time."""
 
+CREATED_AGAIN: Final[dict[str, Any]] = {
+    **WITH_STANDBYS,
+    "later": lambda scenario: scenario.partitions,
+    "steps": 4_000,
+}
+"""Scenarios in which the raw topic is created again, with the same documents."""
+
 STANDBYS = (
     one_edit(
         "a standby does not take verdicts in",
@@ -68,7 +75,7 @@ STANDBYS = (
         "log.standby:Standby.meets",
         "elif decided.offset >= self._log_end:",
         "elif False:",
-        WITH_STANDBYS,
+        CREATED_AGAIN,
     ),
     one_edit(
         "a standby ends for what was before it",
