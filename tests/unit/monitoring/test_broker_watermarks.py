@@ -23,9 +23,8 @@ def test_one_client_asks_again_and_again(embedded_broker: Broker) -> None:
     watermarks = BrokerWatermarks(
         {"bootstrap.servers": embedded_broker.bootstrap_servers}, "no-group", 30.0
     )
-    assert watermarks.of([TopicPartition(topic, 0)]) == {
-        TopicPartition(topic, 0): Watermarks(0, 0, 0)
-    }
+    partition = TopicPartition(topic, 0)
+    assert watermarks.of([partition]) == {partition: Watermarks(0, 0, 0)}
     client = watermarks._admin
     assert client is not None
 
@@ -60,9 +59,8 @@ def test_markers_of_transactions_are_no_records(kafka_broker: Broker) -> None:
     watermarks = BrokerWatermarks(address, "no-group", 30.0)
 
     deadline = time.monotonic() + SECONDS  # the broker writes the marker after its answer
-    while watermarks.of([TopicPartition(topic, 0)]) != {
-        TopicPartition(topic, 0): Watermarks(0, 2, 2)
-    }:
+    partition = TopicPartition(topic, 0)
+    while watermarks.of([partition]) != {partition: Watermarks(0, 2, 2)}:
         assert time.monotonic() < deadline
         time.sleep(0.05)
     assert watermarks.holds_record(partition, 0)
