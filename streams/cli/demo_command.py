@@ -31,6 +31,13 @@ if TYPE_CHECKING:
     help="Any setting of the worker, e.g. fields.text=body; repeatable.",
 )
 @click.option(
+    "--report",
+    "page",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="PAGE",
+    help="Write a page with the pairs beside each other, and the dead letters: one HTML file.",
+)
+@click.option(
     "--state-dir",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
@@ -46,6 +53,7 @@ def command(  # noqa: PLR0913 - one for each option
     input_: str | None,
     profile: str | None,
     assignments: tuple[str, ...],
+    page: Path | None,
     state_dir: Path | None,
     keep_running: bool,
     plain: bool,
@@ -57,7 +65,8 @@ def command(  # noqa: PLR0913 - one for each option
     20 %, truncations, other paragraphs first, other signs, short posts, broken records. The truth
     is known, so the summary says how well each kind of copy was found.
 
-    --input takes your own documents instead: a JSON object a line with "text", and if there is one
+    --input takes your own documents instead, and shows the pairs that were found and the dead
+    letters: a JSON object a line with "text", and if there is one
     "id" (a .gz file, a folder of text files and - for standard input will do as well).
 
     Only the options here count: no settings file, no FIRSTSEEN_ variables.
@@ -67,7 +76,7 @@ def command(  # noqa: PLR0913 - one for each option
     \b
     Examples:
       firstseen demo
-      firstseen demo --input my.jsonl --set fields.text=body
+      firstseen demo --input my.jsonl --set fields.text=body --report pairs.html
       firstseen demo --documents 20000 --seed 7 --profile classic
       firstseen demo --json | tail -1 | jq .recall
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
@@ -87,22 +96,30 @@ def command(  # noqa: PLR0913 - one for each option
         state_dir=state_dir,
         keep_running=keep_running,
     )
-    return _run(request, plain=plain, as_json=as_json)
+    return _run(request, page, plain=plain, as_json=as_json)
 
 
-def _run(request: DemoRequest, *, plain: bool, as_json: bool) -> int:
+def _run(request: DemoRequest, page: Path | None, *, plain: bool, as_json: bool) -> int:
     from streams.cli.json_output import write_json
+    from streams.demo.demo_page import demo_page
     from streams.demo.live_view import shown
     from streams.demo.run import running_demo
-    from streams.demo.summary_view import print_addresses, print_next, print_summary
+    from streams.demo.summary_view import print_addresses, print_examples, print_next, print_summary
     from streams.exit_codes import ExitCode
     from streams.terminal.layout import output_console
 
+    if page is not None:
+        _check_writable(page)
     console = output_console(stderr=as_json)
     with shown(console, _title(request), plain=plain) as view, running_demo(request, view) as demo:
         report = demo.play(view)
         view.finish()
         print_summary(console, report)
+        if request.input is not None:
+            print_examples(console, demo.examples)
+        if page is not None:
+            page.write_text(demo_page(report, demo.examples), "utf-8")
+            click.echo(f"Report: {page}", err=as_json)
         if demo.trouble:
             click.echo(f"firstseen: {demo.trouble}", err=True)
         if not request.keep_running:
@@ -119,6 +136,16 @@ def _run(request: DemoRequest, *, plain: bool, as_json: bool) -> int:
             except KeyboardInterrupt:
                 click.echo("Stopping …", err=True)
     return code
+
+
+def _check_writable(page: Path) -> None:
+    """Refuse a path that cannot be written before the work, not after it."""
+    try:
+        page.open("a").close()
+    except OSError as error:
+        raise click.BadParameter(
+            f"cannot write {page}: {error.strerror}", param_hint="--report"
+        ) from None
 
 
 def _title(request: DemoRequest) -> str:

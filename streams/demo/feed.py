@@ -27,11 +27,16 @@ _A_TURN: Final = 200
 
 
 class FeedRecord(NamedTuple):
-    """A record to be fed; ``place`` in the stream, from 0, where the stream is a generated one."""
+    """A record to be fed.
+
+    ``place`` in the stream, from 0, where the stream is a generated one; else ``where`` it came
+    from, for people.
+    """
 
     key: bytes | None
     value: bytes | None
     place: int | None = None
+    where: str = ""
 
     @property
     def is_tombstone(self) -> bool:

@@ -17,6 +17,7 @@ from typing import Final, NoReturn
 from simhash_core.documents import SourcePosition
 from simhash_core.errors import FirstseenError, UsageError
 from streams.demo.changes import describe_change
+from streams.demo.examples import Examples
 from streams.demo.feed import Feed, FeedRecord
 from streams.demo.ledger import Ledger
 from streams.demo.observer import Observer
@@ -123,6 +124,8 @@ class Demo:
         self._source = source
         self._ledger = Ledger()
         self._texts = TextMemory(DocumentReader(settings.fields, settings.max_record_bytes))
+        self.examples = Examples(self._texts)
+        """Pairs and dead letters, for those who want to see some."""
         self._observer = Observer(settings, outputs, self._ledger, self._note_output)
         self._feed = Feed(
             producer_config(settings), settings.topics.raw, source, self._ledger, self._note_sent
@@ -174,11 +177,13 @@ class Demo:
 
         "" where the texts are not at hand any more.
         """
-        original = self._texts.text_of(duplicate.original)
-        copy = self._texts.text_of(duplicate.source)
+        original = self._texts.document_of(duplicate.original)
+        copy = self._texts.document_of(duplicate.source)
         if original is None or copy is None:
             return ""
-        return f"“{copy}”" if copy == original else describe_change(original, copy)
+        if copy.text == original.text:
+            return f"“{copy.text}”"
+        return describe_change(original.text, copy.text)
 
     def _check(self) -> None:
         self.worker.check()
@@ -196,11 +201,12 @@ class Demo:
         self._observer.read_to_ends()
 
     def _note_sent(self, record: FeedRecord, source: SourcePosition) -> None:
-        self._texts.remember(record.key, record.value, source)
+        self._texts.remember(record.key, record.value, source, record.where)
         if self._source.truth is not None and record.place is not None:
             self._source.truth.note_sent(record.place, source)
 
     def _note_output(self, output: ReceivedOutput) -> None:
+        self.examples.note_output(output)
         if self._source.truth is not None:
             self._source.truth.note_output(output)
 

@@ -53,5 +53,5 @@ class StreamSource:
             if record.value is None:
                 self.too_long += 1
                 continue
-            yield FeedRecord(record.key, record.value)
+            yield FeedRecord(record.key, record.value, where=record.where)
             left = None if left is None else left - 1

@@ -5,7 +5,7 @@ Its tables are no wider than 80 cells where there is room, so that it can be pas
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +13,8 @@ from rich.console import Console
 from rich.text import Text
 
 from streams.corpus.generated import BROKEN, EditKind
+from streams.demo.changes import describe_change
+from streams.demo.examples import Examples, Pair
 from streams.demo.report import DemoReport
 from streams.terminal.layout import Block, show, table
 from streams.terminal.record_lines import (
@@ -22,9 +24,11 @@ from streams.terminal.record_lines import (
     UNDECIDABLE_STYLE,
     UNIQUE_STYLE,
 )
-from streams.terminal.terminal_text import counted
+from streams.terminal.terminal_text import counted, one_line
 
 _REASONS: Final = 2
+_EXAMPLES: Final = 8
+_ID_CELLS: Final = 40
 _ByKind = Mapping[str, Mapping[str, int | float | None]]
 _SUMMED: Final = ("count", "copies", "found")
 _BROKEN: Final = frozenset(map(str, BROKEN))
@@ -44,6 +48,34 @@ def print_summary(console: Console, report: DemoReport) -> None:
     if report.by_kind is not None:
         _print_section(console, "How well, by kind of record", _kinds(report, report.by_kind))
     _print_section(console, "Where the worker's time went", _stages(report))
+
+
+def print_examples(console: Console, examples: Examples) -> None:
+    """Print pairs of a copy and its original, the furthest apart first, and dead letters."""
+    pairs, refused = examples.pairs(), examples.refused()
+    if pairs:
+        lines = [line for pair in pairs[:_EXAMPLES] for line in _pair_lines(pair)]
+        _print_section(console, "Pairs, the furthest apart first", lines)
+    if refused:
+        rows = [
+            (each.where, Text(each.reason, style=DEAD_LETTER_STYLE), each.detail)
+            for each in refused[:_EXAMPLES]
+        ]
+        _print_section(console, "Dead letters", [table(rows, "<<<", _INDENT)])
+
+
+def _pair_lines(pair: Pair) -> Iterator[Block]:
+    duplicate = pair.duplicate
+    near = (
+        "the same content"
+        if duplicate.method == "exact"
+        else f"{duplicate.distance} of {duplicate.bits} bits differ"
+    )
+    ids = f"{one_line(duplicate.id, _ID_CELLS)} ← {one_line(duplicate.original_id, _ID_CELLS)}"
+    yield Text.assemble(_INDENT, (ids, DUPLICATE_STYLE), f"  {near}")
+    if duplicate.method != "exact":
+        change = one_line(describe_change(pair.original.text, pair.copy.text))
+        yield Text(2 * _INDENT + change, style=QUIET_STYLE)
 
 
 def print_addresses(console: Console, brokers: str, pages: str, state_dir: Path) -> None:

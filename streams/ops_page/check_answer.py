@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from simhash_core.verdicts import Method, UndecidableReason
-from streams.offline.evaluation.text_differences import Piece
+from streams.offline.pages.text_differences import Piece
 
 CHECK_SCHEMA: Final = "firstseen.check/2"
 NEAREST_LIMIT: Final = 50

@@ -75,12 +75,13 @@ SHELL_LAYERS: Final = Layers(
         "terminal": frozenset({"errors", "documents", "settings", "kafka", "output"}),
         "dead_letters": _BELOW_ROOT | {"terminal"},
         "offline": _OF_FILES | {"corpus"},
-        "offline.evaluation": _OF_FILES | {"corpus", "offline"},
-        "ops_page": _BELOW_ROOT | {"offline", "offline.evaluation"},
+        "offline.evaluation": _OF_FILES | {"corpus", "offline", "offline.pages"},
+        "offline.pages": frozenset(),
+        "ops_page": _BELOW_ROOT | {"offline", "offline.pages"},
         # A worker is put together here, its pages among the rest.
         "worker": frozenset({"ops_page"}),
         "care": _BELOW_ROOT | {"offline", "terminal"},
-        "demo": _BELOW_ROOT | {"corpus", "terminal", "offline"},
+        "demo": _BELOW_ROOT | {"corpus", "terminal", "offline", "offline.pages"},
         "cli": frozenset(_PATH)
         | {
             "care",
@@ -89,6 +90,7 @@ SHELL_LAYERS: Final = Layers(
             "demo",
             "offline",
             "offline.evaluation",
+            "offline.pages",
             "ops_page",
             "schemas",
             "terminal",

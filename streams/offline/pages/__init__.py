@@ -10,7 +10,7 @@ import jinja2
 from markupsafe import Markup
 
 from simhash_core.documents import Document
-from streams.offline.evaluation.text_differences import Piece, side_by_side
+from streams.offline.pages.text_differences import Piece, side_by_side
 
 _STYLE: Final = "pages.css"
 

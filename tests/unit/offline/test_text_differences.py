@@ -7,7 +7,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.offline.evaluation.text_differences import (
+from streams.offline.pages.text_differences import (
     LONGEST_TEXT,
     MOST_SHOWN,
     Piece,

@@ -1,0 +1,32 @@
+"""A plain loop: pass on the texts that are the first of their kind.
+
+python examples/plain_loop.py < lines.txt
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+
+from firstseen import Deduplicator, DuplicateOf
+
+
+def first_of_their_kind(texts: Iterable[str], seen: Deduplicator) -> Iterator[str]:
+    """Yield the texts that repeat none before them; what repeats one is told."""
+    for text in texts:
+        verdict = seen.add(text)
+        if isinstance(verdict, DuplicateOf):
+            print(f"repeats number {verdict.original_id}: {text[:40]}", file=sys.stderr)
+        else:
+            yield text
+
+
+def main() -> None:
+    """Filter standard input; what was seen stays in the directory ``seen``."""
+    with Deduplicator(state="seen") as seen:
+        for text in first_of_their_kind(map(str.strip, sys.stdin), seen):
+            print(text)
+
+
+if __name__ == "__main__":
+    main()
