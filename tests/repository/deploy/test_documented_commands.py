@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.repository.deploy.shipped_files import ROOT, services
+from tests.repository.deploy.shipped_files import ROOT, parse_command, services
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 SHIPPED = [ROOT / "docker-compose.yml", *sorted((ROOT / "deploy").rglob("*.yaml"))]
@@ -50,6 +50,22 @@ def test_compose_commands_name_services_that_are_there() -> None:
 
     assert len(parts) > 3
     assert {part: wrong for part in parts if (wrong := unknown_words(part))} == {}
+
+
+def test_commands_in_containers_are_those_of_the_command_line() -> None:
+    """Given each command of firstseen that a page runs in the container ``cli``, then the command
+    line takes it.
+    """
+    found = [
+        command.partition(" cli ")[2].partition(" < ")[0]
+        for command in names_in(COMPOSE, [*PAGES, *SHIPPED])
+        if " cli " in command
+    ]
+    runs = [shlex.split(arguments) for arguments in found if arguments != "--help"]
+
+    assert len(runs) > 1
+    for arguments in runs:
+        assert parse_command(arguments).command_path.startswith("firstseen ")
 
 
 @pytest.mark.parametrize("command", ["run --rm loader", "--profile tool up", "start"])
