@@ -33,14 +33,24 @@ class Nearness(NamedTuple):
 
     scheme: BlockScheme
     confirmation: Confirmation | None = None
+    window_ms: int | None = None
 
     @classmethod
     def of(cls, fingerprinter: Fingerprinter) -> Nearness:
         """What it is in the index of a fingerprinter."""
-        return cls(fingerprinter.scheme, fingerprinter.confirmation)
+        window_ms = fingerprinter.profile.window
+        return cls(fingerprinter.scheme, fingerprinter.confirmation, window_ms)
+
+    def may_meet(self, a: Known, b: Known) -> bool:
+        """Whether two documents are of one scope, and their times within the window."""
+        if a.scope != b.scope:
+            return False
+        return self.window_ms is None or abs(a.time_ms - b.time_ms) <= self.window_ms
 
     def confirms(self, distance: int, a: Known, b: Known) -> bool:
         """Whether two documents at this distance are near, if it is within the threshold."""
+        if not self.may_meet(a, b):
+            return False
         if self.confirmation is None or a.content_digest == b.content_digest:
             return True
         return self.confirmation.agreement(distance, a.sketch, b.sketch) is not None
@@ -64,11 +74,14 @@ class Known(NamedTuple):
     fingerprint: bytes | None
     content_digest: bytes
     sketch: bytes = b""
+    time_ms: int = 0
+    scope: str = ""
 
     @classmethod
-    def of(cls, document_id: str, made: Fingerprinted) -> Known:
+    def of(cls, document_id: str, made: Fingerprinted, time_ms: int = 0, scope: str = "") -> Known:
         """A document by what a fingerprinter makes of it."""
-        return cls(document_id, made.fingerprint or None, made.content_digest, made.sketch)
+        fingerprint = made.fingerprint or None
+        return cls(document_id, fingerprint, made.content_digest, made.sketch, time_ms, scope)
 
 
 class Repeat(NamedTuple):

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from simhash_core.documents import SourcePosition
 from simhash_core.log.records import Progress
 from streams.kafka.topic_follower import ReadRecord, TopicFollower
 from streams.settings.settings import Settings
-from streams.store.changelog_codec import LoggedProgress, decode_record
+from streams.store.changelog_codec import (
+    LoggedDeletions,
+    LoggedEnd,
+    LoggedProgress,
+    decode_record,
+)
+from streams.store.entry_block import EntryBlock
 
 READ_SECONDS = 120.0
+INDEX_BITS = 16
 
 
 @dataclass
@@ -27,20 +34,21 @@ class Aftermath:
     misplaced: list[SourcePosition] = field(default_factory=list)
     progress: dict[int, Progress] = field(default_factory=dict)
 
-    def other_than(self, uniques: Mapping[SourcePosition, bytes]) -> list[str]:
-        """What is wrong with the entries, if these are the documents on ``unique`` and their
-        fingerprints.
+    def other_than(
+        self, left: Mapping[SourcePosition, bytes], gone: Container[SourcePosition]
+    ) -> list[str]:
+        """What is wrong with the entries, if these are the unique documents of the index with their
+        fingerprints. ``gone``: those that have expired, whose entries may be there still.
         """
         found = [f"{source} has two entries" for source in self.twice]
         found += [f"{source} is not in its own shard" for source in self.misplaced]
-        found += [
-            f"{source} is unique without an entry" for source in uniques.keys() - self.entries
-        ]
+        found += [f"{source} is unique without an entry" for source in left.keys() - self.entries]
         for source, fingerprint in self.entries.items():
-            if source not in uniques:
-                found.append(f"{source} has an entry and is not unique")
-            elif fingerprint != uniques[source]:
-                found.append(f"{source} has an entry with another fingerprint")
+            if source in left:
+                if fingerprint != left[source]:
+                    found.append(f"{source} has an entry with another fingerprint")
+            elif source not in gone:
+                found.append(f"{source} has an entry and is not unique, or was taken out")
         return found
 
 
@@ -57,19 +65,44 @@ def read_all(settings: Settings, topics: dict[str, int]) -> Iterator[ReadRecord]
 def aftermath(settings: Settings, shards: int) -> Aftermath:
     """Read the changelogs of so many shards."""
     found = Aftermath()
+    sources: dict[tuple[int, int], SourcePosition] = {}
     for record in read_all(settings, {settings.topics.changelog: shards}):
         shard = record.position.partition
         said = decode_record(record.key, record.value, str(record.position))
-        if isinstance(said, LoggedProgress):
-            found.progress[shard] = said.progress
-            continue
-        for row in range(len(said)):
-            columns, chain = said.columns, said.chain
-            source = SourcePosition(chain.topic, chain.partition, int(columns.offsets[row]))
-            if source in found.entries:
-                found.twice.append(source)
-            if chain.partition != shard:
-                found.misplaced.append(source)
-            words = columns.fingerprints[row].tobytes()
-            found.entries[source] = b"" if columns.undecidable[row] else words
+        gone: list[tuple[int, int]] = []
+        match said:
+            case LoggedProgress():
+                found.progress[shard] = said.progress
+                gone = [key for key in sources if key[0] == shard and key[1] < said.expired_before]
+            case LoggedDeletions():
+                gone = [(shard, sequence) for sequence in said.sequences]
+            case LoggedEnd():
+                packet = said.first >> INDEX_BITS
+                gone = [
+                    key for key in sources if key[0] == shard and key[1] >> INDEX_BITS == packet
+                ]
+            case EntryBlock():
+                _take(found, sources, shard, said)
+        for key in gone:
+            source = sources.pop(key, None)
+            if source is not None:
+                del found.entries[source]
     return found
+
+
+def _take(
+    found: Aftermath,
+    sources: dict[tuple[int, int], SourcePosition],
+    shard: int,
+    block: EntryBlock,
+) -> None:
+    columns, chain = block.columns, block.chain
+    for row, sequence in enumerate(block.sequences.tolist()):
+        source = SourcePosition(chain.topic, chain.partition, int(columns.offsets[row]))
+        if source in found.entries:
+            found.twice.append(source)
+        if chain.partition != shard:
+            found.misplaced.append(source)
+        words = columns.fingerprints[row].tobytes()
+        found.entries[source] = b"" if columns.undecidable[row] else words
+        sources[shard, sequence] = source

@@ -5,22 +5,25 @@ the log is read once more by a single reader that knows no index.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import combinations, islice
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simhash_core.documents import Document, RawRecord, SourcePosition
 from simhash_core.fingerprints.blocks import BlockScheme
+from simhash_core.scopes import masked
 from simhash_core.text.fingerprinter import Fingerprinter
 from streams.documents.raw_documents import DocumentReader
 from streams.kafka.topic_follower import ReadRecord
 from streams.output.received_outputs import (
     DuplicateOutput,
     ReceivedOutput,
+    TombstoneOutput,
     UniqueOutput,
     received_output,
 )
@@ -28,7 +31,7 @@ from streams.settings.settings import Settings
 from tests.rigs.invariants import Known, Nearness, Repeat, check_grounding
 from tests.torture.aftermath import Aftermath
 from tests.torture.history import History
-from tests.torture.one_reader import OneReader
+from tests.torture.one_reader import SLICES, Answers, OneReader
 from tests.torture.plan import Planned
 
 BATCH = 2_000
@@ -52,6 +55,11 @@ class Findings:
     ungrounded: int = 0
     out_of_order: int = 0
     other_than_one_reader: int = 0
+    deletes: int = 0
+    taken_out: int = 0
+    expired: int = 0
+    tombstones: int = 0
+    wrong_tombstones: int = 0
     entries_other_than_uniques: int = 0
     near_without_shared_bucket: int = 0
     examples: list[str] = field(default_factory=list)
@@ -75,29 +83,14 @@ def judge(
     what the changelog has, if that is to be judged too.
     """
     findings = Findings()
-    first: dict[SourcePosition, ReceivedOutput] = {}
-    count: Counter[SourcePosition] = Counter()
-    changed = []
-    order = _RawOrder()
-    for record in outputs:
-        said = received_output(record.value, record.headers)
-        if said is None:
-            changed.append(f"{record.position} is no output of the filter")
-            continue
-        first.setdefault(said.source, said)
-        count[said.source] += 1
-        order.follow(record.position, said.source)
-        planned = sent.get(said.source)
-        if not isinstance(said, UniqueOutput) or planned is None:
-            continue
-        if (record.key, record.value) != (planned.key, planned.value):
-            changed.append(f"{said.source} is not on unique as it was sent")
-    findings.lost = findings.note("lost", [str(s) for s in sent if s not in count])
+    first, count, tombstones, changed, turned = _read(outputs, sent)
+    deletes = {source for source, planned in sent.items() if planned.is_delete}
+    findings.lost = findings.note("lost", [str(s) for s in sent.keys() - deletes - count.keys()])
     findings.unknown = findings.note("unknown", [str(s) for s in count if s not in sent])
     repeats = [f"{source}, {n} times" for source, n in count.items() if n > 1]
     findings.note("repeated", repeats)
     findings.repeated = sum(n - 1 for n in count.values())
-    findings.out_of_order = findings.note("out of order", order.turned)
+    findings.out_of_order = findings.note("out of order", turned)
     uniques = {s for s, said in first.items() if isinstance(said, UniqueOutput) and s in sent}
     duplicates = {
         s: said for s, said in first.items() if isinstance(said, DuplicateOutput) and s in sent
@@ -109,19 +102,90 @@ def judge(
     changed += [
         f"the fingerprint of {source} in the log is another"
         for source in logged
-        if history.prints[source] != (known[str(source)].fingerprint or b"")
+        if history.prints[source] != _in_the_log(known[str(source)])
     ]
     findings.changed = findings.note("changed", changed)
     findings.undecidable = sum(not known[str(source)].fingerprint for source in uniques)
-    _separation(findings, {str(s): known[str(s)] for s in sorted(uniques)}, settings)
     _grounding(findings, known, uniques, duplicates, settings)
     originals: dict[SourcePosition, SourcePosition | None] = dict.fromkeys(uniques)
     originals |= {source: said.original for source, said in duplicates.items()}
-    _one_reader(findings, history, known, originals, set(first), settings)
+    right = _one_reader(findings, history, known, originals, set(first), settings)
+    _separation(findings, {str(s): known[str(s)] for s in sorted(uniques)}, right, settings)
+    findings.deletes, findings.taken_out = len(deletes), len(right.removed_at)
+    findings.expired = len(right.uniques) - len(right.left) - len(right.removed_at)
+    findings.tombstones = sum(map(len, tombstones.values()))
+    wanted = _tombstones(sent, history, right, settings)
+    wrong = [
+        f"{source}: {tombstones.get(source, [])}, and not {wanted.get(source, [])}"
+        for source in tombstones.keys() | wanted.keys()
+        if tombstones.get(source, []) != wanted.get(source, [])
+    ]
+    findings.wrong_tombstones = findings.note("tombstones", wrong)
     if left is not None:
-        wrong = left.other_than({s: known[str(s)].fingerprint or b"" for s in uniques})
+        prints = {source: _in_the_log(known[str(source)]) for source in uniques}
+        there = {source: each for source, each in prints.items() if str(source) in right.left}
+        expired = {s for s in prints if s not in there and str(s) not in right.removed_at}
+        wrong = left.other_than(there, expired)
         findings.entries_other_than_uniques = findings.note("entries", wrong)
     return findings
+
+
+def _in_the_log(known: Known) -> bytes:
+    """The fingerprint as it stands in log and index."""
+    return masked(known.fingerprint or b"", known.scope)
+
+
+def _tombstones(
+    sent: Mapping[SourcePosition, Planned], history: History, right: Answers, settings: Settings
+) -> dict[SourcePosition, list[str]]:
+    """The tombstones that must be on unique, by the raw record that they come of."""
+    wanted = {}
+    has_window = settings.index_profile().window is not None
+    for row in history.rows:
+        removes = str(row.source) in right.removed
+        if row.source not in sent:
+            continue
+        if row.is_delete:
+            if removes or has_window:
+                wanted[row.source] = ["deleted"]
+        elif removes and right.originals[str(row.source)] and sent[row.source].key is not None:
+            wanted[row.source] = ["replaced"]
+    return wanted
+
+
+class _Outputs(NamedTuple):
+    """What stands on the output topics: the first of each raw record, and how many there are."""
+
+    first: dict[SourcePosition, ReceivedOutput]
+    count: Counter[SourcePosition]
+    tombstones: dict[SourcePosition, list[str]]
+    changed: list[str]
+    turned: list[str]
+
+
+def _read(outputs: Iterable[ReadRecord], sent: Mapping[SourcePosition, Planned]) -> _Outputs:
+    """Read all outputs; note what is not as it was sent, and what is not in raw order."""
+    order = _RawOrder()
+    found = _Outputs({}, Counter(), defaultdict(list), [], order.turned)
+    for record in outputs:
+        said = received_output(record.value, record.headers)
+        if said is None:
+            found.changed.append(f"{record.position} is no output of the filter")
+            continue
+        order.follow(record.position, said.source)
+        planned = sent.get(said.source)
+        if isinstance(said, TombstoneOutput):
+            found.tombstones[said.source].append(said.reason)
+            if planned is None or (record.key, record.value) != (planned.key, None):
+                found.changed.append(f"{record.position} is no tombstone of its key")
+            continue
+        found.first.setdefault(said.source, said)
+        found.count[said.source] += 1
+        if not isinstance(said, UniqueOutput) or planned is None:
+            continue
+        if (record.key, record.value) != (planned.key, planned.value):
+            found.changed.append(f"{said.source} is not on unique as it was sent")
+    return found
 
 
 class _RawOrder:
@@ -147,14 +211,20 @@ def _one_reader(
     originals: Mapping[SourcePosition, SourcePosition | None],
     put_out: Container[SourcePosition],
     settings: Settings,
-) -> None:
+) -> Answers:
     """Every verdict, and the original that it names, is that of one reader of the log: in the log
     and on the outputs. ``put_out``: sources that have any output.
     """
     profile = settings.index_profile()
     documents = [source for source in history.documents if str(source) in known]
-    reader = OneReader(Nearness(profile.scheme(), profile.confirmation()))
-    right = reader.answers([str(source) for source in documents], known)
+    slice_ms = None
+    if profile.window is not None:
+        slice_ms = -(-(profile.window + profile.lateness) // SLICES)
+    reader = OneReader(_nearness(settings), slice_ms, replaces=profile.same_id == "replace")
+    answers = reader.answers(
+        [row for row in history.rows if row.is_delete or str(row.source) in known], known
+    )
+    right = answers.originals
     found = list(history.wrong)
     found += [f"{s}, twice in the log" for s, n in Counter(history.documents).items() if n > 1]
     found += [f"{source} is not in the log" for source in originals if str(source) not in right]
@@ -167,7 +237,19 @@ def _one_reader(
                 found.append(f"{source} has no verdict {where}")
             elif _name(said[source]) != original:
                 found.append(f"{source} is of {original}, and {where} of {said[source]}")
+    removed = {str(s): set(map(str, gone)) for s, gone in history.removed.items()}
+    found += [
+        f"{name} takes out {removed.get(name)} in the log, and not {answers.removed.get(name)}"
+        for name in removed.keys() | answers.removed.keys()
+        if removed.get(name) != answers.removed.get(name)
+    ]
     findings.other_than_one_reader = findings.note("other than one reader", found)
+    return answers
+
+
+def _nearness(settings: Settings) -> Nearness:
+    profile = settings.index_profile()
+    return Nearness(profile.scheme(), profile.confirmation(), profile.window)
 
 
 def _name(source: SourcePosition | None) -> str | None:
@@ -190,30 +272,42 @@ def known_documents(
             documents.append(document)
         made = fingerprinter.fingerprint_batch([document.content for document in documents])
         for document, each in zip(documents, made, strict=True):
-            known[str(document.source)] = Known.of(document.id, each)
+            known[str(document.source)] = Known.of(
+                document.id, each, document.event_time_ms, document.scope
+            )
     return known
 
 
-def _separation(findings: Findings, uniques: Mapping[str, Known], settings: Settings) -> None:
-    """No two uniques are near and share a bucket, no two undecidable ones have equal content."""
+def _separation(
+    findings: Findings, uniques: Mapping[str, Known], right: Answers, settings: Settings
+) -> None:
+    """No two uniques are near and share a bucket, no two undecidable ones have equal content, of
+    which the earlier was in the index when the later came.
+    """
     profile = settings.index_profile()
-    near, scheme = Nearness(profile.scheme(), profile.confirmation()), profile.scheme()
+    near, scheme = _nearness(settings), profile.scheme()
     prints = {source: known.fingerprint for source, known in uniques.items() if known.fingerprint}
     sources = list(prints)
     found = []
     for i, j, distance in near_pairs(list(prints.values()), scheme):
         if not near.confirms(distance, uniques[sources[i]], uniques[sources[j]]):
             continue
+        if not right.met(sources[i], sources[j]):
+            continue
         if near.share_a_bucket(uniques[sources[i]], uniques[sources[j]]):
             found.append(f"{sources[i]} and {sources[j]}: {distance} bits apart")
         else:
             findings.near_without_shared_bucket += 1
-    by_content: dict[bytes, str] = {}
+    by_content: dict[bytes, list[str]] = defaultdict(list)
     for source, known in uniques.items():
         if not known.fingerprint:
-            other = by_content.setdefault(known.content_digest, source)
-            if other != source:
-                found.append(f"{other} and {source}: equal content")
+            by_content[known.content_digest].append(source)
+    found += [
+        f"{one} and {other}: equal content"
+        for group in by_content.values()
+        for one, other in combinations(group, 2)
+        if near.may_meet(uniques[one], uniques[other]) and right.met(one, other)
+    ]
     findings.near_uniques = findings.note("near uniques", found)
 
 
@@ -239,8 +333,7 @@ def _grounding(
     settings: Settings,
 ) -> None:
     """Every duplicate names a unique, near to it, at the distance that it says."""
-    profile = settings.index_profile()
-    near = Nearness(profile.scheme(), profile.confirmation())
+    near = _nearness(settings)
     names = set(map(str, uniques))
     found = []
     for source, said in duplicates.items():

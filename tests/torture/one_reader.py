@@ -2,48 +2,139 @@
 
 A document is a duplicate of the nearest unique one before it that is near, of equals the earliest.
 Near are two documents within the distance that share a block and are confirmed; undecidable ones
-are where their contents are equal.
+are where their contents are equal. Documents of other scopes are not near, nor such whose times are
+further apart than the window. What was taken out, and what has expired by the watermark of the log,
+is there no more.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tests.rigs.invariants import Known, Nearness
+from tests.torture.history import LoggedRow
 
 ROWS_A_STEP = 64
+SLICES = 16
+
+
+class Unique(NamedTuple):
+    """A unique document.
+
+    ``place``: among all rows of the log. ``slice``: of the watermark there.
+    """
+
+    name: str
+    known: Known
+    place: int
+    slice: int
+
+
+class Answers(NamedTuple):
+    """What one reader says.
+
+    ``originals``: of each document, None for a unique. ``removed``: the unique documents that each
+    row takes out, where it takes out any. ``uniques``: by name. ``removed_at``: the place of the
+    row that took a unique document out. ``left``: the unique documents that are neither taken out
+    nor expired.
+    """
+
+    originals: dict[str, str | None]
+    removed: dict[str, set[str]]
+    uniques: dict[str, Unique]
+    removed_at: dict[str, int]
+    left: set[str]
+
+    def met(self, one: str, other: str) -> bool:
+        """Whether of two uniques the earlier was in the index when the later came.
+
+        So they did, as far as is known, where one reader takes them for none.
+        """
+        if not (one in self.uniques and other in self.uniques):
+            return True
+        first, second = sorted((self.uniques[one], self.uniques[other]), key=lambda u: u.place)
+        gone = self.removed_at.get(first.name, second.place + 1) <= second.place
+        return not gone and second.slice - first.slice <= SLICES
 
 
 class OneReader:
     """Answers for documents, given in the order of the log."""
 
-    def __init__(self, near: Nearness) -> None:
-        self._near = near
-        self._uniques: list[tuple[str, Known]] = []
-        self._words = np.zeros((near.scheme.bits // 64, 1024), dtype=np.uint64)
-        self._contents: dict[bytes, str] = {}
+    def __init__(
+        self, near: Nearness, slice_ms: int | None = None, *, replaces: bool = False
+    ) -> None:
+        """``slice_ms``: of the window, None without one.
 
-    def answers(self, order: Sequence[str], known: Mapping[str, Known]) -> dict[str, str | None]:
-        """The original of each document, None for a unique."""
-        answers: dict[str, str | None] = {}
-        for start in range(0, len(order), ROWS_A_STEP):
-            names = order[start : start + ROWS_A_STEP]
-            before = self._before([known[name].fingerprint for name in names])
+        ``replaces``: a document takes those of its id out.
+        """
+        self._near = near
+        self._slice_ms = slice_ms
+        self._replaces = replaces
+        self._uniques: list[Unique] = []
+        self._words = np.zeros((near.scheme.bits // 64, 1024), dtype=np.uint64)
+        self._contents: dict[bytes, list[Unique]] = defaultdict(list)
+        self._by_id: dict[str, list[Unique]] = defaultdict(list)
+        self._removed_at: dict[str, int] = {}
+        self._slice = 0
+
+    def answers(self, rows: Sequence[LoggedRow], known: Mapping[str, Known]) -> Answers:
+        """Answer for all rows."""
+        originals: dict[str, str | None] = {}
+        removed: dict[str, set[str]] = {}
+        for start in range(0, len(rows), ROWS_A_STEP):
+            part = rows[start : start + ROWS_A_STEP]
+            names = [str(row.source) for row in part]
+            prints = [
+                None if row.is_delete else known[name].fingerprint
+                for row, name in zip(part, names, strict=True)
+            ]
+            before = self._before(prints)
             first = len(self._uniques)
-            for row, name in enumerate(names):
+            for at, (row, name) in enumerate(zip(part, names, strict=True)):
+                if self._slice_ms is not None:
+                    self._slice = row.watermark // self._slice_ms
+                if row.is_delete or self._replaces:
+                    gone = self._take_out(row.document_id, start + at)
+                    if gone:
+                        removed[name] = gone
+                if row.is_delete:
+                    continue
                 found = known[name]
                 if found.fingerprint is None:
-                    answers[name] = self._contents.get(found.content_digest)
-                    self._contents.setdefault(found.content_digest, name)
-                    continue
-                answers[name] = self._nearest(found, [*before[row], *self._since(first, found)])
-                if answers[name] is None:
-                    self._add(name, found)
-        return answers
+                    originals[name] = self._of_content(found)
+                else:
+                    originals[name] = self._nearest(
+                        found, [*before[at], *self._since(first, found)]
+                    )
+                if originals[name] is None:
+                    self._add(Unique(name, found, start + at, self._slice), row.document_id)
+        everyone = [*self._uniques, *(u for found in self._contents.values() for u in found)]
+        return Answers(
+            originals,
+            removed,
+            {each.name: each for each in everyone},
+            self._removed_at,
+            {each.name for each in everyone if self._is_there(each)},
+        )
+
+    def _is_there(self, unique: Unique) -> bool:
+        return unique.name not in self._removed_at and self._slice - unique.slice <= SLICES
+
+    def _take_out(self, document_id: str, place: int) -> set[str]:
+        gone = {each.name for each in self._by_id[document_id] if self._is_there(each)}
+        self._removed_at |= dict.fromkeys(gone, place)
+        return gone
+
+    def _of_content(self, document: Known) -> str | None:
+        for each in self._contents[document.content_digest]:
+            if self._is_there(each) and self._near.may_meet(document, each.known):
+                return each.name
+        return None
 
     def _before(self, prints: Sequence[bytes | None]) -> dict[int, list[tuple[int, int]]]:
         """Distance and number of the uniques within the distance, for each of some fingerprints."""
@@ -63,7 +154,7 @@ class OneReader:
         mine = int.from_bytes(document.fingerprint or b"")
         found = []
         for number in range(first, len(self._uniques)):
-            other = int.from_bytes(self._uniques[number][1].fingerprint or b"")
+            other = int.from_bytes(self._uniques[number].known.fingerprint or b"")
             distance = (mine ^ other).bit_count()
             if distance <= self._near.scheme.distance:
                 found.append((distance, number))
@@ -71,18 +162,24 @@ class OneReader:
 
     def _nearest(self, document: Known, candidates: list[tuple[int, int]]) -> str | None:
         for distance, number in sorted(candidates):
-            name, other = self._uniques[number]
-            shared = self._near.share_a_bucket(document, other)
-            if shared and self._near.confirms(distance, document, other):
-                return name
+            each = self._uniques[number]
+            shared = self._near.share_a_bucket(document, each.known)
+            if not (shared and self._is_there(each)):
+                continue
+            if self._near.confirms(distance, document, each.known):
+                return each.name
         return None
 
-    def _add(self, name: str, document: Known) -> None:
+    def _add(self, unique: Unique, document_id: str) -> None:
+        self._by_id[document_id].append(unique)
+        if unique.known.fingerprint is None:
+            self._contents[unique.known.content_digest].append(unique)
+            return
         count, room = len(self._uniques), self._words.shape[1]
         if count == room:
             self._words = np.concatenate([self._words, np.zeros_like(self._words)], axis=1)
-        self._words[:, count] = _words([document.fingerprint or b""], len(self._words))[0]
-        self._uniques.append((name, document))
+        self._words[:, count] = _words([unique.known.fingerprint], len(self._words))[0]
+        self._uniques.append(unique)
 
 
 def _words(prints: Sequence[bytes], words: int) -> NDArray[np.uint64]:

@@ -4,6 +4,10 @@ Documents come in clusters: one text and copies of it. Some copies come at once,
 partitions of the raw topic, so that they meet undecided on their way through the shards; some a
 little later; some at any later time, so that a shard that has been recovered meanwhile must know
 what it knew.
+
+A record is a minute of the stream, so that a window of days passes in seconds. Some documents come
+late, some have a scope, some have the id of an earlier one and replace it, and some records are
+tombstones.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ from __future__ import annotations
 import heapq
 import json
 import random
+from collections import deque
 from collections.abc import Iterator
 from enum import StrEnum
 from itertools import count
@@ -21,6 +26,16 @@ from tests.torture.texts import Texts
 AT_ONCE = 4
 SOON = 400
 VIRAL_COPIES = (30, 80)
+START_MS = 1_714_536_000_000
+STEP_MS = 60_000
+LATE_MS = 5 * 60 * STEP_MS
+LATE = 0.1
+SCOPES = ("", "a", "b")
+SCOPE_SHARES = (80, 10, 10)
+OTHER_SCOPE = 0.05
+REPLACES = 0.06
+ELSEWHERE = 0.2
+NAMED = 2_000
 VIRAL_WITHIN = 120
 KEYLESS = 0.2
 BROKEN = (
@@ -41,6 +56,7 @@ class Kind(StrEnum):
     EXACT = "exact"
     SHORT = "short"
     BROKEN = "broken"
+    DELETE = "delete"
     VIRAL = "viral"
 
 
@@ -49,6 +65,7 @@ SHARES = {
     Kind.EXACT: 0.10,
     Kind.SHORT: 0.155,
     Kind.BROKEN: 0.04,
+    Kind.DELETE: 0.04,
     Kind.VIRAL: 0.005,
 }
 
@@ -60,12 +77,18 @@ class Planned(NamedTuple):
     key: bytes | None
     value: bytes | None
 
+    @property
+    def is_delete(self) -> bool:
+        """Whether it takes the documents with its key out."""
+        return self.value is None and bool(self.key)
+
 
 class _Copy(NamedTuple):
     due: int
     number: int
     text: str
     partition: int
+    scope: str
 
 
 class Plan:
@@ -84,12 +107,13 @@ class Plan:
         self._partitions = partitions
         self._copies: list[_Copy] = []
         self._numbers = count()
+        self._names: deque[tuple[str, int]] = deque(maxlen=NAMED)
 
     def __iter__(self) -> Iterator[Planned]:
         for position in range(self._documents):
             if self._copies and self._copies[0].due <= position:
                 copy = heapq.heappop(self._copies)
-                yield self._document(position, copy.text, copy.partition)
+                yield self._document(position, copy.text, copy.partition, copy.scope)
             else:
                 yield self._cluster(position)
 
@@ -100,6 +124,9 @@ class Plan:
         partition = rng.randrange(self._partitions)
         if kind is Kind.BROKEN:
             return Planned(partition, None, rng.choice(BROKEN))
+        if kind is Kind.DELETE:
+            return self._delete(position, partition)
+        scope = rng.choices(SCOPES, SCOPE_SHARES)[0]
         text = self._texts.short() if kind is Kind.SHORT else self._texts.excerpt()
         copied = text
         for _ in range(self._size(kind)):
@@ -112,9 +139,19 @@ class Plan:
                 next(self._numbers),
                 copied,
                 rng.choice(others or [partition]),
+                rng.choice(SCOPES) if rng.random() < OTHER_SCOPE else scope,
             )
             heapq.heappush(self._copies, copy)
-        return self._document(position, text, partition)
+        return self._document(position, text, partition, scope)
+
+    def _delete(self, position: int, partition: int) -> Planned:
+        """A tombstone for one of the latest documents, mostly where that is, or for none."""
+        name, where = f"t{position:07d}", partition
+        if self._names:
+            name, where = self._rng.choice(self._names)
+        if self._rng.random() < ELSEWHERE:
+            where = partition
+        return Planned(where, name.encode(), None)
 
     def _size(self, kind: Kind) -> int:
         if kind is Kind.VIRAL:
@@ -129,8 +166,16 @@ class Plan:
         longest = rng.choices((AT_ONCE, SOON, farthest), (60, 20, 20))[0]
         return rng.randint(1, longest)
 
-    def _document(self, position: int, text: str, partition: int) -> Planned:
+    def _document(self, position: int, text: str, partition: int, scope: str) -> Planned:
+        rng = self._rng
         name = f"t{position:07d}"
-        key = None if self._rng.random() < KEYLESS else name.encode()
-        value = json.dumps({"id": name, "text": text}, ensure_ascii=False)
+        if self._names and rng.random() < REPLACES:
+            name, _ = rng.choice(self._names)
+        self._names.append((name, partition))
+        key = None if rng.random() < KEYLESS else name.encode()
+        time_ms = START_MS + position * STEP_MS
+        if rng.random() < LATE:
+            time_ms -= rng.randrange(LATE_MS)
+        fields = {"id": name, "text": text, "timestamp": time_ms, "scope": scope}
+        value = json.dumps(fields, ensure_ascii=False)
         return Planned(partition, key, value.encode())

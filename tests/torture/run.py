@@ -39,7 +39,14 @@ WORKERS = 3
 STALL_SECONDS = 120.0
 REST_SECONDS = 30.0
 NARRATE_SECONDS = 10.0
-OPTIONS = ("delivery=exactly_once", "session_timeout_seconds=6")
+OPTIONS = (
+    "delivery=exactly_once",
+    "session_timeout_seconds=6",
+    "index.window=1d",
+    "index.lateness=4h",
+    "index.same_id=replace",
+    "fields.scope=scope",
+)
 
 
 @dataclass(frozen=True)
@@ -76,6 +83,7 @@ class Report:
         found = self.findings
         outputs = found.lost + found.repeated + found.unknown + found.changed + found.out_of_order
         verdicts = found.near_uniques + found.ungrounded + found.other_than_one_reader
+        verdicts += found.wrong_tombstones
         return outputs + verdicts + found.entries_other_than_uniques + self.log["left_undecided"]
 
     def as_json(self) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import pytest
 
@@ -10,9 +10,16 @@ from simhash_core.documents import RawRecord, SourcePosition
 from simhash_core.fingerprints.distance import distance_bits
 from simhash_core.verdicts import DuplicateOf, Method, Unique
 from streams.kafka.topic_follower import ReadRecord
-from streams.output.output_records import Arrival, OutputRecord, duplicate_record, unique_record
+from streams.output.output_records import (
+    Arrival,
+    Gone,
+    OutputRecord,
+    deleted_record,
+    duplicate_record,
+    unique_record,
+)
 from streams.settings.settings import Settings
-from tests.torture.history import History
+from tests.torture.history import History, LoggedRow
 from tests.torture.judge import Findings, judge, known_documents
 from tests.torture.plan import Planned
 
@@ -34,7 +41,7 @@ def planned(text: str) -> Planned:
     return Planned(0, None, f'{{"id": "d", "text": "{text}"}}'.encode())
 
 
-SENT = {
+SENT: dict[SourcePosition, Planned] = {
     FIRST: planned(TEXT),
     COPY: planned(TEXT.replace("稳步", "逐渐")),
     STRANGER: planned(OTHER),
@@ -60,12 +67,13 @@ def duplicate(source: SourcePosition, original: SourcePosition) -> OutputRecord:
     return duplicate_record(arrival(source), verdict, "an index", BITS, include_body=False)
 
 
-def history(*documents: SourcePosition, **originals: SourcePosition) -> History:
+def history(*documents: SourcePosition, **originals: SourcePosition | None) -> History:
     """A log of these documents in this order, in which the copy repeats the first.
 
     ``copy``: what it repeats instead.
     """
     found = History(list(documents))
+    found.rows = [LoggedRow(source, "d", False, 0) for source in documents]
     found.verdicts = dict.fromkeys(documents)
     found.verdicts[COPY] = originals.get("copy", FIRST)
     found.prints = {source: arrival(source).fingerprint for source in documents}
@@ -75,13 +83,17 @@ def history(*documents: SourcePosition, **originals: SourcePosition) -> History:
 LOG = history(FIRST, COPY, STRANGER)
 
 
-def judged(outputs: Iterable[OutputRecord], log: History = LOG) -> Findings:
+def judged(
+    outputs: Iterable[OutputRecord],
+    log: History = LOG,
+    sent: Mapping[SourcePosition, Planned] = SENT,
+) -> Findings:
     """What the judge finds in these outputs."""
     read = [
         ReadRecord(SourcePosition("out", 0, n), 0, output.key, output.value, output.headers)
         for n, output in enumerate(outputs)
     ]
-    return judge(SETTINGS, SENT, read, log)
+    return judge(SETTINGS, sent, read, log)
 
 
 def wrong_in(found: Findings) -> set[str]:
@@ -156,3 +168,55 @@ def test_a_changed_record_is_counted() -> None:
     first = unique(FIRST)
     spoilt = OutputRecord(first.kind, first.key, b"{}", first.timestamp_ms, first.headers)
     assert wrong_in(judged([spoilt, duplicate(COPY, FIRST), unique(STRANGER)])) == {"changed"}
+
+
+GONE = SourcePosition("raw-documents", 1, 0)
+SENT_WITH_DELETE = SENT | {GONE: Planned(1, b"d", None)}
+
+
+def tombstone() -> OutputRecord:
+    """The tombstone by which the first document leaves."""
+    return deleted_record(RawRecord(b"d", None, 0, ()), GONE, "d", Gone.DELETED, "an index")
+
+
+def deleting() -> History:
+    """A log in which a tombstone takes the first document out, before its copy comes."""
+    found = history(FIRST, COPY, STRANGER, copy=None)
+    found.rows.insert(1, LoggedRow(GONE, "d", True, 0))
+    found.removed = {GONE: {FIRST}}
+    return found
+
+
+def judged_with_delete(outputs: Iterable[OutputRecord], log: History) -> Findings:
+    """What the judge finds where a tombstone was sent as well."""
+    return judged(outputs, log, SENT_WITH_DELETE)
+
+
+def test_what_was_taken_out_is_met_by_nothing() -> None:
+    """Given a tombstone between a document and its copy, then both are rightly unique."""
+    found = judged_with_delete(
+        [unique(FIRST), tombstone(), unique(COPY), unique(STRANGER)], deleting()
+    )
+
+    assert found.examples == []
+    assert (found.deletes, found.taken_out, found.tombstones) == (1, 1, 1)
+
+
+def test_a_tombstone_that_is_missing() -> None:
+    """Given no tombstone on unique for a document that was taken out, then that is counted; so is
+    one that comes twice.
+    """
+    outputs = [unique(FIRST), unique(COPY), unique(STRANGER)]
+
+    assert judged_with_delete(outputs, deleting()).wrong_tombstones == 1
+    assert judged_with_delete([*outputs, tombstone(), tombstone()], deleting()).wrong_tombstones
+
+
+def test_a_delete_that_the_log_does_not_follow() -> None:
+    """Given a log that takes nothing out for a tombstone, then one reader says otherwise."""
+    log = deleting()
+    log.removed = {}
+
+    found = judged_with_delete([unique(FIRST), tombstone(), unique(COPY), unique(STRANGER)], log)
+
+    assert found.other_than_one_reader == 1

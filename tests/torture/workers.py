@@ -215,11 +215,11 @@ class Cluster:
             self.unexpected_exits.append(f"{at:.0f} s, {machine.name}: code {code}: {words}")
 
     async def stop(self, machine: Machine) -> None:
-        """Stop a worker gently, if it runs; it must end in good order, with code 143."""
+        """Stop a worker gently, if it runs; it must end in good order, with code 0."""
         machine.wanted = False
         if machine.worker.runs:
             code = await asyncio.to_thread(machine.worker.terminate)
-            if code != ExitCode.TERMINATED:
+            if code != ExitCode.OK:
                 self._note_exit(machine, code)
 
     async def stop_all(self) -> None:
