@@ -61,6 +61,14 @@ $(STAMP): pyproject.toml constraints.txt | $(BIN)/python
 kafka: ## Fetch Apache Kafka into .kafka/ for the tests that need a real broker (Java 17, Maven)
 	@deploy/kafka/fetch.sh
 
+.PHONY: kafka-run
+kafka-run: install kafka ## Start that Kafka on localhost:9092 for trying things; its data goes with it
+	@$(BIN)/python -m tests.rigs.brokers.run_kafka start
+
+.PHONY: kafka-stop
+kafka-stop: ## End what make kafka-run has started
+	@$(BIN)/python -m tests.rigs.brokers.run_kafka stop
+
 TOOLS := .venv-tools
 
 .PHONY: tools

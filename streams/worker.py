@@ -171,7 +171,7 @@ class _Worker(faust.Worker):
         self._deadline = ExitDeadline(send_timeout_seconds + _LEAVE_SECONDS, self._last_words)
 
     def run(self) -> int:
-        """Run until stopped; return the exit code, that of the signal where one stopped it."""
+        """Run until stopped; return the exit code: 0 after SIGTERM, which is how a worker ends."""
         try:
             self.execute_from_commandline()
         except SystemExit as exit_:
@@ -181,7 +181,9 @@ class _Worker(faust.Worker):
             code = ExitCode.RUNTIME
         finally:
             self._deadline.lift()
-        return self._stopped_by or (code if isinstance(code, int) else ExitCode.RUNTIME)
+        if self._stopped_by is not None:
+            return self._stopped_by
+        return code if isinstance(code, int) else ExitCode.RUNTIME
 
     def on_worker_shutdown(self) -> None:
         """Begin to end: told to stop, or after a failure."""
@@ -191,6 +193,8 @@ class _Worker(faust.Worker):
     def _last_words(self) -> int:
         if self._stopped_by is None and self._pipeline.failure is not None:
             return report(self._pipeline.failure)
+        if self._stopped_by is ExitCode.OK:
+            return ExitCode.TERMINATED  # it did not end in time: no clean stop
         return self._stopped_by or ExitCode.RUNTIME
 
     def _on_sigint(self) -> None:
@@ -200,7 +204,7 @@ class _Worker(faust.Worker):
         super()._on_sigint()
 
     def _on_sigterm(self) -> None:
-        self._stopped_by = ExitCode.TERMINATED
+        self._stopped_by = ExitCode.OK
         logger.info("stopping: SIGTERM; the batch under way is ended first")
         self._pipeline.interrupt()
         super()._on_sigterm()

@@ -120,7 +120,7 @@ class WorkerProcess:
             return f"the worker had to be killed {_STOP_SECONDS:g} s after SIGTERM; {self._tail()}"
         finally:
             process.stdin.close()
-        if code != ExitCode.TERMINATED:
+        if code != ExitCode.OK:
             return f"the worker ended with code {code} after SIGTERM; {self._tail()}"
         return ""
 

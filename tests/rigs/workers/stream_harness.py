@@ -67,7 +67,7 @@ class Worker(WorkerProcess):
         process.stdin.close()
 
     def stop_gently(self) -> None:
-        """End it by SIGTERM; it must end in good order, with code 143."""
+        """End it by SIGTERM; it must end in good order, with code 0."""
         trouble = self.stop()
         assert not trouble, trouble
 

@@ -1,0 +1,123 @@
+"""``make kafka-run``: the fetched Kafka, for trying things, until ``make kafka-stop``.
+
+::
+
+    python -m tests.rigs.brokers.run_kafka start [PORT]   # returns when it answers
+    python -m tests.rigs.brokers.run_kafka stop
+
+The data is in a temporary folder and goes with the broker.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import click
+
+from tests.rigs.brokers.kafka_broker import KafkaBroker, KafkaBrokerError, kafka_libs
+
+PORT = 9092
+_START_SECONDS_MAX = 150.0
+_STOP_SECONDS_MAX = 60.0
+_POLL_SECONDS = 0.1
+
+
+def main(arguments: list[str]) -> int:
+    """Do what the command line says; return the exit code."""
+    match arguments:
+        case ["start", *port]:
+            return _start(int(port[0]) if port else PORT)
+        case ["stop"]:
+            return _stop()
+        case ["serve", port]:
+            return _serve(int(port))
+    click.echo(__doc__, err=True)
+    return 2
+
+
+def _folder() -> Path:
+    """Return where the process's number and its messages are."""
+    return kafka_libs().parent / "run"
+
+
+def _pid_file() -> Path:
+    return _folder() / "pid"
+
+
+def _running() -> int | None:
+    """Return the number of the process that serves, None where there is none."""
+    with suppress(OSError, ValueError):
+        pid = int(_pid_file().read_text())
+        os.kill(pid, 0)
+        return pid
+    return None
+
+
+def _start(port: int) -> int:
+    if _running() is not None:
+        click.echo("Kafka runs already: make kafka-stop ends it")
+        return 0
+    began = time.monotonic()
+    _folder().mkdir(parents=True, exist_ok=True)
+    _pid_file().unlink(missing_ok=True)
+    log = _folder() / "log"
+    with log.open("wb") as output:
+        serving = subprocess.Popen(
+            [sys.executable, "-m", __spec__.name, "serve", str(port)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    while not _pid_file().exists():
+        if serving.poll() is not None or time.monotonic() - began > _START_SECONDS_MAX:
+            serving.kill()
+            click.echo(f"Kafka did not start:\n{log.read_text('utf-8', 'replace')}", err=True)
+            return 1
+        time.sleep(_POLL_SECONDS)
+    click.echo(f"Kafka answers at localhost:{port} ({time.monotonic() - began:.0f} s)")
+    return 0
+
+
+def _serve(port: int) -> int:
+    """Run the broker until SIGTERM; the file with this process's number says that it answers."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    with tempfile.TemporaryDirectory(prefix="firstseen-kafka-") as directory:
+        try:
+            with KafkaBroker(Path(directory), client_port=port) as broker:
+                _pid_file().write_text(str(os.getpid()))
+                while broker.is_running():
+                    time.sleep(_POLL_SECONDS)
+        except KafkaBrokerError as error:
+            click.echo(error, err=True)
+            return 1
+        finally:
+            _pid_file().unlink(missing_ok=True)
+    return 1
+
+
+def _stop() -> int:
+    pid = _running()
+    if pid is None:
+        click.echo("Kafka does not run")
+        return 0
+    os.kill(pid, signal.SIGTERM)
+    deadline = time.monotonic() + _STOP_SECONDS_MAX
+    while _running() is not None:
+        if time.monotonic() > deadline:
+            click.echo(f"Kafka (process {pid}) does not end", err=True)
+            return 1
+        time.sleep(_POLL_SECONDS)
+    click.echo("Kafka has ended")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
