@@ -1,0 +1,10 @@
+"""``python -m firstseen``: the command ``firstseen``."""
+
+from __future__ import annotations
+
+import sys
+
+from streams.cli.main import main
+
+if __name__ == "__main__":
+    sys.exit(main())

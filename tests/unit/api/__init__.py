@@ -1,0 +1,1 @@
+"""The package ``firstseen`` and its examples."""

@@ -1,0 +1,164 @@
+"""``firstseen.Deduplicator`` and ``firstseen.Fingerprinter``: what a program is promised."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from firstseen import (
+    Deduplicator,
+    DuplicateOf,
+    Fingerprinter,
+    FirstseenError,
+    IndexSettings,
+    Method,
+    Undecidable,
+    Unique,
+)
+
+DAY_MS = 86_400_000
+
+
+@pytest.fixture(scope="module")
+def texts() -> list[str]:
+    """Long texts, of which no two are near."""
+    with Deduplicator() as seen:
+        found = [text for number in range(40) if seen.add(text := article(number)) == Unique()]
+    assert len(found) > 30
+    return found
+
+
+def article(number: int) -> str:
+    """A text of some 200 characters."""
+
+    def sign(step: int, factor: int) -> str:
+        return chr(0x4E00 + (number * factor + step * 83) % 9000)
+
+    sentences = (
+        f"第{number * 31 + step}节说的是{sign(step, 577)}{sign(step, 911)}的事情。"
+        for step in range(16)
+    )
+    return "".join(sentences)
+
+
+@pytest.fixture
+def seen() -> Iterator[Deduplicator]:
+    """A deduplicator in memory."""
+    with Deduplicator() as made:
+        yield made
+
+
+def test_the_first_is_unique_and_a_copy_names_it(seen: Deduplicator, texts: list[str]) -> None:
+    """Given a text; when it comes for the first time, then equal, then edited; then it is unique,
+    an exact repeat, and a near one, each naming the first.
+    """
+    assert seen.add(texts[0], id="a") == Unique()
+    exact = seen.add(texts[0], id="b")
+    assert isinstance(exact, DuplicateOf)
+    assert (exact.original_id, exact.method, exact.distance) == ("a", Method.EXACT, 0)
+    near = seen.add(texts[0] + "(转发)", id="c")
+    assert isinstance(near, DuplicateOf)
+    assert (near.original_id, near.method) == ("a", Method.NEAR)
+    assert len(seen) == 1
+
+
+def test_a_batch_gives_the_verdicts_of_one_by_one(texts: list[str]) -> None:
+    """Given texts with repeats among them, and short ones; when they are added together, and one by
+    one elsewhere; then the verdicts are the same, and ids are their places.
+    """
+    stream = [*texts[:20], *texts[5:15], "短", "短", "", *(f"{text}。续" for text in texts[:5])]
+    with Deduplicator() as together, Deduplicator() as single:
+        verdicts = together.add_batch(stream, times=[0] * len(stream))
+        assert verdicts == [single.add(text, time=0) for text in stream]
+    assert [each.original_id for each in verdicts[20:30] if isinstance(each, DuplicateOf)] == [
+        str(number) for number in range(5, 15)
+    ]
+    assert isinstance(verdicts[30], Undecidable)
+    assert isinstance(verdicts[31], DuplicateOf)
+
+
+def test_state_outlives_the_process(tmp_path: Path, texts: list[str]) -> None:
+    """Given a process that adds texts and is killed; when another opens its state; then it knows
+    them, and goes on with the numbers.
+    """
+    script = (
+        "import os, signal, sys\n"
+        "from firstseen import Deduplicator\n"
+        "seen = Deduplicator(state=sys.argv[1])\n"
+        "seen.add_batch(sys.argv[2:])\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path / "seen"), *texts[:3]]
+    assert subprocess.run(command, check=False, timeout=120).returncode == -9
+    with Deduplicator(state=tmp_path / "seen") as seen:
+        assert len(seen) == 3
+        again = seen.add(texts[1])
+        assert isinstance(again, DuplicateOf)
+        assert again.original_id == "1"
+        assert seen.add(texts[3]) == Unique()
+        after = seen.add(texts[3])
+        assert isinstance(after, DuplicateOf)
+        assert after.original_id == "4"
+        with pytest.raises(FirstseenError, match="One process at a time"):
+            Deduplicator(state=tmp_path / "seen")
+    with pytest.raises(FirstseenError, match="distance"):
+        Deduplicator(state=tmp_path / "seen", index=IndexSettings(distance=9))
+
+
+def test_forget(seen: Deduplicator, texts: list[str]) -> None:
+    """Given a text that was added; when it is forgotten; then it is unique when it comes again."""
+    seen.add(texts[0], id="a")
+    assert seen.forget("a")
+    assert not seen.forget("a")
+    assert seen.add(texts[0], id="b") == Unique()
+
+
+def test_window(texts: list[str]) -> None:
+    """Given a window of 30 days; when a text comes again after 20 and after 60 days; then it is a
+    repeat, and then the first of its kind.
+    """
+    with Deduplicator(index=IndexSettings(window="30d")) as seen:
+        assert seen.add(texts[0], time=datetime(2026, 1, 1, tzinfo=UTC)) == Unique()
+        start = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp() * 1000)
+        assert isinstance(seen.add(texts[0], time=start + 20 * DAY_MS), DuplicateOf)
+        assert seen.add(texts[0], time=start + 60 * DAY_MS) == Unique()
+        with pytest.raises(FirstseenError, match="zone"):
+            seen.add(texts[1], time=datetime(2026, 1, 1))  # noqa: DTZ001 - which is the mistake
+
+
+def test_what_does_not_fit_is_refused(seen: Deduplicator) -> None:
+    """Given fewer ids than texts, or a profile that is none; when they are given; then that is
+    said.
+    """
+    with pytest.raises(ValueError, match="2 texts, 1 ids"):
+        seen.add_batch(["a", "b"], ids=["1"])
+    with pytest.raises(FirstseenError, match="wide"):
+        Deduplicator("wode")
+
+
+def test_fingerprints(texts: list[str]) -> None:
+    """Given two texts; when one is compared with an edited copy and with the other; then the copy
+    is nearer; a text with too little in it has no fingerprint.
+    """
+    maker = Fingerprinter("classic")
+    assert maker.bits == 64
+    a, copy, other, short = maker.fingerprints([texts[0], texts[0] + "。", texts[1], "短"])
+    assert maker.fingerprint(texts[0]) == a
+    assert maker.distance(a, copy) <= 3 < maker.distance(a, other)
+    assert short.undecidable is not None
+    with pytest.raises(ValueError, match="too little"):
+        maker.distance(a, short)
+
+
+def test_the_module_is_the_command() -> None:
+    """Given ``python -m firstseen``; when it is asked for its version; then it says what the
+    command says.
+    """
+    command = [sys.executable, "-m", "firstseen", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.startswith("firstseen ")
