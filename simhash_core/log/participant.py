@@ -123,6 +123,7 @@ class Participant(Generic[Record]):
         self._looked_up.clear()
         self.decider = self._new_decider() if LEADING_SHARD in self.shards else None
         self.held.begin()
+        self.index.drop_before(self.index.dropped_before)  # in shards that came since
         return self.replica.start
 
     def _in_session(self) -> list[Shard[Record]]:
