@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
 
+from simhash_core.documents import TopicPartition
 from streams.care.changelog_heads import ShardHead, shard_heads
 from streams.care.sole_member import refuse_running_workers
 from streams.errors import BrokerUnavailableError
@@ -72,9 +74,9 @@ def raw_watermarks(settings: Settings, raw: RawTopic) -> dict[int, Watermarks]:
     """
     config = consumer_config(settings, group_id=changelog_group(settings))
     config.pop("group.id")
-    places = [(raw.name, partition) for partition in range(raw.partitions)]
-    found = BrokerWatermarks(config, settings.application_id, _ANSWER_SECONDS).of(places)
-    return {partition: found[raw.name, partition] for _, partition in found}
+    partitions = [TopicPartition(raw.name, each) for each in range(raw.partitions)]
+    found = BrokerWatermarks(config, settings.application_id, _ANSWER_SECONDS).of(partitions)
+    return {each.partition: marks for each, marks in found.items()}
 
 
 def committed_by(settings: Settings, application: str, raw: RawTopic) -> dict[int, int]:
@@ -83,7 +85,7 @@ def committed_by(settings: Settings, application: str, raw: RawTopic) -> dict[in
     Blocking. Raises ``BrokerUnavailableError``.
     """
     consumer = Consumer(consumer_config(settings, group_id=application))
-    places = [TopicPartition(raw.name, partition) for partition in range(raw.partitions)]
+    places = [ClientPartition(raw.name, partition) for partition in range(raw.partitions)]
     try:
         found = committed_offsets(consumer, places, _ANSWER_SECONDS)
     except KafkaException as error:

@@ -5,6 +5,7 @@ another one has sent all the same is passed over.
 from __future__ import annotations
 
 import time
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -30,7 +31,7 @@ SEND_EVERY_SECONDS = 0.5
 OTHER = "index.distance=40"
 OTHERS = {
     OTHER: f"index.distance: there {profile_named(DEFAULT_PROFILE).distance}, here 40",
-    "index.min_features=9": "index.min_features: there",
+    "index.same_id=replace": "index.same_id: there",
     "index.verify_at=0.7": "index.verify_at: there",
     "fields.text=body": "fields.text: there text, here body",
 }
@@ -60,6 +61,8 @@ def test_it_ends_before_it_joins_or_sends(kafka_broker: Broker, tmp_path: Path) 
         workers = [stream.started(state="first"), stream.started(state="second")]
         stream.send(keyed_documents(71, 100))
         stream.judge_all()
+        for each in workers:
+            await_that("shared", partial(_has_one_shard, each), each)
         rebalances = [value(each, "firstseen_rebalances_total") for each in workers]
         for number in range(ROUNDS):
             others = [
@@ -74,13 +77,13 @@ def test_it_ends_before_it_joins_or_sends(kafka_broker: Broker, tmp_path: Path) 
             for other, said in zip(others, OTHERS.values(), strict=True):
                 assert other.await_end() == ExitCode.CONFIGURATION
                 text = other.log_text()
-                assert said in text
+                assert said in text, text
                 assert text.count(": there ") == 1, text
                 assert "Traceback" not in text
         stream.judge_all()
-        for worker, before in zip(workers, rebalances, strict=True):
-            assert value(worker, "firstseen_rebalances_total") == before
-            assert foreign_records(worker) == 0
+        assert [value(each, "firstseen_rebalances_total") for each in workers] == rebalances
+        assert sum(map(foreign_records, workers)) == 0
+        for worker in workers:
             worker.stop_gently()
         worker = stream.started(state="first")
         stream.send(keyed_documents(79, 50))
@@ -92,6 +95,10 @@ def foreign_records(worker: Worker) -> float:
     """Records of other indexes that a worker has passed over, on any topic."""
     name = "firstseen_foreign_records_total"
     return sum(number for (found, _), number in samples(worker).items() if found == name)
+
+
+def _has_one_shard(worker: Worker) -> bool:
+    return value(worker, "firstseen_assigned_shards") == 1
 
 
 def has_ended(worker: Worker) -> bool:
