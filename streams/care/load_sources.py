@@ -173,7 +173,7 @@ class TopicSource:
             documents: list[Document] = []
             while not follower.has_passed(ends):
                 records = follower.read(_POLL_SECONDS)
-                found = [self._read(r) for r in records if r.position.offset < ends[r.place]]
+                found = [self._read(r) for r in records if r.position.offset < ends[r.partition]]
                 documents += [each for each in found if each is not None]
                 if len(documents) >= BATCH_DOCUMENTS:
                     yield from self._texts.runs(documents)
