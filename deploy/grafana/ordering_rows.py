@@ -7,8 +7,8 @@ from typing import Final
 from deploy.grafana.panels import OF, RATE, Panel, Query, Row, each, rate
 
 
-def _most(metric: str) -> str:
-    """The rate of a counter at the worker that counts most: all of them read the same log."""
+def _highest(metric: str) -> str:
+    """The rate of a counter at the worker with the highest count: all of them read the same log."""
     return f"max(rate({metric}{{{OF}}}{RATE}))"
 
 
@@ -62,9 +62,11 @@ ORDERING: Final = Row(
             "first two come with rebalances and new leaders; the third must not.",
             "short",
             (
-                Query(_most("firstseen_packets_skipped_total"), "packets skipped"),
-                Query(_most("firstseen_control_records_refused_total"), "control records refused"),
-                Query(_most("firstseen_foreign_records_total"), "of another index"),
+                Query(_highest("firstseen_packets_skipped_total"), "packets skipped"),
+                Query(
+                    _highest("firstseen_control_records_refused_total"), "control records refused"
+                ),
+                Query(_highest("firstseen_foreign_records_total"), "of another index"),
             ),
         ),
         Panel(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from streams.cli.fingerprint_view import hex_lines
 from streams.exit_codes import ExitCode
-from streams.ops_page.check_answer import CheckAnswer, NearDocument, Place
+from streams.ops_page.check_answer import CheckAnswer, NearDocument, Position
 from streams.terminal.layout import Block, table
 from streams.terminal.terminal_text import one_line
 
@@ -55,5 +55,5 @@ def _row(each: NearDocument) -> tuple[str, ...]:
     )
 
 
-def _position(source: Place) -> str:
+def _position(source: Position) -> str:
     return f"{source.topic}/{source.partition}@{source.offset}"

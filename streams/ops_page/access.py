@@ -70,10 +70,10 @@ class Access:
     def _bears(self, authorization: str | None) -> bool:
         """Compare in a time that does not tell how much of the token was right."""
         assert self._token is not None
-        given = authorization or ""
-        if given[: len(_BEARER)].lower() != _BEARER:
+        header = authorization or ""
+        if header[: len(_BEARER)].lower() != _BEARER:
             return False
-        return hmac.compare_digest(given[len(_BEARER) :].strip().encode(), self._token)
+        return hmac.compare_digest(header[len(_BEARER) :].strip().encode(), self._token)
 
 
 _NO_TOKEN: Final = Refusal(

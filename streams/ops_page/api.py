@@ -59,7 +59,7 @@ class Api:
         self._check = check
         self._text_bytes = max_record_bytes
         self._budget = WorkBudget(
-            most=2 * max(max_record_bytes, _BYTES_A_SECOND), per_second=_BYTES_A_SECOND
+            limit=2 * max(max_record_bytes, _BYTES_A_SECOND), per_second=_BYTES_A_SECOND
         )
         self.body_bytes = _ESCAPED * max_record_bytes + _ENVELOPE_BYTES
         """The longest body of a request."""
@@ -74,8 +74,8 @@ class Api:
             case ["dead-letters"]:
                 return _ok(self._views.dead_letters())
             case ["duplicates", number] if _NUMBER.fullmatch(number):
-                found = self._views.texts(int(number))
-                return refused(_GONE) if found is None else _ok(found)
+                texts = self._views.texts(int(number))
+                return refused(_GONE) if texts is None else _ok(texts)
         return None
 
     async def check(self, body: bytes, threads: Executor) -> Answer:

@@ -26,7 +26,7 @@ class CheckRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     differences: bool = False
 
 
-class Place(msgspec.Struct, frozen=True, order=True):
+class Position(msgspec.Struct, frozen=True, order=True):
     """A source position with names."""
 
     topic: str
@@ -42,7 +42,7 @@ class NearDocument(msgspec.Struct, frozen=True):
     """
 
     id: str
-    source: Place
+    source: Position
     timestamp: str
     distance: int
     similarity: float
@@ -58,7 +58,7 @@ class Differences(msgspec.Struct, frozen=True):
     A passage is a pair of its kind (``PieceKind``) and its text.
     """
 
-    source: Place
+    source: Position
     document: list[Piece]
     text: list[Piece]
 

@@ -10,14 +10,15 @@ from typing import Final
 import msgspec
 
 from simhash_core.documents import Document, RawRecord, SourcePosition
+from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.rejections import RejectionReason
 from simhash_core.verdicts import Method
 from streams.documents.raw_documents import DocumentReader
 from streams.documents.timestamps import format_rfc3339
-from streams.offline.evaluation.text_differences import Piece, side_by_side
-from streams.ops_page.check_answer import Place
+from streams.offline.pages.text_differences import Piece, side_by_side
+from streams.ops_page.check_answer import Position
 from streams.ops_page.recent_documents import RecentDocuments, RecentDuplicate
-from streams.ops_page.text_check import place_of
+from streams.ops_page.text_check import position_of
 
 DUPLICATES_SCHEMA: Final = "firstseen.recent-duplicates/2"
 DEAD_LETTERS_SCHEMA: Final = "firstseen.recent-dead-letters/1"
@@ -35,9 +36,9 @@ class DuplicateView(msgspec.Struct, frozen=True):
     number: int
     decided: str
     id: str
-    source: Place
+    source: Position
     original_id: str
-    original: Place
+    original: Position
     distance: int
     bits: int
     block: int | None
@@ -58,7 +59,7 @@ class DeadLetterView(msgspec.Struct, frozen=True):
     """A dead letter. ``excerpt``: how its value begins."""
 
     decided: str
-    source: Place
+    source: Position
     reason: RejectionReason
     detail: str
     excerpt: str
@@ -85,11 +86,13 @@ class DuplicateTexts(msgspec.Struct, frozen=True):
 class DuplicateViews:
     """Makes views of what was kept."""
 
-    def __init__(self, recent: RecentDocuments, reader: DocumentReader, bits: int) -> None:
+    def __init__(
+        self, recent: RecentDocuments, reader: DocumentReader, scheme: BlockScheme
+    ) -> None:
         """``reader`` reads records as the worker does; it has no state."""
         self._recent = recent
         self._reader = reader
-        self._bits = bits
+        self._scheme = scheme
 
     def latest(self) -> DuplicateList:
         """Return all that are kept, without texts."""
@@ -101,7 +104,7 @@ class DuplicateViews:
             [
                 DeadLetterView(
                     format_rfc3339(each.decided_ms),
-                    place_of(each.source),
+                    position_of(each.source),
                     each.reason,
                     each.detail,
                     each.excerpt,
@@ -112,12 +115,12 @@ class DuplicateViews:
 
     def texts(self, number: int) -> DuplicateTexts | None:
         """Return one with its texts; None where it is no longer kept."""
-        found = self._recent.duplicate(number)
-        if found is None:
+        recent = self._recent.duplicate(number)
+        if recent is None:
             return None
-        view = self._view(found)
-        original = self._document(found.verdict.original, found.original)
-        document = self._document(found.source, found.record)
+        view = self._view(recent)
+        original = self._document(recent.verdict.original, recent.original)
+        document = self._document(recent.source, recent.record)
         shown = side_by_side(original.text if original else "", document.text if document else "")
         return DuplicateTexts(
             duplicate=view,
@@ -137,37 +140,39 @@ class DuplicateViews:
         read = None if record is None else self._reader.read(source, record)
         return read if isinstance(read, Document) else None
 
-    def _view(self, found: RecentDuplicate) -> DuplicateView:
-        verdict = found.verdict
+    def _view(self, recent: RecentDuplicate) -> DuplicateView:
+        verdict = recent.verdict
         return DuplicateView(
-            number=found.number,
-            decided=format_rfc3339(found.decided_ms),
-            id=found.document_id,
-            source=place_of(found.source),
+            number=recent.number,
+            decided=format_rfc3339(recent.decided_ms),
+            id=recent.document_id,
+            source=position_of(recent.source),
             original_id=verdict.original_id,
-            original=place_of(verdict.original),
+            original=position_of(verdict.original),
             distance=verdict.distance,
-            bits=self._bits,
+            bits=self._scheme.bits,
             block=verdict.block,
             agreement=None if verdict.agreement is None else round(verdict.agreement, 6),
             method=verdict.method,
-            reason=self._reason(found),
-            excerpt=self._excerpt(found),
+            reason=self._reason(recent),
+            excerpt=self._excerpt(recent),
         )
 
-    def _excerpt(self, found: RecentDuplicate) -> str:
-        document = self._document(found.source, found.record)
+    def _excerpt(self, recent: RecentDuplicate) -> str:
+        document = self._document(recent.source, recent.record)
         if document is None:
             return ""
         words = " ".join(document.text[: 2 * _EXCERPT_CHARACTERS].split())
         return f"{words[:_EXCERPT_CHARACTERS]}…" if len(words) > _EXCERPT_CHARACTERS else words
 
-    def _reason(self, found: RecentDuplicate) -> str:
-        verdict = found.verdict
+    def _reason(self, recent: RecentDuplicate) -> str:
+        verdict = recent.verdict
         if verdict.method is Method.EXACT:
             return "the same text after normalisation"
         bits = "1 bit differs" if verdict.distance == 1 else f"{verdict.distance} bits differ"
-        reason = f"{bits} of {self._bits}, block {verdict.block} is equal"
+        reason = f"{bits} of {self._scheme.bits}"
+        if verdict.block is not None:
+            reason += f", {self._scheme.bucket_name(verdict.block)} is equal"
         if verdict.agreement is None:
             return reason
         return f"{reason}, text overlap about {verdict.agreement:.0%}"

@@ -1,4 +1,4 @@
-"""The most documents in one bucket that look-ups met lately: is a bucket hot?"""
+"""The size of the fullest bucket that look-ups read lately: is a bucket hot?"""
 
 from __future__ import annotations
 

@@ -9,19 +9,19 @@ const byId = (id) => document.getElementById(id);
 // ---------------------------------------------------------------- elements
 
 function el(tag, attributes = {}, ...children) {
-  const made = document.createElement(tag);
+  const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
-    if (value !== null && value !== undefined && value !== false) made.setAttribute(name, value);
+    if (value !== null && value !== undefined && value !== false) element.setAttribute(name, value);
   }
-  made.append(...children.filter((child) => child !== null));
-  return made;
+  element.append(...children.filter((child) => child !== null));
+  return element;
 }
 
 function svg(tag, attributes, ...children) {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  made.append(...children);
-  return made;
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
 }
 
 const whole = new Intl.NumberFormat("en");
@@ -36,7 +36,7 @@ function bytes(count) {
   return `${short.format(count)} ${units[unit]}`;
 }
 
-const LONGEST_SECONDS = 1800; // the last bound of the histogram: beyond it nothing is told apart
+const LONGEST_SECONDS = 1800; // the last bound of the histogram: beyond it nothing can be distinguished
 
 function seconds(value) {
   if (value === null) return "–";
@@ -75,10 +75,10 @@ async function ask(path, options = {}) {
   const token = sessionStorage.getItem(TOKEN);
   const headers = { ...options.headers };
   if (token) headers.Authorization = `Bearer ${token}`;
-  const given = { cache: "no-store", ...options, headers, signal: AbortSignal.timeout(ANSWER_MS) };
+  const request = { cache: "no-store", ...options, headers, signal: AbortSignal.timeout(ANSWER_MS) };
   let answer;
   try {
-    answer = await fetch(path, given);
+    answer = await fetch(path, request);
   } catch {
     throw new Trouble("no answer from the worker", 0);
   }
@@ -91,9 +91,9 @@ async function ask(path, options = {}) {
 
 // The token may come after #, which browsers never send; it is then removed from the address bar.
 function takeToken() {
-  const given = new URLSearchParams(location.hash.slice(1)).get("token");
-  if (given) {
-    sessionStorage.setItem(TOKEN, given);
+  const token = new URLSearchParams(location.hash.slice(1)).get("token");
+  if (token) {
+    sessionStorage.setItem(TOKEN, token);
     history.replaceState(null, "", location.pathname);
   }
 }
@@ -235,12 +235,12 @@ function age({ undecided_documents: documents, undecided_oldest_seconds: oldest 
 }
 
 function drawThroughput({ documents, duplicates, sample_seconds: every }) {
-  const most = Math.max(1, ...documents);
+  const highest = Math.max(1, ...documents);
   const width = Math.max(1, documents.length - 1);
-  const points = (values) => values.map((value, at) => `${at},${100 - (98 * value) / most}`);
+  const points = (values) => values.map((value, at) => `${at},${100 - (98 * value) / highest}`);
   const line = points(documents).join(" ");
   byId("throughput").replaceChildren(
-    el("span", { class: "most" }, `${short.format(most)}/s`),
+    el("span", { class: "highest" }, `${short.format(highest)}/s`),
     svg("svg", { viewBox: `0 0 ${width} 100`, preserveAspectRatio: "none", "aria-hidden": "true" },
       svg("polygon", { class: "area", points: `0,100 ${line} ${documents.length - 1},100` }),
       svg("polyline", { class: "line-1", points: line }),
@@ -251,7 +251,7 @@ function drawThroughput({ documents, duplicates, sample_seconds: every }) {
     minutes >= 1 ? `${short.format(minutes)} min ago` : `${Math.round(minutes * 60)} s ago`;
   byId("throughput").setAttribute("aria-label",
     `now ${short.format(latest(documents))} documents a second, ` +
-    `${short.format(latest(duplicates))} of them duplicates; at most ${short.format(most)} a second`);
+    `${short.format(latest(duplicates))} of them duplicates; at most ${short.format(highest)} a second`);
 }
 
 // Each bar is a part of its own whole.
@@ -287,12 +287,12 @@ function drawCandidates({ per_lookup: mean, fullest_bucket: fullest, alert_above
 }
 
 function drawDistances({ bits, near, counts, beyond }) {
-  const most = Math.max(1, ...counts);
+  const highest = Math.max(1, ...counts);
   byId("distances").replaceChildren(
-    el("b", { class: "most" }, whole.format(Math.max(0, ...counts))),
+    el("b", { class: "highest" }, whole.format(Math.max(0, ...counts))),
     ...counts.map((count, distance) => {
       const column = el("i", { class: count ? null : "none", title: `${distance} bits: ${whole.format(count)}` });
-      column.style.height = `${(84 * count) / most}%`;
+      column.style.height = `${(84 * count) / highest}%`;
       return column;
     }));
   const said = counts.map((count, distance) => [distance, count]).filter(([, count]) => count)
@@ -399,7 +399,7 @@ const facts = (pairs) => el("dl", { class: "facts" }, ...factPairs(pairs));
 function factsOf(each) {
   return [
     ["distance", `${each.distance} of ${each.bits} bits`],
-    ["first equal block", each.block],
+    ["first shared bucket", each.block],
     ["agreement", each.agreement === null ? null : each.agreement.toFixed(3)],
   ];
 }
@@ -408,15 +408,15 @@ async function openDuplicate(details, number) {
   const inside = details.querySelector(".inside");
   if (inside.childElementCount) return;
   try {
-    const found = await ask(`/api/duplicates/${number}`);
-    const { duplicate } = found;
+    const texts = await ask(`/api/duplicates/${number}`);
+    const { duplicate } = texts;
     inside.replaceChildren(
       facts([...factsOf(duplicate), ["this", place(duplicate.source)],
         ["original", place(duplicate.original)], ["decided", duplicate.decided]]),
       el("div", { class: "sides" },
-        side(`Original: ${duplicate.original_id}`, found.original_text, "del"),
-        side(`This: ${duplicate.id}`, found.text, "ins")),
-      found.missing ? el("p", { class: "quiet" }, `${found.missing}.`) : "",
+        side(`Original: ${duplicate.original_id}`, texts.original_text, "del"),
+        side(`This: ${duplicate.id}`, texts.text, "ins")),
+      texts.missing ? el("p", { class: "quiet" }, `${texts.missing}.`) : "",
     );
   } catch (error) {
     inside.replaceChildren(el("p", { class: "trouble" }, error.message));
@@ -508,7 +508,7 @@ function verdictText(answer) {
 
 function nearestTable(answer) {
   if (!answer.nearest.length) return el("p", { class: "quiet" }, "No document shares a bucket with it.");
-  const names = ["Document", "Near", "Distance", "Agreement", "Block", "Source position"];
+  const names = ["Document", "Near", "Distance", "Agreement", "Bucket", "Source position"];
   return el("table", { class: "stacks" },
     el("caption", { class: "left quiet" }, "Nearest documents that share a bucket with it"),
     el("thead", {}, el("tr", {}, ...names.map((name) => el("th", { scope: "col" }, name)))),
@@ -517,7 +517,7 @@ function nearestTable(answer) {
       cell("near", each.near ? "yes" : "no"),
       cell("distance", `${each.distance} of ${answer.bits}`),
       cell("agreement", each.agreement === null ? "–" : each.agreement.toFixed(3)),
-      cell("block", each.block === null ? "–" : String(each.block)),
+      cell("bucket", each.block === null ? "–" : String(each.block)),
       cell("at", place(each.source), true)))));
 }
 

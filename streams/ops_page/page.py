@@ -21,7 +21,7 @@ class OpsPage:
         """``loop`` is the worker's. Nothing heavy is loaded before it is needed."""
         self.parts = parts
         reader = DocumentReader(settings.fields, settings.max_record_bytes)
-        views = DuplicateViews(parts.recent, reader, parts.profile.bits)
+        views = DuplicateViews(parts.recent, reader, parts.profile.scheme())
         self._report = StatusReport(settings, parts)
         check = TextCheck(parts.profile, parts.view, loop, views.text_of)
         self.api = Api(self._report, views, check, settings.max_record_bytes)

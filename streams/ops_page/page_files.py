@@ -43,9 +43,9 @@ class PageFile(NamedTuple):
 def page_files() -> dict[str, PageFile]:
     """Return the files by the path that each is served at."""
     here = files(__package__)
-    found = {
+    served = {
         f"/{name}": PageFile((here / name).read_bytes(), content_type)
         for name, content_type in _TYPES.items()
     }
-    found["/"] = found.pop("/page.html")
-    return found
+    served["/"] = served.pop("/page.html")
+    return served

@@ -147,10 +147,10 @@ class RecentDocuments:
             self._records.move_to_end(verdict.original)
         record = arrival.record if self._fits(arrival.record) else None
         self._count += 1
-        made = RecentDuplicate(
+        duplicate = RecentDuplicate(
             self._count, now_ms, arrival.source, arrival.document_id, verdict, record, original
         )
-        self._duplicates.append(made)
+        self._duplicates.append(duplicate)
         self._duplicates_bytes += _size_of(record) + _size_of(original)
         if len(self._duplicates) > DUPLICATES_LIMIT:
             gone = self._duplicates.popleft()

@@ -248,19 +248,22 @@ def _throughput(samples: Sequence[Sample]) -> Throughput:
 def _latency(samples: Sequence[Sample]) -> Latency:
     last, first = samples[-1], since(samples, _LATELY_SECONDS)
     buckets = counts(defined.LATENCY.name, last, first)
-    found = {name: quantile(buckets, share) for name, share in _QUANTILES.items()}
+    quantiles = {name: quantile(buckets, share) for name, share in _QUANTILES.items()}
     return Latency(
         over_seconds=round(last.at - first.at, 1),
         documents=int(sum(count for _, count in buckets)),
-        **{name: None if value is None else round(value, 4) for name, value in found.items()},
+        **{name: None if value is None else round(value, 4) for name, value in quantiles.items()},
     )
 
 
 def _distances(metrics: Metrics, profile: Profile) -> Distances:
-    found = list(metrics.distance_counts)
+    counts_by_bit = list(metrics.distance_counts)
     split = profile.distance + 1
     return Distances(
-        bits=profile.bits, near=profile.distance, counts=found[:split], beyond=sum(found[split:])
+        bits=profile.bits,
+        near=profile.distance,
+        counts=counts_by_bit[:split],
+        beyond=sum(counts_by_bit[split:]),
     )
 
 

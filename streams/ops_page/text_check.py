@@ -23,13 +23,13 @@ from simhash_core.text.profiles import Profile
 from simhash_core.verdicts import Method
 from streams.documents.timestamps import format_rfc3339
 from streams.monitoring.worker_state import CheckUnavailableError, WorkerView
-from streams.offline.evaluation.text_differences import side_by_side
+from streams.offline.pages.text_differences import side_by_side
 from streams.ops_page.check_answer import (
     CheckAnswer,
     CheckRequest,
     Differences,
     NearDocument,
-    Place,
+    Position,
 )
 
 CONCURRENT_CHECKS: Final = 2
@@ -76,30 +76,30 @@ class TextCheck:
             content = Content(
                 request.text, request.title, request.keywords, request.tags, request.references
             )
-            found = await self._ask(content, request.nearest)
+            indexed = await self._ask(content, request.nearest)
             loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(threads, self._answer, request, content, found)
+            return await loop.run_in_executor(threads, self._answer, request, content, indexed)
         finally:
             self._turns.release()
 
-    def _answer(self, request: CheckRequest, content: Content, found: Answer) -> CheckAnswer:
-        fingerprinter, made = self._fingerprinted(content)
+    def _answer(self, request: CheckRequest, content: Content, indexed: Answer) -> CheckAnswer:
+        fingerprinter, printed = self._fingerprinted(content)
         bits = fingerprinter.scheme.bits
-        original = None if found.match is None else _near_document(found.match, bits, near=True)
+        original = None if indexed.match is None else _near_document(indexed.match, bits, near=True)
         answer = CheckAnswer(
-            verdict=_verdict_name(found.match, made),
+            verdict=_verdict_name(indexed.match, printed),
             original=original,
             nearest=[
                 _near_document(each.match, bits, near=each.near)
-                for each in found.neighbours[: request.nearest]
+                for each in indexed.neighbours[: request.nearest]
             ],
-            candidates=found.candidates,
-            fullest_bucket=found.fullest_bucket,
-            fingerprint=made.fingerprint.hex() or None,
+            candidates=indexed.candidates,
+            fullest_bucket=indexed.fullest_bucket,
+            fingerprint=printed.fingerprint.hex() or None,
             bits=bits,
-            features=made.features,
-            undecidable=made.undecidable,
-            content_digest=made.content_digest.hex(),
+            features=printed.features,
+            undecidable=printed.undecidable,
+            content_digest=printed.content_digest.hex(),
             index=fingerprinter.identity,
         )
         return self._with_differences(answer, request.text) if request.differences else answer
@@ -141,22 +141,22 @@ class TextCheck:
         return answer
 
 
-def place_of(source: SourcePosition) -> Place:
+def position_of(source: SourcePosition) -> Position:
     """Return a source position with names."""
-    return Place(source.topic, source.partition, source.offset)
+    return Position(source.topic, source.partition, source.offset)
 
 
-def _verdict_name(match: Match | None, made: Fingerprinted) -> str:
+def _verdict_name(match: Match | None, printed: Fingerprinted) -> str:
     if match is not None:
         return "exact_duplicate" if match.exact else "near_duplicate"
-    return "unique" if made.undecidable is None else "undecidable"
+    return "unique" if printed.undecidable is None else "undecidable"
 
 
 def _near_document(match: Match, bits: int, *, near: bool) -> NearDocument:
     agreement = match.similarity
     return NearDocument(
         id=match.original_id,
-        source=place_of(match.source),
+        source=position_of(match.source),
         timestamp=format_rfc3339(match.event_time_ms),
         distance=match.distance,
         similarity=1.0 if match.exact else round(1 - match.distance / bits, _DIGITS),

@@ -1,4 +1,4 @@
-"""A budget of work: so much at once, and it fills up again by and by (a token bucket)."""
+"""A budget of work: so much at once, and it fills up again over time (a token bucket)."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ class WorkBudget:
 
     def __init__(
         self,
-        most: float,
+        limit: float,
         per_second: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Begin full, with ``most``."""
-        self._most = most
+        """Begin full, with ``limit``."""
+        self._limit = limit
         self._per_second = per_second
         self._clock = clock
-        self._left = most
+        self._left = limit
         self._filled = clock()
         self._lock = threading.Lock()
 
@@ -29,10 +29,10 @@ class WorkBudget:
 
         More than there can ever be costs all there can be.
         """
-        amount = min(amount, self._most)
+        amount = min(amount, self._limit)
         with self._lock:
             now = self._clock()
-            self._left = min(self._most, self._left + (now - self._filled) * self._per_second)
+            self._left = min(self._limit, self._left + (now - self._filled) * self._per_second)
             self._filled = now
             if amount > self._left:
                 return (amount - self._left) / self._per_second

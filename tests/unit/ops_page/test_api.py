@@ -25,10 +25,14 @@ JSON = "application/json"
 
 
 def settled(live: Live) -> Any:  # noqa: ANN401 - JSON
-    """The status once the latest sample has every document that was sent, and the lag."""
+    """The status once the latest sample has all that was sent, nothing undecided, and the lag."""
     deadline = time.monotonic() + SECONDS
     status = live.status()
-    while sum(status["documents"].values()) < len(live.stream.sent) or not status["lag"]:
+    while (
+        sum(status["documents"].values()) < len(live.stream.sent)
+        or status["ordering"]["undecided_documents"]
+        or not status["lag"]
+    ):
         assert time.monotonic() < deadline, f"{status['documents']} of {len(live.stream.sent)}"
         time.sleep(0.2)
         status = live.status()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from simhash_core.documents import RawRecord, SourcePosition
+from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.rejections import Rejection, RejectionReason
 from simhash_core.verdicts import DuplicateOf, Method, Unique, Verdict
 from streams.documents.fields import FieldSettings
@@ -12,6 +13,7 @@ from streams.ops_page.recent_documents import DUPLICATES_LIMIT, RecentDocuments
 from streams.output.output_records import Arrival
 
 MIB = 1024 * 1024
+SCHEME = BlockScheme(256, 16, 15)
 
 
 def at(number: int) -> SourcePosition:
@@ -37,7 +39,7 @@ def duplicate(number: int, original: int, value: bytes = b"text") -> tuple[Arriv
 
 def views(recent: RecentDocuments, fields: FieldSettings | None = None) -> DuplicateViews:
     """What the page shows of them; values are read as texts unless ``fields`` say otherwise."""
-    return DuplicateViews(recent, DocumentReader(fields or FieldSettings(format="text")), 256)
+    return DuplicateViews(recent, DocumentReader(fields or FieldSettings(format="text")), SCHEME)
 
 
 def test_a_duplicate_is_shown_beside_its_original() -> None:

@@ -59,7 +59,7 @@ def test_it_says_what_the_parts_say(served: Served) -> None:
     assert status["candidates"]["fullest_bucket"] == 37
     assert [lag["messages"] for lag in status["lag"]] == [1_260, 7]
     distances = status["distances"]
-    assert (len(distances["counts"]), distances["beyond"]) == (65, 0)
+    assert (len(distances["counts"]), distances["beyond"]) == (distances["near"] + 1, 0)
     assert (distances["counts"][0], distances["counts"][33], sum(distances["counts"])) == (
         25,
         15,
