@@ -25,8 +25,8 @@ from simhash_core.errors import ErrorReason, FirstseenError
 class Problem(NamedTuple):
     """One thing wrong with the settings.
 
-    ``setting`` is its dotted name, ``value`` what was given, masked where it is secret, ``origin``
-    where it was given ("default" too), ``message`` what it must be.
+    ``setting`` is its dotted name, ``value`` its value, masked where it is secret, ``origin``
+    where the value comes from ("default" too), ``message`` what it must be.
     """
 
     setting: str
@@ -66,10 +66,10 @@ class BrokerUnavailableError(FirstseenError):
 
 
 class UnansweredError(BrokerUnavailableError):
-    """What a shard asked of the broker had no answer, or not one that settles it.
+    """A shard's request to the broker had no answer, or an answer that leaves the result open.
 
-    Nobody here knows what is committed. Whoever opens the shard again finds out: the group's offset
-    is told only once its transaction has ended, one way or the other.
+    Nobody here knows what is committed. Whoever opens the shard again finds out: the broker returns
+    the group's offset only after its transaction has ended, one way or the other.
     """
 
     reason = ErrorReason.TIMEOUT

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streams.cli.dlq_view import state_name, time_text
-from streams.dead_letters.letters import DeadLetter, Outcome
+from streams.dead_letters.letters import DeadLetter, ReplayOutcome
 from streams.dead_letters.replay import Account
 from streams.dead_letters.summary import Listed, Summary
 from streams.output.record_views import bytes_view, record_view
@@ -44,7 +44,7 @@ def account_object(
         "topic": raw_topic,
         "dry_run": dry_run,
         "complete": is_complete,
-        **{outcome.value: account.outcomes[outcome] for outcome in Outcome},
+        **{outcome.value: account.outcomes[outcome] for outcome in ReplayOutcome},
         "in_doubt": account.under_way,
         "not_selected": account.not_selected,
         "no_dead_letter": account.no_dead_letter,

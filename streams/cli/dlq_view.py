@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from simhash_core.errors import UsageError
-from streams.dead_letters.letters import DeadLetter, Outcome
+from streams.dead_letters.letters import DeadLetter, ReplayOutcome
 from streams.dead_letters.replay import Account
 from streams.dead_letters.summary import Listed, Summary
 from streams.documents.timestamps import format_rfc3339
@@ -19,17 +19,17 @@ _HEX_BYTES: Final = 16
 _PRINTED: Final = range(0x20, 0x7F)
 
 SAID: Final = {
-    Outcome.SENT: "sent again",
-    Outcome.REPLAYED_BEFORE: "replayed before",
-    Outcome.AT_CAP: "at the cap of redeliveries (--max-redeliveries)",
-    Outcome.WITHOUT_BODY: "without a body: it was too large to be kept; its source has to send it",
-    Outcome.OF_ANOTHER_TOPIC: "from another raw topic than these settings'",
+    ReplayOutcome.SENT: "sent again",
+    ReplayOutcome.REPLAYED_BEFORE: "replayed before",
+    ReplayOutcome.AT_CAP: "at the cap of redeliveries (--max-redeliveries)",
+    ReplayOutcome.WITHOUT_BODY: "without a body, which was too large: its source must send it",
+    ReplayOutcome.OF_ANOTHER_TOPIC: "from another raw topic than these settings'",
 }
 _STATES: Final = {
-    Outcome.REPLAYED_BEFORE: "replayed",
-    Outcome.AT_CAP: "at cap",
-    Outcome.WITHOUT_BODY: "no body",
-    Outcome.OF_ANOTHER_TOPIC: "other topic",
+    ReplayOutcome.REPLAYED_BEFORE: "replayed",
+    ReplayOutcome.AT_CAP: "at cap",
+    ReplayOutcome.WITHOUT_BODY: "no body",
+    ReplayOutcome.OF_ANOTHER_TOPIC: "other topic",
 }
 
 
@@ -53,7 +53,7 @@ def summary_view(topic: str, summary: Summary) -> list[Block]:
     return lines
 
 
-def state_name(state: Outcome | None) -> str:
+def state_name(state: ReplayOutcome | None) -> str:
     """Return what stands for a state in a list."""
     return "to replay" if state is None else _STATES[state]
 
@@ -101,8 +101,8 @@ def account_view(
         )
     lines += [
         f"{account.outcomes[outcome]:,} {SAID[outcome]}"
-        for outcome in Outcome
-        if outcome is not Outcome.SENT and account.outcomes[outcome]
+        for outcome in ReplayOutcome
+        if outcome is not ReplayOutcome.SENT and account.outcomes[outcome]
     ]
     if account.not_selected:
         lines.append(f"{account.not_selected:,} not of the reasons asked for")

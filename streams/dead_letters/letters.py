@@ -27,7 +27,7 @@ REDELIVERIES_MAX: Final = 3
 _COUNT_DIGITS_MAX: Final = 9
 
 
-class Outcome(StrEnum):
+class ReplayOutcome(StrEnum):
     """What a replay did with a dead letter, or why it left it."""
 
     SENT = "sent"
@@ -60,17 +60,17 @@ def dead_letter_of(record: ReadRecord) -> DeadLetter | None:
     return DeadLetter(record, said.source, said.reason, said.detail, _redeliveries(record.headers))
 
 
-def why_not_sent(letter: DeadLetter, raw_topic: str, most: int) -> Outcome | None:
+def why_not_sent(letter: DeadLetter, raw_topic: str, most: int) -> ReplayOutcome | None:
     """Return what keeps a dead letter from being sent again; None where nothing does.
 
     ``most``: how often a record may be sent again.
     """
     if letter.source.topic != raw_topic:
-        return Outcome.OF_ANOTHER_TOPIC
+        return ReplayOutcome.OF_ANOTHER_TOPIC
     if letter.reason == RejectionReason.TOO_LARGE:
-        return Outcome.WITHOUT_BODY
+        return ReplayOutcome.WITHOUT_BODY
     if letter.redeliveries >= most:
-        return Outcome.AT_CAP
+        return ReplayOutcome.AT_CAP
     return None
 
 

@@ -3,13 +3,13 @@
 Which dead letters have been sent again stands in the offsets of a consumer group of its own,
 ``<application id>.dlq-replay``: the offset is the first dead letter that has not been, the metadata
 (``streams.dead_letters.offset_ranges``) those behind it that have been. With
-``delivery=exactly_once`` records and offsets are one transaction, so that whatever happens to a
-replay, the next one goes on where it was; a second replay at the same time ends the first. With
+``delivery=exactly_once`` records and offsets are one transaction, so the next replay
+continues where an interrupted one was; a second replay at the same time ends the first. With
 ``at_least_once`` the offsets are committed after the acknowledgements: a replay that is killed
 between may send that batch again.
 
-A broker forgets the offsets of a group that rests for ``offsets.retention.minutes``, 7 days by
-default. Dead letters that are replayed once more then are duplicates of what they became before.
+A broker forgets the offsets of a group after ``offsets.retention.minutes`` without a commit, 7 days
+by default. Dead letters that are replayed again after that become duplicates.
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ GROUP_SUFFIX: Final = ".dlq-replay"
 _NO_COMMIT: Final = 0
 _RETRY_SECONDS: Final = 0.2
 
-Progress = Mapping[int, OffsetRanges]
-"""By partition of the dead letters' topic, the offsets that are done with."""
+ReplayedOffsets = Mapping[int, OffsetRanges]
+"""By partition of the dead letters' topic, the offsets that are done."""
 
 
 class Redeliveries(Protocol):
     """Sends records again and remembers their dead letters, both or (after a crash) perhaps one."""
 
     def begin(self) -> dict[int, OffsetRanges]:
-        """Take over from a replay before, and return what is done with."""
+        """Fence an earlier replay, and return the offsets that are done."""
 
-    def send(self, records: Sequence[ProducerRecord], progress: Progress) -> None:
-        """Send records and remember that ``progress`` is done with.
+    def send(self, records: Sequence[ProducerRecord], progress: ReplayedOffsets) -> None:
+        """Send records and remember that ``progress`` is done.
 
         Raises ``FirstseenError``; nothing of ``records`` counts as sent then.
         """
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
 
 
 def redeliveries_of(settings: Settings, topics: DeadLetterTopics) -> Redeliveries:
@@ -83,7 +83,7 @@ class ReplayMemory:
         )
 
     def read(self) -> dict[int, OffsetRanges]:
-        """Return the offsets that are done with, by partition.
+        """Return the offsets that are done, by partition.
 
         Raises ``BrokerRefusedError`` where they cannot be read.
         """
@@ -99,7 +99,7 @@ class ReplayMemory:
                 f"what was replayed before cannot be read from the group {self.group}: {reason}"
             ) from error
 
-    def offsets(self, progress: Progress) -> list[TopicPartition]:
+    def offsets(self, progress: ReplayedOffsets) -> list[TopicPartition]:
         """Return what is to be committed; raises ``BrokerRefusedError`` where it does not fit."""
         offsets = []
         for partition, done in progress.items():
@@ -118,7 +118,7 @@ class ReplayMemory:
         return offsets
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self.consumer.close()
 
     def _committed(self, places: list[TopicPartition]) -> list[TopicPartition]:
@@ -146,7 +146,7 @@ class _Acknowledged:
     def begin(self) -> dict[int, OffsetRanges]:
         return self._memory.read()
 
-    def send(self, records: Sequence[ProducerRecord], progress: Progress) -> None:
+    def send(self, records: Sequence[ProducerRecord], progress: ReplayedOffsets) -> None:
         offsets = self._memory.offsets(progress)
         self._producer.send(records)
         try:
@@ -175,7 +175,7 @@ class _Transactional:
         self._producer.open()
         return self._memory.read()
 
-    def send(self, records: Sequence[ProducerRecord], progress: Progress) -> None:
+    def send(self, records: Sequence[ProducerRecord], progress: ReplayedOffsets) -> None:
         offsets = self._memory.offsets(progress)
         metadata = self._memory.consumer.consumer_group_metadata()
         try:

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from streams.dead_letters.letters import (
     REDELIVERIES_MAX,
     DeadLetter,
-    Outcome,
+    ReplayOutcome,
     dead_letter_of,
     redelivery,
     why_not_sent,
@@ -37,11 +37,11 @@ class Selection(NamedTuple):
     again: bool = False
 
 
-class Left(NamedTuple):
+class NotSent(NamedTuple):
     """A dead letter that was selected and not sent, and why."""
 
     letter: DeadLetter
-    why: Outcome
+    why: ReplayOutcome
 
 
 class Account:
@@ -54,22 +54,22 @@ class Account:
 
     def __init__(self) -> None:
         """Nothing was read yet."""
-        self.outcomes: Counter[Outcome] = Counter()
+        self.outcomes: Counter[ReplayOutcome] = Counter()
         self.not_selected = 0
         self.no_dead_letter = 0
         self.under_way = 0
-        self.left: list[Left] = []
+        self.left: list[NotSent] = []
 
-    def note_left(self, letter: DeadLetter, why: Outcome) -> None:
+    def note_left(self, letter: DeadLetter, why: ReplayOutcome) -> None:
         """Note that a selected one was not sent."""
         self.outcomes[why] += 1
-        if why is not Outcome.REPLAYED_BEFORE and len(self.left) < _NAMED_MAX:
-            self.left.append(Left(letter, why))
+        if why is not ReplayOutcome.REPLAYED_BEFORE and len(self.left) < _NAMED_MAX:
+            self.left.append(NotSent(letter, why))
 
     @property
     def sent(self) -> int:
         """Those that were sent again."""
-        return self.outcomes[Outcome.SENT]
+        return self.outcomes[ReplayOutcome.SENT]
 
 
 class Replay:
@@ -127,7 +127,7 @@ class Replay:
             self.account.not_selected += 1
             return
         if was_done and not self._selection.again:
-            self.account.note_left(letter, Outcome.REPLAYED_BEFORE)
+            self.account.note_left(letter, ReplayOutcome.REPLAYED_BEFORE)
             return
         why = why_not_sent(letter, self._topics.raw, self._selection.most)
         if why is not None:
@@ -147,6 +147,6 @@ class Replay:
             progress = {place: self._done[place] for place in self._touched}
             self._redeliveries.send(self._batch, progress)
         self.account.under_way = 0
-        self.account.outcomes[Outcome.SENT] += len(self._batch)
+        self.account.outcomes[ReplayOutcome.SENT] += len(self._batch)
         self._batch, self._batch_bytes = [], 0
         self._touched.clear()

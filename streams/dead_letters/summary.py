@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from streams.dead_letters.letters import DeadLetter, Outcome, dead_letter_of, why_not_sent
+from streams.dead_letters.letters import DeadLetter, ReplayOutcome, dead_letter_of, why_not_sent
 from streams.dead_letters.offset_ranges import OffsetRanges
 from streams.kafka.topic_follower import ReadRecord
 
@@ -15,7 +15,7 @@ class Listed(NamedTuple):
     """A dead letter without its body. ``state``: what a replay would say of it, None: send it."""
 
     letter: DeadLetter
-    state: Outcome | None
+    state: ReplayOutcome | None
 
 
 class Count(NamedTuple):
@@ -65,7 +65,7 @@ def summarise(
             continue
         place, offset = record.position.partition, record.position.offset
         is_done = offset in done.get(place, OffsetRanges())
-        state = Outcome.REPLAYED_BEFORE if is_done else why_not_sent(letter, raw_topic, most)
+        state = ReplayOutcome.REPLAYED_BEFORE if is_done else why_not_sent(letter, raw_topic, most)
         waits = state is None
         summary.total = summary.total.and_one(to_replay=waits)
         of_reason = summary.by_reason.get(letter.reason, Count())
@@ -75,7 +75,7 @@ def summarise(
         bodiless = letter._replace(record=record._replace(value=None, headers=()))
         newest.setdefault(place, deque(maxlen=limit)).append(Listed(bodiless, state))
     # Offsets of partitions do not compare, so times choose between them; within one, offsets do.
-    of_all = [listed for lot in newest.values() for listed in lot]
+    of_all = [listed for kept_of_one in newest.values() for listed in kept_of_one]
     of_all.sort(key=lambda listed: listed.letter.record.timestamp_ms)
     kept = of_all[-limit:] if limit else []
     summary.newest = sorted(kept, key=lambda listed: listed.letter.record.position)

@@ -44,7 +44,7 @@ class AcknowledgedProducer:
         Returns by changelog partition the offset after the last of ``records`` there.
 
         Raises:
-            RecordTooLargeError: A topic refuses a record; to send it again is of no use.
+            RecordTooLargeError: A topic refuses a record; sending it again does not help.
             UnansweredError: It is not known whether the broker has all of them.
         """
         producer = self._producer = self._producer or Producer(self._config)
@@ -71,7 +71,7 @@ class AcknowledgedProducer:
         return deliveries.next_offsets
 
     def close(self) -> None:
-        """Let go of the client; the next ``send`` has a new one."""
+        """Drop the client; the next ``send`` makes a new one."""
         self._producer = None
 
 
@@ -120,7 +120,7 @@ class AcknowledgedSends:
         return sent
 
     async def close(self) -> None:
-        """Let go of the producer."""
+        """Drop the producer."""
         self._producer.close()
         self._thread.shutdown(wait=False)
 

@@ -1,8 +1,8 @@
 """Waiting for a broker: bounded where there is a bound, and never in silence.
 
-A broker that is away is waited for. One that is there and refuses is not: a password, an authority
-or a certificate that it does not take ends the wait at once, with the setting to change; one that
-only hangs up, after ten seconds.
+A client waits for a broker that is away. A broker that refuses ends the wait at once: it does not
+accept the password, the authority or the certificate, and the error names the setting to change. A
+broker that only closes the connection ends the wait after ten seconds.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient
 
 from streams.errors import BrokerUnavailableError, Problem, SettingsError
 from streams.kafka.client_config import admin_config
-from streams.kafka.connection_refusals import Refused, refusal_of
+from streams.kafka.connection_refusals import ConnectionRefusal, refusal_of
 from streams.settings.settings import Settings
 
 _ASK_SECONDS: Final = 1.0
@@ -30,15 +30,15 @@ _LOG_SUFFIX: Final = re.compile(r" \(after \d+ms in state (\w+)\)$")
 
 
 class _LastReason(logging.Handler):
-    """The last thing that the client said was wrong; it says more than the call that failed.
+    """The last problem that the client reported; it says more than the call that failed.
 
-    That a broker hung up stands in the client's log alone.
+    Only the client's log says that a broker closed the connection.
     """
 
     def __init__(self, protocol: str) -> None:
         super().__init__(logging.INFO)
         self.text = "no answer"
-        self.refused: Refused | None = None
+        self.refused: ConnectionRefusal | None = None
         self.hangs_up_since: float | None = None
         self._protocol = protocol
 
@@ -64,7 +64,7 @@ class _LastReason(logging.Handler):
         self.text = _LOG_SUFFIX.sub("", said)
 
     def raise_refusal(self, brokers: str) -> None:
-        """Raise where it is of no use to wait on.
+        """Raise where waiting does not help.
 
         ``SettingsError`` for what is certain, ``BrokerUnavailableError`` for what has looked like a
         refusal for ten seconds.
@@ -102,7 +102,7 @@ def connect_admin(
 ) -> AdminClient:
     """Return an admin client of which a broker has answered.
 
-    ``wait_seconds`` None waits for ever. Every ten seconds of waiting are said to ``announce``.
+    ``wait_seconds`` None waits for ever. ``announce`` is called every ten seconds.
     Raises ``BrokerUnavailableError`` when the wait is over, ``SettingsError`` when a broker refuses
     the connection for good.
     """

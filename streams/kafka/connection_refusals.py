@@ -1,7 +1,7 @@
 """Why a broker refuses a client: what the library says of it, and the setting to change.
 
-Some reasons are certain: a password that is wrong stays wrong, so nobody should wait. Others only
-look like it: a broker that hangs up at once may want TLS, or be on its way up or down.
+Some reasons are certain: a wrong password stays wrong, so waiting does not help. Others are likely:
+a broker that closes the connection at once may need TLS, or may be starting or stopping.
 """
 
 from __future__ import annotations
@@ -15,27 +15,28 @@ _CA: Final = (
     "to a name that is in it"
 )
 _CERTIFICATE: Final = (
-    "the broker wants a client certificate that it trusts. Set kafka.ssl.certificate.location and "
+    "the broker needs a client certificate that it trusts. Set kafka.ssl.certificate.location and "
     "kafka.ssl.key.location to one that its authority signed, and that has not expired"
 )
 _NO_LOGIN: Final = (
-    "this listener of the broker takes no password: SSL or PLAINTEXT, or another port in brokers"
+    "this listener of the broker accepts no password: set SSL or PLAINTEXT, or another port in "
+    "brokers"
 )
 _LOGIN: Final = (
-    "the broker does not take kafka.sasl.username with this password: correct either. The password "
+    "the broker refuses kafka.sasl.username with this password: correct one of them. The password "
     "can be in a file, which kafka.sasl.password.file names"
 )
 _TLS: Final = (
     "the broker and this client do not agree on TLS: compare protocols and certificates of both"
 )
 _WANTS_MORE: Final = (
-    "the broker hung up. Where it answers others, it wants another kafka.security.protocol than "
-    "{protocol}: {others}"
+    "the broker closed the connection. If it answers others, it needs another "
+    "kafka.security.protocol than {protocol}: {others}"
 )
 
 
-class Refused(NamedTuple):
-    """``setting`` to change, and how; ``is_certain``: to wait is of no use."""
+class ConnectionRefusal(NamedTuple):
+    """``setting`` to change, and how; ``is_certain``: waiting does not help."""
 
     setting: str
     fix: str
@@ -43,8 +44,8 @@ class Refused(NamedTuple):
 
 
 # The first that is found in what the library says.
-_REASONS: Final[tuple[tuple[re.Pattern[str], Refused], ...]] = tuple(
-    (re.compile(pattern, re.IGNORECASE), Refused(setting, fix, is_certain=True))
+_REASONS: Final[tuple[tuple[re.Pattern[str], ConnectionRefusal], ...]] = tuple(
+    (re.compile(pattern, re.IGNORECASE), ConnectionRefusal(setting, fix, is_certain=True))
     for pattern, setting, fix in (
         (
             "unsupported sasl mechanism",
@@ -85,7 +86,7 @@ _OTHERS: Final = {
 }
 
 
-def refusal_of(said: str, protocol: str) -> Refused | None:
+def refusal_of(said: str, protocol: str) -> ConnectionRefusal | None:
     """Return what the library's words mean; None where the broker is just not there.
 
     ``protocol`` is the ``security.protocol`` that was used.
@@ -97,5 +98,5 @@ def refusal_of(said: str, protocol: str) -> Refused | None:
         fix = _WANTS_MORE.format(
             protocol=protocol, others=_OTHERS.get(protocol, "see its listeners")
         )
-        return Refused("kafka.security.protocol", fix, is_certain=False)
+        return ConnectionRefusal("kafka.security.protocol", fix, is_certain=False)
     return None

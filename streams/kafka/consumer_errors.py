@@ -1,4 +1,4 @@
-"""What the errors of a consumer mean: most pass, some end the worker."""
+"""What the errors of a consumer mean: many pass, some end the worker."""
 
 from __future__ import annotations
 

@@ -54,10 +54,10 @@ def longest_value_bytes(settings: Settings) -> int:
 
 
 class DocumentSender:
-    """Sends to one topic; entered, it is connected, and left, it has let go.
+    """Sends to one topic; a context manager that closes its connections.
 
     ``paced``: wait for the worker, as the embedded broker needs it. ``per_second`` None: as fast
-    as the broker takes it.
+    as the broker accepts it.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class DocumentSender:
             self._group = Consumer(consumer_config(settings, group_id=settings.application_id))
 
     def __enter__(self) -> Self:
-        """Give itself."""
+        """Return itself."""
         return self
 
     def __exit__(
@@ -107,7 +107,7 @@ class DocumentSender:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Let go of the connections; what is not acknowledged is given up."""
+        """Close the connections; what is not acknowledged is dropped."""
         self._producer.purge()
         self._producer.flush(_GRACE_SECONDS)
         self._producer.close()

@@ -42,7 +42,7 @@ class DeliveryError(FirstseenError):
 
 
 class RecordTooLargeError(DeliveryError):
-    """A topic does not take records of this size; to send it again is of no use."""
+    """A topic refuses records of this size; sending it again does not help."""
 
     def __init__(self, refused: Sequence[ProducerRecord]) -> None:
         """``refused``: at least one; the largest of them is named."""

@@ -85,7 +85,7 @@ class TopicFollower:
         self._consumer.assign([ClientPartition(topic, p, start) for topic, p in self._partitions])
 
     def __enter__(self) -> Self:
-        """Give itself."""
+        """Return itself."""
         return self
 
     def __exit__(
@@ -94,7 +94,7 @@ class TopicFollower:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         self._consumer.close()
 
     def read(self, seconds: float) -> list[ReadRecord]:
@@ -145,7 +145,7 @@ class TopicFollower:
         now = time.monotonic()
         if error.code() in PASSING_ERRORS and now - self._said >= _SAY_SECONDS:
             self._said = now
-            self._announce(f"the Kafka broker cannot be reached, trying on: {error.str()}")
+            self._announce(f"the Kafka broker cannot be reached, still trying: {error.str()}")
 
 
 def read_at(settings: Settings, position: SourcePosition) -> ReadRecord | None:
@@ -170,7 +170,7 @@ def read_at(settings: Settings, position: SourcePosition) -> ReadRecord | None:
     finally:
         consumer.close()
     raise BrokerUnavailableError(
-        f"no Kafka broker at {settings.brokers} has given {position} within {_ANSWER_SECONDS:g} s"
+        f"no Kafka broker at {settings.brokers} returned {position} within {_ANSWER_SECONDS:g} s"
     )
 
 
@@ -189,7 +189,7 @@ def _config(
 ) -> dict[str, Any]:
     return consumer_config(
         settings,
-        # The client must have one; it is never joined, and nothing is committed to it.
+        # The client needs one. It never joins, and commits nothing.
         group_id=f"{settings.application_id}.follower",
         enable_auto_commit=False,
         enable_partition_eof=True,

@@ -4,8 +4,8 @@ Blocking, for one thread. The group's offsets are a part of the transaction (KIP
 generation of the group in which they were read.
 
 A producer that has lost its broker is replaced before the next transaction. Where a broker was gone
-from the cluster for a moment, librdkafka (2.16) lets go of it, and yet sends the group's offsets to
-what it let go of: ``send_offsets_to_transaction`` then hangs, whatever time it was given.
+from the cluster for a moment, librdkafka (2.16) removes it, and yet sends the group's offsets to
+it: ``send_offsets_to_transaction`` then hangs, whatever its time limit.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class TransactionalProducer:
         return producer
 
     def close(self) -> None:
-        """Let go of the producer, and do not wait for its end."""
+        """Drop the producer, without waiting for its end."""
         if self._producer is not None:
             self._drop(self._producer)
 
@@ -181,7 +181,7 @@ class TransactionalProducer:
         self._is_disconnected |= error.code() in _DISCONNECTED
 
     def _drop(self, producer: Producer) -> None:
-        """Let go of a producer; its end takes a thread of its own."""
+        """Drop a producer; it ends in a thread of its own."""
         if self._producer is producer:
             self._producer = None
             held = [producer]
@@ -204,9 +204,9 @@ class TransactionalProducer:
     def _until_done(self, step: str, producer: Producer, call: Callable[[float], None]) -> None:
         """Call until it succeeds, at most as long as an answer may take.
 
-        Where a broker was gone from the cluster for a moment, librdkafka (2.16) has been seen to
-        wait on when it was back; its issue 5511 tells of a coordinator that it lets go of as a
-        broker and goes on waiting for. A new client does not know the old one's coordinator.
+        After a broker left the cluster for a moment, librdkafka (2.16) sometimes keeps waiting
+        although the broker is back: its issue 5511 describes a coordinator that it removed as a
+        broker and still waits for. A new client asks for the coordinator again.
         """
         limit = self._answer_seconds if step == _OPEN else self._step_seconds
         deadline = time.monotonic() + limit

@@ -22,10 +22,10 @@ _Result = TypeVar("_Result")
 
 
 class Committer(Protocol):
-    """Makes outputs, changelog records and offsets last, all or none where the broker can."""
+    """Commits outputs, changelog records and offsets: all or none, where the broker can."""
 
     async def open(self) -> None:
-        """Make ready for ``commit``."""
+        """Prepare for ``commit``."""
         ...
 
     async def commit(
@@ -43,7 +43,7 @@ class Committer(Protocol):
         ...
 
     async def close(self) -> None:
-        """Let go of the client."""
+        """Drop the client."""
         ...
 
 
@@ -98,7 +98,7 @@ class OutputTransactions:
         return await self._in_thread(lambda: producer.commit(records, raw, group_metadata))
 
     async def close(self) -> None:
-        """Let go of the producer, once what is under way has ended."""
+        """Drop the producer, after the commit that is under way."""
         await self._in_thread(self._producer.close)
         self._thread.end()
 

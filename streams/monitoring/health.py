@@ -22,7 +22,7 @@ class Health:
         failure: Callable[[], FirstseenError | None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Allow the event loop ``limit_seconds`` of silence; ``failure`` returns the worker's."""
+        """Allow the event loop ``limit_seconds`` between turns; ``failure``: of the worker."""
         self._limit_seconds = limit_seconds
         self._failure = failure
         self._clock = clock

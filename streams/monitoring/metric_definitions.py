@@ -134,7 +134,7 @@ LOG_POSITION: Final = gauge(
 )
 LOG_END: Final = gauge(
     "log_end_offset",
-    "End of the log, as this worker last heard.",
+    "End of the log, as this worker last saw it.",
     "How far behind is it? The end less the position; at rest both are equal.",
 )
 UNDECIDED_DOCUMENTS: Final = gauge(
@@ -155,7 +155,7 @@ LEADER: Final = gauge(
 REPORT_MISSING: Final = gauge(
     "report_missing",
     "1 for each shard whose report the leader is waiting for.",
-    "Which shard holds up the verdicts? Told by the leader; normal for moments only.",
+    "Which shard holds up the verdicts? The leader reports it; normal for moments only.",
     {"partition": UNLISTED},
 )
 CONTROL_REFUSED: Final = counter(
@@ -180,7 +180,7 @@ FOREIGN_RECORDS: Final = counter(
 CANDIDATES: Final = MetricDefinition(
     "firstseen_candidates_per_lookup",
     MetricKind.SUMMARY,
-    "Candidates met by look-ups.",
+    "Candidates found by look-ups.",
     "Do blocks still tell documents apart? Candidates are what a look-up pays for.",
 )
 DISTANCE: Final = histogram(

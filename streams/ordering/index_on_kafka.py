@@ -30,7 +30,7 @@ from streams.ordering.index_identity import (
 from streams.settings.settings import Delivery, Settings
 from streams.topics.admin import partitions_of
 from streams.topics.shard_topics import grow_changelog
-from streams.topics.topic_ids import TopicIdAsker, TopicIds
+from streams.topics.topic_ids import TopicIdResolver, TopicIds
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ class IndexOnKafka:
         has_transactions = settings.delivery is Delivery.EXACTLY_ONCE
         self._has_admin = has_transactions
         self._looker: AdminClient | None = None
-        ask = TopicIdAsker(self._connect, has_ids=has_transactions)
+        ask = TopicIdResolver(self._connect, has_ids=has_transactions)
         self._topic_ids = TopicIds(ask, _ID_TRIES * settings.send_timeout_seconds)
 
     async def topic_id(self) -> str:

@@ -109,7 +109,7 @@ _KIND_BY_SUFFIX: Final[Mapping[str, str]] = MappingProxyType(
 _SUFFIXES_OF_CLASSES: Final = (".class", ".classes", ".serializer", ".deserializer", ".reporters")
 
 
-class Refusal(NamedTuple):
+class RefusedProperty(NamedTuple):
     """A property that cannot be passed on, and what to do instead."""
 
     name: str
@@ -121,7 +121,7 @@ class Translation(NamedTuple):
 
     properties: Mapping[str, str]
     given: Mapping[str, str]
-    refused: tuple[Refusal, ...]
+    refused: tuple[RefusedProperty, ...]
 
 
 def is_secret(name: str) -> bool:
@@ -138,11 +138,11 @@ def translate(properties: Mapping[str, str]) -> Translation:
     """Bring properties under librdkafka's names, and say which cannot be passed on."""
     kept: dict[str, str] = {}
     given: dict[str, str] = {}
-    refused: list[Refusal] = []
+    refused: list[RefusedProperty] = []
     for name, value in properties.items():
         reason = _why_refused(name) or _why_store_refused(name, properties)
         if reason:
-            refused.append(Refusal(name, reason))
+            refused.append(RefusedProperty(name, reason))
             continue
         for target in _targets(name, properties):
             kept[target] = _SPELLING.get(target, str)(value)
@@ -190,7 +190,7 @@ def _why_refused(name: str) -> str:
     return ""
 
 
-def not_accepted(properties: Mapping[str, str]) -> Iterator[Refusal]:
+def not_accepted(properties: Mapping[str, str]) -> Iterator[RefusedProperty]:
     """Ask librdkafka itself, which knows its properties best; nothing is connected to.
 
     Yields the first property that it does not know, or whose value it does not take.
@@ -204,4 +204,4 @@ def not_accepted(properties: Mapping[str, str]) -> Iterator[Refusal]:
     except KafkaException as error:
         message = error.args[0].str().strip()
         named = [name for name in properties if f'"{name}"' in message or name in message]
-        yield Refusal(max(named, key=len, default=""), f"librdkafka says: {message}")
+        yield RefusedProperty(max(named, key=len, default=""), f"librdkafka says: {message}")

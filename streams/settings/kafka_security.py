@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from streams.settings.kafka_properties import Refusal
+from streams.settings.kafka_properties import RefusedProperty
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
@@ -28,11 +28,11 @@ _FILES: Final = (
 )
 
 
-def security_problems(properties: Mapping[str, str]) -> Iterator[Refusal]:
+def security_problems(properties: Mapping[str, str]) -> Iterator[RefusedProperty]:
     """Yield what is wrong with the properties of security, without connecting to anything."""
     protocol = properties.get("security.protocol", "PLAINTEXT")
     if protocol not in PROTOCOLS:
-        yield Refusal("security.protocol", f"it must be one of {', '.join(PROTOCOLS)}")
+        yield RefusedProperty("security.protocol", f"it must be one of {', '.join(PROTOCOLS)}")
         return
     if protocol.startswith("SASL"):
         yield from _sasl_problems(properties, protocol)
@@ -45,32 +45,34 @@ def security_problems(properties: Mapping[str, str]) -> Iterator[Refusal]:
 
 def _no_effect(
     properties: Mapping[str, str], prefix: str, protocol: str, instead: str
-) -> Iterator[Refusal]:
+) -> Iterator[RefusedProperty]:
     for name in properties:
         if name.startswith(prefix) and name not in _WITHOUT_EFFECT:
-            yield Refusal(name, f"security.protocol is {protocol}, so it has no effect: {instead}")
+            yield RefusedProperty(
+                name, f"security.protocol is {protocol}, so it has no effect: {instead}"
+            )
 
 
-def _sasl_problems(properties: Mapping[str, str], protocol: str) -> Iterator[Refusal]:
+def _sasl_problems(properties: Mapping[str, str], protocol: str) -> Iterator[RefusedProperty]:
     mechanism = properties.get("sasl.mechanism")
     if mechanism not in MECHANISMS:
-        yield Refusal("sasl.mechanism", f"it must be one of {', '.join(MECHANISMS)}")
+        yield RefusedProperty("sasl.mechanism", f"it must be one of {', '.join(MECHANISMS)}")
     elif mechanism in _WITH_PASSWORD:
         for name in ("sasl.username", "sasl.password"):
             if not properties.get(name):
-                yield Refusal(name, f"security.protocol is {protocol}: it must be given")
+                yield RefusedProperty(name, f"security.protocol is {protocol}: it must be given")
     elif mechanism == "OAUTHBEARER" and not (
         properties.get("sasl.oauthbearer.method", "").lower() == "oidc"
         or properties.get("enable.sasl.oauthbearer.unsecure.jwt") == "true"
     ):
-        yield Refusal(
+        yield RefusedProperty(
             "sasl.oauthbearer.method",
             "it must be oidc, with sasl.oauthbearer.token.endpoint.url, sasl.oauthbearer.client.id "
             "and sasl.oauthbearer.client.secret: tokens come from nowhere else",
         )
 
 
-def _file_problems(properties: Mapping[str, str]) -> Iterator[Refusal]:
+def _file_problems(properties: Mapping[str, str]) -> Iterator[RefusedProperty]:
     for name in _FILES:
         path = properties.get(name)
         if path is None or (name == "ssl.ca.location" and path == "probe"):
@@ -81,8 +83,8 @@ def _file_problems(properties: Mapping[str, str]) -> Iterator[Refusal]:
                     pass
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
-            yield Refusal(name, f"the file cannot be read: {reason}")
+            yield RefusedProperty(name, f"the file cannot be read: {reason}")
     if ("ssl.certificate.location" in properties) != ("ssl.key.location" in properties):
-        yield Refusal(
+        yield RefusedProperty(
             "ssl.certificate.location", "a client certificate needs ssl.key.location too, and back"
         )

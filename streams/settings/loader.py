@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from simhash_core.errors import UsageError
 from streams.errors import Problem, SettingsError
-from streams.settings.rules import findings
+from streams.settings.rules import violations
 from streams.settings.setting_fields import KAFKA, setting_fields
 from streams.settings.settings import Settings, default_state_dir
 from streams.settings.sources import (
@@ -69,7 +69,7 @@ def load_settings(
     settings = _built(given, environ, problems)
     origins = {name: item.origin for name, item in given.items()}
     if not problems:
-        problems += [_found(setting, message, given) for setting, message in findings(settings)]
+        problems += [_found(setting, message, given) for setting, message in violations(settings)]
     if problems:
         raise SettingsError(problems)
     return LoadedSettings(settings, MappingProxyType(origins))

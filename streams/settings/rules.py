@@ -1,6 +1,6 @@
-"""What settings must be together: the one place for rules that a single annotation cannot state.
+"""Rules about several settings, which an annotation of one setting cannot state.
 
-A rule is a function from settings to what it finds wrong; ``RULES`` is the list of all.
+A rule is a function that yields what is wrong with the settings; ``RULES`` is the list of all.
 """
 
 from __future__ import annotations
@@ -30,36 +30,36 @@ TOPIC_LENGTH_MAX: Final = 249
 PORT_MAX: Final = 65_535
 
 
-class Finding(NamedTuple):
+class Violation(NamedTuple):
     """A setting's dotted name, and what it must be."""
 
     setting: str
     message: str
 
 
-def brokers_are_addresses(settings: Settings) -> Iterator[Finding]:
+def brokers_are_addresses(settings: Settings) -> Iterator[Violation]:
     """Each broker is ``host:port``."""
     if not settings.brokers:
-        yield Finding("brokers", "it must name at least one broker, host:port")
+        yield Violation("brokers", "it must name at least one broker, host:port")
         return
     for broker in settings.brokers.split(","):
         host, _, port = broker.rpartition(":")
         if "://" in broker:
-            yield Finding("brokers", f"{broker!r} has a scheme: give host:port alone")
+            yield Violation("brokers", f"{broker!r} has a scheme: give host:port alone")
         elif not host or any(c.isspace() for c in broker):
-            yield Finding("brokers", f"{broker!r} is no address: give host:port")
+            yield Violation("brokers", f"{broker!r} is no address: give host:port")
         elif ":" in host and not (host.startswith("[") and host.endswith("]")):
-            yield Finding("brokers", f"{broker!r} has no brackets: an IPv6 address is [::1]:9092")
+            yield Violation("brokers", f"{broker!r} has no brackets: an IPv6 address is [::1]:9092")
         elif not (port.isascii() and port.isdigit() and 1 <= int(port) <= PORT_MAX):
-            yield Finding("brokers", f"{broker!r} has no port from 1 to {PORT_MAX}")
+            yield Violation("brokers", f"{broker!r} has no port from 1 to {PORT_MAX}")
 
 
-def topics_differ(settings: Settings) -> Iterator[Finding]:
+def topics_differ(settings: Settings) -> Iterator[Violation]:
     """No two topics are one: outputs that came in again would run in a circle."""
     topics = msgspec.structs.asdict(settings.topics)
     for name, topic in topics.items():
         if topic in {"", ".", ".."} or len(topic) > TOPIC_LENGTH_MAX:
-            yield Finding(
+            yield Violation(
                 f"topics.{name}",
                 f"{topic!r} is no name for a topic: 1 to {TOPIC_LENGTH_MAX} characters, "
                 "and not . or ..",
@@ -67,17 +67,17 @@ def topics_differ(settings: Settings) -> Iterator[Finding]:
     for (one, name), (other, same) in combinations(topics.items(), 2):
         # Kafka refuses names that differ in . and _ alone, for its metrics would mix them up.
         if name and name.replace(".", "_") == same.replace(".", "_"):
-            yield Finding(
+            yield Violation(
                 f"topics.{other}", f"it must differ from topics.{one} (in more than . and _)"
             )
 
 
-def index_can_be(settings: Settings) -> Iterator[Finding]:
+def index_can_be(settings: Settings) -> Iterator[Violation]:
     """The profile exists, and with the changes of ``index`` it makes a valid block scheme."""
     try:
         profile_named(settings.profile)
     except UnknownNameError as error:
-        yield Finding("profile", str(error))
+        yield Violation("profile", str(error))
         return
     try:
         profile = settings.index_profile()
@@ -85,7 +85,7 @@ def index_can_be(settings: Settings) -> Iterator[Finding]:
     except UsageError as error:
         known = msgspec.structs.asdict(settings.index)
         changed = error.setting if error.setting in known else "blocks"
-        yield Finding(f"index.{changed}", f"with the profile {settings.profile!r}: {error}")
+        yield Violation(f"index.{changed}", f"with the profile {settings.profile!r}: {error}")
         return
     checks: tuple[tuple[str, str, Callable[[str], object]], ...] = (
         ("weighting", profile.weighting, weighting_named),
@@ -97,17 +97,17 @@ def index_can_be(settings: Settings) -> Iterator[Finding]:
         try:
             named(value)
         except UnknownNameError as error:
-            yield Finding(f"index.{name}", str(error))
+            yield Violation(f"index.{name}", str(error))
 
 
-def a_window_has_a_length(settings: Settings) -> Iterator[Finding]:
+def a_window_has_a_length(settings: Settings) -> Iterator[Violation]:
     """A window has a length, and there is no lateness without one."""
     index = settings.index
     with suppress(UsageError):  # which `index_can_be` finds
         if index.window is not None and not parse_duration(index.window):
-            yield Finding("index.window", "it is 0: only documents of one time could be near")
+            yield Violation("index.window", "it is 0: only documents of one time could be near")
     if index.lateness is not None and index.window is None:
-        yield Finding("index.lateness", "it has no effect without index.window: set both")
+        yield Violation("index.lateness", "it has no effect without index.window: set both")
 
 
 def _segmenter_named(name: str) -> None:
@@ -116,19 +116,19 @@ def _segmenter_named(name: str) -> None:
         raise UnknownNameError("segmenter", name, SEGMENTERS)
 
 
-def state_dir_is_a_directory(settings: Settings) -> Iterator[Finding]:
+def state_dir_is_a_directory(settings: Settings) -> Iterator[Violation]:
     """The directory of the state is one, or is not there yet."""
     for path in (settings.state_dir, settings.state_path()):
         try:
             if path.exists() and not path.is_dir():
-                yield Finding("state_dir", f"{path} is not a directory")
+                yield Violation("state_dir", f"{path} is not a directory")
                 return
         except (OSError, ValueError) as error:
-            yield Finding("state_dir", f"{path} cannot be looked at: {error}")
+            yield Violation("state_dir", f"{path} cannot be looked at: {error}")
             return
 
 
-def kafka_properties_can_be(settings: Settings) -> Iterator[Finding]:
+def kafka_properties_can_be(settings: Settings) -> Iterator[Violation]:
     """What is passed on to the Kafka clients is not ours to set, and they can use it."""
     properties = settings.kafka
     if not properties:
@@ -138,22 +138,22 @@ def kafka_properties_can_be(settings: Settings) -> Iterator[Finding]:
         # librdkafka last: its messages are the least clear, and it reads the files.
         found = [*not_accepted(properties)]
     yield from (
-        Finding(f"kafka.{name}" if name else "kafka", message)
+        Violation(f"kafka.{name}" if name else "kafka", message)
         for name, message in dict(reversed(found)).items()
     )
 
 
-def pages_are_not_open_to_all(settings: Settings) -> Iterator[Finding]:
+def pages_are_not_open_to_all(settings: Settings) -> Iterator[Violation]:
     """What a worker serves beyond the loopback needs a token, but for its monitoring."""
     for name, message in settings.web.problems():
-        yield Finding(f"web.{name}", message)
+        yield Violation(f"web.{name}", message)
 
 
-def internal_records_fit(settings: Settings) -> Iterator[Finding]:
+def internal_records_fit(settings: Settings) -> Iterator[Violation]:
     """What is decided at once fits in one record."""
     if settings.largest_internal_bytes > INTERNAL_BYTES_MAX:
         documents = (INTERNAL_BYTES_MAX - INTERNAL_OVERHEAD_BYTES) // MATCH_BYTES
-        yield Finding(
+        yield Violation(
             "batch.packets",
             f"batch.documents × batch.packets is {settings.batch.documents} × "
             f"{settings.batch.packets}: it must be {documents} or less, or one record could not "
@@ -161,16 +161,16 @@ def internal_records_fit(settings: Settings) -> Iterator[Finding]:
         )
 
 
-def a_batch_may_be_in_flight(settings: Settings) -> Iterator[Finding]:
+def a_batch_may_be_in_flight(settings: Settings) -> Iterator[Violation]:
     """A worker may have a whole batch in flight."""
     if settings.in_flight.documents < settings.batch.documents:
-        yield Finding(
+        yield Violation(
             "in_flight.documents",
             f"it must be at least batch.documents, which is {settings.batch.documents}",
         )
 
 
-RULES: Final[tuple[Callable[[Settings], Iterator[Finding]], ...]] = (
+RULES: Final[tuple[Callable[[Settings], Iterator[Violation]], ...]] = (
     brokers_are_addresses,
     topics_differ,
     index_can_be,
@@ -183,7 +183,7 @@ RULES: Final[tuple[Callable[[Settings], Iterator[Finding]], ...]] = (
 )
 
 
-def findings(settings: Settings) -> Iterator[Finding]:
+def violations(settings: Settings) -> Iterator[Violation]:
     """Yield what every rule finds wrong."""
     for rule in RULES:
         yield from rule(settings)

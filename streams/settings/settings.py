@@ -129,7 +129,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         Delivery.EXACTLY_ONCE
     )
     profile: Annotated[
-        str, Meta(min_length=1, description="What counts as near: wide or classic.")
+        str, Meta(min_length=1, description="What counts as near: wide, quick or classic.")
     ] = DEFAULT_PROFILE
     max_record_bytes: Annotated[
         int,

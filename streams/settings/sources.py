@@ -84,13 +84,13 @@ def flags_layer(flags: Mapping[str, str], assignments: Iterable[str]) -> Layer:
         if equals and name.strip():
             given.append((name.strip(), Given(value, "--set")))
         else:
-            # Without a name, it cannot be told whether what was given is a secret.
+            # Without a name nobody knows whether the value is a secret.
             problems.append(Problem("--set", "", "the command line", "give it as name=value"))
     values: dict[str, Given] = {}
     for name, item in given:
         if name in values:
             where = " and ".join(dict.fromkeys((values[name].origin, item.origin)))
-            problems.append(Problem(name, "", where, "it is given twice: choose one"))
+            problems.append(Problem(name, "", where, "it is set twice: choose one"))
         values[name] = item
     return _known(values, problems)
 

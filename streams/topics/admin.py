@@ -19,7 +19,7 @@ _AGAIN_SECONDS: Final = 0.2
 
 
 class TopicsError(BrokerRefusedError):
-    """Topics that cannot be made, or cannot be used; the message names each, and the fix."""
+    """Topics that cannot be created or used; the message names each, and the fix."""
 
 
 class _OutOfServiceError(BrokerUnavailableError):
@@ -91,7 +91,7 @@ def create(
     if missing and not can_administer(admin):
         raise TopicsError(
             f"this broker makes no topics on request, and {missing[0].name} is missing. "
-            "(librdkafka's in-process broker is such a one: it makes a topic when it is first used)"
+            "(librdkafka's in-process broker creates a topic when it is first used)"
         )
     replicas = replication_factor or min(REPLICAS, broker_count(admin))
     created = _created(admin, missing, replicas, timeout_seconds) if missing else set()
@@ -148,7 +148,7 @@ def _hint(reason: KafkaError) -> str:
 
 
 def _await_visible(admin: AdminClient, names: set[str], timeout_seconds: float) -> None:
-    """Wait until brokers tell of the new topics, which can be after they have been made."""
+    """Wait until brokers list the new topics, which can be after their creation."""
     if not becomes_true(
         lambda: names <= partitions_of(admin, names).keys(), timeout_seconds, _AGAIN_SECONDS
     ):
@@ -178,7 +178,7 @@ def topic_configs(admin: AdminClient, names: Sequence[str]) -> dict[str, dict[st
 def _metadata(admin: AdminClient) -> Any:  # noqa: ANN401 - ClusterMetadata is typed in no release
     """Return what the cluster says of itself, once it lists a broker.
 
-    One that stood still for some seconds may be fenced, for a moment, by its own controller.
+    After a pause of some seconds its own controller may fence a broker for a moment.
     """
     return retrying(_ANSWER_SECONDS, _AGAIN_SECONDS, _is_out_of_service)(_listed, admin)
 

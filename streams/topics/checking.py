@@ -33,7 +33,7 @@ _BY_BROKER: Final = "LogAppendTime"
 _DAY_MS: Final = 24 * 60 * 60 * 1000
 
 
-class Difference(NamedTuple):
+class TopicDifference(NamedTuple):
     """Something that a topic must be and is not. ``what``: "missing", or a Kafka setting's name."""
 
     topic: str
@@ -72,7 +72,7 @@ class Checked(NamedTuple):
     """What was found: the topics that exist, what is wrong with topics, what to know of them."""
 
     states: list[TopicState]
-    differences: list[Difference]
+    differences: list[TopicDifference]
     notes: list[str]
 
 
@@ -96,11 +96,11 @@ def check(admin: AdminClient, plans: Sequence[TopicPlan]) -> Checked:
         )
         for plan in there
     ]
-    differences: list[Difference] = []
+    differences: list[TopicDifference] = []
     for plan in plans:
         if plan.name not in existing:
             differences.append(
-                Difference(plan.name, "missing", "", "", "run 'firstseen topics create'")
+                TopicDifference(plan.name, "missing", "", "", "run 'firstseen topics create'")
             )
             continue
         if plan.fixed_partitions and plan.partitions not in {None, existing[plan.name]}:
@@ -143,8 +143,8 @@ def _retention_ms(config: Mapping[str, str]) -> int:
     return int(config["retention.ms"]) if deletes else FOR_EVER_MS
 
 
-def _partitions_differ(plan: TopicPlan, actual: int) -> Difference:
-    return Difference(
+def _partitions_differ(plan: TopicPlan, actual: int) -> TopicDifference:
+    return TopicDifference(
         plan.name,
         "partitions",
         str(plan.partitions),
@@ -155,8 +155,8 @@ def _partitions_differ(plan: TopicPlan, actual: int) -> Difference:
     )
 
 
-def _shards_lost(raw: str, actual: int, lost: Sequence[int]) -> Difference:
-    return Difference(
+def _shards_lost(raw: str, actual: int, lost: Sequence[int]) -> TopicDifference:
+    return TopicDifference(
         raw,
         "partitions",
         f"{max(lost) + 1} or more",
@@ -232,18 +232,18 @@ def _change(topic: str, name: str, value: object) -> str:
     return f"kafka-configs.sh --alter --topic {topic} --add-config {name}={value}"
 
 
-def _differs(topic: str, name: str, expected: object, actual: str, fix: str) -> Difference:
+def _differs(topic: str, name: str, expected: object, actual: str, fix: str) -> TopicDifference:
     change = _change(topic, name, expected)
-    return Difference(topic, name, str(expected), actual, f"{fix} ({change})")
+    return TopicDifference(topic, name, str(expected), actual, f"{fix} ({change})")
 
 
 def _config_differences(
     plan: TopicPlan, config: Mapping[str, str], replicas: int
-) -> list[Difference]:
-    def differs(name: str, expected: object, fix: str) -> Difference:
+) -> list[TopicDifference]:
+    def differs(name: str, expected: object, fix: str) -> TopicDifference:
         return _differs(plan.name, name, expected, config[name], fix)
 
-    found: list[Difference] = []
+    found: list[TopicDifference] = []
     lower = "max_record_bytes" if plan.times_of else "batch.packets"
     if int(config["max.message.bytes"]) < plan.min_message_bytes:
         found.append(
@@ -269,12 +269,12 @@ def _config_differences(
 
 def _time_differences(
     plan: TopicPlan, configs: Mapping[str, Mapping[str, str]]
-) -> list[Difference]:
+) -> list[TopicDifference]:
     """Say what keeps a topic from taking records at the times that those of another bear."""
     given, taken = configs.get(plan.times_of or "", {}), configs[plan.name]
     if _BY_BROKER in {given.get(_TIME_TYPE), taken.get(_TIME_TYPE)}:
         return []
-    found: list[Difference] = []
+    found: list[TopicDifference] = []
     for name in (TIMES_AHEAD, TIMES_PAST):
         if name in given and name in taken and int(taken[name]) < int(given[name]):
             fix = f"a record of {plan.times_of} with such a time could not be put out"

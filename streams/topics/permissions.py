@@ -1,9 +1,9 @@
-"""What the user may do at the broker, asked before a worker starts.
+"""What the user may do at the broker, checked before a worker starts.
 
-A consumer that may not join its group would wait without a word, and one that may not write would
-fail at its first batch. The rights to transactional ids cannot be asked for: the worker's first
-transaction tells of them. Alter on the changelog is needed only when the raw topic grows
-(``streams.topics.shard_topics``), and is not asked for here.
+A consumer that may not join its group would wait without a message, and a producer that may not
+write would fail at its first batch. Brokers do not report the rights to transactional ids: the
+worker's first transaction shows them. Only a raw topic that grows needs Alter on the changelog
+(``streams.topics.shard_topics``); it is not checked here.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _DELETE: Final = frozenset({AclOperation.DELETE})
 def refuse_missing_permissions(admin: AdminClient, settings: Settings) -> None:
     """Raise ``SettingsError`` with all that a worker needs and its user may not do.
 
-    What the broker does not tell counts as allowed.
+    What the broker does not report counts as allowed.
     """
     missing = [*_missing_at_topics(admin, settings), *_missing_at_group(admin, settings)]
     if missing:

@@ -14,10 +14,10 @@ changelog      as raw      compacted
 =============  ==========  ==================================================================
 
 An output bears the time of its raw record, and Kafka 4 refuses times more than an hour ahead of its
-clock unless a topic is told otherwise. One refused record would stop a shard for good. Records on
+clock unless the topic allows them. One refused record would stop a shard for good. Records on
 internal topics bear the broker's time: clocks of workers do not matter.
 
-By that time brokers delete, too: a record of last year is deleted within minutes where records are
+Brokers delete by that time, too: a record of last year is deleted within minutes where records are
 kept for a week. So the outputs keep records for ever, unless the settings say otherwise.
 
 Outputs, log and changelog have three copies of each partition where there are as many brokers, and
@@ -83,7 +83,7 @@ class TopicPlan(NamedTuple):
             ``retention.ms`` is warned about.
         times_of: The topic whose records it must take at whatever time they bear.
         shards_of: The topic whose partitions it must have one each for.
-        is_durable: A lost record of it cannot be had again, so it needs copies.
+        is_durable: Nothing can replace a lost record of it, so it needs copies.
     """
 
     name: str

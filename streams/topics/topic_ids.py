@@ -1,6 +1,6 @@
-"""Ids of topics, which tell one from an earlier one of the same name.
+"""Ids of topics, which distinguish a topic from an earlier one of the same name.
 
-They are asked for when partitions are assigned, which is also when brokers come and go.
+A worker needs them when partitions are assigned, which is also when brokers come and go.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ _RETRY_SECONDS: Final = 0.5
 def topic_id(admin: AdminClient, topic: str) -> str:
     """Return the id of a topic, "" where the broker takes no admin requests.
 
-    Raises ``TopicsError`` where it does not tell, ``BrokerUnavailableError`` where none answers.
+    Raises ``TopicsError`` where it refuses, ``BrokerUnavailableError`` where no broker answers.
     """
-    return TopicIdAsker(lambda: admin, has_ids=False)(topic)
+    return TopicIdResolver(lambda: admin, has_ids=False)(topic)
 
 
-class TopicIdAsker:
-    """Asks for ids as ``topic_id`` does, with a new client after each time without an answer.
+class TopicIdResolver:
+    """Finds ids as ``topic_id`` does, with a new client after each request without an answer.
 
-    A client whose broker was out of service for a moment has been seen to wait for the controller
-    for good when it was back (librdkafka 2.16); to a new one it answers at once.
+    After a short outage of its broker a client (librdkafka 2.16) may wait for the controller for
+    ever; a new client gets its answer at once.
     """
 
     def __init__(self, connect: Callable[[], AdminClient], *, has_ids: bool) -> None:
@@ -69,11 +69,11 @@ def _described_id(admin: AdminClient, topic: str) -> str:
         reason = error.args[0]
         if reason.code() in PASSING_ERRORS:
             raise BrokerUnavailableError(
-                f"no broker tells the id of {topic}: {reason.str()}. Is the broker reachable?"
+                f"no broker returns the id of {topic}: {reason.str()}. Is the broker reachable?"
             ) from error
         raise TopicsError(f"the id of {topic} cannot be read: {reason.str()}") from error
     except TimeoutError as error:
-        raise BrokerUnavailableError(f"no broker tells the id of {topic}") from error
+        raise BrokerUnavailableError(f"no broker returns the id of {topic}") from error
 
 
 class TopicIds:

@@ -1,7 +1,7 @@
 """Starts and ends of partitions, and the group's committed offsets, as the broker has them.
 
 A consumer knows the end of a partition from its last fetch, so a consumer that is stuck has a stale
-figure. The requests here use connections of their own, each with a time limit.
+figure. The requests here have their own connections, each with a time limit.
 
 After a request that was not answered completely, a new client sends the next one: librdkafka's
 admin client (2.16) remembers that a partition had no leader, and never asks again.

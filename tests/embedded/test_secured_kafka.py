@@ -248,13 +248,13 @@ WRONG = {
         "sasl_ssl",
         {"sasl.password": "not-the-word"},
         ExitCode.CONFIGURATION,
-        ("kafka.sasl.password", "does not take kafka.sasl.username"),
+        ("kafka.sasl.password", "refuses kafka.sasl.username"),
     ),
     "user": Wrong(
         "sasl_ssl",
         {"sasl.username": "nobody"},
         ExitCode.CONFIGURATION,
-        ("kafka.sasl.password", "does not take kafka.sasl.username"),
+        ("kafka.sasl.password", "refuses kafka.sasl.username"),
     ),
     "mechanism": Wrong(
         "sasl_ssl",

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from streams.errors import BrokerUnavailableError
-from streams.topics.topic_ids import TopicIdAsker, TopicIds, topic_id
+from streams.topics.topic_ids import TopicIdResolver, TopicIds, topic_id
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.brokers.kafka_broker import KafkaBroker
 from tests.rigs.brokers.loopback_ports import free_port
@@ -63,12 +63,12 @@ def test_a_broker_that_once_had_ids_is_not_taken_for_one_without(broker: Broker)
     topic = broker.unique("raw")
     broker.create_topics({topic: 1})
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    ask = TopicIdAsker(lambda: admin, has_ids=False)
+    ask = TopicIdResolver(lambda: admin, has_ids=False)
     assert ask(topic) == ask(topic)
     assert bool(ask(topic)) == broker.supports_transactions
 
     with pytest.raises(BrokerUnavailableError):
-        TopicIdAsker(nobody, has_ids=True)(topic)
+        TopicIdResolver(nobody, has_ids=True)(topic)
 
 
 def test_a_client_that_gets_no_answer_is_not_asked_again(kafka_broker: Broker) -> None:
@@ -79,7 +79,7 @@ def test_a_client_that_gets_no_answer_is_not_asked_again(kafka_broker: Broker) -
     kafka_broker.create_topics({topic: 1})
     admin = AdminClient({"bootstrap.servers": kafka_broker.bootstrap_servers})
     clients = [nobody(), admin]
-    ask = TopicIdAsker(lambda: clients.pop(0), has_ids=True)
+    ask = TopicIdResolver(lambda: clients.pop(0), has_ids=True)
 
     told = [asyncio.run(TopicIds(ask, WAIT_SECONDS).of(topic)) for _ in range(2)]
 

@@ -8,7 +8,7 @@ from simhash_core.documents import Headers, RawRecord, SourcePosition
 from simhash_core.rejections import Rejection, RejectionReason
 from streams.dead_letters.letters import (
     DeadLetter,
-    Outcome,
+    ReplayOutcome,
     dead_letter_of,
     redelivery,
     why_not_sent,
@@ -84,9 +84,9 @@ def test_what_is_not_sent() -> None:
 
     assert why_not_sent(letter_of(), "raw-documents", 1) is None
     assert why_not_sent(twice, "raw-documents", 3) is None
-    assert why_not_sent(twice, "raw-documents", 2) is Outcome.AT_CAP
-    assert why_not_sent(too_large, "raw-documents", 3) is Outcome.WITHOUT_BODY
-    assert why_not_sent(letter_of(), "other", 3) is Outcome.OF_ANOTHER_TOPIC
+    assert why_not_sent(twice, "raw-documents", 2) is ReplayOutcome.AT_CAP
+    assert why_not_sent(too_large, "raw-documents", 3) is ReplayOutcome.WITHOUT_BODY
+    assert why_not_sent(letter_of(), "other", 3) is ReplayOutcome.OF_ANOTHER_TOPIC
 
 
 def test_what_is_no_dead_letter() -> None:

@@ -191,7 +191,7 @@ def test_an_assignment_has_a_name_and_a_value(assignment: str) -> None:
 
 def test_two_flags_for_one_setting() -> None:
     """Given a setting by its own flag and by --set, then it is not guessed which is meant."""
-    with pytest.raises(SettingsError, match=r"brokers .*--broker and --set.*given twice"):
+    with pytest.raises(SettingsError, match=r"brokers .*--broker and --set.*set twice"):
         load_settings(flags={"--broker": "a:1"}, assignments=["brokers=b:1"], environ={})
 
 

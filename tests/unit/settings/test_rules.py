@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from streams.settings.rules import RULES, findings
+from streams.settings.rules import RULES, violations
 from streams.settings.settings import Settings
 from tests.unit.settings.sources import load, problems_of, settings_of
 
 
 def test_the_defaults_keep_every_rule() -> None:
     """Given the defaults, then no rule finds anything."""
-    assert list(findings(Settings())) == []
+    assert list(violations(Settings())) == []
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
