@@ -14,9 +14,9 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from simhash_core.document_columns import BytesColumn, DocumentColumns
+from simhash_core.log.outputs import NewEntries
 from simhash_core.log.packets import Chain, Packet, Sender
 from simhash_core.log.records import Progress
-from simhash_core.log.shard_stream import NewEntries
 from simhash_core.text.profiles import PROFILES
 from streams.store.changelog_codec import ChangelogRecord, encode_entries, encode_progress
 from streams.store.changelog_reader import Changelog
@@ -27,7 +27,7 @@ PACKET: Final = 250
 LOT: Final = 40
 """Packets in a transaction, and loaded at once."""
 
-_SKETCH_BYTES: Final = {"wide": 256, "classic": 0}
+_SKETCH_BYTES: Final = {"wide": 304, "classic": 0}
 _SEED: Final = 20_141_201
 _SECONDS: Final = 60.0
 

