@@ -145,10 +145,11 @@ def _outcome(explained: Explanation, fingerprinter: Fingerprinter) -> list[Block
     recall = scheme.expected_recall(explained.distance)
     if recall < _CERTAIN and not scheme.bands and explained.distance <= scheme.distance:
         lines.append(f"          pairs at this distance meet with a chance of {recall:.1%}")
-    lines.append(
-        f"angle     cosine {explained.cosine:.3f} of the weighted features: "
-        f"{explained.expected_distance:.0f} bits on average"
-    )
+    if explained.terms:
+        lines.append(
+            f"angle     cosine {explained.cosine:.3f} of the weighted features: "
+            f"{explained.expected_distance:.0f} bits on average"
+        )
     return lines
 
 

@@ -44,7 +44,7 @@ profile_option: Final = click.option(
     "--profile",
     metavar="NAME",
     shell_complete=_profiles,
-    help="What counts as near: wide or classic.",
+    help="What counts as near: wide, quick or classic.",
 )
 _config_option: Final = click.option(
     "--config",

@@ -76,6 +76,7 @@ def _of_width(profile: Profile, bits: int) -> Profile:
         distance=classic.distance,
         cuts=classic.cuts,
         bands=classic.bands,
+        fingerprint=classic.fingerprint,
         verify=classic.verify,
         verify_at=classic.verify_at,
         min_features=1,

@@ -24,6 +24,7 @@ _SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
         "blocks": "index.blocks, index.block_bits, index.cuts",
         "bands": "index.bands",
         "distance": "index.distance",
+        "fingerprint": "index.fingerprint",
         "segmenter": "index.segmenter, index.user_dictionary",
         "weighting": "index.weighting",
         "idf": "index.idf",

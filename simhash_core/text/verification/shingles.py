@@ -26,7 +26,7 @@ bins, of which the sketch keeps only 4 bits each; so the keys, 4 bytes each, sta
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,14 +55,49 @@ def sketches(texts: Sequence[str], bands: int = 0) -> list[bytes]:
     ``SKETCH_BYTES`` and 4 a band each; empty where all is space. Memory: about 40 bytes a
     character, of all texts together.
     """
-    bare = [text.replace(" ", "") for text in normalize_batch(texts, fold_case=False)]
+    bare = bare_texts(texts)
     some = [text for text in bare if text]
-    if not some:
-        return [b""] * len(bare)
-    filled = _densify(_least(some))
+    made = iter(pack(bins_of(some).filled, bands) if some else ())
+    return [next(made) if text else b"" for text in bare]
+
+
+class Bins(NamedTuple):
+    """The values of the bins of some texts.
+
+    ``filled``: uint32 (texts, BINS), densified. ``counts``: how many a shingle fell into, int64.
+    """
+
+    filled: NDArray[np.uint32]
+    counts: NDArray[np.int64]
+
+
+def bare_texts(texts: Sequence[str]) -> list[str]:
+    """Return what shingles are made of: texts normalised, without white space."""
+    return [text.replace(" ", "") for text in normalize_batch(texts, fold_case=False)]
+
+
+def bins_of(bare: Sequence[str]) -> Bins:
+    """Return the bins of bare texts, none of which is empty."""
+    least = _least(bare)
+    return Bins(_densify(least), np.count_nonzero(least != _EMPTY, axis=1))
+
+
+def pack(filled: NDArray[np.uint32], bands: int) -> list[bytes]:
+    """Return the sketches of bins, with the keys of so many bands at their ends."""
     rows = np.concatenate([_pack(filled), _band_keys(filled, bands)], axis=1)
-    made = iter(rows)
-    return [next(made).tobytes() if text else b"" for text in bare]
+    return [row.tobytes() for row in rows]
+
+
+def fifth_bits(filled: NDArray[np.uint32], bits: int) -> NDArray[np.uint8]:
+    """Return a bit of each of the last ``bits`` bins that the sketch does not keep, (texts, bits).
+
+    Bands are of the first bins, so the bits say something of their own.
+    """
+    last = slice(BINS - bits, BINS)
+    drawn: NDArray[np.uint8] = (
+        (filled[:, last] * _DRAWS[last]) >> np.uint32(_HASH_BITS - KEPT_BITS - 1)
+    ).astype(np.uint8) & np.uint8(1)
+    return drawn
 
 
 def similarity(a: bytes, b: bytes) -> float:

@@ -150,7 +150,7 @@ def test_names_that_are_not_there_are_listed_with_those_that_are() -> None:
         UnknownNameError, match="choose one of jieba, jieba-posseg, ngrams, rjieba, words"
     ):
         load_segmenter("ictclas")
-    with pytest.raises(UnknownNameError, match="classic, wide"):
+    with pytest.raises(UnknownNameError, match="classic, quick, wide"):
         profile_named("broad")
     with pytest.raises(UsageError, match="min_features is 0"):
         Profile(64, 4, 16, 3, min_features=0).scheme()
