@@ -46,9 +46,14 @@ class HeldShards(Generic[Record]):
             self._index.add(slot, sequences, prints)
         return slot
 
-    def own(self, progress: Progress, store: EntryStore, slot: int) -> Shard[Record]:
-        """Take in a shard whose committed entries are in ``slot``."""
-        return self._own(progress, ShardCopy(progress, slot, store, self._index))
+    def own(
+        self, progress: Progress, store: EntryStore, slot: int, log_end: int | None = None
+    ) -> Shard[Record]:
+        """Take in a shard whose committed entries are in ``slot``.
+
+        ``log_end``: the end of the log, asked for before the shard was opened.
+        """
+        return self._own(progress, ShardCopy(progress, slot, store, self._index, log_end))
 
     def stand_by(self, progress: Progress, store: EntryStore, slot: int, log_end: int) -> Standby:
         """Take in a copy of another worker's shard, whose entries are in ``slot``.
@@ -94,12 +99,12 @@ class HeldShards(Generic[Record]):
 
     # ---- a session
 
-    def begin(self) -> None:
-        """Let all take part from now on."""
+    def begin(self, log_end: int) -> None:
+        """Let all take part from now on; ``log_end``: of the log."""
         for shard in self.owned.values():
-            shard.begin()
+            shard.begin(log_end)
         for standby in self.standbys.values():
-            standby.in_session = not standby.is_outdated
+            standby.begin(log_end)
         for copy in self._in_session():
             self._index.show_slot(copy.slot)
 
@@ -115,11 +120,11 @@ class HeldShards(Generic[Record]):
         packet = decided.item
         assert isinstance(packet, Packet)
         shard = self.owned.get(packet.chain.partition)
-        if shard is not None and shard.stream.chain == packet.chain:
+        if shard is not None:
             shard.decided(decided)
         standby = self.standbys.get(packet.chain.partition)
         if standby is not None and standby.in_session:
-            standby.meets(decided)
+            standby.apply(decided)
         removed: dict[int, list[int]] = {}
         for removal in decided.decision.removals:
             removed.setdefault(removal.partition, []).append(removal.sequence)

@@ -88,9 +88,11 @@ class Participant(Generic[Record]):
         """
         return self.show_shard(progress, store, self.held.fill_slot(committed))
 
-    def show_shard(self, progress: Progress, store: EntryStore, slot: int) -> Shard[Record]:
-        """Take a shard in whose committed entries were added to ``slot`` of the index."""
-        return self.held.own(progress, store, slot)
+    def show_shard(
+        self, progress: Progress, store: EntryStore, slot: int, log_end: int | None = None
+    ) -> Shard[Record]:
+        """Take in a shard whose entries are in ``slot`` of the index (``HeldShards.own``)."""
+        return self.held.own(progress, store, slot, log_end)
 
     def drop_shard(self, partition: int) -> None:
         """Let a shard go; the session goes on without it."""
@@ -122,7 +124,7 @@ class Participant(Generic[Record]):
         self._end = end
         self._looked_up.clear()
         self.decider = self._new_decider() if LEADING_SHARD in self.shards else None
-        self.held.begin()
+        self.held.begin(end)
         self.index.drop_before(self.index.dropped_before)  # in shards that came since
         return self.replica.start
 

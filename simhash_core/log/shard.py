@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Generic
 
 from simhash_core.log.outputs import Ready, Record
+from simhash_core.log.packets import Packet
 from simhash_core.log.records import Progress
 from simhash_core.log.replica import Decided
 from simhash_core.log.shard_copy import ShardCopy
@@ -34,16 +35,18 @@ class Shard(Generic[Record]):
         """The slot of its entries in the index."""
         return self.copy.slot
 
-    def begin(self) -> None:
-        """Take part from now on."""
+    def begin(self, log_end: int) -> None:
+        """Take part from now on; ``log_end``: of the log."""
         self.stream.restart()
-        self.in_session = self.copy.in_session = True
+        self.in_session = True
+        self.copy.begin(log_end)
 
     def decided(self, decided: Decided) -> None:
-        """Take in what the log says of a packet of this shard's chain."""
+        """Take in what the log says of a packet of this raw partition."""
+        assert isinstance(decided.item, Packet)
         if self.copy.in_session:
             self.copy.apply(decided)
-        if self.in_session:
+        if self.in_session and decided.item.chain == self.stream.chain:
             self.stream.decided(decided)
 
     def remove(self, sequences: list[int]) -> None:

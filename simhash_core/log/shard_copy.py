@@ -42,13 +42,23 @@ class ShardCopy:
     """Entries of one shard: those in its store, and those that are not there yet."""
 
     def __init__(
-        self, progress: Progress, slot: int, store: EntryStore, index: DocumentIndex
+        self,
+        progress: Progress,
+        slot: int,
+        store: EntryStore,
+        index: DocumentIndex,
+        log_end: int | None = None,
     ) -> None:
-        """``slot``: of the entries in ``index`` that were committed with ``progress``."""
+        """``slot``: of the entries in ``index`` that were committed with ``progress``.
+
+        ``log_end``: of the log, before it was known that ``progress`` is the last; None: that of
+        the first session.
+        """
         self.chain = progress.chain
         self.slot = slot
         self.store = store
         self.in_session = False
+        self._log_end = log_end
         self._index = index
         self._first = progress.next
         self._applied = NO_OFFSET
@@ -60,21 +70,32 @@ class ShardCopy:
         """The raw partition."""
         return self.chain.partition
 
+    def begin(self, log_end: int) -> None:
+        """Take part from now on; ``log_end``: of the log."""
+        self.in_session = True
+        if self._log_end is None:
+            self._log_end = log_end
+
     def apply(self, decided: Decided) -> None:
         """Add the unique documents of a packet of this shard to the index, if they are not there.
 
-        Those that the packet itself takes out again are among them, until ``remove``.
+        Those that the packet itself takes out again are among them, until ``remove``. The raw topic
+        may have been created again, and this worker not know it: then all that came to the log
+        since the shard was opened is added, of whichever topic. What came before is in the store.
         """
         packet, matches = decided.item, decided.decision.matches
         assert isinstance(packet, Packet)
-        if matches is None or decided.offset <= self._applied:
+        is_own = packet.chain == self.chain
+        is_new = self._log_end is not None and decided.offset >= self._log_end
+        if matches is None or decided.offset <= self._applied or not (is_own or is_new):
             return
         self._applied = decided.offset
         if decided.offset < log_offset_of(self._index.dropped_before):
             return  # it is read again, and has expired since
         columns = packet.columns
         unique = columns.are_documents
-        unique &= columns.offsets >= self._first  # what is before was committed, and is there
+        if is_own:
+            unique &= columns.offsets >= self._first  # what is before was committed, and is there
         unique[[match.row for match in matches]] = False
         if not unique.any():
             return
@@ -99,6 +120,8 @@ class ShardCopy:
         """Learn that the store has all before ``progress``, and ``removed`` no longer."""
         self._removed.difference_update(removed)
         for unique in self._uncommitted.packets():
+            if unique.packet.chain != progress.chain:
+                continue
             if unique.packet.last >= progress.next:
                 break
             self._uncommitted.forget(unique.log_offset)

@@ -13,9 +13,7 @@ from collections.abc import Iterable
 
 from simhash_core.entries import Entry
 from simhash_core.index.document_index import DocumentIndex
-from simhash_core.log.packets import Packet
 from simhash_core.log.records import Progress
-from simhash_core.log.replica import Decided
 from simhash_core.log.shard_copy import EntryStore, ShardCopy
 
 
@@ -23,7 +21,7 @@ class Standby(ShardCopy):
     """A copy of another worker's shard.
 
     ``progress``: of the owner, as far as the log was read here; a session reads from there.
-    ``is_outdated``: the raw topic was created again; the copy takes no part any more.
+    ``is_outdated``: the raw topic was created again; the copy is to be opened again.
     """
 
     def __init__(
@@ -36,12 +34,9 @@ class Standby(ShardCopy):
     ) -> None:
         """``slot``: of the entries in ``index`` that were committed with ``progress``.
 
-        ``log_end``: of the log, before the changelog was read as far as ``progress``. A shard of a
-        topic that is created again commits a progress before it sends anything, so packets of
-        another chain are older than this one, or come after that.
+        ``log_end``: of the log, before the changelog was read as far as ``progress``.
         """
-        super().__init__(progress, slot, store, index)
-        self._log_end = log_end
+        super().__init__(progress, slot, store, index, log_end)
         self.progress = progress
         self.is_outdated = False
         self._told: deque[Progress] = deque()
@@ -49,7 +44,7 @@ class Standby(ShardCopy):
     def owner_committed(self, progress: Progress, removed: Iterable[int]) -> None:
         """Learn that the store has taken in a commit of the owner."""
         if progress.chain != self.chain:
-            self._end()
+            self.is_outdated = True
             return
         self.committed(progress, removed)
         self._told.append(progress)
@@ -60,23 +55,9 @@ class Standby(ShardCopy):
             self.progress = self._told.popleft()
         return not self._told
 
-    def meets(self, decided: Decided) -> None:
-        """Take in what the log says of a packet of this raw partition."""
-        packet = decided.item
-        assert isinstance(packet, Packet)
-        if packet.chain == self.chain:
-            self.apply(decided)
-        elif decided.offset >= self._log_end:
-            self._end()
-
     def entry(self, sequence: int) -> Entry | None:
         """Return an entry; None for one that the store has let go of."""
         try:
             return ShardCopy.entry(self, sequence)
         except KeyError:
             return None
-
-    def _end(self) -> None:
-        self.is_outdated = True
-        self.in_session = False
-        self._index.hide_slot(self.slot)

@@ -25,6 +25,7 @@ SCHEMES: Final = (
     BlockScheme(64, 4, 8),  # no guarantee: near pairs that share no block stay apart
     BlockScheme(128, 4, 3),
     BlockScheme(64, 8, 9, cuts=2),
+    BlockScheme(64, 0, 8, bands=2),
 )
 
 START_MS: Final = 1_000_000
@@ -33,6 +34,8 @@ START_MS: Final = 1_000_000
 _UNDECIDABLE_CONTENTS: Final = 3
 _SKETCH_VALUES: Final = 4
 _TEXTS: Final = 6
+_BAND_KEYS: Final = 3
+"""Of a family, for each band; the first stands for no bucket."""
 
 
 class SimulatedDocument(NamedTuple):
@@ -152,10 +155,14 @@ class Families:
             for bit in rng.sample(hot, rng.randint(0, min(len(hot), self._scheme.distance + 1))):
                 centre ^= 1 << bit
             digest = number.to_bytes(16, "big")
-            document = SimulatedDocument(
-                name, time_ms, centre, 0, digest, rng.choice(self._sketches)
-            )
+            sketch = rng.choice(self._sketches) + self._band_keys(centre >> 60)
+            document = SimulatedDocument(name, time_ms, centre, 0, digest, sketch)
         return document
+
+    def _band_keys(self, family: int) -> bytes:
+        """Return keys that members of a family often have in common."""
+        keys = (self._rng.randrange(_BAND_KEYS) for _ in range(self._scheme.bands))
+        return b"".join((key and family * 256 + key).to_bytes(4, "little") for key in keys)
 
 
 def columns_of(

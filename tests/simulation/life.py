@@ -178,8 +178,9 @@ class Life:
         store = self.standbys.promote(partition, progress)
         if store is None:
             store = StoredEntries(changelog.entries)
-            bands = self.participant.index.scheme.bands
-            self.participant.add_shard(progress, store, store.prints(bands))
+            held = self.participant.held
+            slot = held.fill_slot(store.prints(held.bands))
+            self.participant.show_shard(progress, store, slot, broker.log_end)
         self._stores[partition] = store
         if partition == LEADING_SHARD:
             self._reports_read = len(broker.reports)

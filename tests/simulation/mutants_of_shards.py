@@ -161,8 +161,8 @@ SHARDS = (
     ),
     one_edit(
         "packets of another topic of the same name count as this one's",
-        "log.held_shards:HeldShards.decided",
-        " and shard.stream.chain == packet.chain",
+        "log.shard:Shard.decided",
+        " and decided.item.chain == self.stream.chain",
         "",
     ),
     one_edit(
@@ -175,7 +175,7 @@ SHARDS = (
         "a shard takes verdicts in before its session begins",
         (
             Edit("log.shard:Shard.decided", "if self.copy.in_session:", "if True:"),
-            Edit("log.shard:Shard.decided", "if self.in_session:", "if True:"),
+            Edit("log.shard:Shard.decided", "if self.in_session and", "if"),
         ),
         changes=moves_only(),
     ),

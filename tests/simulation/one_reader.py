@@ -152,10 +152,14 @@ class OneReader:
         return (distance, similarity) if similarity >= self._confirmation.at else None
 
     def shared_block(self, a: SimulatedDocument, b: SimulatedDocument) -> int | None:
-        """Return the first block in which two decidable documents are equal."""
+        """Return the first block or band in which two decidable documents are equal."""
         if a.fingerprint is None or b.fingerprint is None:
             return None
         scheme, differing = self._scheme, a.fingerprint ^ b.fingerprint
+        for band in range(scheme.bands):
+            key = a.sketch[4 * (band - scheme.bands) :][:4]
+            if any(key) and key == b.sketch[4 * (band - scheme.bands) :][:4]:
+                return band  # there are no blocks
         bits = f"{differing:0{scheme.bits}b}"
         size = scheme.block_bits
         for block in range(scheme.blocks):

@@ -96,7 +96,7 @@ def draw_scenario(seed: int) -> Scenario:
     """Return what a seed stands for."""
     rng = random.Random(seed)
     scheme = rng.choice(SCHEMES)
-    confirmation = rng.choice([None, None, TOY, SHINGLES])
+    confirmation = rng.choice([None, None, TOY, TOY if scheme.bands else SHINGLES])
     families = Families(rng, scheme, confirmation)
     partitions = rng.randint(1, 5)
     born = [partition == 0 or rng.random() < 0.6 for partition in range(partitions)]

@@ -122,23 +122,30 @@ def test_a_session_reads_from_where_the_standby_has_read() -> None:
     assert worker.standby.progress == progress_at(1, 2, 0)
 
 
-def test_a_standby_of_a_topic_that_was_created_again_ends() -> None:
-    """Given packets of another chain of the partition, then those that are older than the standby
-    are none of its business, and later ones end it.
+def test_what_comes_to_a_topic_that_was_created_again_is_taken_in() -> None:
+    """Given packets of another chain of the partition, then those that were in the log before the
+    standby was opened are in its store or nowhere, and later ones are documents of the shard.
     """
     other = packet(FAR[:1], partition=1)
     other = Packet(other.chain._replace(topic_id="new"), other.sender, -1, 0, other.columns)
     older = StandsBy(progress_at(0, 0, NO_CONTROL), log_end=2)
     newer = StandsBy(progress_at(0, 0, NO_CONTROL), log_end=1)
+
     for worker in (older, newer):
         worker.read(BEGINS, other, control(0, [Decision(1, [])], heads=[(other.chain, 0)]))
-        worker.read(packet(FAR[1:2], partition=0))
 
-    assert (older.standby.is_outdated, newer.standby.is_outdated) == (False, True)
-    assert older.participant.held.reported == [1]
-    assert newer.participant.held.reported == []
-    newer.participant.begin(0)
-    assert newer.participant.held.reported == []
+    assert (older.documents(), newer.documents()) == (0, 1)
+
+
+def test_a_standby_is_opened_again_with_its_topic() -> None:
+    """Given an owner that commits for a topic of another id, then its standby is outdated."""
+    worker = StandsBy(progress_at(0, 0, NO_CONTROL))
+    progress = Progress(chain(1)._replace(topic_id="new"), 0, 0, NO_CONTROL)
+
+    worker.standby.owner_committed(progress, [])
+
+    assert worker.standby.is_outdated
+    assert worker.participant.promote(progress) is None
 
 
 def test_what_the_owner_has_let_go_of_is_passed_over() -> None:
