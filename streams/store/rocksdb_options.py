@@ -9,6 +9,8 @@
 - **No compression.** Fingerprints and sketches are random bits.
 - **One block cache for all shards of a process** (``block_cache``), of the kind that takes no lock.
 - **No memory mapping** of RocksDB's files: it reads a few entries a document.
+- **Write-ahead logs of two write buffers at most.** A log is kept for as long as any column family
+  has rows in it that are in no file, and the few rows beside the entries fill no buffer for days.
 - **Write-ahead log, up to the first damaged record.** A commit is one record. After a loss of
   power the store is as it was after some earlier commit, never between two.
 """
@@ -36,6 +38,7 @@ LEAST_CACHE_BYTES: Final = MIB
 _BLOCK_BYTES: Final = 8192
 _BLOOM_BITS_PER_KEY: Final = 10
 _COMPACT_AT_FILES: Final = 2
+_WAL_BUFFERS: Final = 2
 _INFO_LOGS_KEPT: Final = 3
 _INFO_LOG_BYTES: Final = 4 * MIB
 
@@ -88,6 +91,7 @@ def store_options(settings: StoreSettings, cache: Cache, *, create: bool) -> Opt
     options.create_if_missing(create)
     options.create_missing_column_families(True)
     options.set_write_buffer_size(settings.write_buffer_bytes)
+    options.set_max_total_wal_size(_WAL_BUFFERS * settings.write_buffer_bytes)
     options.set_level_zero_file_num_compaction_trigger(_COMPACT_AT_FILES)
     options.set_compression_type(DBCompressionType.none())
     options.set_wal_recovery_mode(DBRecoveryMode.point_in_time())

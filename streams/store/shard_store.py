@@ -208,6 +208,11 @@ class ShardStore:
         """The next offset of the changelog that the store has not read."""
         return self._row.changelog_offset
 
+    @property
+    def changelog_time_ms(self) -> int:
+        """When the last record of the changelog that it has read was written, milliseconds."""
+        return self._row.changelog_time_ms
+
     def prints(self, bands: int = 0, after: int = -1) -> Iterator[EntryPrints]:
         """Yield the prints of decidable entries whose sequence numbers are above ``after``.
 

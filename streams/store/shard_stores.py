@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from simhash_core.durations import UNITS_MS
 from streams.monitoring.metrics import Metrics
 from streams.settings.settings import Delivery, Settings
 from streams.store.changelog_reader import Changelog
@@ -22,10 +23,18 @@ from streams.store.shard_store import ShardStore
 from streams.store.state_codec import StoreIdentity
 from streams.store.store_errors import StoreCorruptError
 from streams.store.store_statistics import statistics_of
+from streams.topics.plans import STANDSTILL_MS
 
 logger = logging.getLogger(__name__)
 
 _SAY_SECONDS: Final = 5.0
+_MILLISECONDS: Final = 1000
+_MARKERS: Final = 1
+"""Behind the last record of a transaction its end takes an offset."""
+
+AWAY_LIMIT_MS: Final = STANDSTILL_MS - UNITS_MS["d"]
+"""A store that has not read its changelog for so long begins again with all of it: compaction keeps
+the tombstones of what was deleted since for ``STANDSTILL_MS`` alone."""
 
 
 class ShardStores:
@@ -71,9 +80,10 @@ class ShardStores:
         and ``InterruptedError`` soon after ``interrupted`` is set.
         """
         with self._metrics.stage("recover"):
-            store = self._open_or_rebuild(partition)
+            log = self._changelog(partition, interrupted)
+            store = self._not_too_old(self._open_or_rebuild(partition), partition, log)
             try:
-                self._catch_up(store, partition, committed_next, interrupted)
+                self._catch_up(store, partition, committed_next, log)
                 self._make_files(store, partition, interrupted)
             except BaseException:
                 store.close()
@@ -94,6 +104,38 @@ class ShardStores:
             discard_store(path)
             return open_shard_store(path, owner, self._profile.bits, self._cache)
 
+    def _not_too_old(self, store: ShardStore, partition: int, log: Changelog) -> ShardStore:
+        """Return the store, or an empty one where tombstones that it has not read may be gone."""
+        if log.may_be_cut or not store.changelog_offset:
+            return store
+        away_ms = time.time() * _MILLISECONDS - store.changelog_time_ms
+        try:
+            if away_ms < AWAY_LIMIT_MS or log.ends()[1] <= store.changelog_offset + _MARKERS:
+                return store
+        except BaseException:
+            store.close()
+            raise
+        logger.warning(
+            "shard %d was away for %.1f days: deletes may be missing in what it can still read, so it "
+            "is rebuilt from its changelog",
+            partition,
+            away_ms / UNITS_MS["d"],
+        )
+        store.close()
+        discard_store(store.path)
+        return self._open_or_rebuild(partition)
+
+    def _changelog(self, partition: int, interrupted: threading.Event) -> Changelog:
+        settings = self._settings
+        return Changelog(
+            settings.topics.changelog,
+            partition,
+            self._config,
+            settings.send_timeout_seconds,
+            interrupted,
+            may_be_cut=settings.delivery is Delivery.AT_LEAST_ONCE,
+        )
+
     def _make_files(self, store: ShardStore, partition: int, interrupted: threading.Event) -> None:
         """Make the segment files that are missing, so that the index is filled from files."""
         owner = SegmentOwner(self._identity, self._settings.application_id, partition)
@@ -103,18 +145,9 @@ class ShardStores:
         store.segments = segments
 
     def _catch_up(
-        self, store: ShardStore, partition: int, committed_next: int, interrupted: threading.Event
+        self, store: ShardStore, partition: int, committed_next: int, log: Changelog
     ) -> None:
-        settings = self._settings
         started = time.monotonic()
-        log = Changelog(
-            settings.topics.changelog,
-            partition,
-            self._config,
-            settings.send_timeout_seconds,
-            interrupted,
-            may_be_cut=settings.delivery is Delivery.AT_LEAST_ONCE,
-        )
         report = self._report_of(partition)
         records = catch_up(store, log, self._identity, committed_next, report)
         seconds = time.monotonic() - started

@@ -157,7 +157,7 @@ class _Outputs(NamedTuple):
     """What stands on the output topics: the first of each raw record, and how many there are."""
 
     first: dict[SourcePosition, ReceivedOutput]
-    count: Counter[SourcePosition]
+    counts: Counter[SourcePosition]
     tombstones: dict[SourcePosition, list[str]]
     changed: list[str]
     turned: list[str]
@@ -180,7 +180,7 @@ def _read(outputs: Iterable[ReadRecord], sent: Mapping[SourcePosition, Planned])
                 found.changed.append(f"{record.position} is no tombstone of its key")
             continue
         found.first.setdefault(said.source, said)
-        found.count[said.source] += 1
+        found.counts[said.source] += 1
         if not isinstance(said, UniqueOutput) or planned is None:
             continue
         if (record.key, record.value) != (planned.key, planned.value):

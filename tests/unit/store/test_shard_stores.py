@@ -167,3 +167,27 @@ def test_an_opening_that_is_interrupted(settings: Settings, topic: ChangelogTopi
     store = opened(stores)
     check_holds_all(store)
     store.close()
+
+
+def test_a_store_that_was_away_for_long_begins_again(
+    settings: Settings,
+    topic: ChangelogTopic,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Given a store that has missed so much that tombstones may be gone, then it is made again of
+    the whole changelog; one that has read to the end is kept, however long ago that was.
+    """
+    opened(stores_of(settings, topic)).close()
+    monkeypatch.setattr("streams.store.shard_stores.AWAY_LIMIT_MS", -1_000_000)
+
+    opened(stores_of(settings, topic)).close()
+    assert "was away" not in caplog.text
+
+    topic.commit(topic.producer("next"), [COMMITS])
+    store = stores_of(settings, topic).open(
+        PARTITION, (COMMITS + 1) * ENTRIES_PER_COMMIT, threading.Event()
+    )
+    assert "was away" in caplog.text
+    assert len(store) == (COMMITS + 1) * ENTRIES_PER_COMMIT
+    store.close()

@@ -1,0 +1,1 @@
+"""A year of documents in an index with a window, and in one without."""
