@@ -14,20 +14,26 @@ have expired; until then a mask hides them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simhash_core.errors import UsageError
 from simhash_core.fingerprints.blocks import BlockScheme
-from simhash_core.index.hot_buckets import BYTE_WORDS
 from simhash_core.index.kept_segment import KeptSegment
 from simhash_core.index.memtable import Memtable, Rows, joined
-from simhash_core.index.near_rows import near_rows
 from simhash_core.index.pairs import Pairs, sorted_pairs
-from simhash_core.index.prints import Prints, bucket_values, shared
-from simhash_core.index.segment import Candidates, Segment, build_segment, question
+from simhash_core.index.prints import Prints
+from simhash_core.index.searches import (
+    BucketCounts,
+    Seen,
+    bucket_counts,
+    nearest,
+    pairs_in_memtable,
+    pairs_of,
+)
+from simhash_core.index.segment import Segment, build_segment, question
 
 MEMTABLE_DOCUMENTS: Final = 512
 SEGMENT_DOCUMENTS_LIMIT: Final = 1 << 20
@@ -36,15 +42,6 @@ SLOTS_LIMIT: Final = 1 << 16
 
 _MERGED_SEGMENTS: Final = 4
 
-_COMPARED_ROWS: Final = 256
-"""Documents compared with the memtable at one time."""
-
-
-class BucketCounts(NamedTuple):
-    """``candidates``: documents that share a bucket. ``fullest``: those in the fullest bucket."""
-
-    candidates: int
-    fullest: int
 
 
 class DocumentIndex:
@@ -239,109 +236,28 @@ class DocumentIndex:
 
     def pairs(self, prints: Prints) -> Pairs:
         """Return which documents of the index share a bucket and are within the distance."""
-        found = [*self._pairs_in_memtable(prints)]
+        seen = self._seen()
+        found = [*pairs_in_memtable(seen, prints)]
         if self._segments and prints.documents:
             asked = question(self.scheme, prints)
             for kept in self._segments:
                 for met in kept.segment.candidates(asked, within=True):
                     self.candidates_met += len(met.rows)
-                    found.append(self._within(kept, met, prints))
+                    found.append(pairs_of(seen, kept, met, prints))
         return sorted_pairs(found)
 
     def bucket_counts(self, prints: Prints) -> BucketCounts:
         """Return how many documents share a bucket with one, the only one of ``prints``."""
-        sizes = np.zeros(self.scheme.all_buckets, dtype=np.intp)
-        for _, columns, _ in self._candidates(prints):
-            sizes += np.bincount(columns, minlength=len(sizes))
-        return BucketCounts(int(sizes.sum()), int(sizes.max(initial=0)))
+        return bucket_counts(self._seen(), prints)
 
     def nearest(self, prints: Prints, limit: int) -> Pairs:
         """Return the ``limit`` nearest documents that share a bucket with one, however far."""
-        found = []
-        for part, _, met in self._candidates(prints):
-            rows = np.unique(met)
-            fingerprints = part.prints.fingerprints if isinstance(part, Rows) else part.fingerprints
-            distances = _distances(fingerprints[rows], prints.fingerprints[:1])
-            nearest = np.argsort(distances, kind="stable")[: 2 * limit]
-            kept = rows[nearest]
-            sequences = (
-                part.sequences[kept] if isinstance(part, Rows) else part.sequences.take(kept)
-            )
-            found.append(
-                Pairs(
-                    np.zeros(len(nearest), dtype=np.intp),
-                    distances[nearest],
-                    sequences,
-                    part.slots[kept],
-                )
-            )
-        pairs = sorted_pairs(found)
-        return Pairs(
-            pairs.rows[:limit],
-            pairs.distances[:limit],
-            pairs.sequences[:limit],
-            pairs.slots[:limit],
+        return nearest(self._seen(), prints, limit)
+
+    def _seen(self) -> Seen:
+        return Seen(
+            self.scheme, self._window_ms, self._visible, self._memtable.rows(), self._segments
         )
-
-    def _candidates(
-        self, prints: Prints
-    ) -> Iterator[tuple[Segment | Rows, NDArray[np.intp], NDArray[np.intp]]]:
-        """Yield what shares a bucket with one document: a part, columns, and its rows."""
-        asked = question(self.scheme, prints)
-        part = self._memtable.rows()
-        if part.documents:
-            theirs = bucket_values(self.scheme, part.prints)
-            rows, columns = np.nonzero(shared(self.scheme, asked.values, theirs))
-            live = self._visible[part.slots[rows]]
-            yield part, columns[live], rows[live]
-        for kept in self._segments:
-            for met in kept.segment.candidates(asked, within=False):
-                live = self._visible[kept.segment.slots[met.rows]] & kept.shown(met.rows)
-                yield kept.segment, met.columns[live], met.rows[live].astype(np.intp)
-
-    def _pairs_in_memtable(self, prints: Prints) -> Iterator[Pairs]:
-        part = self._memtable.rows()
-        if not part.documents:
-            return
-        for first in range(0, prints.documents, _COMPARED_ROWS):
-            chunk = prints.take(slice(first, first + _COMPARED_ROWS))
-            rows, others, distances = near_rows(self.scheme, chunk, part.prints)
-            live = self._visible[part.slots[others]]
-            live &= self._in_window(chunk.times_ms[rows], part.prints.times_ms, others)
-            rows, others, distances = rows[live], others[live], distances[live]
-            yield Pairs(rows + first, distances, part.sequences[others], part.slots[others])
-
-    def _within(self, kept: KeptSegment, met: Candidates, prints: Prints) -> Pairs:
-        """Keep the candidates within the distance."""
-        segment = kept.segment
-        differing = segment.fingerprints.take(met.rows, axis=0)
-        differing ^= prints.fingerprints.take(met.documents, axis=0)
-        ones = np.bitwise_count(differing)
-        of_some = ones[:, 0].copy()
-        for word in range(1, min(ones.shape[1], BYTE_WORDS)):
-            of_some += ones[:, word]
-        near = np.flatnonzero(of_some <= self.scheme.distance)
-        distances = ones[near].sum(axis=1, dtype=np.uint16)
-        within = distances <= self.scheme.distance
-        near, distances = near[within], distances[within]
-        documents, rows = met.documents[near], met.rows[near]
-        slots = segment.slots[rows]
-        live = self._visible[slots] & kept.shown(rows)
-        live &= self._in_window(prints.times_ms[documents], segment.times_ms, rows)
-        documents, rows = documents[live], rows[live]
-        return Pairs(documents, distances[live], segment.sequences.take(rows), slots[live])
-
-    def _in_window(
-        self,
-        times_ms: NDArray[np.int64],
-        others_ms: NDArray[np.int64],
-        rows: NDArray[np.intp] | NDArray[np.uint32],
-    ) -> NDArray[np.bool_] | np.bool_:
-        """Return which documents are near by their times; ``rows``: of ``others_ms``."""
-        if self._window_ms is None:
-            return np.True_
-        within: NDArray[np.bool_] = np.abs(times_ms - others_ms[rows]) <= self._window_ms
-        return within
 
     # ---- segments
 
@@ -409,15 +325,6 @@ def _between(part: Rows, slot: int, first: int, last: int) -> Rows:
     sequences = part.sequences
     own = (sequences >= np.uint64(first)) & (sequences <= np.uint64(last))
     return part.take(own & (part.slots == slot))
-
-
-def _distances(
-    fingerprints: NDArray[np.uint64], fingerprint: NDArray[np.uint64]
-) -> NDArray[np.uint16]:
-    summed: NDArray[np.uint16] = np.bitwise_count(fingerprints ^ fingerprint).sum(
-        axis=1, dtype=np.uint16
-    )
-    return summed
 
 
 def _magnitude(documents: int) -> int:

@@ -47,7 +47,7 @@ LOOK_UP = (
     one_edit(
         "the memtable is not looked up",
         "index.document_index:DocumentIndex.pairs",
-        "[*self._pairs_in_memtable(prints)]",
+        "[*pairs_in_memtable(seen, prints)]",
         "[]",
     ),
     one_edit(
