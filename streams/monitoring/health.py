@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from simhash_core.errors import FirstseenError
-from streams.monitoring.stall_detector import Stall
+from streams.monitoring.lag import Stall
 
 
 class Health:

@@ -18,11 +18,10 @@ from typing import Final, NamedTuple, Self
 
 from simhash_core.documents import TopicPartition
 from streams.errors import BrokerUnavailableError
-from streams.monitoring.consumer_lag import PartitionLag, lag_of
 from streams.monitoring.group_watch import GroupWatch
 from streams.monitoring.health import Health
+from streams.monitoring.lag import PartitionLag, Stall, StallDetector, lag_of
 from streams.monitoring.metrics import Metrics
-from streams.monitoring.stall_detector import Stall, StallDetector
 from streams.monitoring.worker_state import WorkerView
 from streams.topics.watermarks import BrokerWatermarks
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from streams.errors import Problem, SettingsError
-from streams.settings.bounded_file import FileProblemError, bounded_bytes
+from streams.settings.named_files import FileProblemError, bounded_bytes
 from streams.settings.web import WebSettings, is_loopback
 
 _FILE_BYTES: Final = 4096

@@ -16,7 +16,7 @@ from simhash_core.errors import UsageError
 from simhash_core.text.idf_format import MOST_BYTES, decode_idf
 from simhash_core.text.stop_words import parse_stop_words
 from simhash_core.text.user_dictionary import parse_user_dictionary
-from streams.settings.bounded_file import FileProblemError, bounded_bytes, bounded_text
+from streams.settings.named_files import FileProblemError, bounded_bytes, bounded_text
 
 _WORD_LIST_BYTES_MOST: Final = 64 * 1024 * 1024
 

@@ -67,11 +67,16 @@ def with_tables(page: str) -> str:
 
     Raises ``ValueError`` for a page without the marks.
     """
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"the page lacks {END if begin else BEGIN}")
-    return f"{before}{begin}\n\n{markdown_tables()}\n\n{end}{after}"
+    return between_marks(page, BEGIN, END, markdown_tables())
+
+
+def between_marks(page: str, begin: str, end: str, text: str) -> str:
+    """Return a page with another text between two marks; raises ``ValueError`` without them."""
+    before, has_begin, rest = page.partition(begin)
+    _, has_end, after = rest.partition(end)
+    if not has_begin or not has_end:
+        raise ValueError(f"the page lacks {end if has_begin else begin}")
+    return f"{before}{begin}\n\n{text}\n\n{end}{after}"
 
 
 def markdown_tables() -> str:

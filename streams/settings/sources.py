@@ -16,10 +16,14 @@ from typing import Final, NamedTuple
 import msgspec
 
 from streams.errors import Problem, SettingsError
-from streams.settings.bounded_file import FileProblemError, bounded_text
 from streams.settings.java_properties import parse_properties
 from streams.settings.kafka_properties import MASK, is_secret, property_name, translate
-from streams.settings.secret_files import SECRET_FILES, secret_of_file
+from streams.settings.named_files import (
+    SECRET_FILES,
+    FileProblemError,
+    bounded_text,
+    secret_of_file,
+)
 from streams.settings.setting_fields import (
     ENVIRONMENT_PREFIX,
     KAFKA,

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from docs.metrics_table import markdown_table, with_table
 from streams.monitoring.metric_definitions import DEFINITIONS
-from streams.monitoring.metrics_reference import markdown_table, with_table
 from tests.repository.monitoring.shipped_rules import ROOT
 
 PAGE = ROOT / "docs" / "operations.md"
 
 
 def test_the_page_has_the_table_of_the_code() -> None:
-    """Given the page, then its table is that of the code; ``python -m
-    streams.monitoring.metrics_reference docs/operations.md`` brings it up to date.
+    """Given the page, then its table is that of the code; ``python
+    docs/metrics_table.py docs/operations.md`` brings it up to date.
     """
     assert PAGE.read_text("utf-8") == with_table(PAGE.read_text("utf-8"))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from simhash_core.documents import TopicPartition
 from simhash_core.errors import FirstseenError
 from streams.monitoring.health import Health
-from streams.monitoring.stall_detector import Stall
+from streams.monitoring.lag import Stall
 
 
 class Clock:

@@ -1,6 +1,6 @@
 """The metrics as people read them: the table of docs/operations.md.
 
-``python -m streams.monitoring.metrics_reference docs/operations.md`` writes it there; a test holds
+``python docs/metrics_table.py docs/operations.md`` writes it there; a test holds
 the page to it.
 """
 
@@ -13,8 +13,9 @@ from typing import Final
 
 from streams.monitoring.metric_definitions import DEFINITIONS
 from streams.monitoring.metric_types import MetricDefinition
+from streams.settings.reference import between_marks
 
-BEGIN: Final = "<!-- begin: python -m streams.monitoring.metrics_reference -->"
+BEGIN: Final = "<!-- begin: python docs/metrics_table.py -->"
 END: Final = "<!-- end: metrics -->"
 
 
@@ -23,11 +24,7 @@ def with_table(page: str) -> str:
 
     Raises ``ValueError`` for a page without the marks.
     """
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"the page lacks {END if begin else BEGIN}")
-    return f"{before}{begin}\n\n{markdown_table()}\n\n{end}{after}"
+    return between_marks(page, BEGIN, END, markdown_table())
 
 
 def markdown_table() -> str:

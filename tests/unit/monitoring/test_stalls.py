@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from simhash_core.documents import TopicPartition
-from streams.monitoring.consumer_lag import PartitionLag
-from streams.monitoring.stall_detector import Stall, StallDetector
+from streams.monitoring.lag import PartitionLag, Stall, StallDetector
 
 RAW = TopicPartition("raw", 0)
 LOG = TopicPartition("log", 0)
