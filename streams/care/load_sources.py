@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import chain, islice
 from typing import Final, Literal, Protocol
 
@@ -23,6 +24,8 @@ from streams.documents.raw_documents import DocumentReader
 from streams.errors import BrokerUnavailableError
 from streams.files.input_lines import InputLines, Line
 from streams.kafka.topic_follower import ReadRecord, TopicFollower
+from streams.offline.dedup_inputs import Batch
+from streams.offline.fingerprint_pool import jobs_for, prepared_by
 from streams.ordering.index_identity import Claim, differences
 from streams.output.received_outputs import source_position
 from streams.settings.settings import Settings
@@ -33,6 +36,7 @@ Report = Callable[[str, int, int], None]
 """Told a step in words, how much is done, and how much there is (0: not known)."""
 
 _LONGEST_LINE_BYTES: Final = 64 << 20
+_TEXTS_TOGETHER: Final = 1024
 _POLL_SECONDS: Final = 0.2
 _SILENCE_SECONDS: Final = 30.0
 _COMPARED_LATER: Final = frozenset({"index.blocks, index.block_bits, index.cuts", "index.distance"})
@@ -81,14 +85,23 @@ class FileSource:
     """A file of lines: an export, fingerprints, or texts."""
 
     def __init__(
-        self, settings: Settings, fingerprinter: Fingerprinter, file: str, form: Form
+        self,
+        settings: Settings,
+        fingerprinter: Fingerprinter,
+        file: str,
+        form: Form,
+        jobs: int | None = None,
     ) -> None:
-        """``form`` auto: its first line tells. The file is opened by ``runs``."""
+        """``form`` auto: its first line tells. The file is opened by ``runs``.
+
+        ``jobs``: processes that fingerprint texts; None: one for each core.
+        """
         self.refused: Counter[str] = Counter()
         self._settings = settings
         self._fingerprinter = fingerprinter
         self._file = file
         self._form = form
+        self._jobs = jobs
 
     def runs(self, report: Report) -> Iterator[LoadedRun]:
         """Yield all of it.
@@ -139,14 +152,13 @@ class FileSource:
             yield from loaded_runs(*reader.columns(numbered, opened.name))
 
     def _of_texts(self, lines: Iterator[Line], opened: InputLines) -> Iterator[LoadedRun]:
-        texts = Texts(self._settings, self._fingerprinter)
-        self.refused = texts.refused
-        while batch := list(islice(lines, BATCH_DOCUMENTS)):
-            found = [
-                texts.read(SourcePosition(opened.name, 0, line.number), _record(line))
-                for line in batch
-            ]
-            yield from texts.runs([each for each in found if each is not None])
+        jobs = jobs_for(self._jobs, opened.total_bytes)
+        topics = partial(_name_of, opened.name)
+        with prepared_by(self._settings, self._fingerprinter, jobs, topics) as prepare:
+            for _, prepared in prepare(_batches(lines)):
+                self.refused.update(each.reason for each in prepared.refused.values())
+                places = [(opened.name, 0)] * len(prepared.columns)
+                yield from loaded_runs(places, prepared.columns)
 
 
 class TopicSource:
@@ -203,5 +215,10 @@ class TopicSource:
         return self._texts.read(source, record)
 
 
-def _record(line: Line) -> RawRecord:
-    return RawRecord(None, line.content, 0)
+def _batches(lines: Iterator[Line]) -> Iterator[Batch]:
+    while batch := list(islice(lines, _TEXTS_TOGETHER)):
+        yield Batch(0, batch, 0, 0)
+
+
+def _name_of(name: str, _batch: Batch) -> str:
+    return name

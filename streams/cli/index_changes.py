@@ -24,6 +24,12 @@ if TYPE_CHECKING:
     show_default=True,
     help="What the lines of FILE are; auto: the first line tells.",
 )
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, 256),
+    metavar="N",
+    help="Processes that fingerprint the texts of FILE; one for each core unless given.",
+)
 @click.option("--add", "adds", is_flag=True, help="Add to an index that has documents.")
 @click.option(
     "--begin",
@@ -33,12 +39,13 @@ if TYPE_CHECKING:
 )
 @timeout_option
 @json_option
-def load(
+def load(  # noqa: PLR0913 - one for each option
     settings: Settings,
     *,
     file: str | None,
     topic: str | None,
     form: Literal["auto", "texts", "fingerprints"],
+    jobs: int | None,
     adds: bool,
     begin: str | None,
     timeout_seconds: float,
@@ -78,7 +85,7 @@ def load(
         source = TopicSource(settings, fingerprinter, admin, topic)
     else:
         assert file is not None
-        source = FileSource(settings, fingerprinter, file, form)
+        source = FileSource(settings, fingerprinter, file, form, jobs)
     with progress_bar() as show:
         account = loading.run(source, show)
     content = {
