@@ -99,13 +99,6 @@ STANDBYS = (
         CREATED_AGAIN,
     ),
     one_edit(
-        "a standby of a topic that was created again becomes the shard",
-        "log.standby:Standby.owner_committed",
-        "if progress.chain != self.chain:",
-        "if False:",
-        CREATED_AGAIN,
-    ),
-    one_edit(
         "a standby cannot do without what its owner has let go of",
         "log.standby:Standby.entry",
         "return None",
