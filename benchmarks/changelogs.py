@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from simhash_core.document_columns import BytesColumn, DocumentColumns
+from simhash_core.index.prints import BAND_KEY_BYTES
 from simhash_core.log.outputs import NewEntries
 from simhash_core.log.packets import Chain, Packet, Sender
 from simhash_core.log.records import Progress
@@ -27,7 +28,7 @@ PACKET: Final = 250
 LOT: Final = 40
 """Packets in a transaction, and loaded at once."""
 
-_SKETCH_BYTES: Final = {"wide": 304, "classic": 0}
+_SHINGLES_BYTES: Final = 256
 _SEED: Final = 20_141_201
 _SECONDS: Final = 60.0
 
@@ -37,7 +38,7 @@ def packet_of(profile: str, number: int, documents: int) -> Packet:
     words = PROFILES[profile].bits // 64
     random = np.random.default_rng([_SEED, number])
     first = number * PACKET
-    sketches = [random.bytes(_SKETCH_BYTES[profile]) for _ in range(documents)]
+    sketches = [random.bytes(_sketch_bytes(profile)) for _ in range(documents)]
     columns = DocumentColumns(
         offsets=np.arange(first, first + documents, dtype=np.int64),
         times_ms=1_700_000_000_000 + first + random.integers(0, 60_000, documents),
@@ -49,6 +50,12 @@ def packet_of(profile: str, number: int, documents: int) -> Packet:
     )
     sender = Sender("benchmark-1", number)
     return Packet(CHAIN, sender, first - 1, first + documents - 1, columns)
+
+
+def _sketch_bytes(profile: str) -> int:
+    """Return the bytes of a sketch, the keys of its bands included."""
+    settings = PROFILES[profile]
+    return _SHINGLES_BYTES + settings.bands * BAND_KEY_BYTES if settings.bands else 0
 
 
 def records_of(
