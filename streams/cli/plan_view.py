@@ -40,8 +40,8 @@ def plan_view(plan: IndexPlan) -> list[Block]:
         ("log, changelog", f"{plan.wire_bytes_per_document:,} bytes", "a document, uncompressed"),
         ("state a document", f"{plan.state_bytes_per_document:,} bytes", "on disk"),
         ("state", bytes_in_words(plan.state_bytes), "on disk"),
-        ("buckets a document", f"{plan.memory_bytes_per_document:,} bytes", "in memory"),
-        ("buckets", bytes_in_words(plan.memory_bytes), "in memory"),
+        ("buckets a document", f"{plan.memory_bytes_per_document:,} bytes", "of these"),
+        ("buckets", bytes_in_words(plan.memory_bytes), "quick while the page cache has them"),
         *_of_each_worker(plan, "buckets", bytes_in_words(plan.memory_bytes_per_worker), ""),
         (
             "partitions",

@@ -11,8 +11,8 @@ from simhash_core.errors import UsageError
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.text.profiles import Profile
 from streams.offline.state_size import (
-    memory_bytes_per_document,
     packet_bytes_per_document,
+    segment_bytes_per_document,
     sketch_bytes,
     state_bytes_per_document,
 )
@@ -53,11 +53,11 @@ class IndexPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Candidates are of random fingerprints: of real ones there are more.
 
     ``bands``: of the sketch. ``guaranteed``: any two within the distance share a block. State is on
-    disk, and the buckets are in memory; a document is in one shard, and a worker has and looks up
-    its part of the documents. ``partitions`` is what was asked about, else the number suggested.
-    ``wire_bytes_per_document``: of the log and the changelog together, before compression.
-    ``lookup_us``: of each worker's processor, for a document of any worker. ``advice``: what to set
-    where candidates are too many.
+    disk, and of it ``memory_bytes`` are the buckets, which should fit the page cache; a document is
+    in one shard, and a worker has and looks up its part of the documents. ``partitions`` is what
+    was asked about, else the number suggested. ``wire_bytes_per_document``: of the log and the
+    changelog together, before compression. ``lookup_us``: of each worker's processor, for a
+    document of any worker. ``advice``: what to set where candidates are too many.
     """
 
     documents: int
@@ -109,7 +109,7 @@ def plan_index(
             f"workers is {workers}: it must be from 1 to {shards}, the number of partitions"
         )
     met = scheme.expected_candidates(documents)
-    memory_bytes = documents * memory_bytes_per_document(scheme)
+    memory_bytes = documents * segment_bytes_per_document(scheme)
     return IndexPlan(
         documents=documents,
         bits=scheme.bits,
@@ -138,7 +138,7 @@ def plan_index(
         partitions=shards,
         partitions_suggested=suggested,
         state_bytes_per_partition=-(-state_bytes // shards),
-        memory_bytes_per_document=memory_bytes_per_document(scheme),
+        memory_bytes_per_document=segment_bytes_per_document(scheme),
         memory_bytes=memory_bytes,
         workers=workers,
         memory_bytes_per_worker=-(-memory_bytes // workers),

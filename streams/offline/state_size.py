@@ -1,13 +1,14 @@
-"""How many bytes an index takes for a document: on disk from its row, in memory from its columns.
+"""How many bytes an index takes for a document: its row, and its place in the buckets.
 
 A document has one row, in the store of its shard (docs/formats.md, State on disk); RocksDB adds its
-own numbers, filters and indices. In memory a worker has a row of each document of its shards in the
-columns of a segment (``simhash_core.index.segment``); while segments are merged it is there twice.
+own numbers, filters and indices. Its buckets are in a segment (``simhash_core.index.segment``): a
+file beside the store, which is read by way of the page cache.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from types import MappingProxyType
 from typing import Final
 
@@ -16,8 +17,9 @@ import numpy as np
 from simhash_core.document_columns import BytesColumn, DocumentColumns
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.fingerprints.fingerprint import WORD_BITS
-from simhash_core.index.document_index import SEGMENT_DOCUMENTS_LIMIT
-from simhash_core.index.prints import BAND_KEY_BYTES
+from simhash_core.index.memtable import Rows
+from simhash_core.index.prints import BAND_KEY_BYTES, Prints
+from simhash_core.index.segment import build_segment
 from simhash_core.log.packets import Chain
 from simhash_core.text.fingerprinter import CONTENT_DIGEST_SIZE
 from simhash_core.text.profiles import Profile
@@ -34,9 +36,8 @@ SKETCH_BYTES: Final[Mapping[str, int]] = MappingProxyType(
 """The bytes of a sketch by verification, without keys of bands: the mean of generated articles,
 which a test measures."""
 
-_SEQUENCE_AND_SLOT_BYTES: Final = 8 + 2
-_ROW_BYTES: Final = 4
-"""A document's number in each of its buckets, a range's place in the directory, and a key."""
+_DOCUMENTS: Final = 1 << 18
+"""Documents of the segment that is measured."""
 
 _NUMBERS_BYTES: Final = 8
 """Offset, time and lengths of a document in a packet."""
@@ -75,14 +76,30 @@ def packet_bytes_per_document(scheme: BlockScheme, sketch: int = 0) -> int:
 
 
 def state_bytes_per_document(scheme: BlockScheme, sketch: int = 0) -> int:
-    """Return the bytes of files a document, in the one shard that has it."""
-    return round(row_bytes_per_document(scheme, sketch) * ROCKSDB_OVERHEAD)
+    """Return the bytes of files a document, in the one shard that has it: row and segment."""
+    rows = round(row_bytes_per_document(scheme, sketch) * ROCKSDB_OVERHEAD)
+    return rows + segment_bytes_per_document(scheme)
 
 
-def memory_bytes_per_document(scheme: BlockScheme, documents: int = SEGMENT_DOCUMENTS_LIMIT) -> int:
-    """Return the bytes of memory a document, in segments of so many."""
-    ranges = 1 << scheme.block_bits
-    directory = _ROW_BYTES * min(ranges / documents, 1)
-    key = _ROW_BYTES if ranges > documents else 0
-    a_block = _ROW_BYTES + directory + key
-    return round(_SEQUENCE_AND_SLOT_BYTES + scheme.bits // 8 + scheme.all_blocks * a_block)
+@cache
+def segment_bytes_per_document(scheme: BlockScheme) -> int:
+    """Return the bytes of a document in a segment: what one of random documents takes."""
+    chance = np.random.default_rng(_DOCUMENTS)
+    words = scheme.bits // WORD_BITS
+    prints = Prints(
+        chance.integers(0, 1 << 64, (_DOCUMENTS, words), dtype=np.uint64),
+        chance.integers(1, 1 << 32, (_DOCUMENTS, scheme.bands), dtype=np.uint32),
+        np.zeros(_DOCUMENTS, dtype=np.int64),
+    )
+    numbers = np.arange(_DOCUMENTS, dtype=np.uint64)
+    segment = build_segment(scheme, Rows(numbers, np.zeros(_DOCUMENTS, dtype=np.uint16), prints))
+    columns = [
+        *(segment.slots, segment.fingerprints, segment.times_ms),
+        *(segment.sequences.indexes, segment.sequences.firsts, segment.sequences.packets),
+        *(
+            column
+            for buckets in (segment.blocks, segment.bands)
+            for column in (buckets.rows, buckets.directory, buckets.tags)
+        ),
+    ]
+    return round(sum(column.nbytes for column in columns) / _DOCUMENTS)

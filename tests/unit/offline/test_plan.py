@@ -20,7 +20,6 @@ from simhash_core.analysis.plan import (
 )
 from simhash_core.errors import UsageError
 from simhash_core.fingerprints.blocks import BlockScheme
-from simhash_core.index.segment import build_segment
 from simhash_core.log.records import NO_CONTROL, Progress
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import BLOCKS_INSTEAD_OF_BANDS, PROFILES, Profile
@@ -37,8 +36,8 @@ from streams.offline.index_plan import (
 )
 from streams.offline.state_size import (
     SKETCH_BYTES,
-    memory_bytes_per_document,
     row_bytes_per_document,
+    segment_bytes_per_document,
     state_bytes_per_document,
 )
 from streams.store.rocksdb_options import block_cache
@@ -151,32 +150,19 @@ def test_bytes_of_state_are_those_on_disk(tmp_path: Path, profile: Profile) -> N
             store.commit([random_entries(profile.bits, number, 2_000)], StoredProgress(progress))
     size = sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file())
 
-    assert size / entries == pytest.approx(state_bytes_per_document(scheme), rel=0.25)
+    rows = state_bytes_per_document(scheme) - segment_bytes_per_document(scheme)
+    assert size / entries == pytest.approx(rows, rel=0.25)
     assert row_bytes_per_document(scheme, 300) == row_bytes_per_document(scheme) + 300
 
 
-@pytest.mark.parametrize(
-    "scheme", [*(each.scheme() for each in PROFILES.values()), BlockScheme(64, 2, 1, 32)]
-)
-def test_bytes_of_buckets_are_those_in_memory(scheme: BlockScheme) -> None:
-    """Given a segment of random fingerprints, then its columns have the planned bytes."""
-    documents = 1 << 16
-    prints = np.random.default_rng(9).integers(
-        0, 1 << 63, (documents, scheme.bits // 64), dtype=np.uint64
-    )
-    segment = build_segment(
-        scheme,
-        np.arange(documents, dtype=np.uint64),
-        np.zeros(documents, dtype=np.uint16),
-        prints,
-    )
-    columns = (
-        *(segment.sequences, segment.slots, segment.fingerprints),
-        *(segment.rows, segment.directory, segment.keys),
-    )
-    size = sum(column.nbytes for column in columns)
-
-    assert size / documents == pytest.approx(memory_bytes_per_document(scheme, documents), rel=0.01)
+def test_bytes_of_segments_go_by_buckets_and_bits() -> None:
+    """Given schemes, then a document has its fingerprint, and some bytes for each bucket."""
+    classic, wide = (PROFILES[name].scheme() for name in ("classic", "wide"))
+    for scheme in (classic, wide):
+        taken = segment_bytes_per_document(scheme) - scheme.bits // 8
+        assert 4 * scheme.all_buckets < taken < 16 + 14 * scheme.all_buckets
+    more = BlockScheme(256, 0, 68, 16, bands=24)
+    assert segment_bytes_per_document(more) > segment_bytes_per_document(wide) + 12 * 4
 
 
 def test_partitions_keep_shards_small() -> None:
