@@ -14,6 +14,7 @@ class Clock:
         self.now = 1_000.0
 
     def __call__(self) -> float:
+        """Return the time."""
         return self.now
 
 
