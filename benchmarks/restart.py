@@ -31,9 +31,9 @@ from benchmarks.kafka_stream import KafkaStream, MeasurementError, measured_kafk
 from benchmarks.report import Machine, Spread, add_json_option, machine, new_table, publish
 from benchmarks.texts import CHARACTERS, generated_documents
 from simhash_core.errors import FirstseenError
+from simhash_core.log.outputs import NewEntries
 from simhash_core.log.packets import Chain
 from simhash_core.log.records import NO_CONTROL, Progress
-from simhash_core.log.shard_stream import NewEntries
 from simhash_core.text.fingerprinter import Fingerprinter
 from streams.demo.worker_process import WorkerProcess, WorkerProcessError
 from streams.kafka.topic_follower import TopicFollower

@@ -204,7 +204,8 @@ class ShardSessions:
                     index.drop_slot(slots[each.partition])
             kept = await self._commit_new(kept)
             for each in kept:
-                self._participant.show_shard(each.progress, each.store, slots[each.partition])
+                slot = slots[each.partition]
+                self._participant.show_shard(each.progress, each.store, slot, each.log_end)
                 self._put_out.stores[each.partition] = each.store
             if not kept:
                 return

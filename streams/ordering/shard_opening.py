@@ -62,12 +62,17 @@ class ShardSources(NamedTuple):
 
 
 class OpenedShard(NamedTuple):
-    """A shard whose store is open. ``is_new``: its progress is to be committed first."""
+    """A shard whose store is open.
+
+    ``is_new``: its progress is to be committed first. ``log_end``: of the log, before its changelog
+    was read.
+    """
 
     partition: int
     store: ShardStore
     progress: Progress
     is_new: bool
+    log_end: int
 
 
 class ShardOpener:
@@ -92,6 +97,7 @@ class ShardOpener:
         await self._index.grow_changelog()
         await self._index.abort_left_open(partitions)
         committed = await self._consumer.committed_stable(partitions)
+        log_end = await self._log_reader.end_offset()
         threads = asyncio.Semaphore(_OPENED_TOGETHER)
 
         async def open_one(partition: int) -> OpenedShard | None:
@@ -107,7 +113,7 @@ class ShardOpener:
                     return None
             chain = Chain(self._topic, topic_id, partition)
             progress, is_new = await self._progress(store, chain, claim)
-            return OpenedShard(partition, store, progress, is_new)
+            return OpenedShard(partition, store, progress, is_new, log_end)
 
         found = await asyncio.gather(*map(open_one, partitions), return_exceptions=True)
         opened = [each for each in found if isinstance(each, OpenedShard)]
