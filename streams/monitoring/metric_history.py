@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from streams.monitoring import metric_definitions as defined
+from streams.monitoring import state_definitions as state
 from streams.monitoring.metrics import Metrics
 
 EVERY_SECONDS: Final = 2.0
@@ -44,8 +45,8 @@ _READ: Final = frozenset((_PROCESS_CPU, PROCESS_MEMORY)) | frozenset(
         defined.IN_FLIGHT_DOCUMENTS,
         defined.IN_FLIGHT_BYTES,
         defined.BROKER_UP,
-        defined.STATE_DISK_FREE,
-        defined.STATE_DISK_SIZE,
+        state.STATE_DISK_FREE,
+        state.STATE_DISK_SIZE,
         defined.SKIPPED,
         defined.DEAD_LETTERS,
         defined.ERRORS,

@@ -10,6 +10,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry
 
 from streams.monitoring import metric_definitions as defined
+from streams.monitoring import state_definitions as state
 from streams.monitoring.metric_families import BatchHistogram, PartitionGauge, counter, gauge
 from streams.monitoring.metric_types import MetricDefinition
 
@@ -17,17 +18,17 @@ _MILLISECONDS: Final = 1000
 
 STORE_FIGURES: Final[Mapping[str, MetricDefinition]] = MappingProxyType(
     {
-        "files_bytes": defined.STORE_BYTES,
-        "memtable_bytes": defined.MEMTABLES,
-        "table_reader_bytes": defined.TABLE_READERS,
-        "pending_compaction_bytes": defined.PENDING_COMPACTION,
-        "running_compactions": defined.RUNNING_COMPACTIONS,
-        "level0_files": defined.LEVEL0_FILES,
-        "stopped_shards": defined.STOPPED_WRITES,
-        "background_errors": defined.BACKGROUND_ERRORS,
-        "cache_bytes": defined.BLOCK_CACHE,
-        "cache_pinned_bytes": defined.BLOCK_CACHE_PINNED,
-        "cache_capacity_bytes": defined.BLOCK_CACHE_CAPACITY,
+        "files_bytes": state.STORE_BYTES,
+        "memtable_bytes": state.MEMTABLES,
+        "table_reader_bytes": state.TABLE_READERS,
+        "pending_compaction_bytes": state.PENDING_COMPACTION,
+        "running_compactions": state.RUNNING_COMPACTIONS,
+        "level0_files": state.LEVEL0_FILES,
+        "stopped_shards": state.STOPPED_WRITES,
+        "background_errors": state.BACKGROUND_ERRORS,
+        "cache_bytes": state.BLOCK_CACHE,
+        "cache_pinned_bytes": state.BLOCK_CACHE_PINNED,
+        "cache_capacity_bytes": state.BLOCK_CACHE_CAPACITY,
     }
 )
 """The metric of each figure of ``streams.store.store_statistics.StoreStatistics``."""
@@ -40,18 +41,18 @@ class ShardMetrics:
         """Put the metrics on ``registry``."""
         self._lock = threading.Lock()
         self._recovering: dict[int, int] = {}
-        self._store_documents = PartitionGauge(defined.STORE_DOCUMENTS, registry)
-        self._waiting_documents = PartitionGauge(defined.WAITING_DOCUMENTS, registry)
-        self._deletes = counter(defined.DELETES, registry)
-        removed = counter(defined.REMOVED_ENTRIES, registry)
+        self._store_documents = PartitionGauge(state.STORE_DOCUMENTS, registry)
+        self._waiting_documents = PartitionGauge(state.WAITING_DOCUMENTS, registry)
+        self._deletes = counter(state.DELETES, registry)
+        removed = counter(state.REMOVED_ENTRIES, registry)
         self._removed = {reason: removed.labels(reason) for reason in ("deleted", "expired")}
-        self._oldest_entry = gauge(defined.OLDEST_ENTRY, registry)
-        self._watermark = gauge(defined.WATERMARK, registry)
+        self._oldest_entry = gauge(state.OLDEST_ENTRY, registry)
+        self._watermark = gauge(state.WATERMARK, registry)
         self._store_figures = {
             name: gauge(definition, registry) for name, definition in STORE_FIGURES.items()
         }
-        self._disk_free = gauge(defined.STATE_DISK_FREE, registry)
-        self._disk_size = gauge(defined.STATE_DISK_SIZE, registry)
+        self._disk_free = gauge(state.STATE_DISK_FREE, registry)
+        self._disk_size = gauge(state.STATE_DISK_SIZE, registry)
         self._assigned_shards = gauge(defined.ASSIGNED_SHARDS, registry)
         self._opening_shards = gauge(defined.OPENING_SHARDS, registry)
         self._recovery_remaining = gauge(defined.RECOVERY_REMAINING, registry)

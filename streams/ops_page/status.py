@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 from simhash_core.text.profiles import Profile
 from streams.documents.timestamps import format_rfc3339
 from streams.monitoring import metric_definitions as defined
+from streams.monitoring import state_definitions as state
 from streams.monitoring.group_watch import GroupWatch
 from streams.monitoring.health import Health
 from streams.monitoring.metric_history import (
@@ -113,8 +114,8 @@ class StatusReport:
             why_dead=parts.health.why_dead(),
             why_not_ready=parts.view.why_not_ready(),
             broker_up=bool(last.total(defined.BROKER_UP.name)),
-            disk_free_bytes=int(last.total(defined.STATE_DISK_FREE.name)),
-            disk_size_bytes=int(last.total(defined.STATE_DISK_SIZE.name)),
+            disk_free_bytes=int(last.total(state.STATE_DISK_FREE.name)),
+            disk_size_bytes=int(last.total(state.STATE_DISK_SIZE.name)),
             documents=documents,
             throughput=_throughput(samples),
             latency=_latency(samples),
