@@ -45,7 +45,8 @@ def test_same_seed_is_same_story() -> None:
 
 def test_scenarios_have_what_is_hard() -> None:
     """Given a hundred seeds, then there are topics that are created again, partitions that are
-    added, queries, undecidable texts, repeats, confirmed candidates and schemes without guarantee.
+    added, queries, undecidable texts, repeats, confirmed candidates and schemes without guarantee,
+    bands, windows, deletes, equal ids, scopes and standbys.
     """
     scenarios = [draw_scenario(seed) for seed in range(100)]
     documents = [
@@ -58,6 +59,13 @@ def test_scenarios_have_what_is_hard() -> None:
     assert any(scenario.queries for scenario in scenarios)
     assert any(scenario.confirmation for scenario in scenarios)
     assert any(not scenario.scheme.guaranteed for scenario in scenarios)
+    assert any(scenario.scheme.bands for scenario in scenarios)
+    assert any(scenario.window for scenario in scenarios)
+    assert any(scenario.replaces for scenario in scenarios)
+    assert any(scenario.standbys for scenario in scenarios)
+    assert any(each.is_delete for drawn in documents for each in drawn)
+    assert any(each.scope for drawn in documents for each in drawn)
+    assert any(len({each.document_id for each in drawn}) < len(drawn) for drawn in documents)
     assert any(each.fingerprint is None for drawn in documents for each in drawn)
     assert any(len({each.digest for each in drawn}) < len(drawn) for drawn in documents)
 
