@@ -7,8 +7,10 @@ far apart in time to be near, and several ids can have one digest.
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
+import numpy as np
+from numpy.typing import NDArray
 from rocksdict import WriteBatch
 
 from streams.store import state_codec as codec
@@ -49,3 +51,32 @@ class ReferenceChanges:
         if key not in self._changed:
             self._changed[key] = self._numbers(key)
         return self._changed[key]
+
+
+def id_rows(
+    digests: bytes, sequences: Sequence[NDArray[np.uint64]], most: int
+) -> Iterator[list[tuple[bytes, bytes]]]:
+    """Yield the rows by id of many entries at once, in the order of their keys, some at a time.
+
+    ``digests``: of their ids, joined; ``sequences``: their numbers, rising; ``most``: entries
+    whose rows are yielded together, about.
+    """
+    if not digests:
+        return
+    by_digest = np.frombuffer(digests, dtype=f">u{codec.ID_DIGEST_BYTES}")
+    order = np.argsort(by_digest, kind="stable")
+    sorted_digests = by_digest[order]
+    numbers = np.concatenate(sequences)[order].astype(">u8").tobytes()
+    starts = np.flatnonzero(np.r_[True, sorted_digests[1:] != sorted_digests[:-1]])
+    ends = np.r_[starts[1:], len(order)]
+    size, width = codec.ID_DIGEST_BYTES, codec.NUMBER_BYTES
+    joined = sorted_digests.tobytes()
+    for first in range(0, len(starts), most):
+        part = slice(first, first + most)
+        yield [
+            (
+                codec.ID_TAG + joined[start * size : (start + 1) * size],
+                numbers[start * width : end * width],
+            )
+            for start, end in zip(starts[part].tolist(), ends[part].tolist(), strict=True)
+        ]

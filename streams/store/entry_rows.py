@@ -223,6 +223,18 @@ def _refuse(keys: Sequence[bytes], values: Sequence[bytes], size: int) -> None:
             raise StateDecodeError(f"the entry in {shown(value)} ends early")
 
 
+def sequences_in(keys: Sequence[bytes]) -> NDArray[np.uint64]:
+    """Return the sequence numbers in keys of entries, uint64."""
+    return np.frombuffer(b"".join(keys), dtype=_KEY)["sequence"].astype(np.uint64)
+
+
+def ids_in(values: Sequence[bytes], words: int) -> list[bytes]:
+    """Return the ids of rows of entries, in UTF-8, without decoding anything else."""
+    size = _fixed(words).itemsize
+    at = size - _LENGTH_BYTES
+    return [value[size : size + value[at] + 256 * value[at + 1]] for value in values]
+
+
 def is_undecidable(value: bytes) -> bool:
     """Return whether an entry has no fingerprint, without decoding it."""
     return bool(value[_HEAD_BYTES - 1] & ~_HAS_SCOPE)

@@ -109,11 +109,6 @@ class RocksStore:
         """Add the deletion of entries from ``lower`` up to, not including, ``upper``: one row."""
         batch.delete_range(lower, upper, self._entries_handle)
 
-    def compact_entries(self, lower: bytes, upper: bytes) -> None:
-        """Give the disk back what entries took that are deleted, in files of this range."""
-        with self._errors:
-            self._entries.compact_range(lower, upper)
-
     def scan(self, lower: bytes, upper: bytes, most: int) -> Iterator[Rows]:
         """Yield rows from ``lower`` up to, not including, ``upper``, in order, ``most`` at a time.
 

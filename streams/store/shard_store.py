@@ -36,7 +36,7 @@ from streams.store.changelog_codec import (
 )
 from streams.store.columns_codec import WORD_BYTES
 from streams.store.entry_block import EntryBlock, entry_block
-from streams.store.entry_references import ReferenceChanges
+from streams.store.entry_references import ReferenceChanges, id_rows
 from streams.store.entry_removal import (
     Expiry,
     Removal,
@@ -49,8 +49,10 @@ from streams.store.entry_rows import (
     EntryPrints,
     decode_entry,
     encode_entry_rows,
+    ids_in,
     is_undecidable,
     read_prints,
+    sequences_in,
 )
 from streams.store.rocksdb_store import RocksStore, Rows
 from streams.store.shard_segments import ShardSegments
@@ -428,14 +430,15 @@ class ShardStore:
 
     def _make_ids(self) -> None:
         """Write the rows by id of all entries."""
+        digests: list[bytes] = []
+        sequences: list[NDArray[np.uint64]] = []
         for keys, values in self._store.scan(*self._entry_range, _SCANNED_ROWS):
+            digests.append(b"".join(map(codec.id_digest, ids_in(values, self._words))))
+            sequences.append(sequences_in(keys))
+        for rows in id_rows(b"".join(digests), sequences, _SCANNED_ROWS):
             batch = WriteBatch(raw_mode=True)
-            references = ReferenceChanges(self._numbers)
-            for key, value in zip(keys, values, strict=True):
-                document_id = self._decoded_entry(value).document_id.encode()
-                sequence = self._decoded(codec.entry_sequence, key)
-                references.add(codec.id_key(document_id), sequence)
-            references.put(batch)
+            for key, value in rows:
+                batch.put(key, value)
             self._store.write(batch)
         batch = WriteBatch(raw_mode=True)
         batch.put(codec.IDS_KEY, b"")

@@ -49,7 +49,7 @@ IDENTITY_KEY: Final = b"M"
 
 NUMBER_BYTES: Final = 8
 _SOURCE_BYTES: Final = 4
-_ID_DIGEST_BYTES: Final = 4
+ID_DIGEST_BYTES: Final = 4
 _VERSION_BYTES: Final = 2
 _BYTES_SHOWN: Final = 24
 
@@ -151,7 +151,12 @@ def content_key(digest: bytes) -> bytes:
 
 def id_key(document_id: bytes) -> bytes:
     """Return the key of the entries with this id, and of others whose id has the same digest."""
-    return ID_TAG + xxh3_64_digest(document_id)[:_ID_DIGEST_BYTES]
+    return ID_TAG + id_digest(document_id)
+
+
+def id_digest(document_id: bytes) -> bytes:
+    """Return the digest by which an id is looked up."""
+    return xxh3_64_digest(document_id)[:ID_DIGEST_BYTES]
 
 
 def deletions_key(first: int) -> bytes:
