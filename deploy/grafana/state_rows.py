@@ -6,6 +6,12 @@ from typing import Final
 
 from deploy.grafana.panels import Kind, Panel, Query, Row, each, rate, recorded, total
 
+
+def _age(metric: str) -> str:
+    """How far a time lies back; 0 where there is none."""
+    return f"(time() - {each(metric)}) * ({each(metric)} > bool 0)"
+
+
 STATE: Final = Row(
     "State",
     (
@@ -49,15 +55,15 @@ STATE: Final = Row(
         Panel(
             "Age of the index",
             "How far the oldest entry and the watermark lie back. Without a window there is no "
-            "watermark.",
+            "watermark, and it is 0.",
             "s",
             (
                 Query(
-                    f"time() - ({each('firstseen_oldest_entry_timestamp_seconds')} > 0)",
+                    _age("firstseen_oldest_entry_timestamp_seconds"),
                     "oldest entry, {{instance}}",
                 ),
                 Query(
-                    f"time() - ({each('firstseen_watermark_timestamp_seconds')} > 0)",
+                    _age("firstseen_watermark_timestamp_seconds"),
                     "watermark, {{instance}}",
                 ),
             ),
