@@ -5,7 +5,7 @@ digest. Between documents of one scope this changes nothing: they differ in the 
 and share the same blocks. Documents of different scopes are as far from each other as unrelated
 texts, so that they do not meet in the index: no column, no filter, and the documents of a scope do
 not crowd the buckets of another. Where two meet by chance all the same, their scopes are compared
-(``simhash_core.index.nearness``). Where there is no scope, nothing is done.
+(``simhash_core.index.look_up``). Where there is no scope, nothing is done.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from streams.intake.group_requests import (
 from streams.intake.raw_poller import Limits, PollerEvents, RawPoller
 from streams.intake.raw_records import RawEvents, RawRecords
 from streams.kafka.commit_errors import StaleGenerationError
-from streams.kafka.hand_over import Calls, HandOver
+from streams.kafka.hand_over import Calls, HandOver, joined
 from streams.kafka.retries import is_of_client, retrying_on_loop
 
 logger = logging.getLogger(__name__)
@@ -100,11 +100,7 @@ class RawConsumer:
         self._poller.closing = True
         with self._wake:
             self._wake.notify_all()
-        if self._thread.ident is not None:
-            seconds = self._revoke_seconds + _CLOSE_SECONDS
-            await asyncio.get_running_loop().run_in_executor(None, self._thread.join, seconds)
-            if self._thread.is_alive():
-                logger.warning("the consumer of %s did not end within %g s", self._topic, seconds)
+        await joined(self._thread, self._revoke_seconds + _CLOSE_SECONDS)
         await self._batches.close()
 
     # ---- reading

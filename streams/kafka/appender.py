@@ -18,6 +18,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from simhash_core.errors import ErrorReason, FirstseenError
 from streams.errors import BrokerRefusedError
+from streams.kafka.hand_over import joined
 from streams.kafka.producer_record import ProducerRecord, RecordTooLargeError, is_too_large
 
 logger = logging.getLogger(__name__)
@@ -68,8 +69,7 @@ class Appender:
         if self._waiting:
             await asyncio.wait(self._waiting, timeout=seconds)
         self._closing = True
-        if self._thread.ident is not None:
-            await asyncio.get_running_loop().run_in_executor(None, self._thread.join)
+        await joined(self._thread, seconds)
         for future in list(self._waiting):
             _resolve(future, AppendUnknownError("the worker ended before the broker answered"))
 

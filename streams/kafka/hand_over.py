@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from typing import Any, Final, Generic, TypeVar
+
+logger = logging.getLogger(__name__)
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -23,6 +26,18 @@ Result = TypeVar("Result")
 _ACTIVE_SECONDS: Final = 1.0
 _SHORT_SECONDS: Final = 0.005
 _LONG_SECONDS: Final = 0.05
+
+
+async def joined(thread: threading.Thread, seconds: float) -> None:
+    """Wait on the loop until a client's thread has ended, if it was started.
+
+    A thread that has not ended within ``seconds`` is logged, and left to the end of the process.
+    """
+    if thread.ident is None:
+        return
+    await asyncio.get_running_loop().run_in_executor(None, thread.join, seconds)
+    if thread.is_alive():
+        logger.warning("the thread %r did not end within %g s", thread.name, seconds)
 
 
 class PollInterval:

@@ -20,7 +20,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from simhash_core.errors import ErrorReason, FirstseenError
 from streams.errors import BrokerRefusedError, UnansweredError
 from streams.kafka.consumer_errors import TopicGoneError, is_absent, judge, topic_is_gone
-from streams.kafka.hand_over import Calls, HandOver, PollInterval
+from streams.kafka.hand_over import Calls, HandOver, PollInterval, joined
 from streams.kafka.partition_offsets import offset_range
 from streams.kafka.retries import is_of_client, retrying_on_loop
 
@@ -115,11 +115,7 @@ class LogReader:
         self._closing = True
         with self._wake:
             self._wake.notify_all()
-        if self._thread.ident is not None:
-            loop = asyncio.get_running_loop()
-            await loop.run_in_executor(None, self._thread.join, _CLOSE_SECONDS)
-            if self._thread.is_alive():
-                logger.warning("the reader of %s did not end in time", self._topic)
+        await joined(self._thread, _CLOSE_SECONDS)
         await self._batches.close()
 
     def seek(self, offset: int) -> int:

@@ -2,7 +2,7 @@
 
 The annotations are the single source: the loader checks values against them, ``config show`` and
 ``docs/configuration.md`` print them. Names end in their unit. What several settings must be
-together is in ``settings_rules``; where values come from is in ``settings_sources``.
+together is in ``streams.settings.rules``; where values come from is in ``sources``.
 """
 
 from __future__ import annotations

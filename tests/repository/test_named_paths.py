@@ -1,0 +1,70 @@
+"""Modules and files that the documentation and docstrings name are there: moves leave no trace."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.repository.source_tree import ROOT
+
+_IN_PAGES = re.compile(r"`((?:streams|simhash_core|tests|deploy|benchmarks|docs)/[\w./-]+)`")
+_IN_CODE = re.compile(r"``((?:streams|simhash_core)(?:\.\w+)+)``")
+
+
+def pages() -> list[Path]:
+    """Every page that is written by hand."""
+    return sorted([*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
+
+
+def modules() -> list[Path]:
+    """Every module of the packages."""
+    return sorted(
+        path for name in ("streams", "simhash_core") for path in (ROOT / name).rglob("*.py")
+    )
+
+
+def is_module(dotted: str) -> bool:
+    """Whether a dotted name is a module or a package, or one of its names, or of a class there."""
+    parts = dotted.split(".")
+    for kept in range(len(parts), max(1, len(parts) - 2) - 1, -1):
+        path = ROOT.joinpath(*parts[:kept])
+        if path.with_suffix(".py").is_file() or (path.is_dir() and kept == len(parts)):
+            return True
+    return False
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda path: path.name)
+def test_files_that_pages_name_are_there(page: Path) -> None:
+    """Given a page, then each file or folder of the project that it names exists."""
+    named = set(_IN_PAGES.findall(page.read_text("utf-8")))
+
+    assert {each for each in named if not (ROOT / each).exists()} == set()
+
+
+def test_modules_that_docstrings_name_are_there() -> None:
+    """Given the code, then each module that its docstrings name exists."""
+    missing = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in modules()
+        for name in _IN_CODE.findall(path.read_text("utf-8"))
+        if not is_module(name)
+    }
+
+    assert missing == set()
+
+
+@pytest.mark.parametrize(
+    ("name", "exists"),
+    [
+        ("streams.kafka.retries", True),
+        ("streams.kafka", True),
+        ("streams.kafka.retries.retrying", True),
+        ("streams.kafka.passing_errors", False),
+        ("streams.settings_rules", False),
+    ],
+)
+def test_names_of_modules(name: str, exists: bool) -> None:
+    """Given a module, a package, a name in a module and names that are gone, then each is seen."""
+    assert is_module(name) is exists
