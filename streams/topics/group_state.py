@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient
 from simhash_core.documents import TopicPartition
 from streams.errors import BrokerUnavailableError
 from streams.kafka.partition_offsets import committed_offsets
+from streams.topics.admin import partitions_of
 from streams.topics.watermarks import BrokerWatermarks
 
 _SPARE_SECONDS: Final = 1.0
@@ -60,8 +61,8 @@ class GroupReader:
         """Return the state now. Raises ``BrokerUnavailableError``."""
         try:
             admin = AdminClient(self._config)
-            topic = admin.list_topics(self._topic, timeout=self._seconds).topics[self._topic]
-            partitions = sorted(topic.partitions)
+            # Of all topics: a broker may create one that is asked for by its name.
+            partitions = list(range(partitions_of(admin, [self._topic]).get(self._topic, 0)))
             offsets = self._offsets(partitions)
         except KafkaException as error:
             raise BrokerUnavailableError(error.args[0].str()) from error

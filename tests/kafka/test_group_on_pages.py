@@ -8,6 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from confluent_kafka.admin import AdminClient
+
+from streams.topics.group_state import GroupReader
 from tests.kafka.test_stream import generated
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.workers.stream_harness import Stream, Worker
@@ -26,6 +29,17 @@ def group_when(worker: Worker, holds: Callable[[Any], bool]) -> Any:  # noqa: AN
             return group
         assert time.monotonic() < deadline, group
         time.sleep(POLL_SECONDS)
+
+
+def test_a_raw_topic_that_is_gone_is_not_created(kafka_broker: Broker) -> None:
+    """Given no raw topic, then the group has no partitions and no lag, and there is still none."""
+    name = kafka_broker.unique("gone")
+    config: dict[str, Any] = {"bootstrap.servers": kafka_broker.bootstrap_servers}
+
+    state = GroupReader(config, name, name, SECONDS).read()
+
+    assert (state.members, state.partitions, state.notes, state.lag) == ([], 0, {}, 0)
+    assert name not in AdminClient(config).list_topics(timeout=SECONDS).topics
 
 
 def test_each_page_has_all_workers(kafka_broker: Broker, tmp_path: Path) -> None:
