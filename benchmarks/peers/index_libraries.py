@@ -105,6 +105,7 @@ def datasketch(
 def datasketch_redis() -> Library:
     """The same on a Redis server of this process."""
     server = Redis(str(Path(tempfile.mkdtemp()) / "redis.db"), serverconfig={"save": ""})
+    server.config_set("save", "")  # it writes to its disk for nobody
     socket = {"unix_socket_path": server.socket_file}
     return datasketch(
         {"type": "redis", "basename": b"lsh", "redis": socket}, psutil.Process(server.pid)
