@@ -13,10 +13,11 @@ import pytest
 from benchmarks.quality import __main__ as quality
 from benchmarks.quality import experiments
 from benchmarks.quality.contest import Contest, Standing, best_of
-from benchmarks.quality.page import BEGIN, END, at_one_threshold
+from benchmarks.quality.page import BEGIN, END, at_equal_false, at_one_threshold
 from benchmarks.quality.peer import grams, texts_in
 from benchmarks.quality.sets import sets_in
 from benchmarks.report import Spread
+from simhash_core.text.profiles import PROFILES
 from streams.offline.evaluation.quality import Quality
 from streams.settings.settings import Settings
 from tests.unit.offline.labelled_sample import labelled_sample
@@ -45,7 +46,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_figures_go_into_the_page(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Given a set and sentences, then both profiles are measured on them, the JSON has it, and the
+    """Given a set and sentences, then all profiles are measured on them, the JSON has it, and the
     page has it between its marks and is otherwise as it was; from the JSON it is the same again.
     """
     monkeypatch.setattr(experiments, "COPIES_A_TOPIC", 4)
@@ -60,10 +61,10 @@ def test_the_figures_go_into_the_page(
 
     measured: Any = json.loads(figures.read_bytes())
     (contest,) = measured["contests"]
-    assert [each["is_ours"] for each in contest["standings"]] == [True, True]
+    assert [each["is_ours"] for each in contest["standings"]] == [True] * len(PROFILES)
     assert measured["experiments"][0]["near_duplicates"] > 0
-    assert [each["pairs"] for each in measured["sentences"]] == [2, 2]
-    assert [each["exact"] for each in measured["sentences"]] == [1, 1]
+    assert [each["pairs"] for each in measured["sentences"]] == [2] * len(PROFILES)
+    assert [each["exact"] for each in measured["sentences"]] == [1] * len(PROFILES)
     recall = contest["standings"][0]["quality"]["recall"]
     assert f"| {recall:.3f} |" in written
     assert written.splitlines()[3].startswith("Python")
@@ -109,35 +110,48 @@ def test_one_threshold_for_all_sets() -> None:
     both is another; ours stands beside it with the only one that it has.
     """
 
-    def standing(name: str, threshold: str, quality: Quality) -> Standing:
-        return Standing(
-            name=name,
-            threshold=threshold,
-            is_ours=name == "ours",
-            is_best=False,
-            quality=quality,
-            documents_per_cpu_second=Spread.of([1.0]),
-        )
-
-    def on(set_: str, *peer: Quality) -> Contest:
-        standings = [standing("ours", "", made(0.95, 0.0))]
-        standings += [
-            standing("peer", at, quality)
-            for at, quality in zip(("≥ 0.4", "≥ 0.5", "≥ 0.6"), peer, strict=True)
-        ]
-        return Contest(
-            set=set_, score="f1", documents=1, positives=1, rounds=1, standings=standings
-        )
-
     contests = [
-        on("a", made(0.99, 0.03), made(0.98, 0.01), made(0.90, 0.0)),
-        on("b", made(0.99, 0.01), made(0.90, 0.02), made(0.80, 0.0)),
+        _contest("a", made(0.99, 0.03), made(0.98, 0.01), made(0.90, 0.0)),
+        _contest("b", made(0.99, 0.01), made(0.90, 0.02), made(0.80, 0.0)),
     ]
     table = at_one_threshold(contests)
     assert [list(row) for row in table.rows] == [
         ["ours", "0.950", "0.000", "0.950", "0.000"],
         ["peer ≥ 0.5", "0.980", "0.010", "0.900", "0.020"],
     ]
+
+
+def test_at_equal_false_duplicates() -> None:
+    """Given ours with 1 % of false duplicates, then each peer stands beside it with its best of
+    those that have no more; a peer that always has more is not there.
+    """
+    contests = [
+        _contest("a", made(0.99, 0.03), made(0.97, 0.0104), made(0.90, 0.0), ours=made(0.95, 0.01)),
+        _contest("b", made(0.99, 0.03), made(0.97, 0.02), made(0.90, 0.02), ours=made(0.95, 0.01)),
+    ]
+    rows = [(row[0], row[3]) for row in at_equal_false(contests).rows]
+    assert rows == [("a: ours", "0.950"), ("a: peer ≥ 0.5", "0.970"), ("b: ours", "0.950")]
+
+
+def _contest(set_: str, *peer: Quality, ours: Quality | None = None) -> Contest:
+    """A contest of ours with a peer at three thresholds."""
+
+    def standing(name: str, threshold: str, quality: Quality) -> Standing:
+        return Standing(
+            name=name,
+            threshold=threshold,
+            is_ours=name == "ours",
+            is_best=name == "ours",
+            quality=quality,
+            documents_per_cpu_second=Spread.of([1.0]),
+        )
+
+    standings = [standing("ours", "", ours or made(0.95, 0.0))]
+    standings += [
+        standing("peer", at, quality)
+        for at, quality in zip(("≥ 0.4", "≥ 0.5", "≥ 0.6"), peer, strict=True)
+    ]
+    return Contest(set=set_, score="f1", documents=1, positives=1, rounds=1, standings=standings)
 
 
 def made(f1: float, false: float) -> Quality:

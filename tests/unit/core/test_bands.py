@@ -23,7 +23,7 @@ def _text(seed: int, characters: int = 600) -> str:
 
 
 def _keys(sketch: bytes) -> list[int]:
-    return np.frombuffer(sketch[SKETCH_BYTES:], dtype="<u4").tolist()
+    return [int(key) for key in np.frombuffer(sketch[SKETCH_BYTES:], dtype="<u4")]
 
 
 def test_keys_stand_at_the_end_and_change_no_similarity() -> None:
