@@ -31,6 +31,7 @@ class HeldShards(Generic[Record]):
         self._worker = worker
         self._index = index
         self._expires = expires
+        self._by_slot: dict[int, ShardCopy] = {}
 
     @property
     def bands(self) -> int:
@@ -62,6 +63,7 @@ class HeldShards(Generic[Record]):
         """
         standby = Standby(progress, slot, store, self._index, log_end)
         self.standbys[standby.partition] = standby
+        self._by_slot[slot] = standby
         return standby
 
     def promote(self, progress: Progress, decided_before: int) -> Shard[Record] | None:
@@ -75,7 +77,7 @@ class HeldShards(Generic[Record]):
             return None
         is_level = standby.catch_up(decided_before) and standby.progress == progress
         if standby.is_outdated or not is_level:
-            self._index.drop_slot(standby.slot)
+            self._forget(standby)
             return None
         return self._own(progress, standby)
 
@@ -83,18 +85,23 @@ class HeldShards(Generic[Record]):
         """Let a shard go; without effect where it is not owned."""
         shard = self.owned.pop(partition, None)
         if shard is not None:
-            self._index.drop_slot(shard.slot)
+            self._forget(shard.copy)
 
     def drop_standby(self, partition: int) -> None:
         """Let a standby go; without effect where there is none."""
         standby = self.standbys.pop(partition, None)
         if standby is not None:
-            self._index.drop_slot(standby.slot)
+            self._forget(standby)
+
+    def _forget(self, copy: ShardCopy) -> None:
+        self._index.drop_slot(copy.slot)
+        del self._by_slot[copy.slot]
 
     def _own(self, progress: Progress, copy: ShardCopy) -> Shard[Record]:
         stream: ShardStream[Record] = ShardStream(progress, self._worker, expires=self._expires)
         shard = Shard(stream, copy)
         self.owned[shard.partition] = shard
+        self._by_slot[copy.slot] = copy
         return shard
 
     # ---- a session
@@ -147,8 +154,7 @@ class HeldShards(Generic[Record]):
 
     def entries(self, slot: int, sequences: Sequence[int]) -> list[Entry]:
         """Return entries of the shard with this slot, without those that are gone by now."""
-        copy = next(each for each in self._in_session() if each.slot == slot)
-        entries = map(copy.entry, sequences)
+        entries = map(self._by_slot[slot].entry, sequences)
         return [entry for entry in entries if entry is not None]
 
     def by_content(self, digest: bytes) -> list[tuple[int, Entry]]:

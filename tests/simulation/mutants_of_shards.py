@@ -181,8 +181,8 @@ SHARDS = (
     ),
     one_edit(
         "a shard that was let go is still looked up in",
-        "log.held_shards:HeldShards.drop",
-        "self._index.drop_slot(shard.slot)",
+        "log.held_shards:HeldShards._forget",
+        "self._index.drop_slot(copy.slot)",
         "pass",
     ),
     one_edit(
