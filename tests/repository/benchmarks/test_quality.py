@@ -109,7 +109,6 @@ def test_one_threshold_for_all_sets() -> None:
     """Given a peer whose best on one set errs too much on the other, then the threshold shown for
     both is another; ours stands beside it with the only one that it has.
     """
-
     contests = [
         _contest("a", made(0.99, 0.03), made(0.98, 0.01), made(0.90, 0.0)),
         _contest("b", made(0.99, 0.01), made(0.90, 0.02), made(0.80, 0.0)),
