@@ -96,10 +96,6 @@ class DocumentIndex:
         """Let look-ups see the documents of a slot: all that it had are loaded."""
         self._visible[slot] = True
 
-    def hide_slot(self, slot: int) -> None:
-        """Let look-ups see the documents of a slot no longer."""
-        self._visible[slot] = False
-
     def drop_slot(self, slot: int) -> None:
         """Forget all documents of a slot; without effect where it is not open."""
         self._live[slot] = self._visible[slot] = False
