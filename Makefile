@@ -62,7 +62,7 @@ kafka: ## Fetch Apache Kafka into .kafka/ for the tests that need a real broker 
 	@deploy/kafka/fetch.sh
 
 .PHONY: kafka-run
-kafka-run: install kafka ## Start that Kafka on localhost:9092 for trying things; its data goes with it
+kafka-run: install kafka ## Start that Kafka on localhost:9092 for trying things; its data stays in .kafka/run
 	@$(BIN)/python -m tests.rigs.brokers.run_kafka start
 
 .PHONY: kafka-stop

@@ -26,6 +26,7 @@ _NAMES: Final = {
 _OUTPUTS: Final = ("unique", "duplicate-of", "dead-letters")
 _PIPED_CELLS: Final = 160
 _POLL_SECONDS: Final = 0.2
+_FIRST_RECORD_SECONDS: Final = 60.0
 _SILENCE_SECONDS_MAX: Final = 30.0
 
 
@@ -64,7 +65,7 @@ def topic_names(_ctx: click.Context, _parameter: click.Parameter, incomplete: st
     "idle_seconds",
     type=click.FloatRange(0.1, 86_400),
     metavar="SECONDS",
-    help="Stop when no record has come for so long, counted from the first one.",
+    help="Stop when no record has come for so long; the first one has a minute.",
 )
 @click.option(
     "--timeout",
@@ -127,6 +128,8 @@ def command(
         ends = None if follow else follower.ends()
         heard = time.monotonic()
         idle_until = math.inf
+        if idle_seconds is not None:
+            idle_until = heard + max(idle_seconds, _FIRST_RECORD_SECONDS)
         while left and not (ends is not None and follower.has_passed(ends)):
             records = follower.read(_POLL_SECONDS)
             if ends is not None:

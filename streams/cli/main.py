@@ -116,8 +116,8 @@ def cli(*, debug: bool) -> None:
       firstseen topics create --partitions 12
       firstseen COMMAND --help
 
-    Exit codes: 0 done (also a worker that SIGTERM has stopped), 1 failed, 2 wrong command line, 69 no broker, 78 wrong configuration,
-    130 interrupted, 143 terminated.
+    Exit codes: 0 done (also a worker that SIGTERM has stopped), 1 failed, 2 wrong command line,
+    69 no broker, 78 wrong configuration, 130 interrupted, 143 terminated.
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
     del debug  # read by main, which has to know it when click has failed as well
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from streams.topics.checking import Checked, TopicState
 
 _PARTITIONS = click.IntRange(1, 4096)
-_DAY_MS = 24 * 60 * 60 * 1000
 _HEADINGS = ("topic", "partitions", "copies", "needed", "kept")
 
 
@@ -177,9 +176,9 @@ def _state_row(state: TopicState) -> tuple[str, ...]:
 
 
 def _retention(milliseconds: int | None) -> str:
-    if milliseconds is None:
-        return ""
-    return "for ever" if milliseconds < 0 else f"{milliseconds / _DAY_MS:,.4g} days"
+    from streams.topics.checking import retention_text
+
+    return "" if milliseconds is None else retention_text(milliseconds)
 
 
 def _row(row: Mapping[str, Any]) -> tuple[str, str, str]:

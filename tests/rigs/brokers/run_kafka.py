@@ -5,7 +5,7 @@
     python -m tests.rigs.brokers.run_kafka start [PORT]   # returns when it answers
     python -m tests.rigs.brokers.run_kafka stop
 
-The data is in a temporary folder and goes with the broker.
+The data stays in ``.kafka/run``, so that it fits the workers' state at the next start.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -89,17 +88,16 @@ def _start(port: int) -> int:
 def _serve(port: int) -> int:
     """Run the broker until SIGTERM; the file with this process's number says that it answers."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    with tempfile.TemporaryDirectory(prefix="firstseen-kafka-") as directory:
-        try:
-            with KafkaBroker(Path(directory), client_port=port) as broker:
-                _pid_file().write_text(str(os.getpid()))
-                while broker.is_running():
-                    time.sleep(_POLL_SECONDS)
-        except KafkaBrokerError as error:
-            click.echo(error, err=True)
-            return 1
-        finally:
-            _pid_file().unlink(missing_ok=True)
+    try:
+        with KafkaBroker(_folder(), client_port=port) as broker:
+            _pid_file().write_text(str(os.getpid()))
+            while broker.is_running():
+                time.sleep(_POLL_SECONDS)
+    except KafkaBrokerError as error:
+        click.echo(error, err=True)
+        return 1
+    finally:
+        _pid_file().unlink(missing_ok=True)
     return 1
 
 

@@ -97,6 +97,19 @@ def test_lines_say_what_the_filter_said(broker: Broker, topic: str) -> None:
     ]
 
 
+def test_it_ends_by_itself_when_nothing_comes(broker: Broker, topic: str) -> None:
+    """Given records and no more of them; with --idle-exit, then all are shown, and it ends."""
+    put(broker, topic, outputs())
+
+    run = firstseen(
+        *("consume", "--broker", broker.bootstrap_servers, "--topic", topic),
+        *("--from-beginning", "--idle-exit", "1"),
+    )
+
+    assert run.returncode == 0, run.stderr
+    assert len(run.stdout.splitlines()) == 4
+
+
 def test_json_loses_nothing(broker: Broker, topic: str) -> None:
     """Given the same; with --json, then each line has the record whole: place, time, key, value and
     headers in their order, and bytes that are no text as base64.

@@ -20,7 +20,13 @@ from streams.settings.flow import KIB
 from streams.settings.settings import Settings
 from streams.settings.topics import TopicSettings
 from streams.topics.admin import TopicsError, create, partitions_of
-from streams.topics.checking import TopicState, check, copy_notes, output_retentions
+from streams.topics.checking import (
+    TopicState,
+    check,
+    copy_notes,
+    output_retentions,
+    retention_text,
+)
 from streams.topics.plans import (
     MIN_IN_SYNC,
     REPORTS_KEPT_MIN_MS,
@@ -492,3 +498,20 @@ def test_no_broker() -> None:
         (line,) = result.stderr.splitlines()
         assert line.startswith("firstseen: no Kafka broker at 127.0.0.1:1 answered within 0.5 s: ")
         assert "refused" in line
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "text"),
+    [
+        (-1, "for ever"),
+        (604_800_000, "7 days"),
+        (86_400_000, "1 day"),
+        (3_600_000, "1 hour"),
+        (5_400_000, "90 minutes"),
+        (1_000, "1 second"),
+        (1_500, "1500 ms"),
+    ],
+)
+def test_how_long_a_topic_keeps_records(milliseconds: int, text: str) -> None:
+    """Given a retention, then it is shown in the longest unit of which it is a whole number."""
+    assert retention_text(milliseconds) == text
