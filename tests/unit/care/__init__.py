@@ -1,0 +1,1 @@
+"""Care of an index: what needs no broker."""
