@@ -30,7 +30,7 @@ from streams.topics.shard_topics import lost_shards
 
 _TIME_TYPE: Final = "message.timestamp.type"
 _BY_BROKER: Final = "LogAppendTime"
-_DAY_MS: Final = 24 * 60 * 60 * 1000
+_UNITS_MS: Final = {"day": 86_400_000, "hour": 3_600_000, "minute": 60_000, "second": 1000}
 
 
 class TopicDifference(NamedTuple):
@@ -213,19 +213,21 @@ def _retention_notes(plan: TopicPlan, config: Mapping[str, str]) -> Iterator[str
     by_broker = config.get(_TIME_TYPE) == _BY_BROKER
     since = "they were put out" if by_broker else "the time of their raw record"
     yield (
-        f"{plan.name} deletes records {_duration(actual)} after {since}, and output_retention_ms "
-        f"is {_duration(wanted)} ({_change(plan.name, 'retention.ms', wanted)}, or set "
-        "output_retention_ms)"
+        f"{plan.name} deletes records {retention_text(actual)} after {since}, and "
+        f"output_retention_ms is {retention_text(wanted)} "
+        f"({_change(plan.name, 'retention.ms', wanted)}, or set output_retention_ms)"
     )
 
 
-def _duration(milliseconds: int) -> str:
+def retention_text(milliseconds: int) -> str:
+    """Return how long records are kept, for people: ``7 days``, ``1 hour``, ``for ever``."""
     if milliseconds == FOR_EVER_MS:
         return "for ever"
-    days, rest = divmod(milliseconds, _DAY_MS)
-    if rest:
-        return f"{milliseconds / 1000:g} s"
-    return "1 day" if days == 1 else f"{days} days"
+    unit, size = next(
+        (each for each in _UNITS_MS.items() if milliseconds % each[1] == 0), ("ms", 1)
+    )
+    number = milliseconds // size
+    return f"{number} {unit}" + ("s" if number != 1 and size > 1 else "")
 
 
 def _change(topic: str, name: str, value: object) -> str:

@@ -30,7 +30,7 @@ def test_core_is_pure() -> None:
 
 def test_shell_does_not_import_tests() -> None:
     """An installed `streams` has no tests or benchmarks beside it."""
-    forbidden = frozenset({"tests", "benchmarks", "docs"})
+    forbidden = frozenset({"tests", "benchmarks", "docs", "firstseen"})
     assert breaches_of_direction(modules_of("streams"), forbidden=forbidden) == []
 
 
