@@ -72,7 +72,8 @@ def test_the_figures_are_of_what_dedup_decides(
 
 def test_the_order_of_the_keys(sample: LabelledSample, capsys: pytest.CaptureFixture[str]) -> None:
     """Given --json, then the figures that users compare stand first, in a fixed order."""
-    assert list(evaluated(sample, capsys))[:9] == [
+    assert list(evaluated(sample, capsys))[:10] == [
+        "schema",
         "documents",
         "uniques",
         "recall",
