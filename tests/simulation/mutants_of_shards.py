@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tests.simulation.edits import Edit
-from tests.simulation.mutant import Mutant, moves_only, one_edit
+from tests.simulation.mutant import moves_only, one_edit
 
 STREAM = (
     one_edit(
@@ -171,12 +170,11 @@ SHARDS = (
         "if shard.in_session",
         "if True",
     ),
-    Mutant(
+    one_edit(
         "a shard takes verdicts in before its session begins",
-        (
-            Edit("log.shard:Shard.decided", "if self.copy.in_session:", "if True:"),
-            Edit("log.shard:Shard.decided", "if self.in_session and", "if"),
-        ),
+        "log.shard:Shard.decided",
+        "if self.copy.in_session:\n        self.copy.apply(decided)\n    if self.in_session and",
+        "self.copy.apply(decided)\n    if",
         changes=moves_only(),
     ),
     one_edit(
