@@ -29,7 +29,7 @@ from simhash_core.errors import FirstseenError
 from simhash_core.fingerprints.blocks import Bucket
 from simhash_core.fingerprints.distance import distance_bits
 from simhash_core.text.fingerprinter import Fingerprinted, Fingerprinter
-from simhash_core.text.profiles import PROFILES, Profile
+from simhash_core.text.profiles import BLOCKS_INSTEAD_OF_BANDS, PROFILES, Profile
 from simhash_core.text.verification import NO_VERIFICATION, usual_threshold
 from streams.offline.evaluation.evaluation import Labelled, read_labelled
 from streams.offline.evaluation.figures import caught, f1, precision_counts, recall
@@ -38,6 +38,7 @@ from streams.settings.settings import Settings
 
 BATCH: Final = 250
 GRID: Final = tuple(round(0.2 + 0.05 * step, 2) for step in range(16))
+BLOCKS_DISTANCE: Final = 64
 PUBLISHED_DISTANCE: Final = 4
 """Of 64 bits: the largest at which metadata can still make two documents near."""
 
@@ -97,7 +98,9 @@ class Figures(msgspec.Struct, frozen=True):
 
 def cases() -> list[Case]:
     """Return what is measured: the default profile's fingerprints, and the published ones."""
-    wide, classic = PROFILES["wide"], replace(PROFILES["classic"], distance=PUBLISHED_DISTANCE)
+    # Verifications are compared on the same candidates: those of blocks, which all of them can have.
+    wide = replace(PROFILES["wide"], distance=BLOCKS_DISTANCE, **BLOCKS_INSTEAD_OF_BANDS)
+    classic = replace(PROFILES["classic"], distance=PUBLISHED_DISTANCE)
     return [
         *(
             Case(f"wide, {name}", replace(wide, verify=name))
