@@ -98,7 +98,7 @@ class Figures(msgspec.Struct, frozen=True):
 
 def cases() -> list[Case]:
     """Return what is measured: the default profile's fingerprints, and the published ones."""
-    # Verifications are compared on the same candidates: those of blocks, which all of them can have.
+    # Compared on the same candidates: those of blocks, which all of them can have.
     wide = replace(PROFILES["wide"], distance=BLOCKS_DISTANCE, **BLOCKS_INSTEAD_OF_BANDS)
     classic = replace(PROFILES["classic"], distance=PUBLISHED_DISTANCE)
     return [
