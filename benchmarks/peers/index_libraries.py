@@ -15,6 +15,7 @@ database server's time included, after an index of DOCUMENTS was filled.
 from __future__ import annotations
 
 import argparse
+import atexit
 import json
 import logging
 import tempfile
@@ -106,6 +107,7 @@ def datasketch_redis() -> Library:
     """The same on a Redis server of this process."""
     server = Redis(str(Path(tempfile.mkdtemp()) / "redis.db"), serverconfig={"save": ""})
     server.config_set("save", "")  # it writes to its disk for nobody
+    atexit.register(server.shutdown)
     socket = {"unix_socket_path": server.socket_file}
     return datasketch(
         {"type": "redis", "basename": b"lsh", "redis": socket}, psutil.Process(server.pid)
