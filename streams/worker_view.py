@@ -116,8 +116,10 @@ class PipelineView:
             )
         return dict(sorted(states.items()))
 
-    async def ask(self, content: Content, limit: int) -> Answer:
+    async def ask(self, content: Content, limit: int, scope: str = "") -> Answer:
         """Return what the whole index says of a document, through the log; nothing is kept.
+
+        With a window the document's time is that of the latest documents.
 
         Raises ``CheckUnavailableError`` where the worker is not ready, and where no leader has
         answered in time.
@@ -127,7 +129,10 @@ class PipelineView:
             raise CheckUnavailableError(f"this worker is not ready: {why}")
         if not self._participant.shards:
             raise CheckUnavailableError("this worker has no shards: ask another worker")
-        document = Document("", content.text, SourcePosition("", 0, 0), 0)
+        replica = self._participant.replica
+        clock = replica.clock_before(replica.decided_before)
+        time_ms = 0 if clock is None else clock.watermark
+        document = Document("", content.text, SourcePosition("", 0, 0), time_ms, scope=scope)
         printed = self._fingerprinter.fingerprint(content)
         words = self._fingerprinter.scheme.bits // _WORD_BITS
         query = Query(uuid.uuid4().hex, limit, document_columns([document], [printed], words))

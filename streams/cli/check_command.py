@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     metavar="N",
     help="Nearest documents to list.",
 )
+@click.option("--scope", default="", help="Scope of the text, where the index has scopes.")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
 @click.option(
     "--exit-code",
@@ -44,6 +45,7 @@ def command(
     text: str | None,
     url: str | None,
     nearest: int,
+    scope: str,
     as_json: bool,
     by_verdict: bool,
 ) -> int:
@@ -71,7 +73,7 @@ def command(
         raise UsageError("give either a FILE (- is standard input) or --text")
     if file is not None:
         text = read_text(file, settings.max_record_bytes)
-    request = CheckRequest(text or "", nearest=nearest)
+    request = CheckRequest(text or "", scope=scope, nearest=nearest)
     answer = ask_worker(url or own_url(settings.web), settings.web, request)
     if as_json:
         write_json("check", answer)

@@ -70,7 +70,7 @@ class WorkerView(Protocol):
         """Return the state of each assigned shard, by raw partition."""
         ...
 
-    async def ask(self, content: Content, limit: int) -> Answer:
+    async def ask(self, content: Content, limit: int, scope: str = "") -> Answer:
         """Return what the whole index says of a document; on the worker's event loop.
 
         ``limit``: the most neighbours in the answer. Raises ``CheckUnavailableError`` where the

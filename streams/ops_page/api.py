@@ -125,6 +125,7 @@ def _texts_of(request: CheckRequest) -> tuple[str, ...]:
     return (
         request.text,
         request.title,
+        request.scope,
         *request.keywords,
         *request.tags,
         *request.references,

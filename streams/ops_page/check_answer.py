@@ -15,13 +15,17 @@ NEAREST_LIMIT: Final = 50
 
 
 class CheckRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A document as it would be read, and how many of the nearest to list."""
+    """A document as it would be read, and how many of the nearest to list.
+
+    ``scope``: it is compared with documents of the same one; with a window, with the latest.
+    """
 
     text: str
     title: str = ""
     keywords: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     references: tuple[str, ...] = ()
+    scope: str = ""
     nearest: Annotated[int, Meta(ge=0, le=NEAREST_LIMIT)] = 10
     differences: bool = False
 

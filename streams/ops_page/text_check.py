@@ -76,7 +76,7 @@ class TextCheck:
             content = Content(
                 request.text, request.title, request.keywords, request.tags, request.references
             )
-            indexed = await self._ask(content, request.nearest)
+            indexed = await self._ask(content, request)
             loop = asyncio.get_running_loop()
             return await loop.run_in_executor(threads, self._answer, request, content, indexed)
         finally:
@@ -111,10 +111,11 @@ class TextCheck:
                 self._fingerprinter = Fingerprinter(self._profile)
             return self._fingerprinter, self._fingerprinter.fingerprint(content)
 
-    async def _ask(self, content: Content, limit: int) -> Answer:
+    async def _ask(self, content: Content, request: CheckRequest) -> Answer:
         if not self._loop.is_running():
             raise CheckUnavailableError("the worker is starting or stopping: try again")
-        asked = asyncio.run_coroutine_threadsafe(self._view.ask(content, limit), self._loop)
+        question = self._view.ask(content, request.nearest, request.scope)
+        asked = asyncio.run_coroutine_threadsafe(question, self._loop)
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):
                 return await asyncio.wrap_future(asked)

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from simhash_core.documents import SourcePosition
 from tests.rigs.brokers.broker import Broker
-from tests.rigs.workers.stream_harness import Stream
+from tests.rigs.workers.stream_harness import Stream, Worker
 from tests.rigs.workers.stream_outputs import Output, Raw
+from tests.unit.ops_page.live_worker import ask
 
 START_MS = 1_714_536_000_000
 DAY_MS = 86_400_000
@@ -49,13 +50,21 @@ def on_unique(stream: Stream, name: str) -> list[Output]:
     return sorted(of_key, key=lambda each: each.record.position)
 
 
+def original_of(worker: Worker, text: str, scope: str) -> str | None:
+    """What the page of a worker says of a text that would come now; None for a unique."""
+    body = json.dumps({"text": text, "scope": scope}).encode()
+    reply = ask(worker, "POST", "/api/check", body, Content_Type="application/json")
+    found = reply.json["original"]
+    return None if found is None else str(found["id"])
+
+
 def test_a_window_and_scopes(broker: Broker, tmp_path: Path) -> None:
     """Given a window and tenants, then a copy is a duplicate within the window and the tenant, and
     unique beyond either.
     """
     options = ("index.window=30d", "index.lateness=1d", "fields.scope=tenant")
     with Stream(broker, tmp_path, options=options) as stream:
-        stream.started()
+        worker = stream.started()
         sent = stream.send(
             [
                 document("a", SNOW, tenant="x"),
@@ -73,6 +82,8 @@ def test_a_window_and_scopes(broker: Broker, tmp_path: Path) -> None:
         assert verdicts(stream, sent) == [
             *("unique", "unique", "a", "unique", "b", "unique", "unique", "f", "unique")
         ]
+        assert original_of(worker, SNOW, "x") == "i"
+        assert original_of(worker, SNOW, "y") is None, "it is of 89 days ago"
 
 
 def test_tombstones(broker: Broker, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ class FakeView:
     trouble: str | None = None
     answer: Answer | None = None
     asked: list[tuple[Content, int]] = field(default_factory=list)
+    scopes: list[str] = field(default_factory=list)
 
     @property
     def ready(self) -> bool:
@@ -41,9 +42,10 @@ class FakeView:
         """The states that were set."""
         return dict(self.states)
 
-    async def ask(self, content: Content, limit: int) -> Answer:
+    async def ask(self, content: Content, limit: int, scope: str = "") -> Answer:
         """The answer that was set; without one, the check is unavailable."""
         self.asked.append((content, limit))
+        self.scopes.append(scope)
         if self.answer is None:
             raise CheckUnavailableError("no leader answered within 5 s: is a worker down?")
         return self.answer
