@@ -406,3 +406,37 @@ def test_outputs_that_could_not_be_gone_on_with(
 
     assert message in capsys.readouterr().err
     assert [path.name for path in Path().iterdir()] == ["f.jsonl"]
+
+
+def test_windows_replaced_ids_and_scopes_hold_across_runs(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Given a state with a window, replaced ids and scopes, then a later run goes on with all of
+    them; and another window is another index.
+    """
+    text = "北京今天下雪了，地铁照常运行，早高峰时各条线路都有人扫雪，公交车慢一些，出租车少一些。"
+    other = "今年春茶的产量比去年高出两成，茶农忙着采摘，收购价却比往年低了不少，合作社正在想办法。"
+    forget = ("--set", "index.same_id=replace", "--set", "fields.scope=tenant")
+
+    def line(name: str, text: str, day: int, tenant: str = "x") -> bytes:
+        time_ms = 1_714_536_000_000 + day * 86_400_000
+        fields = {"id": name, "text": text, "timestamp": time_ms, "tenant": tenant}
+        return json.dumps(fields).encode()
+
+    def uniques(name: str, lines: list[bytes]) -> list[str]:
+        write(f"{name}.jsonl", lines)
+        arguments = (f"{name}.jsonl", "--state", "s", "--set", "index.window=10d", *forget)
+        dedup(capsys, *arguments, "--unique", f"{name}.unique")
+        found = Path(f"{name}.unique").read_bytes().splitlines()
+        return [json.loads(each)["id"] for each in found]
+
+    assert uniques("one", [line("a", text, 0), line("b", text, 1), line("c", text, 1, "y")]) == [
+        *("a", "c")
+    ]
+    assert uniques("two", [line("d", text, 9), line("a", other, 9), line("e", text, 9)]) == [
+        *("a", "e")
+    ]
+    assert uniques("three", [line("f", text, 20), line("g", text, 30), line("h", other, 15)]) == [
+        *("f", "h")
+    ]
+    dedup(capsys, "one.jsonl", "--state", "s", *forget, code=ExitCode.CONFIGURATION)
