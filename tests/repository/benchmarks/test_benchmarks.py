@@ -16,6 +16,7 @@ from benchmarks.contender_process import ContenderError, ContenderProcess
 from benchmarks.peers import environment
 from benchmarks.report import Spread, ratios
 from benchmarks.texts import generated_documents, with_copies
+from simhash_core.text.profiles import PROFILES
 
 TINY = ["--count", "6", "--rounds", "2", "--characters", "300"]
 
@@ -36,22 +37,22 @@ def test_generated_documents_are_chinese_and_always_the_same() -> None:
 
 
 def test_fingerprints_without_peers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Given a tiny run without other libraries, then both profiles stand beside segmentation."""
+    """Given a tiny run without other libraries, then all profiles stand beside segmentation."""
     path = tmp_path / "figures.json"
     fingerprints.main([*TINY, "--without-peers", "--json", str(path)])
     figures = figures_of(path)
 
     names = [each["name"] for each in figures["contenders"]]
-    assert names == ["firstseen classic", "firstseen wide", "rjieba, no fingerprint"]
+    assert names == [*(f"firstseen {name}" for name in PROFILES), "rjieba, no fingerprint"]
     assert all(each["cpu_us"]["median"] > 0 for each in figures["contenders"])
-    assert [each["goal"] for each in figures["ratios"]] == [0.5, 0.5]
+    assert [each["goal"] for each in figures["ratios"]] == [0.5] * len(PROFILES)
     assert figures["documents"] == 6
     assert figures["characters"] == 300
     assert figures["machine"]["processors"] >= 1
-    steps = ["normalise", "segment", "look up rows", "count", "weigh", "sum", "digest"]
+    steps = ["normalise", "segment", "count", "weigh", "sum", "digest"]
     assert [[stage["stage"] for stage in each["stages"]] for each in figures["stages"]] == [
         steps,
-        steps,
+        [*steps[:-1], "sketch", steps[-1]],
     ]
     shown = capsys.readouterr().out
     assert all(name in shown for name in [*names, *steps])
@@ -63,7 +64,7 @@ def test_fingerprints_beside_the_peers(tmp_path: Path) -> None:
     path = tmp_path / "figures.json"
     fingerprints.main([*TINY, "--json", str(path)])
     figures = figures_of(path)
-    assert len(figures["contenders"]) == 5
+    assert len(figures["contenders"]) == len(PROFILES) + 3
     goals = {each["against"]: each["goal"] for each in figures["ratios"]}
     assert goals == {
         "rjieba, no fingerprint": 0.5,
