@@ -223,3 +223,39 @@ def test_closing_twice(store: ShardStore) -> None:
 def _reopened(store: ShardStore) -> ShardStore:
     store.close()
     return open_store(store.path)
+
+
+@pytest.mark.parametrize("rows", [1, 3, 4, 7, 1000])
+def test_what_expires_leaves_in_steps_of_whole_packets(
+    store: ShardStore, monkeypatch: pytest.MonkeyPatch, rows: int
+) -> None:
+    """Given more that has expired than leaves in one commit, then each commit takes some whole
+    packets, the tombstones of their records with it, and in the end nothing of them is left; a
+    packet with more entries than that goes at once.
+    """
+    monkeypatch.setattr("streams.store.entry_removal.EXPIRED_ROWS", rows)
+    packets = {
+        packet: new_entries(
+            packet, [sample(100 * packet + n, undecidable=n == 0) for n in range(5)]
+        )
+        for packet in range(2, 8)
+    }
+    store.commit(list(packets.values()), progress_at(1))
+    ends: list[int] = []
+    steps = 0
+    while store.expired_before < 6 << 16:
+        change = store.change([], (), 6 << 16)
+        assert change.expiry is not None
+        ends += [end.first for end in change.expiry.ends]
+        before = len(store)
+        store.write(change, progress_at(2))
+        steps += 1
+        assert before - len(store) == change.expired
+        assert len(store) % 5 == 0
+
+    assert ends == [packet << 16 for packet in range(2, 6)]
+    assert steps == {1: 4, 3: 4, 4: 4, 7: 4, 1000: 1}[rows]
+    assert set(dict(store.all_entries())) == set(expected([packets[6], packets[7]]))
+    assert store.by_content(sample(200).digest) == []
+    assert store.by_content(sample(600).digest) == [6 << 16]
+    assert store.change([], (), 6 << 16).expiry is None
