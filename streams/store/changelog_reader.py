@@ -14,7 +14,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from simhash_core.errors import ErrorReason, FirstseenError
 from streams.errors import UnansweredError
-from streams.kafka.retries import PASSING_ERRORS
+from streams.kafka.partition_offsets import offset_range
+from streams.kafka.retries import PASSING_ERRORS, is_passing, retrying
 from streams.store.changelog_codec import Decoded, decode_records
 
 logger = logging.getLogger(__name__)
@@ -152,26 +153,24 @@ class Changelog:
         )
 
     def _ends(self, consumer: Consumer) -> tuple[int, int]:
-        place = TopicPartition(self.topic, self.partition)
         deadline = time.monotonic() + self.silence_seconds
-        reason = "no answer"
-        while (left := deadline - time.monotonic()) > 0:
+
+        def once() -> tuple[int, int]:
             if self.interrupted.is_set():
                 raise InterruptedError(f"reading {self} was interrupted before it began")
-            try:
-                ends = consumer.get_watermark_offsets(place, left)
-            except KafkaException as error:
-                if error.args[0].code() not in PASSING_ERRORS:
-                    raise
-                reason = error.args[0].str()
-                time.sleep(_AGAIN_SECONDS)
-            else:
-                if ends is not None:
-                    return ends
-        raise UnansweredError(
-            f"the broker does not tell the ends of the changelog {self} within "
-            f"{self.silence_seconds:g} s ({reason}): is it reachable, and does the topic exist?"
-        )
+            left = max(_AGAIN_SECONDS, deadline - time.monotonic())
+            return offset_range(consumer, self.topic, self.partition, left)
+
+        try:
+            return retrying(self.silence_seconds, _AGAIN_SECONDS)(once)
+        except KafkaException as error:
+            if not is_passing(error):
+                raise
+            raise UnansweredError(
+                f"the broker does not tell the ends of the changelog {self} within "
+                f"{self.silence_seconds:g} s ({error.args[0].str()}): is it reachable, and does "
+                "the topic exist?"
+            ) from error
 
     def _to_end(
         self, consumer: Consumer, high: int, report: Report, is_enough: Callable[[], bool]

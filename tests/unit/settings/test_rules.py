@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from simhash_core.text.profiles import PROFILES
 from streams.settings.rules import RULES, violations
 from streams.settings.settings import Settings
 from tests.unit.settings.sources import load, problems_of, settings_of
@@ -81,7 +82,7 @@ def test_a_long_application_id_leaves_room_for_topics() -> None:
 
 def test_unknown_profile() -> None:
     """Given a profile that is none, then the message lists those that there are."""
-    assert "classic, wide" in problems_of("profile=narrow")["profile"].message
+    assert ", ".join(sorted(PROFILES)) in problems_of("profile=narrow")["profile"].message
 
 
 def test_index_changes_the_profile() -> None:
