@@ -162,7 +162,7 @@ def test_outputs_stay_together(capsys: pytest.CaptureFixture[str]) -> None:
         ("t.csv", b"id,body\n1,x\n", "no column 'text', its columns are 'id', 'body'"),
         ("n.jsonl", b'{"body": "x"}\n' * 3, "none of the first 3 lines of n.jsonl is a document"),
         ("n.jsonl", b"plain text\n", "--set fields.format=text"),
-        ("n.jsonl", gzip.compress(b"{}"), "gzip data: give it a name that ends in .gz"),
+        ("n.jsonl", gzip.compress(b"{}", mtime=0), "gzip data: give it a name that ends in .gz"),
         ("n.jsonl.gz", b"{}\n", "the packed data is damaged"),
         ("n.zip", b"PK\x03\x04", "a ZIP archive"),
         ("n.parquet", b"PAR1", "cannot read n.parquet"),
