@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Final
 
@@ -31,6 +32,7 @@ EXPORT_SCHEMA: Final = "firstseen.index-export/1"
 
 _DIGEST_BYTES: Final = 16
 _WORD_BITS: Final = 64
+_TIMES_KEPT: Final = 4096
 _REASONS: Final = {str(reason): code for code, reason in enumerate(REASON_CODES) if reason}
 
 
@@ -71,6 +73,7 @@ class EntryLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 _encode = msgspec.json.Encoder().encode
+_parsed = lru_cache(_TIMES_KEPT)(parse_rfc3339)
 _decode_line = msgspec.json.Decoder(EntryLine).decode
 _decode_header = msgspec.json.Decoder(ExportHeader).decode
 
@@ -132,6 +135,10 @@ class EntryLines:
         ]
         count = len(found)
         none = "00" * self._bytes
+        # Digits are looked at all together: one by one they take as long as all the rest.
+        for number, line in found if not _are_hex([line for _, line in found]) else ():
+            if not _are_hex([line]):
+                raise _wrong(name, number, "fingerprint or content has other than hex digits")
         prints = bytes.fromhex("".join([_in_scope(line) or none for _, line in found]))
         scopes = BytesColumn.of([line.scope.encode() for _, line in found])
         digests = b"".join([_digest(line) for _, line in found])
@@ -161,7 +168,7 @@ class EntryLines:
 
     def _problem(self, line: EntryLine) -> str:
         """Return what is wrong with a line, "" for nothing."""
-        if line.content and not _is_hex(line.content, _DIGEST_BYTES):
+        if line.content and len(line.content) != 2 * _DIGEST_BYTES:
             return f"content is {line.content[:40]!r}: it must have 32 hexadecimal digits"
         if line.source is not None and min(line.source.partition, line.source.offset) < 0:
             return "its source has a number below 0"
@@ -175,7 +182,7 @@ class EntryLines:
         return "" if line.content else "without a fingerprint it needs the digest of its content"
 
     def _problem_decidable(self, line: EntryLine) -> str:
-        if not _is_hex(line.fingerprint, self._bytes):
+        if len(line.fingerprint) != 2 * self._bytes:
             digits = 2 * self._bytes
             return f"fingerprint is {line.fingerprint[:40]!r}: it must have {digits} hex digits"
         if self._needs_sketches and not line.sketch:
@@ -188,11 +195,11 @@ def numbered(lines: Iterator[bytes], first: int = 0) -> Iterator[tuple[int, byte
     return ((number, line) for number, line in enumerate(lines, first) if line.strip())
 
 
-def _is_hex(text: str, size: int) -> bool:
-    if len(text) != 2 * size:
-        return False
+def _are_hex(lines: Sequence[EntryLine]) -> bool:
+    """Whether fingerprints and contents of lines are hexadecimal digits and nothing else."""
+    joined = "".join([each for line in lines for each in (line.fingerprint, line.content)])
     try:
-        return len(bytes.fromhex(text)) == size
+        return len(bytes.fromhex(joined)) == len(joined) // 2
     except ValueError:
         return False
 
@@ -220,7 +227,7 @@ def _time_ms(number: int, line: EntryLine, name: str) -> int:
     if line.time is None:
         return 0
     try:
-        return parse_rfc3339(line.time)
+        return _parsed(line.time)
     except ValueError as error:
         raise _wrong(name, number, str(error)) from None
 

@@ -74,7 +74,8 @@ def test_what_is_not_said_stands_for_something_of_its_own() -> None:
     [
         (b'{"id":"x"}', "16 hex digits"),
         (b'{"id":"x","fingerprint":"01234567"}', "16 hex digits"),
-        (b'{"id":"x","fingerprint":"0123456789abcdeg"}', "16 hex digits"),
+        (b'{"id":"x","fingerprint":"0123456789abcdeg"}', "other than hex digits"),
+        (b'{"id":"x","fingerprint":"0123456789 abcde"}', "other than hex digits"),
         (b'{"id":"x","undecidable":"empty"}', "digest of its content"),
         (b'{"id":"x","undecidable":"dull","content":"' + b"00" * 16 + b'"}', "'dull'"),
         (b'{"id":"x","fingerprint":"0123456789abcdef","time":"today"}', "line 5"),
