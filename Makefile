@@ -131,7 +131,7 @@ test: install ## Run the tests; those on a real broker run after make kafka
 check: install ## Lint, format, types, links of the documentation, files of deploy/
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check --quiet . || { $(BIN)/ruff format --diff .; exit 1; }
-	@$(BIN)/mypy $(wildcard simhash_core streams tests benchmarks) $(wildcard docs/*.py deploy/*/*.py)
+	@$(BIN)/mypy $(wildcard firstseen simhash_core streams examples tests benchmarks) $(wildcard docs/*.py deploy/*/*.py)
 	@$(BIN)/python docs/check_links.py
 	@$(MAKE) --no-print-directory tools $(if $(FIRSTSEEN_REQUIRE_TOOLS),,>/dev/null 2>&1) || rm -rf $(TOOLS)
 	@deploy/tools/check.sh
