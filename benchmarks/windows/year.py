@@ -31,8 +31,9 @@ from simhash_core.log.sequence import sequence_number
 from simhash_core.text.profiles import Profile, profile_named
 from streams.store.rocksdb_options import MIB, block_cache
 from streams.store.shard_directory import open_shard_store
-from streams.store.shard_store import ShardStore, records_of
+from streams.store.shard_store import ShardStore
 from streams.store.state_codec import StoredProgress, StoreIdentity
+from streams.store.store_change import records_of
 
 START_MS: Final = 1_704_067_200_000
 DAY_MS: Final = UNITS_MS["d"]

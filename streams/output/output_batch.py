@@ -29,7 +29,7 @@ from streams.output.output_records import (
 )
 from streams.settings.topics import TopicSettings
 from streams.store.changelog_codec import ChangelogRecord, encode_progress
-from streams.store.shard_store import StoreChange, records_of
+from streams.store.store_change import StoreChange, records_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ from simhash_core.log.outputs import NewEntries
 from streams.store.changelog_codec import decode_records, encode_progress
 from streams.store.entry_removal import Removal
 from streams.store.rocksdb_options import MIB, StoreSettings, block_cache
-from streams.store.shard_store import StoreChange, records_of
 from streams.store.state_codec import ProgressRow, StoredProgress
+from streams.store.store_change import StoreChange, records_of
 from tests.unit.store.samples import (
     INDEX,
     READING,
@@ -59,6 +59,7 @@ class SameAsADictionary(RuleBasedStateMachine):
         self.deleted: set[int] = set()
         self.packets: dict[int, list[Sample]] = {}
         self.changelog: dict[bytes, bytes | None] = {}
+        self.records: list[tuple[bytes, bytes | None]] = []
         self.expired_before = 0
         self.progress: StoredProgress | None = None
         self.open()
@@ -104,12 +105,16 @@ class SameAsADictionary(RuleBasedStateMachine):
             if self.entries.pop(sequence, None) is not None:
                 self.deleted.add(sequence)
 
-    @rule(packet=st.integers(0, 5))
-    def expire(self, packet: int) -> None:
-        """A worker commits that everything before a packet has expired."""
+    @rule(packet=st.integers(0, 5), removed=st.lists(st.integers(0, 5 << 16 | 9), max_size=3))
+    def expire(self, packet: int, removed: list[int]) -> None:
+        """A worker commits that everything before a packet has expired, some of it deleted too."""
+        removed += sorted(self.entries)[:2]
         self.progress = progress_at(2, 2)
-        change = self.store.change([], (), packet << 16)
+        change = self.store.change([], removed, packet << 16)
         self.store.write(change, self.progress)
+        for sequence in removed:
+            if self.entries.pop(sequence, None) is not None:
+                self.deleted.add(sequence)
         self._log(change)
         self.expired_before = max(self.expired_before, packet << 16)
         self.entries = {s: e for s, e in self.entries.items() if s >= self.expired_before}
@@ -137,6 +142,7 @@ class SameAsADictionary(RuleBasedStateMachine):
     def _log(self, change: StoreChange) -> None:
         """Append to the changelog, as it is once it is compacted."""
         for key, value in records_of(change):
+            self.records.append((key, value))
             self.changelog.pop(key, None)
             if value is not None:
                 self.changelog[key] = value
@@ -145,16 +151,17 @@ class SameAsADictionary(RuleBasedStateMachine):
         )
         self.changelog.pop(key, None)
         self.changelog[key] = progress
+        self.records.append((key, progress))
 
-    @rule(cut=st.integers(0, 20))
-    def rebuild(self, cut: int) -> None:
-        """A store that is lost is made again of the compacted changelog, in two parts."""
+    @rule(cut=st.integers(0, 20), is_compacted=st.booleans())
+    def rebuild(self, cut: int, *, is_compacted: bool) -> None:
+        """A store that is lost is made again of the changelog, compacted or not, in two parts."""
         if not self.changelog:
             return
         self.store.close()
         shutil.rmtree(self.state_dir / "store")
         self.open()
-        records = list(self.changelog.items())
+        records = list(self.changelog.items()) if is_compacted else self.records
         for part in (records[:cut], records[cut:]):
             keys, values = [key for key, _ in part], [value for _, value in part]
             found = decode_records(keys, values, str)
