@@ -88,3 +88,18 @@ def test_quix_streams_step(seen: Deduplicator) -> None:
     documents = [("a", article(1)), ("b", article(1)), ("a", article(1))]
     found = [step({"id": name, "text": text}, seen)["repeats"] for name, text in documents]
     assert found == [None, "a", None]
+
+
+def test_the_first_example_of_the_page() -> None:
+    """Given the example of docs/api.md; when it is run as it stands; then it prints what the page
+    says.
+    """
+    page = (ROOT / "docs" / "api.md").read_text("utf-8")
+    code = page.partition("```python\n")[2].partition("```")[0]
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=ROOT, timeout=120, check=True
+    )
+    first, second = done.stdout.splitlines()
+    assert first == "Unique()"
+    assert second.startswith("DuplicateOf(original_id='a'")
