@@ -30,9 +30,7 @@ def scoped_digest(digest: bytes, scope: str) -> bytes:
     """Return a content digest as it stands in the index: equal for equal content in one scope."""
     if not scope:
         return digest
-    return blake2b(
-        digest, digest_size=len(digest), key=_key(scope), person=_DIGEST_PERSON
-    ).digest()
+    return blake2b(digest, digest_size=len(digest), key=_key(scope), person=_DIGEST_PERSON).digest()
 
 
 @lru_cache(4096)

@@ -43,7 +43,6 @@ SLOTS_LIMIT: Final = 1 << 16
 _MERGED_SEGMENTS: Final = 4
 
 
-
 class DocumentIndex:
     """Documents by bucket; a look-up sees all that were added."""
 
