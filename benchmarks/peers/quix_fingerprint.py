@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from quixstreams import State  # type: ignore[import-not-found]
+from quixstreams import State
 
 from benchmarks.peers import quix_stream
 from benchmarks.peers.stream import stream_of_arguments

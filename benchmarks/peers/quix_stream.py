@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from quixstreams import Application, State  # type: ignore[import-not-found]
-from quixstreams.models import BytesDeserializer, Topic  # type: ignore[import-not-found]
+from quixstreams import Application, State
+from quixstreams.models import BytesDeserializer, Topic
 
 from benchmarks.peers.stream import Stream
 

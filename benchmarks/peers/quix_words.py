@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quixstreams import State  # type: ignore[import-not-found]
+from quixstreams import State
 
 from benchmarks.peers import quix_stream, word_simhash
 from benchmarks.peers.stream import stream_of_arguments
