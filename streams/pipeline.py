@@ -18,13 +18,14 @@ import logging
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from simhash_core.errors import FirstseenError
 from simhash_core.index.look_up import Nearness
 from simhash_core.log.participant import Participant
 from simhash_core.log.records import Report
 from simhash_core.text.fingerprinter import Fingerprinter
+from streams.agent_wake import Channel, Wake
 from streams.deciding.leader import Leader
 from streams.documents.raw_documents import DocumentReader
 from streams.intake.in_flight import InFlight
@@ -56,30 +57,6 @@ _ANSWER_LOOK_SECONDS: Final = 0.005
 _WORD_BITS: Final = 64
 _PACKET_BYTES: Final = 256 * 1024
 """The columns of one packet; one document may exceed it."""
-
-
-class Channel(Protocol):
-    """Where events wait for an agent."""
-
-    async def send(self, *, value: Any) -> Any:  # noqa: ANN401 - Faust's channels
-        """Hand an event over; waits while the channel is full."""
-        ...
-
-
-class _Wake:
-    """Lets an agent run soon, once for any number of calls before it does."""
-
-    def __init__(self, channel: Channel) -> None:
-        self._channel = channel
-        self._task: asyncio.Task[Any] | None = None
-
-    def __call__(self) -> None:
-        if self._task is None:
-            self._task = asyncio.ensure_future(self._channel.send(value=None))
-
-    def awake(self) -> None:
-        """Note that the agent runs: the next call wakes it again."""
-        self._task = None
 
 
 class BucketObserver(Protocol):
@@ -117,7 +94,7 @@ class Pipeline:
         self.failure: FirstseenError | None = None
         self._on_failure = on_failure
         self._raw, self._log, self._reports, outputs = channels
-        self._wake_decide, self._wake_put_out = _Wake(self._reports), _Wake(outputs)
+        self._wake_decide, self._wake_put_out = Wake(self._reports), Wake(outputs)
         self._stopping = False
         self._stores = ShardStores(
             settings,
