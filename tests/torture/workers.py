@@ -199,7 +199,7 @@ class Cluster:
         now = time.monotonic()
         lately = now - self.broker_away.until < AWAY_SECONDS
         found = {store for store in machine.damaged if str(store) in words}
-        if code == -signal.SIGTERM and not words:
+        if code in {-signal.SIGTERM, ExitCode.TERMINATED} and not words:
             self.expected_exits["was stopped before it had begun"] += 1
         elif found:
             self.expected_exits["found that its store was damaged"] += 1
