@@ -51,10 +51,6 @@ from streams.worker_view import PipelineView
 
 logger = logging.getLogger(__name__)
 
-_ANSWER_SECONDS: Final = 5.0
-_TOPIC_SECONDS: Final = 5.0
-_ANSWER_LOOK_SECONDS: Final = 0.005
-_WORD_BITS: Final = 64
 _PACKET_BYTES: Final = 256 * 1024
 """The columns of one packet; one document may exceed it."""
 

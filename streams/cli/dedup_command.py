@@ -89,7 +89,7 @@ def command(
     request = DedupRequest(files, given, state, abandon, force, jobs)
     with launched(settings, request) as run:
         began = time.perf_counter()
-        with progress_bar() as move, _way_on_told(run.dedup, state):
+        with progress_bar() as move, _resume_hint(run.dedup, state):
             for progress in run.dedup.run(run.inputs):
                 move(step_in_words(progress), run.inputs.bytes_read, run.inputs.total_bytes)
         report = report_of(
@@ -110,7 +110,7 @@ def command(
 
 
 @contextmanager
-def _way_on_told(dedup: LocalDedup, state: Path | None) -> Iterator[None]:
+def _resume_hint(dedup: LocalDedup, state: Path | None) -> Iterator[None]:
     """On Ctrl-C or SIGTERM, say that the run is not lost."""
     try:
         yield

@@ -216,7 +216,7 @@ def replay(  # noqa: PLR0913 - one for each option
         selection = Selection(frozenset(reasons), limit, most, again)
         _replay(settings, topics, selection, account, records, whole=not at, sends=not dry_run)
         is_complete = True
-    finally:  # an error, or Ctrl-C: what was sent until then is told all the same
+    finally:  # an error, or Ctrl-C: what was sent until then is reported all the same
         _tell(account, topics, as_json=as_json, dry_run=dry_run, is_complete=is_complete)
     if at and account.sent < len(set(at)):
         click.get_current_context().exit(1)

@@ -76,7 +76,7 @@ def command(
 
 
 def _opened(page: Path) -> TextIO:
-    """Open the page before the work, so that a wrong path is told at once."""
+    """Open the page before the work, so that a wrong path is reported at once."""
     try:
         return page.open("w", encoding="utf-8")
     except OSError as error:

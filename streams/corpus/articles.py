@@ -42,8 +42,8 @@ _PARAGRAPHS: tuple[tuple[str, ...], ...] = (
     ("outlook", "fact"),
 )
 _SPEAKERS = 3
-_LEAST_PATTERNS = 5
-_LEAST_ENTRIES = 4
+_MIN_PATTERNS = 5
+_MIN_ENTRIES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ class Cast:
         common = self._language.commonplaces.get(role)
         if common is None:
             return list(own)
-        chosen = shuffled(self._rng, own)[: max(_LEAST_ENTRIES, len(own) * 2 // 3)]
+        chosen = shuffled(self._rng, own)[: max(_MIN_ENTRIES, len(own) * 2 // 3)]
         return chosen + shuffled(self._rng, common)[: len(chosen)]
 
     def _written(self, pattern: Pattern) -> str:
@@ -176,7 +176,7 @@ class _Writer:
         if deck is None:
             # Every writer has habits: of a section's patterns, each article uses but half.
             patterns = shuffled(self._rng, self._voice[section])
-            usual = patterns[: max(_LEAST_PATTERNS, len(patterns) // 2)]
+            usual = patterns[: max(_MIN_PATTERNS, len(patterns) // 2)]
             deck = self._sections[section] = Deck(self._rng, usual)
         sentence = expand(deck.draw(), self._rng, self.cast.fill)
         if not sentence.endswith(self._language.closed):

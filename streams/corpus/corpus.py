@@ -33,11 +33,11 @@ from streams.corpus.word_edits import edit_words
 
 DEFAULT_SHAPE: Final = CorpusShape()
 """About 45 % originals, 42 % copies, 10 % posts, 3 % broken records."""
-MOST_REMEMBERED: Final = 20_000
+REMEMBERED_MAX: Final = 20_000
 """Articles that may still be copied; older ones are forgotten, so that memory has a bound."""
 
 _START_MS = 1_709_251_200_000  # 2024-03-01T00:00:00Z
-_LEAST_STEP_MS, _MOST_STEP_MS = 20, 9_000
+_MIN_STEP_MS, _MAX_STEP_MS = 20, 9_000
 _BEIJING = timezone(timedelta(hours=8))
 _BANDS = {
     EditKind.EDIT_1_5: (0.01, 0.05),
@@ -91,7 +91,7 @@ class _Stream:
 
     def records(self, documents: int) -> Iterator[GeneratedRecord]:
         for position in range(documents):
-            self._time_ms += integer(self._rng, _LEAST_STEP_MS, _MOST_STEP_MS)
+            self._time_ms += integer(self._rng, _MIN_STEP_MS, _MAX_STEP_MS)
             doc_id = f"d{self._seed}-{position:07d}"
             kind = self._kind()
             if kind in BROKEN:
@@ -159,10 +159,10 @@ class _Stream:
                 return text
 
     def _remember(self, article: _Published) -> None:
-        if len(self._published) < MOST_REMEMBERED:
+        if len(self._published) < REMEMBERED_MAX:
             self._published.append(article)
         else:
-            self._published[self._next % MOST_REMEMBERED] = article
+            self._published[self._next % REMEMBERED_MAX] = article
         self._next += 1
 
     def _post(self, doc_id: str, kind: EditKind) -> GeneratedRecord:

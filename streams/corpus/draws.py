@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 
 Item = TypeVar("Item")
 
-_LEAST_FOR_RESTS = 4
+_MIN_FOR_RESTS = 4
 
 
 def integer(rng: random.Random, low: int, high: int) -> int:
@@ -76,7 +76,7 @@ class Deck(Generic[Item]):
         left = self._left
         if not left:
             left.extend(self._items)
-            if len(left) > _LEAST_FOR_RESTS:
+            if len(left) > _MIN_FOR_RESTS:
                 for item in self._drawn:
                     left.remove(item)
         index = int(self._rng.random() * len(left))

@@ -29,7 +29,7 @@ def _topics(code: str) -> tuple[Topic, ...]:
 def _voice(code: str, ways: tuple[str, ...]) -> Voice:
     """Mix ways of writing: each section has the sentences of all that know the section.
 
-    What no way knows is told in the manner of the news.
+    A section that no way has is taken from the news.
     """
     by_way = chapters(code, "sentences")
     return {

@@ -30,16 +30,16 @@ _SENTENCE_END = {
     "zh": re.compile(r"(?<=[。！？!?.])(?![。！？!?.\d”\"'」』]|$)"),
     "en": re.compile(r"(?<=[.!?])\s+"),
 }
-_LEAST_KEPT, _MOST_KEPT = 0.70, 0.95
-_LEAST_EDITS, _MOST_EDITS = 2, 4
+_MIN_KEPT, _MAX_KEPT = 0.70, 0.95
+_MIN_EDITS, _MAX_EDITS = 2, 4
 
 
 def truncate(rng: random.Random, language: Language, text: str) -> str:
     """Keep the first 70 to 95 % of a text, perhaps with a sign that something is missing."""
-    kept = int(len(text) * (_LEAST_KEPT + (_MOST_KEPT - _LEAST_KEPT) * rng.random()))
+    kept = int(len(text) * (_MIN_KEPT + (_MAX_KEPT - _MIN_KEPT) * rng.random()))
     if language.space:
         blank = text.rfind(language.space, 0, kept)
-        kept = blank if blank > len(text) * _LEAST_KEPT else kept
+        kept = blank if blank > len(text) * _MIN_KEPT else kept
     return text[:kept] + pick(rng, _CUT_MARKS[language.code])
 
 
@@ -60,7 +60,7 @@ def reorder(rng: random.Random, language: Language, text: str) -> str:
 def retype(rng: random.Random, language: Language, text: str) -> str:
     """Set a text in another typography: two to four changes of signs, widths, case or space."""
     changes = shuffled(rng, _TYPOGRAPHY[language.code])
-    for change in changes[: integer(rng, _LEAST_EDITS, _MOST_EDITS)]:
+    for change in changes[: integer(rng, _MIN_EDITS, _MAX_EDITS)]:
         text = change(rng, text)
     return text
 

@@ -25,7 +25,7 @@ _EMOJI: Final = (
     "🎂🎈🐱🐶🐼🦊🚀🚲🏀🎸📚💡💔💯🧧🌙🌊🍵🐢🦆🥟🎣🧩"
 )
 _SIGNS: Final = "。！？…～—、，：；.!?,;:*#/=+&@%^|·"
-_MOST_SIGNS: Final = 6
+_MAX_SIGNS: Final = 6
 _EMPTY: Final = ("", "", " ", "\n", "\t \n", "\u3000")
 _COMMAS: Final = {
     "zh": ("，", "！", "。", "，", "…"),
@@ -88,7 +88,7 @@ class PostBox:
         return pick(self._rng, sent)
 
     def _signs(self, signs: str) -> str:
-        return "".join(pick(self._rng, signs) for _ in range(integer(self._rng, 1, _MOST_SIGNS)))
+        return "".join(pick(self._rng, signs) for _ in range(integer(self._rng, 1, _MAX_SIGNS)))
 
 
 class _ShortPosts:

@@ -18,7 +18,7 @@ from streams.corpus.thesaurus import Thesaurus, Unit
 _COMMAS = frozenset("，,；;")
 _STOPS = frozenset("。.！!？?")
 _CLAUSE_SHARES = (0.0, 0.2, 0.5)  # some editors change words alone, some whole clauses
-_MOST_TRIES = 600
+_MAX_TRIES = 600
 
 
 def edit_words(
@@ -35,7 +35,7 @@ def edit_words(
     edit = _Edit(rng, language, topic, thesaurus.units(text), room=total * band[1])
     clause_share = pick(rng, _CLAUSE_SHARES)
     swaps = iter(shuffled(rng, edit.swappable()))
-    for _ in range(_MOST_TRIES):
+    for _ in range(_MAX_TRIES):
         if edit.touched >= goal:
             break
         place = None if chance(rng, clause_share) else next(swaps, None)

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import Final, NamedTuple
 
-LONGEST_TEXT: Final = 5_000
+TEXT_MAX: Final = 5_000
 """Characters of a text that are looked at; the rest is left out, and the summary says so."""
-MOST_WORK: Final = 40_000
+WORK_MAX: Final = 40_000
 """Words and pairs of equal words that are aligned; passages after that are shown whole."""
 
 _SENTENCE = re.compile(r".*?(?:[。！？!?；;]|[.](?=\s)|$)[”’」』\"')）]*", re.DOTALL)
@@ -45,9 +45,9 @@ def describe_change(original_text: str, text: str, limit: int = 160) -> str:
         raise ValueError(f"limit is {limit}; give at least {_SHORTEST_LIMIT} characters")
     if original_text == text:
         return "no change"
-    cut = max(len(original_text), len(text)) > LONGEST_TEXT
-    scope = f" in the first {LONGEST_TEXT:,} characters" if cut else ""
-    old, new = (" ".join(t[:LONGEST_TEXT].split()) for t in (original_text, text))
+    cut = max(len(original_text), len(text)) > TEXT_MAX
+    scope = f" in the first {TEXT_MAX:,} characters" if cut else ""
+    old, new = (" ".join(t[:TEXT_MAX].split()) for t in (original_text, text))
     if old == new:
         return "no change" + scope if cut else "white space only"
     if _letters(old) == _letters(new):
@@ -97,7 +97,7 @@ def _clipped(passage: str) -> str:
 
 def _changes(before: list[str], after: list[str]) -> Iterator[_Change]:
     """Yield the changed passages, given the sentences of both texts, in the order of the text."""
-    work = MOST_WORK
+    work = WORK_MAX
     for i1, i2, j1, j2 in _differing(before, after):
         passages = [("".join(before[i1:i2]), "".join(after[j1:j2]))]
         if i2 - i1 == j2 - j1:

@@ -99,7 +99,7 @@ def train_idf(
 ) -> TrainedIdf:
     """Count the terms that the profile's segmenter gives; ``watch`` is called after each portion.
 
-    Raises ``UsageError`` for bounds that cannot be, and for a corpus without common terms.
+    Raises ``UsageError`` for invalid bounds, and for a corpus without common terms.
     """
     segmenter = load_segmenter(profile.segmenter, profile.user_dictionary)
     frequencies = DocumentFrequencies(most_terms)

@@ -95,7 +95,7 @@ def plan_index(
 ) -> IndexPlan:
     """Return the plan of an index of so many unique documents, for so many workers.
 
-    Raises ``UsageError`` for a number that cannot be.
+    Raises ``UsageError`` for an invalid number.
     """
     if partitions is not None and not 1 <= partitions <= MOST_PARTITIONS:
         raise UsageError(f"partitions is {partitions}: it must be from 1 to {MOST_PARTITIONS}")

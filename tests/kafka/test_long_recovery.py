@@ -10,9 +10,9 @@ import numpy as np
 from confluent_kafka import Producer
 
 from simhash_core.document_columns import BytesColumn, DocumentColumns
+from simhash_core.log.outputs import NewEntries
 from simhash_core.log.packets import Chain, Packet, Sender
 from simhash_core.log.records import NO_CONTROL, Progress
-from simhash_core.log.shard_stream import NewEntries
 from simhash_core.text.fingerprinter import CONTENT_DIGEST_SIZE, Fingerprinter
 from streams.demo.worker_process import WorkerProcessError
 from streams.settings.reading_rules import reading_rules

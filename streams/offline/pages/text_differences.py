@@ -13,7 +13,7 @@ from difflib import SequenceMatcher
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-LONGEST_TEXT: Final = 12_000
+TEXT_MAX: Final = 12_000
 """Characters of a text that are aligned; the rest is left out, and the last piece says so."""
 
 MOST_SHOWN: Final = 2_400
@@ -54,10 +54,10 @@ class SideBySide(NamedTuple):
 
 def side_by_side(left: str, right: str) -> SideBySide:
     """Align two texts."""
-    rows = list(_aligned(left[:LONGEST_TEXT], right[:LONGEST_TEXT]))
+    rows = list(_aligned(left[:TEXT_MAX], right[:TEXT_MAX]))
     return SideBySide(
-        _shown([(row.left, row.alike) for row in rows], len(left) - LONGEST_TEXT),
-        _shown([(row.right, row.alike) for row in rows], len(right) - LONGEST_TEXT),
+        _shown([(row.left, row.alike) for row in rows], len(left) - TEXT_MAX),
+        _shown([(row.right, row.alike) for row in rows], len(right) - TEXT_MAX),
     )
 
 

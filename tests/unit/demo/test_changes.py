@@ -10,7 +10,7 @@ import pytest
 
 from streams.corpus.corpus import generate
 from streams.corpus.generated import BROKEN, EditKind
-from streams.demo.changes import LONGEST_TEXT, describe_change
+from streams.demo.changes import TEXT_MAX, describe_change
 
 
 def test_equal_texts() -> None:
@@ -73,7 +73,7 @@ def test_a_limit_too_small_is_refused() -> None:
 def test_a_very_long_text_is_cut_and_the_summary_says_so() -> None:
     """Given texts over the limit, then only their beginnings are compared, and that is said."""
     original = "".join(f"第{n}句话。" for n in range(3_000))
-    assert len(original) > LONGEST_TEXT
+    assert len(original) > TEXT_MAX
     said = describe_change(original, original.replace("第7句", "第七句", 1))
     assert said == "−1 +1 characters in the first 5,000 characters; “7” → “七”"
     assert describe_change(original, original + "完") == "no change in the first 5,000 characters"

@@ -208,7 +208,7 @@ def test_old_articles_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """Given room for 20 articles, then a parent is one of the last 20 that could be copied, and
     the ring of them has been written around more than once.
     """
-    monkeypatch.setattr(corpus, "MOST_REMEMBERED", 20)
+    monkeypatch.setattr(corpus, "REMEMBERED_MAX", 20)
     again = {EditKind.EXACT_COPY, EditKind.TYPOGRAPHIC, EditKind.REPOST, EditKind.EDIT_1_5}
     depth: dict[str | None, int] = {}
     remembered: list[str | None] = []

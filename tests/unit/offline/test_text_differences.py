@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams.offline.pages.text_differences import (
-    LONGEST_TEXT,
+    TEXT_MAX,
     MOST_SHOWN,
     Piece,
     PieceKind,
@@ -67,7 +67,7 @@ def test_it_is_bounded() -> None:
         assert pieces[-1].kind is FOLDED
         assert "more" in pieces[-1].text
     assert f"{50_000 - MOST_SHOWN:,}" in shown.left[-1].text
-    assert LONGEST_TEXT < 50_000
+    assert TEXT_MAX < 50_000
 
 
 @given(st.text("ab雪。 \n.", max_size=200), st.text("ab雪。 \n.", max_size=200))
