@@ -1,7 +1,7 @@
 r"""The lines of a file, packed or not, or of standard input, none longer than a limit.
 
 A line ends in ``\n``; the last one may lack it. Its content is without it, and otherwise unchanged
-(a ``\r`` before it stays). Of a line past the limit only its size is reported; it is never in memory.
+(a ``\r`` before it stays). Of a line past the limit only its size is kept; it is never in memory.
 """
 
 from __future__ import annotations
