@@ -29,6 +29,7 @@ SNOW = (
     "学校推迟上课，机场取消航班，市民最好提前出门。"
 )
 FIELDS = {
+    "schema": str,
     "input": str | None,
     "seed": int | None,
     "profile": str,
