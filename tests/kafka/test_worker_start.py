@@ -131,5 +131,5 @@ def test_another_index_on_the_same_state(broker: Broker, tmp_path: Path) -> None
             assert other.await_end() == ExitCode.CONFIGURATION
             said = other.log_text()
             assert "index.bits: there 256, here 64" in said
-            assert "index.distance: there 64, here 3" in said
+            assert "index.distance: there 68, here 3" in said
             assert "index.segmenter" not in said, "it names what does not differ"
