@@ -146,7 +146,7 @@ def test_documents_a_line_each(capsys: pytest.CaptureFixture[str]) -> None:
         (["--text", "x", "--jsonl"], "--jsonl is for a FILE"),
         (["missing.txt"], "cannot read missing.txt: No such file"),
         (["latin.txt"], "cannot read latin.txt: not UTF-8 at byte 1"),
-        (["cut.gz"], "cannot read cut.gz: the gzip data is damaged"),
+        (["cut.gz"], "cannot read cut.gz: the packed data is damaged"),
         (["long.txt", "--set", "max_record_bytes=1024"], "more than 1024 bytes"),
     ],
 )
