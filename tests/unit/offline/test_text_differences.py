@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams.offline.pages.text_differences import (
-    TEXT_MAX,
     MOST_SHOWN,
+    TEXT_MAX,
     Piece,
     PieceKind,
     side_by_side,
