@@ -58,7 +58,7 @@ class _Steps:
         self._weighting = weighting_named(profile.weighting)
         self._lexicon = Lexicon(profile.bits, feature_hash_named(profile.feature_hash), jieba_idf())
         self._runs = RunMemo(load_segmenter(profile.segmenter), self._lexicon)
-        self._confirmation = profile.confirmation()
+        self._verifier = profile.verifier()
 
     def run(self, texts: Sequence[str], clock: _Clock) -> bytes:
         """Fingerprint a batch; return the fingerprints one after the other."""
@@ -69,9 +69,9 @@ class _Steps:
         batch = clock.timed("weigh", lambda: features.weigh(counted, lexicon, self._weighting))
         scaled = clock.timed("weigh", lambda: scale(batch.weights, batch.bounds))
         packed = clock.timed("sum", lambda: self._sum(batch, scaled))
-        if self._confirmation is not None:
+        if self._verifier is not None:
             sketched = Sketched(list(map(Content, texts)), batch, lexicon.short_hashes[batch.rows])
-            sketches = self._confirmation.verification.sketches
+            sketches = self._verifier.verification.sketches
             clock.timed("sketch", lambda: sketches(sketched))
         clock.timed("digest", lambda: [content_digest(text) for text in normal])
         return packed

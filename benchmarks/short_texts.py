@@ -116,8 +116,8 @@ def _is_near(fingerprinter: Fingerprinter, a: Fingerprinted, b: Fingerprinted) -
     distance = distance_bits(a.fingerprint, b.fingerprint)
     if distance > fingerprinter.profile.distance:
         return False
-    confirmation = fingerprinter.confirmation
-    return confirmation is None or confirmation.agreement(distance, a.sketch, b.sketch) is not None
+    verifier = fingerprinter.verifier
+    return verifier is None or verifier.similarity(distance, a.sketch, b.sketch) is not None
 
 
 def _sharing_a_bucket(

@@ -128,12 +128,12 @@ class _Stream:
         self.case = case
         self.fingerprinter = Fingerprinter(replace(case.profile, verify_at=0.0))
         self.made, self.cpu_seconds = _fingerprinted(self.fingerprinter, contents)
-        self.agreement: Callable[[int, bytes, bytes], float] = lambda _distance, _a, _b: 1.0
-        if self.fingerprinter.confirmation is not None:
-            self.agreement = self.fingerprinter.confirmation.verification.agreement
+        self.similarity: Callable[[int, bytes, bytes], float] = lambda _distance, _a, _b: 1.0
+        if self.fingerprinter.verifier is not None:
+            self.similarity = self.fingerprinter.verifier.verification.similarity
         self.distances = self._candidates()
         self.agreements = {
-            (a, b): self.agreement(distance, self.made[a].sketch, self.made[b].sketch)
+            (a, b): self.similarity(distance, self.made[a].sketch, self.made[b].sketch)
             for (a, b), distance in self.distances.items()
         }
 
@@ -154,8 +154,8 @@ class _Stream:
     def outcome(self, at: float) -> Outcome:
         """Go through the documents, confirming at this threshold."""
         near: dict[int, list[tuple[int, int]]] = defaultdict(list)
-        for (a, b), agreement in self.agreements.items():
-            if agreement >= at or self.made[a].content_digest == self.made[b].content_digest:
+        for (a, b), similarity in self.agreements.items():
+            if similarity >= at or self.made[a].content_digest == self.made[b].content_digest:
                 near[b].append((self.distances[a, b], a))
         originals: list[int] = []
         for number in range(len(self.made)):
@@ -168,11 +168,11 @@ class _Stream:
         return Outcome(at, right, caught(originals, pairs), precision, f1(right, precision))
 
     def agreement_us(self) -> float:
-        """Return the time of one agreement."""
+        """Return the time of one similarity."""
         some = list(self.distances.items())[:_AGREEMENTS_TIMED]
         begun = time.process_time()
         for (a, b), distance in some:
-            self.agreement(distance, self.made[a].sketch, self.made[b].sketch)
+            self.similarity(distance, self.made[a].sketch, self.made[b].sketch)
         return (time.process_time() - begun) / max(1, len(some)) * _MICROSECONDS
 
 
@@ -243,7 +243,7 @@ def tables(figures: Figures) -> Iterator[Table]:
     """Show the figures."""
     table = new_table(
         f"Verifications on {figures.documents:,} documents ({figures.source})",
-        *("", "candidates", "bytes", "sketch µs", "agreement µs"),
+        *("", "candidates", "bytes", "sketch µs", "similarity µs"),
     )
     for each in figures.verifications:
         table.add_row(

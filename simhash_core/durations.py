@@ -25,12 +25,12 @@ def parse_duration(text: str) -> int:
 
     Raises ``UsageError`` for any other form, and for more than a hundred years.
     """
-    found = _DURATION.fullmatch(text)
-    if found is None:
+    matched = _DURATION.fullmatch(text)
+    if matched is None:
         raise UsageError(
             f"{text!r} is no duration: write a whole number and d, h, m, s or ms, such as 30d"
         )
-    duration_ms = int(found[1]) * UNITS_MS[found[2]]
+    duration_ms = int(matched[1]) * UNITS_MS[matched[2]]
     if duration_ms > DURATION_MS_MAX:
         raise UsageError(f"{text!r} is more than {format_duration(DURATION_MS_MAX)}")
     return duration_ms

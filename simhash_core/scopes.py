@@ -36,8 +36,8 @@ def scoped_digest(digest: bytes, scope: str) -> bytes:
 @lru_cache(4096)
 def _mask(scope: str, size: int) -> int:
     """Return the mask of a scope for fingerprints of ``size`` bytes, 64 or fewer."""
-    found = blake2b(scope.encode(), digest_size=size, person=_MASK_PERSON).digest()
-    return int.from_bytes(found, "big")
+    mask = blake2b(scope.encode(), digest_size=size, person=_MASK_PERSON).digest()
+    return int.from_bytes(mask, "big")
 
 
 @lru_cache(4096)

@@ -80,16 +80,16 @@ class ShardSessions:
 
     async def revoked(self, partitions: Iterable[int]) -> None:
         """Close shards, after the commit that is under way."""
-        gone = set(partitions)
-        for partition in gone & self.opening.keys():
+        revoked = set(partitions)
+        for partition in revoked & self.opening.keys():
             self.opening[partition].set()
         async with self._moves, self._put_out.lock:
-            for partition in gone:
+            for partition in revoked:
                 self._close(partition, "the group takes its partition")
         self._note()
         if self._participant.shards:
             self._on_session()  # who does not lead any more reports to who does
-        self._open_missing(gone)
+        self._open_missing(revoked)
 
     def lost(self, partitions: Iterable[int]) -> None:
         """Close shards that others may own by now; their commits are refused."""
@@ -227,23 +227,23 @@ class ShardSessions:
         if not any(each.is_new for each in opened):
             return opened
         claim = await self._index.claim()
-        found = []
+        committed = []
         for each in opened:
             progress = each.progress
             if each.is_new and claim is not None and claim.position > progress.position:
                 chain, first = progress.chain, progress.next
                 progress = Progress(chain, first, claim.position, claim.control, claim.clock)
-            found.append(each._replace(progress=progress))
+            committed.append(each._replace(progress=progress))
         first_progress: list[ShardReady[RawArrival]] = [
             ShardReady(each.partition, Ready([], [], each.progress.next), each.progress)
-            for each in found
+            for each in committed
             if each.is_new
         ]
-        stores = {each.partition: each.store for each in found}
+        stores = {each.partition: each.store for each in committed}
         ends = await self._put_out.commit_first(first_progress, stores)
         for ready in first_progress:
             stores[ready.partition].commit([], self._put_out.stored(ready, ends))
-        return found
+        return committed
 
     def _close(self, partition: int, why: str) -> None:
         if partition not in self._participant.shards:

@@ -23,8 +23,8 @@ _BETWEEN: Final = b" "
 def remembering() -> Callable[[quix_stream.Document, State], str | None]:
     """Return what says which document one repeats, and remembers those that repeat none."""
     fingerprinter = Fingerprinter(profile_named("wide"))
-    scheme, confirmation = fingerprinter.scheme, fingerprinter.confirmation
-    assert confirmation is not None
+    scheme, verifier = fingerprinter.scheme, fingerprinter.verifier
+    assert verifier is not None
     size = scheme.bits // 8
 
     def original_of(document: quix_stream.Document, state: State) -> str | None:
@@ -39,7 +39,7 @@ def remembering() -> Callable[[quix_stream.Document, State], str | None]:
             distance = (value ^ int.from_bytes(entry[:size], "big")).bit_count()
             if distance > scheme.distance:
                 continue
-            if confirmation.agreement(distance, made.sketch, entry[size:]) is not None:
+            if verifier.similarity(distance, made.sketch, entry[size:]) is not None:
                 found.append((distance, name))
         if found:
             return min(found)[1].decode()

@@ -78,9 +78,9 @@ class BucketColumns:
         return Ranges(starts, self.directory[ranges + 1].astype(np.intp) - starts)
 
     def candidates(
-        self, asked: Asked, starts: NDArray[np.intp], lengths: NDArray[np.intp], *, within: bool
+        self, question: Asked, starts: NDArray[np.intp], lengths: NDArray[np.intp], *, within: bool
     ) -> tuple[NDArray[np.intp], NDArray[np.uint32]]:
-        """Return what is in buckets: of each candidate the index in ``asked``, and its row.
+        """Return what is in buckets: of each candidate the index in ``question``, and its row.
 
         All arrays are flat and in step. ``within``: leave out what tags show to be too far.
         """
@@ -92,10 +92,10 @@ class BucketColumns:
         at += np.arange(len(at))
         tags = self.tags.take(at)
         if self.shift:
-            rest = (asked.values & np.uint32((1 << self.shift) - 1)).astype(self.tags.dtype)
+            rest = (question.values & np.uint32((1 << self.shift) - 1)).astype(self.tags.dtype)
             kept = np.flatnonzero(tags == np.repeat(rest, lengths))
         else:
-            tags ^= np.repeat(asked.tags, lengths)
+            tags ^= np.repeat(question.tags, lengths)
             kept = np.flatnonzero(np.bitwise_count(tags) <= self.distance)
         return np.searchsorted(ends, kept, side="right"), self.rows[at[kept]]
 
@@ -104,7 +104,7 @@ class BucketColumns:
 
         Only where ``tags`` are the rest of the values, or there is none.
         """
-        found = np.empty((documents, self.columns), dtype=np.uint32)
+        by_column = np.empty((documents, self.columns), dtype=np.uint32)
         a_column = (len(self.directory) - 1) // max(self.columns, 1)
         lengths = np.diff(self.directory)
         for column in range(self.columns):
@@ -113,8 +113,8 @@ class BucketColumns:
             values = np.repeat(np.arange(a_column, dtype=np.uint32) << self.shift, ranges)
             if self.shift:
                 values |= self.tags[own]
-            found[self.rows[own], column] = values
-        return found
+            by_column[self.rows[own], column] = values
+        return by_column
 
 
 def build_columns(

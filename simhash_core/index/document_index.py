@@ -80,10 +80,10 @@ class DocumentIndex:
         Look-ups do not see the documents of a slot that is not visible, until ``show_slot``.
         """
         self._forget_dropped()
-        taken = set(np.unique(self._memtable.rows().slots).tolist())
+        used = set(np.unique(self._memtable.rows().slots).tolist())
         for each in self._segments:
-            taken |= each.slots()
-        slot = next((s for s in range(SLOTS_LIMIT) if s not in taken and s not in self._counts), -1)
+            used |= each.slots()
+        slot = next((s for s in range(SLOTS_LIMIT) if s not in used and s not in self._counts), -1)
         if slot < 0:
             raise UsageError(f"an index holds at most {SLOTS_LIMIT} shards at one time")
         self._live[slot] = True
@@ -143,7 +143,7 @@ class DocumentIndex:
         self.dropped_before = max(self.dropped_before, sequence)
         memtable = self._memtable.rows()
         kept = memtable.sequences >= np.uint64(sequence)
-        gone = [memtable.slots[~kept]]
+        dropped = [memtable.slots[~kept]]
         if not kept.all():
             self._memtable.clear()
             self._memtable.append(memtable.take(kept))
@@ -151,8 +151,8 @@ class DocumentIndex:
             rows = np.arange(each.segment.sequences.count_below(sequence))
             rows = rows[each.shown(rows)]
             each.hide(rows)
-            gone.append(each.segment.slots[rows])
-        slots, counts = np.unique(np.concatenate(gone), return_counts=True)
+            dropped.append(each.segment.slots[rows])
+        slots, counts = np.unique(np.concatenate(dropped), return_counts=True)
         removed = 0
         for slot, count in zip(slots.tolist(), counts.tolist(), strict=True):
             if slot in self._counts:
@@ -169,8 +169,8 @@ class DocumentIndex:
         """
         self._removed[slot] = []
         parts = [self._memtable.rows(), *self._parts_in_memory(slot)]
-        found = joined([_between(each, slot, first, last) for each in parts])
-        return found.take(np.argsort(found.sequences, kind="stable")[:limit])
+        extracted = joined([_between(each, slot, first, last) for each in parts])
+        return extracted.take(np.argsort(extracted.sequences, kind="stable")[:limit])
 
     def attach(self, slot: int, segment: Segment, first: int, last: int) -> None:
         """Take in a segment of one open slot, instead of its rows from ``first`` to ``last``.
@@ -194,9 +194,9 @@ class DocumentIndex:
             self._memtable.append(memtable.take(~covered))
         kept = KeptSegment(segment, slot)
         self._counts[slot] += len(segment)
-        gone = [segment.sequences.rows_of(each) for each in self._removed.pop(slot, [])]
-        gone.append(np.arange(segment.sequences.count_below(self.dropped_before)))
-        self._counts[slot] -= kept.hide(np.concatenate(gone))
+        removed = [segment.sequences.rows_of(each) for each in self._removed.pop(slot, [])]
+        removed.append(np.arange(segment.sequences.count_below(self.dropped_before)))
+        self._counts[slot] -= kept.hide(np.concatenate(removed))
         self._segments.insert(0, kept)
         self._forget_dropped()
 
@@ -232,14 +232,14 @@ class DocumentIndex:
     def pairs(self, prints: Prints) -> Pairs:
         """Return which documents of the index share a bucket and are within the distance."""
         seen = self._seen()
-        found = [*pairs_in_memtable(seen, prints)]
+        pairs = [*pairs_in_memtable(seen, prints)]
         if self._segments and prints.documents:
             asked = question(self.scheme, prints)
             for kept in self._segments:
-                for met in kept.segment.candidates(asked, within=True):
-                    self.candidates_met += len(met.rows)
-                    found.append(pairs_of(seen, kept, met, prints))
-        return sorted_pairs(found)
+                for candidates in kept.segment.candidates(asked, within=True):
+                    self.candidates_met += len(candidates.rows)
+                    pairs.append(pairs_of(seen, kept, candidates, prints))
+        return sorted_pairs(pairs)
 
     def bucket_counts(self, prints: Prints) -> BucketCounts:
         """Return how many documents share a bucket with one, the only one of ``prints``."""

@@ -88,9 +88,9 @@ class HotBuckets:
             yield from self._compared(scheme, numbers, fingerprints)
             return
         for column in np.unique(columns).tolist():
-            asked = np.flatnonzero(columns == column)
-            values = slices(scheme, column, fingerprints[asked]).T
-            keys = (numbers[asked] << _LONGEST_SLICE).astype(np.uint32) | values
+            queries = np.flatnonzero(columns == column)
+            values = slices(scheme, column, fingerprints[queries]).T
+            keys = (numbers[queries] << _LONGEST_SLICE).astype(np.uint32) | values
             starts = np.empty(keys.shape, dtype=np.intp)
             ends = np.empty(keys.shape, dtype=np.intp)
             for number, own in enumerate(self.slice_keys):
@@ -99,29 +99,29 @@ class HotBuckets:
             lengths = (ends - starts).reshape(-1)
             starts += np.arange(len(starts))[:, None] * self.rows.shape[1]
             of, at = spread(starts.reshape(-1), lengths)
-            yield asked[of % len(asked)], self.rows.reshape(-1)[at]
+            yield queries[of % len(queries)], self.rows.reshape(-1)[at]
 
     def _compared(
         self, scheme: BlockScheme, numbers: NDArray[np.intp], fingerprints: NDArray[np.uint64]
     ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.uint32]]]:
         for number in np.unique(numbers).tolist():
-            asked = np.flatnonzero(numbers == number)
+            queries = np.flatnonzero(numbers == number)
             start, stop = int(self.bounds[number]), int(self.bounds[number + 1])
-            step = max(_COMPARED_AT_ONCE // len(asked), 1)
+            step = max(_COMPARED_AT_ONCE // len(queries), 1)
             for first in range(start, stop, step):
                 part = slice(first, min(first + step, stop))
-                distances = np.zeros((len(asked), part.stop - first), dtype=np.uint8)
+                distances = np.zeros((len(queries), part.stop - first), dtype=np.uint8)
                 for word in range(min(len(self.words), BYTE_WORDS)):
-                    ours, theirs = fingerprints[asked, word, None], self.words[word, part]
+                    ours, theirs = fingerprints[queries, word, None], self.words[word, part]
                     distances += np.bitwise_count(ours ^ theirs)
                 of, at = np.nonzero(distances <= scheme.distance)
-                yield asked[of], self.rows[0, at + first]
+                yield queries[of], self.rows[0, at + first]
 
 
 def slice_bits(scheme: BlockScheme, column: int) -> int:
     """Return the bits of a slice in the buckets of a column; 0 where slices are of no use."""
-    taken = scheme.block_bits if column < scheme.all_blocks else 0
-    bits = min((scheme.bits - taken) // (scheme.distance + 1), _LONGEST_SLICE)
+    width = scheme.block_bits if column < scheme.all_blocks else 0
+    bits = min((scheme.bits - width) // (scheme.distance + 1), _LONGEST_SLICE)
     return bits if bits >= _SHORTEST_SLICE else 0
 
 
@@ -141,8 +141,8 @@ def slices(
 @cache
 def _bits_left(scheme: BlockScheme, column: int) -> NDArray[np.intp]:
     """Return the numbers of the bits that a bucket of a column leaves."""
-    taken = scheme.bits_of(column) if column < scheme.all_blocks else range(0)
-    return np.setdiff1d(np.arange(scheme.bits), np.array(taken, dtype=np.intp))
+    used = scheme.bits_of(column) if column < scheme.all_blocks else range(0)
+    return np.setdiff1d(np.arange(scheme.bits), np.array(used, dtype=np.intp))
 
 
 def find_hot(
@@ -160,12 +160,12 @@ def find_hot(
         for column, value, start, stop in _overloaded(first, width, buckets, len(fingerprints))
     ]
     overloaded.sort(key=lambda each: each[2] - each[3])
-    found = sorted(overloaded[:_BUCKETS_LIMIT], key=lambda each: each[0])
-    rows = [buckets.rows[start:stop] for _, _, start, stop, buckets in found]
+    hottest = sorted(overloaded[:_BUCKETS_LIMIT], key=lambda each: each[0])
+    rows = [buckets.rows[start:stop] for _, _, start, stop, buckets in hottest]
     bounds = np.cumsum([0, *map(len, rows)]).astype(np.uint32)
-    numbers = np.array([each[0] for each in found], dtype=np.uint64)
+    numbers = np.array([each[0] for each in hottest], dtype=np.uint64)
     total = int(bounds[-1])
-    sliced = bool(found) and all(slice_bits(scheme, column) for _, column, *_ in found)
+    sliced = bool(hottest) and all(slice_bits(scheme, column) for _, column, *_ in hottest)
     if not sliced:
         whole = np.concatenate([*rows, np.empty(0, dtype=np.uint32)])
         words = np.ascontiguousarray(fingerprints[whole].T)
@@ -174,7 +174,7 @@ def find_hot(
         )
     count = scheme.distance + 1
     keys = np.empty((count, total), dtype=np.uint32)
-    for number, ((_, column, *_), own) in enumerate(zip(found, rows, strict=True)):
+    for number, ((_, column, *_), own) in enumerate(zip(hottest, rows, strict=True)):
         part = slice(int(bounds[number]), int(bounds[number + 1]))
         values = slices(scheme, column, fingerprints[own])
         keys[:, part] = (values | np.uint32(number << _LONGEST_SLICE)).T

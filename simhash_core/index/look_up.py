@@ -20,7 +20,7 @@ from simhash_core.index.prints import first_shared_bucket, joined_prints, prints
 from simhash_core.index.view import WHOLE, View
 from simhash_core.matches import Answer, Match, Neighbour
 from simhash_core.text.profiles import REPLACE, Profile
-from simhash_core.text.verification import Confirmation
+from simhash_core.text.verification import Verifier
 from simhash_core.window import Window
 
 
@@ -49,13 +49,13 @@ class Nearness:
     def __init__(
         self,
         scheme: BlockScheme,
-        confirmation: Confirmation | None,
+        verifier: Verifier | None,
         window_ms: int | None = None,
         lateness_ms: int = 0,
         *,
         replaces: bool = False,
     ) -> None:
-        """Without ``confirmation`` the distance alone decides.
+        """Without ``verifier`` the distance alone decides.
 
         ``window_ms``: how far apart the times of near documents are, at most; None: any time.
         ``lateness_ms``: how late a document may be and meet all that are in its window.
@@ -64,14 +64,14 @@ class Nearness:
         self.scheme = scheme
         self.window = None if window_ms is None else Window(window_ms, lateness_ms)
         self.replaces = replaces
-        self._confirmation = confirmation
+        self._verifier = verifier
 
     @classmethod
     def of(cls, profile: Profile) -> Nearness:
         """Return what near means by a profile; raises ``UsageError`` for one that cannot be."""
         return cls(
             profile.scheme(),
-            profile.confirmation(),
+            profile.verifier(),
             profile.window,
             profile.lateness,
             replaces=profile.same_id == REPLACE,
@@ -94,16 +94,16 @@ class Nearness:
             return None
         if columns.digest(row) == entry.content_digest:
             return Similarity(exact=True, value=None)
-        if self._confirmation is None:
+        if self._verifier is None:
             return Similarity(exact=False, value=None)
-        agreement = self._confirmation.agreement(distance, columns.sketches[row], entry.sketch)
-        return None if agreement is None else Similarity(exact=False, value=agreement)
+        similarity = self._verifier.similarity(distance, columns.sketches[row], entry.sketch)
+        return None if similarity is None else Similarity(exact=False, value=similarity)
 
     def estimate(self, distance: int, a: bytes, b: bytes) -> float | None:
         """Return how far two sketches agree, enough or not; None where nothing confirms."""
-        if self._confirmation is None:
+        if self._verifier is None:
             return None
-        return self._confirmation.verification.agreement(distance, a, b)
+        return self._verifier.verification.similarity(distance, a, b)
 
     def match(
         self,
@@ -159,7 +159,7 @@ class LookUp:
         """
         if not packets:
             return []
-        found: list[list[Match]] = [
+        by_document: list[list[Match]] = [
             self._of_content(columns, view) for columns, view in zip(packets, views, strict=True)
         ]
         decidable = [np.flatnonzero(columns.undecidable == 0) for columns in packets]
@@ -185,7 +185,7 @@ class LookUp:
             if document == matched:
                 continue
             row, packet = int(row_of[document]), int(packet_of[document])
-            columns, view, matches = packets[packet], views[packet], found[packet]
+            columns, view, matches = packets[packet], views[packet], by_document[packet]
             if sequence < view.expired_before:
                 continue
             entry = next(iter(self._source.entries(slot, [sequence])), None)
@@ -197,7 +197,7 @@ class LookUp:
                 matches.append(
                     self._nearness.match(columns, row, distance, sequence, entry, similarity)
                 )
-        return [sorted(matches, key=lambda match: match.row) for matches in found]
+        return [sorted(matches, key=lambda match: match.row) for matches in by_document]
 
     def answer(self, columns: DocumentColumns, limit: int, view: View = WHOLE) -> Answer:
         """Return what the index says of one document, its ``limit`` nearest neighbours included."""

@@ -21,10 +21,10 @@ def near_rows(
         differing = left.fingerprints[:, word, None] ^ right.fingerprints[None, :, word]
         distances += np.bitwise_count(differing)
     rows, others = np.nonzero(distances <= scheme.distance)
-    found = distances[rows, others]
+    near = distances[rows, others]
     if not scheme.guaranteed and len(rows):
         ours = bucket_values(scheme, left)[rows]
         theirs = bucket_values(scheme, right)[others]
         kept = np.any(shared(scheme, ours, theirs), axis=1)
-        rows, others, found = rows[kept], others[kept], found[kept]
-    return rows, others, found
+        rows, others, near = rows[kept], others[kept], near[kept]
+    return rows, others, near

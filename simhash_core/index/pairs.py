@@ -26,14 +26,14 @@ class Pairs(NamedTuple):
         return len(self.rows)
 
 
-def sorted_pairs(found: list[Pairs]) -> Pairs:
+def sorted_pairs(parts: list[Pairs]) -> Pairs:
     """Join pairs, sort them, and keep each once: a document may share several buckets."""
-    if not found:
+    if not parts:
         empty = np.empty(0, dtype=np.intp)
         return Pairs(
             empty, empty.astype(np.uint16), empty.astype(np.uint64), empty.astype(np.uint16)
         )
-    rows, distances, sequences, slots = map(np.concatenate, zip(*found, strict=True))
+    rows, distances, sequences, slots = map(np.concatenate, zip(*parts, strict=True))
     if len(rows) > 1:
         order = np.lexsort((sequences, distances, rows))
         rows, distances = rows[order], distances[order]

@@ -113,14 +113,14 @@ def shared_buckets(
 
     ``a``, ``b``: fingerprints. The bucket of band ``i`` is number ``scheme.all_blocks + i``.
     """
-    found = scheme.shared_blocks(a, b)
+    shared_blocks = scheme.shared_blocks(a, b)
     for number in range(scheme.bands):
         start = -BAND_KEY_BYTES * (scheme.bands - number)
         stop = start + BAND_KEY_BYTES or None
         key = sketch_a[start:stop]
         if any(key) and len(sketch_a) >= -start and key == sketch_b[start:stop]:
-            found.append(scheme.all_blocks + number)
-    return found
+            shared_blocks.append(scheme.all_blocks + number)
+    return shared_blocks
 
 
 def first_shared_bucket(

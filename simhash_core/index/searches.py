@@ -52,11 +52,11 @@ def pairs_in_memtable(seen: Seen, prints: Prints) -> Iterator[Pairs]:
         yield Pairs(rows + first, distances, part.sequences[others], part.slots[others])
 
 
-def pairs_of(seen: Seen, kept: KeptSegment, met: Candidates, prints: Prints) -> Pairs:
+def pairs_of(seen: Seen, kept: KeptSegment, candidates: Candidates, prints: Prints) -> Pairs:
     """Keep the candidates within the distance."""
     segment = kept.segment
-    differing = segment.fingerprints.take(met.rows, axis=0)
-    differing ^= prints.fingerprints.take(met.documents, axis=0)
+    differing = segment.fingerprints.take(candidates.rows, axis=0)
+    differing ^= prints.fingerprints.take(candidates.documents, axis=0)
     ones = np.bitwise_count(differing)
     of_some = ones[:, 0].copy()
     for word in range(1, min(ones.shape[1], BYTE_WORDS)):
@@ -65,7 +65,7 @@ def pairs_of(seen: Seen, kept: KeptSegment, met: Candidates, prints: Prints) -> 
     distances = ones[near].sum(axis=1, dtype=np.uint16)
     within = distances <= seen.scheme.distance
     near, distances = near[within], distances[within]
-    documents, rows = met.documents[near], met.rows[near]
+    documents, rows = candidates.documents[near], candidates.rows[near]
     slots = segment.slots[rows]
     live = seen.visible[slots] & kept.shown(rows)
     live &= _in_window(seen.window_ms, prints.times_ms[documents], segment.times_ms, rows)
@@ -83,15 +83,15 @@ def bucket_counts(seen: Seen, prints: Prints) -> BucketCounts:
 
 def nearest(seen: Seen, prints: Prints, limit: int) -> Pairs:
     """Return the ``limit`` nearest documents that share a bucket with one, however far."""
-    found = []
-    for part, _, met in _candidates(seen, prints):
-        rows = np.unique(met)
+    parts = []
+    for part, _, candidates in _candidates(seen, prints):
+        rows = np.unique(candidates)
         fingerprints = part.prints.fingerprints if isinstance(part, Rows) else part.fingerprints
         distances = _distances(fingerprints[rows], prints.fingerprints[:1])
         nearest = np.argsort(distances, kind="stable")[: 2 * limit]
         kept = rows[nearest]
         sequences = part.sequences[kept] if isinstance(part, Rows) else part.sequences.take(kept)
-        found.append(
+        parts.append(
             Pairs(
                 np.zeros(len(nearest), dtype=np.intp),
                 distances[nearest],
@@ -99,7 +99,7 @@ def nearest(seen: Seen, prints: Prints, limit: int) -> Pairs:
                 part.slots[kept],
             )
         )
-    pairs = sorted_pairs(found)
+    pairs = sorted_pairs(parts)
     return Pairs(
         pairs.rows[:limit],
         pairs.distances[:limit],
@@ -120,9 +120,9 @@ def _candidates(
         live = seen.visible[part.slots[rows]]
         yield part, columns[live], rows[live]
     for kept in seen.segments:
-        for met in kept.segment.candidates(asked, within=False):
-            live = seen.visible[kept.segment.slots[met.rows]] & kept.shown(met.rows)
-            yield kept.segment, met.columns[live], met.rows[live].astype(np.intp)
+        for candidates in kept.segment.candidates(asked, within=False):
+            live = seen.visible[kept.segment.slots[candidates.rows]] & kept.shown(candidates.rows)
+            yield kept.segment, candidates.columns[live], candidates.rows[live].astype(np.intp)
 
 
 def _in_window(

@@ -82,28 +82,28 @@ class Segment:
         prints = Prints(np.asarray(self.fingerprints), bands, np.asarray(self.times_ms))
         return Rows(self.sequences.all(), np.asarray(self.slots), prints)
 
-    def candidates(self, asked: Question, *, within: bool) -> Iterator[Candidates]:
+    def candidates(self, question: Question, *, within: bool) -> Iterator[Candidates]:
         """Yield what shares a bucket with documents; a pair once for each bucket that it shares.
 
         ``within``: what is farther than the distance may be left out.
         """
         blocks = self.scheme.all_blocks
-        yield from self._met(self.blocks, 0, asked, slice(0, blocks), within=within)
-        yield from self._met(self.bands, blocks, asked, slice(blocks, None), within=within)
+        yield from self._met(self.blocks, 0, question, slice(0, blocks), within=within)
+        yield from self._met(self.bands, blocks, question, slice(blocks, None), within=within)
 
     def _met(
-        self, buckets: BucketColumns, first: int, asked: Question, own: slice, *, within: bool
+        self, buckets: BucketColumns, first: int, question: Question, own: slice, *, within: bool
     ) -> Iterator[Candidates]:
         columns = buckets.columns
         if not columns:
             return
-        values = asked.values[:, own]
+        values = question.values[:, own]
         starts, lengths = (each.reshape(-1) for each in buckets.ranges(values))
-        flat = Asked(values.reshape(-1), asked.tags.reshape(-1))
+        flat = Asked(values.reshape(-1), question.tags.reshape(-1))
         if buckets is self.bands:
             lengths[flat.values == NO_BAND] = 0
         if within and len(self.hot):
-            yield from self._hot(first, columns, asked, flat.values, lengths)
+            yield from self._hot(first, columns, question, flat.values, lengths)
         ends = np.cumsum(lengths.reshape(-1, columns).sum(axis=1))
         document = 0
         while document < len(values):
@@ -124,7 +124,7 @@ class Segment:
         self,
         first: int,
         columns: int,
-        asked: Question,
+        question: Question,
         values: NDArray[np.uint32],
         lengths: NDArray[np.intp],
     ) -> Iterator[Candidates]:
@@ -138,7 +138,7 @@ class Segment:
         # With several buckets to a range, what is in it beside the overloaded one is not asked for.
         lengths[places] = 0
         documents, of_columns = places // columns, places % columns + first
-        fingerprints = asked.prints.fingerprints[documents]
+        fingerprints = question.prints.fingerprints[documents]
         for of, rows in self.hot.candidates(self.scheme, of_columns, numbers, fingerprints):
             yield Candidates(documents[of], of_columns[of], rows)
 

@@ -85,42 +85,46 @@ def segment_of(
     if set(columns) != set(COLUMNS):
         raise UsageError(f"a segment has the columns {', '.join(COLUMNS)}")
     documents = layout.documents
-    found: dict[str, NDArray] = dict(columns)  # type: ignore[type-arg]
-    if found["fingerprints"].shape != (documents, scheme.bits // 64):
-        raise UsageError(f"fingerprints of {documents} documents: {found['fingerprints'].shape}")
+    all_columns: dict[str, NDArray] = dict(columns)  # type: ignore[type-arg]
+    if all_columns["fingerprints"].shape != (documents, scheme.bits // 64):
+        raise UsageError(
+            f"fingerprints of {documents} documents: {all_columns['fingerprints'].shape}"
+        )
     for kind, buckets in (("block", scheme.all_blocks), ("band", scheme.bands)):
-        if len(found[f"{kind}_rows"]) != buckets * documents:
+        if len(all_columns[f"{kind}_rows"]) != buckets * documents:
             raise UsageError(f"{kind}_rows: {documents} documents in {buckets} columns")
-    times = found["times_ms"]
+    times = all_columns["times_ms"]
     return Segment(
         scheme,
         SequenceColumn(
-            found["sequence_indexes"], found["sequence_firsts"], found["sequence_packets"]
+            all_columns["sequence_indexes"],
+            all_columns["sequence_firsts"],
+            all_columns["sequence_packets"],
         ),
         np.broadcast_to(np.uint16(slot), (documents,)),
-        found["fingerprints"],
+        all_columns["fingerprints"],
         times if len(times) else np.broadcast_to(np.int64(0), (documents,)),
         BucketColumns(
             layout.block_shift,
             scheme.all_blocks,
             layout.tag_distance,
-            found["block_rows"],
-            found["block_directory"],
-            found["block_tags"],
+            all_columns["block_rows"],
+            all_columns["block_directory"],
+            all_columns["block_tags"],
         ),
         BucketColumns(
             layout.band_shift,
             scheme.bands,
             -1,
-            found["band_rows"],
-            found["band_directory"],
-            found["band_tags"],
+            all_columns["band_rows"],
+            all_columns["band_directory"],
+            all_columns["band_tags"],
         ),
         HotBuckets(
-            found["hot_buckets"],
-            found["hot_bounds"],
-            found["hot_rows"],
-            found["hot_slices"],
-            found["hot_words"],
+            all_columns["hot_buckets"],
+            all_columns["hot_bounds"],
+            all_columns["hot_rows"],
+            all_columns["hot_slices"],
+            all_columns["hot_words"],
         ),
     )

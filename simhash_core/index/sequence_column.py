@@ -47,8 +47,8 @@ class SequenceColumn:
     def take(self, rows: NDArray[np.intp] | NDArray[np.uint32]) -> NDArray[np.uint64]:
         """Return the sequence numbers of some rows, uint64."""
         packet = np.searchsorted(self.firsts, rows.astype(np.uint32), side="right") - 1
-        taken: NDArray[np.uint64] = self.packets[packet] << _INDEX_BITS | self.indexes[rows]
-        return taken
+        sequences: NDArray[np.uint64] = self.packets[packet] << _INDEX_BITS | self.indexes[rows]
+        return sequences
 
     def all(self) -> NDArray[np.uint64]:
         """Return all sequence numbers, uint64 (documents,)."""
@@ -86,5 +86,5 @@ class SequenceColumn:
         last = np.searchsorted(self.packets, packets, side="right")
         bounds = np.append(self.firsts, np.uint32(len(self))).astype(np.intp)
         of, rows = spread(bounds[first], bounds[last] - bounds[first])
-        found: NDArray[np.intp] = rows[self.indexes[rows] == wanted[of] & _INDEX_MASK]
-        return found
+        matching: NDArray[np.intp] = rows[self.indexes[rows] == wanted[of] & _INDEX_MASK]
+        return matching

@@ -82,10 +82,10 @@ class PacketRows:
         """Return the number of rows."""
         return len(self._documents)
 
-    def add_document(self, document: Document, made: Fingerprinted) -> None:
+    def add_document(self, document: Document, fingerprinted: Fingerprinted) -> None:
         """Add a document with its fingerprint."""
         self._documents.append(document)
-        self._prints.append(made)
+        self._prints.append(fingerprinted)
 
     def add_delete(self, source: SourcePosition, document_id: str, time_ms: int) -> None:
         """Add a delete of the documents with this id."""

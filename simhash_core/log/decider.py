@@ -115,11 +115,11 @@ class Decider:
         if self._began is None:
             self._early.append(report)
             return
-        for found in report.packets:
-            if found.control >= self._began and found.offset >= self._next:
-                by_shard = self._reports.setdefault(found.offset, {})
+        for packet_report in report.packets:
+            if packet_report.control >= self._began and packet_report.offset >= self._next:
+                by_shard = self._reports.setdefault(packet_report.offset, {})
                 for shard in report.shards:
-                    by_shard.setdefault(shard, found)
+                    by_shard.setdefault(shard, packet_report)
 
     def waits_for(self, replica: Replica) -> set[int]:
         """Return the shards whose report on the next packet is missing."""
@@ -137,13 +137,13 @@ class Decider:
             return None
         decisions: list[Decision] = []
         for offset in self._undecided(replica):
-            found = self._reports.get(offset, {})
-            if len(decisions) >= limit or self._heads.partitions() - found.keys():
+            reports = self._reports.get(offset, {})
+            if len(decisions) >= limit or self._heads.partitions() - reports.keys():
                 break
             self._recent.forget_through(replica.control_before(offset))
             if offset not in self._pairs:
                 self._compare(replica, limit - len(decisions))
-            decisions.append(self._decision(replica, offset, found))
+            decisions.append(self._decision(replica, offset, reports))
             self._reports.pop(offset, None)
             self._next = offset + 1
         if not decisions:
@@ -201,9 +201,11 @@ class Decider:
     def _undecided(self, replica: Replica) -> Iterator[int]:
         return (offset for offset in replica.undecided if offset >= self._next)
 
-    def _decision(self, replica: Replica, offset: int, found: dict[int, PacketReport]) -> Decision:
+    def _decision(
+        self, replica: Replica, offset: int, packet_reports: dict[int, PacketReport]
+    ) -> Decision:
         item = replica.undecided[offset]
-        reports = list({id(each): each for each in found.values()}.values())
+        reports = list({id(each): each for each in packet_reports.values()}.values())
         near = self._pairs.pop(offset)
         view = View(sequence_number(offset, 0), replica.expired_for(offset))
         if isinstance(item, Query):
@@ -245,16 +247,16 @@ class Decider:
         """Return what a packet takes out: of the shards, of recent documents, and of its own."""
         if not view.removing:
             return []
-        found = {removal for report in reports for removal in report.held}
+        removals = {removal for report in reports for removal in report.held}
         names = list(view.removing)
         for name, sequences in zip(names, self._recent.with_ids(names), strict=True):
             for sequence in sequences:
                 entry = self._recent.entry(sequence)
                 if entry is not None and sequence >= view.expired_before:
                     row = view.removing[name][0]
-                    found.add(Removal(row, entry.source.partition, sequence))
-        found.update(own_removals(packet, view, unique))
-        return sorted(found)
+                    removals.add(Removal(row, entry.source.partition, sequence))
+        removals.update(own_removals(packet, view, unique))
+        return sorted(removals)
 
     def _recent_repeats(self, columns: DocumentColumns) -> Iterator[Pair]:
         """Yield the undecidable documents with the recent ones that have their content."""

@@ -159,21 +159,21 @@ class HeldShards(Generic[Record]):
 
     def by_content(self, digest: bytes) -> list[tuple[int, Entry]]:
         """Return the undecidable documents of a content, the earliest first."""
-        found = [
+        entries = [
             (sequence, entry)
             for copy in self._in_session()
             for sequence in copy.by_content(digest)
             if (entry := copy.entry(sequence)) is not None
         ]
-        return sorted(found, key=lambda each: each[0])
+        return sorted(entries, key=lambda each: each[0])
 
     def with_ids(self, ids: Sequence[bytes]) -> list[list[tuple[int, int]]]:
         """Return partition and sequence number of the entries of each id."""
-        found: list[list[tuple[int, int]]] = [[] for _ in ids]
+        entries: list[list[tuple[int, int]]] = [[] for _ in ids]
         for copy in self._in_session():
-            for known, sequences in zip(found, copy.with_ids(ids), strict=True):
+            for known, sequences in zip(entries, copy.with_ids(ids), strict=True):
                 known += [(copy.partition, sequence) for sequence in sequences]
-        return found
+        return entries
 
     def _in_session(self) -> Iterator[ShardCopy]:
         copies = [*(shard.copy for shard in self.owned.values()), *self.standbys.values()]

@@ -87,18 +87,18 @@ class LocalDecider:
         match_nearest(self._nearness, columns, pairs, best, entry, view)
         unique = columns.are_documents
         unique[list(best)] = False
-        taken = held(view, self._entries)
+        removals = held(view, self._entries)
         own = [*own_removals(packet, view, unique)]
         unique[[index_of(each.sequence) for each in own]] = False
-        found = UniqueRows(offset, packet, np.flatnonzero(unique))
-        rows = found.decidable
+        uniques = UniqueRows(offset, packet, np.flatnonzero(unique))
+        rows = uniques.decidable
         prints = prints_of(self._nearness.scheme, columns, rows)
-        self._index.add(self._slot, found.sequences(rows), prints)
-        removed = [each.sequence for each in taken]
+        self._index.add(self._slot, uniques.sequences(rows), prints)
+        removed = [each.sequence for each in removals]
         if removed:
             self._index.remove(self._slot, np.array(removed, dtype=np.uint64))
         self._index.drop_before(view.expired_before)
-        return LocalDecision(best, NewEntries(offset, packet, found.rows), removed)
+        return LocalDecision(best, NewEntries(offset, packet, uniques.rows), removed)
 
 
 class MemoryEntries:
@@ -141,10 +141,10 @@ class MemoryEntries:
 
     def drop_before(self, sequence: int) -> None:
         """Let go of all entries below a sequence number."""
-        gone = [each for each in self._packets if each < log_offset_of(sequence)]
-        if not gone:
+        expired = [each for each in self._packets if each < log_offset_of(sequence)]
+        if not expired:
             return
-        for log_offset in gone:
+        for log_offset in expired:
             _, rows = self._packets.pop(log_offset)
             self._count -= len(rows)
         lost = {each for each in self._removed if each < sequence}
@@ -191,8 +191,10 @@ class MemoryEntries:
 
 def _from(known: dict[bytes, list[int]], sequence: int) -> dict[bytes, list[int]]:
     """Return what is left of lists of sequence numbers without those below one."""
-    kept = {name: [each for each in found if each >= sequence] for name, found in known.items()}
-    return {name: found for name, found in kept.items() if found}
+    kept = {
+        name: [each for each in sequences if each >= sequence] for name, sequences in known.items()
+    }
+    return {name: sequences for name, sequences in kept.items() if sequences}
 
 
 class _OneStore:
@@ -213,4 +215,4 @@ class _OneStore:
 
     def with_ids(self, ids: Sequence[bytes]) -> list[list[tuple[int, int]]]:
         """Return shard and sequence number of the entries of each id; there is one shard."""
-        return [[(0, each) for each in found] for found in self._store.by_ids(ids)]
+        return [[(0, each) for each in entries] for entries in self._store.by_ids(ids)]

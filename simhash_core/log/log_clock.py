@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 
 from simhash_core.document_columns import DocumentColumns
+from simhash_core.errors import ProtocolError
 from simhash_core.window import SLICES, Window
 
 
@@ -72,8 +73,14 @@ class Horizons:
         return 0 if clock is None else clock.horizon
 
     def before(self, offset: int) -> LogClock | None:
-        """Return the watermark of everything before ``offset``; None: there is no document."""
-        return self._clocks[bisect_left(self._offsets, offset) - 1]
+        """Return the watermark of everything before ``offset``; None: there is no document.
+
+        Raises ``ProtocolError`` for a place that was forgotten.
+        """
+        at = bisect_left(self._offsets, offset)
+        if not at:
+            raise ProtocolError(f"the watermark before offset {offset} of the log was forgotten")
+        return self._clocks[at - 1]
 
     def forget_before(self, offset: int) -> None:
         """Forget what only places before ``offset`` need."""

@@ -45,13 +45,13 @@ def match_nearest(
     sees.
     """
     offset = log_offset_of(view.first)
-    settled = -1
+    confirmed = -1
     for row, distance, sequence in sorted(pairs):
-        if row == settled:
+        if row == confirmed:
             continue
         known = best.get(row)
         if known and (distance, sequence) >= (known.distance, known.sequence):
-            settled = row
+            confirmed = row
             continue
         if log_offset_of(sequence) == offset and index_of(sequence) in best:
             continue
@@ -61,7 +61,7 @@ def match_nearest(
         similarity = nearness.similarity(distance, columns, row, candidate)
         if similarity is not None:
             best[row] = nearness.match(columns, row, distance, sequence, candidate, similarity)
-            settled = row
+            confirmed = row
 
 
 def own_pairs(nearness: Nearness, view: View, columns: DocumentColumns) -> Iterator[Pair]:

@@ -214,20 +214,20 @@ class Participant(Generic[Record]):
         )
         view_of = dict(zip(offsets, seen, strict=True))
         control = self.replica.control
-        found: list[PacketReport] = []
+        reports: list[PacketReport] = []
         packets = [(offset, item) for offset, item in items if isinstance(item, Packet)]
         matches_of = self._look_up.matches_of(
             [item.columns for _, item in packets], [view_of[offset] for offset, _ in packets]
         )
         for (offset, _), matches in zip(packets, matches_of, strict=True):
             removed = held(view_of[offset], self.held)
-            found.append(PacketReport(offset, control, matches, None, removed))
+            reports.append(PacketReport(offset, control, matches, None, removed))
         for offset, item in items:
             if isinstance(item, Query):
                 answer = self._look_up.answer(item.columns, item.limit, view_of[offset])
                 matches = [] if answer.match is None else [answer.match]
-                found.append(PacketReport(offset, control, matches, answer))
-        return self._report(found)
+                reports.append(PacketReport(offset, control, matches, answer))
+        return self._report(reports)
 
     def look_up_again(self) -> None:
         """Report once more on all that is undecided: a report was lost."""
@@ -281,15 +281,15 @@ class Participant(Generic[Record]):
         With ``positions`` a shard that has nothing to put out is in it if its position has moved:
         so that the log can be trimmed.
         """
-        found: list[ShardReady[Record]] = []
+        all_ready: list[ShardReady[Record]] = []
         for shard in self._in_session():
             stream = shard.stream
             ready = stream.ready(limit, self.replica.expired)
             progress = stream.progress(ready.next, self.replica)
             has_moved = positions and progress != stream.committed
             if ready.next > stream.next or ready.removed or has_moved:
-                found.append(ShardReady(shard.partition, ready, progress))
-        return found
+                all_ready.append(ShardReady(shard.partition, ready, progress))
+        return all_ready
 
     def committed(self, ready: ShardReady[Record]) -> None:
         """Learn that what was ready is committed, entries and progress included."""

@@ -83,10 +83,10 @@ class RecentUniques:
         if not self._blocks:
             return []
         pairs = self._index.pairs(prints)
-        found = zip(
+        near = zip(
             pairs.rows.tolist(), pairs.distances.tolist(), pairs.sequences.tolist(), strict=True
         )
-        return [each for each in found if log_offset_of(each[2]) in self._documents]
+        return [each for each in near if log_offset_of(each[2]) in self._documents]
 
     def by_content(self, digest: bytes) -> list[int]:
         """Return the sequence numbers of the undecidable documents of a content, rising."""

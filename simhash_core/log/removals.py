@@ -32,10 +32,10 @@ class EntriesByShard(Protocol):
 def removing_rows(columns: DocumentColumns, *, replaces: bool) -> dict[bytes, list[int]]:
     """Return the ids that rows of a packet take out, with these rows, rising."""
     rows = range(len(columns)) if replaces else columns.deletes
-    found: dict[bytes, list[int]] = {}
+    removing: dict[bytes, list[int]] = {}
     for row in rows:
-        found.setdefault(columns.ids[row], []).append(row)
-    return found
+        removing.setdefault(columns.ids[row], []).append(row)
+    return removing
 
 
 def views(
@@ -77,8 +77,8 @@ def held(view: View, entries: EntriesByShard) -> list[Removal]:
         return []
     return [
         Removal(view.removing[name][0], partition, sequence)
-        for name, found in zip(names, entries.with_ids(names), strict=True)
-        for partition, sequence in found
+        for name, entry in zip(names, entries.with_ids(names), strict=True)
+        for partition, sequence in entry
         if sequence >= view.expired_before
     ]
 

@@ -114,7 +114,8 @@ class Replica:
         return self._horizons.before(position)
 
     def forget_before(self, position: int) -> None:
-        """Forget what no position at or after ``position`` needs."""
+        """Forget what no position at or after ``position`` needs, nor anything undecided."""
+        position = min(position, self.decided_before)
         self._horizons.forget_before(position)
         at = bisect_left(self._heeded, position)
         if at > 1:

@@ -99,11 +99,11 @@ class ShardCopy:
         unique[[match.row for match in matches]] = False
         if not unique.any():
             return
-        found = UniqueRows(decided.offset, packet, np.flatnonzero(unique))
-        self._uncommitted.add(found)
-        rows = found.decidable
+        uniques = UniqueRows(decided.offset, packet, np.flatnonzero(unique))
+        self._uncommitted.add(uniques)
+        rows = uniques.decidable
         prints = prints_of(self._index.scheme, columns, rows)
-        self._index.add(self.slot, found.sequences(rows), prints)
+        self._index.add(self.slot, uniques.sequences(rows), prints)
 
     def remove(self, sequences: Sequence[int]) -> None:
         """Take entries out; without effect for those that are not there any more."""
@@ -133,8 +133,8 @@ class ShardCopy:
 
     def by_content(self, digest: bytes) -> set[int]:
         """Return the sequence numbers of the undecidable documents of a content."""
-        found = {*self._uncommitted.by_content(digest), *self.store.by_content(digest)}
-        return found - self._removed
+        sequences = {*self._uncommitted.by_content(digest), *self.store.by_content(digest)}
+        return sequences - self._removed
 
     def with_ids(self, ids: Sequence[bytes]) -> list[set[int]]:
         """Return the sequence numbers of the entries of each id."""

@@ -118,7 +118,7 @@ class UniqueDocuments:
     def with_ids(self, ids: Sequence[bytes]) -> list[list[int]]:
         """Return the sequence numbers of the documents of each id, rising."""
         packets = self._packets.values()
-        return [[found for each in packets for found in each.with_id(name)] for name in ids]
+        return [[entry for each in packets for entry in each.with_id(name)] for name in ids]
 
     def _forget_content(self, digest: bytes, sequence: int) -> None:
         known = self._contents[digest]

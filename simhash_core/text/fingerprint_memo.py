@@ -34,19 +34,19 @@ class FingerprintMemo(Generic[_Made]):
 
     def get(self, content: Content) -> _Made | None:
         """Return what was made of an equal document, None where it is not known any more."""
-        made = self._young.get(content)
-        if made is None and self._old:
-            made = self._old.get(content)
-            if made is not None:
-                self.keep(content, made)
-        return made
+        fingerprinted = self._young.get(content)
+        if fingerprinted is None and self._old:
+            fingerprinted = self._old.get(content)
+            if fingerprinted is not None:
+                self.keep(content, fingerprinted)
+        return fingerprinted
 
-    def keep(self, content: Content, made: _Made) -> None:
+    def keep(self, content: Content, fingerprinted: _Made) -> None:
         """Remember what was made of a document; one too large for the memory is left out."""
         size = _OVERHEAD_BYTES + _CHARACTER_BYTES * len(content.text)
         if size > self._generation_bytes:
             return
         if self._used_bytes + size > self._generation_bytes:
             self._old, self._young, self._used_bytes = self._young, {}, 0
-        self._young[content] = made
+        self._young[content] = fingerprinted
         self._used_bytes += size

@@ -38,7 +38,7 @@ class Fingerprinter:
         self.profile = profile
         self.scheme = profile.scheme()
         profile.check_files()
-        self.confirmation = profile.confirmation()
+        self.verifier = profile.verifier()
         self._prints = (
             ShinglePrints(profile) if profile.fingerprint == OF_SHINGLES else TermPrints(profile)
         )
@@ -58,18 +58,20 @@ class Fingerprinter:
         A string stands for a document of which nothing but the text is known.
         """
         whole = [Content(item) if isinstance(item, str) else item for item in contents]
-        found = list(map(self._memo.get, whole))
-        if None not in found:
-            return cast("list[Fingerprinted]", found)
+        remembered = list(map(self._memo.get, whole))
+        if None not in remembered:
+            return cast("list[Fingerprinted]", remembered)
         new = list(
-            dict.fromkeys([each for each, made in zip(whole, found, strict=True) if not made])
+            dict.fromkeys(
+                [each for each, known in zip(whole, remembered, strict=True) if not known]
+            )
         )
-        made: dict[Content, Fingerprinted] = {}
+        by_content: dict[Content, Fingerprinted] = {}
         for portion in _portions(new):
-            made.update(zip(portion, self._fingerprint_portion(portion), strict=True))
-        for content, each in made.items():
+            by_content.update(zip(portion, self._fingerprint_portion(portion), strict=True))
+        for content, each in by_content.items():
             self._memo.keep(content, each)
-        return [known or made[each] for each, known in zip(whole, found, strict=True)]
+        return [known or by_content[each] for each, known in zip(whole, remembered, strict=True)]
 
     def weighted_terms(self, content: Content | str) -> list[WeightedTerm]:
         """Return the features of a document with their weights, heaviest first.

@@ -79,10 +79,10 @@ def decode_idf(data: bytes) -> IdfModel:
     header, lines = _opened(data)
     table: dict[str, float] = {}
     for number, line in enumerate(lines, start=3):
-        found = _LINE.fullmatch(line)
-        if found is None:
+        matched = _LINE.fullmatch(line)
+        if matched is None:
             raise UsageError(f"idf model, line {number}: expected 'idf term', got {line[:80]!r}")
-        table[found[2]] = float(found[1])
+        table[matched[2]] = float(matched[1])
     if len(table) != header.terms:
         raise UsageError(f"idf model: it has {len(table)} terms, its header says {header.terms}")
     if header.normalization != NORMALIZATION:

@@ -26,8 +26,8 @@ from simhash_core.text.user_dictionary import UserDictionary
 from simhash_core.text.verification import (
     NO_VERIFICATION,
     WITH_BANDS,
-    Confirmation,
-    confirmation_of,
+    Verifier,
+    verifier_of,
 )
 from simhash_core.text.verification.shingles import BINS_OF_BAND
 
@@ -131,12 +131,12 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 setting="user_dictionary",
             )
 
-    def confirmation(self) -> Confirmation | None:
+    def verifier(self) -> Verifier | None:
         """Return what confirms candidates, None where nothing does.
 
         Raises ``UnknownNameError`` and ``UsageError`` for what cannot be.
         """
-        return confirmation_of(self.verify, self.verify_at)
+        return verifier_of(self.verify, self.verify_at)
 
 
 PROFILES: Final[Mapping[str, Profile]] = {
@@ -194,7 +194,7 @@ def index_identity(
     features are part of it as well: "near" must be one relation for all shards and for all entries
     of an index, or two uniques could be near by the rule of the day.
     """
-    scheme, confirmation = profile.scheme(), profile.confirmation()
+    scheme, verifier = profile.scheme(), profile.verifier()
     parts: dict[str, object] = {
         "bits": profile.bits,
         "blocks": _blocks(scheme),
@@ -206,8 +206,8 @@ def index_identity(
     if scheme.bands:
         parts["bands"] = f"{scheme.bands}x{BINS_OF_BAND}"
     parts |= more
-    if confirmation is not None:
-        parts["verify"] = confirmation.identity
+    if verifier is not None:
+        parts["verify"] = verifier.identity
     if profile.window is not None:
         parts["window"] = format_duration(profile.window)
         parts["lateness"] = format_duration(profile.lateness)

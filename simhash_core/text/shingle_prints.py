@@ -61,17 +61,17 @@ class ShinglePrints:
         fingerprints = iter(self._fingerprints(bins.filled))
         sketches = iter(shingles.pack(bins.filled, self._bands))
         counts = iter(bins.counts.tolist())
-        made = []
+        prints = []
         for text, own in zip(normal, bare, strict=True):
             if not own:
-                made.append(Printed(b"", 0, judge(text, 0), b""))
+                prints.append(Printed(b"", 0, judge(text, 0), b""))
                 continue
             fingerprint, sketch, features = next(fingerprints), next(sketches), next(counts)
             undecidable = judge(text, features)
             if undecidable is not None and not is_feature(text):
                 features, undecidable = 0, judge(text, 0)
-            made.append(Printed(fingerprint, features, undecidable, sketch))
-        return made
+            prints.append(Printed(fingerprint, features, undecidable, sketch))
+        return prints
 
     def weighted_terms(self, _content: Content, _normal: str) -> list[WeightedTerm]:
         """Return no terms: there are none."""

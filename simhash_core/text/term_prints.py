@@ -33,7 +33,7 @@ class TermPrints:
         """Load segmenter and idf model; raises ``UsageError`` for what the profile gets wrong."""
         self._profile = profile
         self._bands = profile.scheme().bands
-        self._confirmation = profile.confirmation()
+        self._verifier = profile.verifier()
         self._segmenter = load_segmenter(profile.segmenter, profile.user_dictionary)
         self._weighting = weighting_named(profile.weighting)
         idf = profile.idf or jieba_idf()
@@ -85,13 +85,13 @@ class TermPrints:
         counts = [stop - start for start, stop in pairwise(limits)]
         undecidable = list(map(judge, normal, counts))
         sketches = [b""] * len(contents)
-        if self._confirmation is not None:
+        if self._verifier is not None:
             # A sketch of a text that no candidate is compared with would be made for nothing.
             decidable = [
                 _NOTHING if outcome else content
                 for content, outcome in zip(contents, undecidable, strict=True)
             ]
-            sketches = self._confirmation.verification.sketches(
+            sketches = self._verifier.verification.sketches(
                 Sketched(decidable, features, self._lexicon.short_hashes[rows], self._bands)
             )
         size, packed = self._profile.bits // 8, pack(bit_sums)

@@ -145,7 +145,7 @@ class FileSource:
     def _of_prints(self, lines: Iterator[Line], opened: InputLines) -> Iterator[LoadedRun]:
         reader = EntryLines(
             self._fingerprinter.scheme.bits,
-            needs_sketches=self._fingerprinter.confirmation is not None,
+            needs_sketches=self._fingerprinter.verifier is not None,
         )
         while batch := list(islice(lines, BATCH_DOCUMENTS)):
             numbered = [(line.number, line.content or b"") for line in batch]

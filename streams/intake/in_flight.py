@@ -34,11 +34,11 @@ class InFlight:
         size = sum(stream.waiting_bytes for stream in streams)
         self._metrics.in_flight(documents, size)
         if documents >= limits.documents or size >= limits.bytes:
-            self._hold(held=True)
+            self._hold(paused=True)
         elif documents <= limits.documents // 2 and size <= limits.bytes // 2:
-            self._hold(held=False)
+            self._hold(paused=False)
 
-    def _hold(self, *, held: bool) -> None:
-        if held != self._held:
-            self._held = held
-            self._consumer.hold(held)
+    def _hold(self, *, paused: bool) -> None:
+        if paused != self._held:
+            self._held = paused
+            self._consumer.hold(paused)

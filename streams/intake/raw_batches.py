@@ -101,15 +101,15 @@ class RawBatches:
         size = 0
         for arrival, item in items:
             if item is not None:
-                made = next(prints) if isinstance(item, Document) else DELETED
+                fingerprinted = next(prints) if isinstance(item, Document) else DELETED
                 document_id = item.id if isinstance(item, Document) else item.document_id
-                more = len(document_id) + len(made.sketch) + len(made.fingerprint)
+                more = len(document_id) + len(fingerprinted.sketch) + len(fingerprinted.fingerprint)
                 if len(rows) and size + more > self._packet_bytes:
                     yield self._batch(arrivals, rows)
                     arrivals, rows, size = [], PacketRows(self._words), 0
                 size += more
                 if isinstance(item, Document):
-                    rows.add_document(item, made)
+                    rows.add_document(item, fingerprinted)
                 else:
                     rows.add_delete(item.source, document_id, item.record.timestamp_ms)
             arrivals.append(arrival)

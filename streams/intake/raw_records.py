@@ -74,10 +74,10 @@ class TopicRecreatedError(FirstseenError):
 
     reason = ErrorReason.BROKER
 
-    def __init__(self, topic: str, partition: int, wanted: int, found: int) -> None:
-        """``wanted``: the offset to read; ``found``: of the record that came instead."""
+    def __init__(self, topic: str, partition: int, wanted: int, current: int) -> None:
+        """``wanted``: the offset to read; ``current``: of the record that came instead."""
         super().__init__(
-            f"{topic}/{partition} was to be read from offset {wanted}, but offset {found} came: "
+            f"{topic}/{partition} was to be read from offset {wanted}, but offset {current} came: "
             "the topic was deleted and created again, or an unclean leader election lost its "
             "last records"
         )

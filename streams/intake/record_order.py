@@ -116,15 +116,15 @@ class RecordOrder:
         self, partition: int, waiting: _Waiting, records: int, size: int, *, must: bool
     ) -> RawRecords:
         messages = waiting.messages
-        taken = total = 0
+        count = total = 0
         for message in messages[:records]:
             length = len(message)
-            if total + length > size and (taken or not must):
+            if total + length > size and (count or not must):
                 break
-            taken += 1
+            count += 1
             total += length
-        run = RawRecords(partition, waiting.start, messages[:taken], total)
-        del messages[:taken]
+        run = RawRecords(partition, waiting.start, messages[:count], total)
+        del messages[:count]
         waiting.size -= total
         if not messages:
             waiting.since = self._now()

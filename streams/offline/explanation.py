@@ -139,11 +139,11 @@ def _verdict_on_second(fingerprinter: Fingerprinter, a: Fingerprinted, b: Finger
 
 
 def _agreement(fingerprinter: Fingerprinter, a: Fingerprinted, b: Fingerprinted) -> float | None:
-    if fingerprinter.confirmation is None:
+    if fingerprinter.verifier is None:
         return None
     distance = distance_bits(a.fingerprint, b.fingerprint)
-    verification = fingerprinter.confirmation.verification
-    return verification.agreement(distance, a.sketch, b.sketch)
+    verification = fingerprinter.verifier.verification
+    return verification.similarity(distance, a.sketch, b.sketch)
 
 
 def _cosine(a: Mapping[str, float], b: Mapping[str, float]) -> float:

@@ -89,16 +89,16 @@ def read_claim(
     ``config``: librdkafka's, with a ``group.id``, which nothing is committed to. Blocking. Raises
     what ``last_progress`` raises.
     """
-    found = last_progress(topic, partition, config, timeout_seconds)
-    if found is None:
+    logged = last_progress(topic, partition, config, timeout_seconds)
+    if logged is None:
         return None
-    progress = found.progress
+    progress = logged.progress
     return Claim(
-        found.identity,
-        found.reading,
+        logged.identity,
+        logged.reading,
         progress.position,
         progress.control,
-        found.writer,
+        logged.writer,
         progress.clock,
     )
 
@@ -115,9 +115,9 @@ def refuse_other_settings(claim: Claim | None, identity: str, reading: str, wher
     """Raise ``OtherSettingsError`` where a claim differs; ``where`` names the index."""
     if claim is None:
         return
-    found = differences(claim, identity, reading)
-    if found:
-        raise OtherSettingsError(where, found)
+    different = differences(claim, identity, reading)
+    if different:
+        raise OtherSettingsError(where, different)
 
 
 def _differing(

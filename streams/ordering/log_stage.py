@@ -156,11 +156,11 @@ class LogStage:
                 report = self._participant.report(self._limit)
             if report is None:
                 return
-            met = self._participant.index.candidates_met - before
+            candidates = self._participant.index.candidates_met - before
             undecided = self._participant.replica.undecided
             packets = [undecided.get(each.offset) for each in report.packets]
             documents = sum(len(item) for item in packets if isinstance(item, Packet))
-            self._metrics.candidates(met, documents)
+            self._metrics.candidates(candidates, documents)
             self._sample_buckets()
             self._send(report)
 

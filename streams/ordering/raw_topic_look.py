@@ -50,11 +50,11 @@ class RawTopicLook:
             await self._reopen(FirstseenError(f"{self._topic} was deleted and created again"))
             return
         decider = self._participant.decider
-        gone = [] if decider is None else [s for s in sorted(decider.shards) if s >= partitions]
-        if gone and partitions:
+        missing = [] if decider is None else [s for s in sorted(decider.shards) if s >= partitions]
+        if missing and partitions:
             raise StateMismatchError(
                 f"{self._topic} has {partitions} partitions, but the index has documents of "
-                f"partition {' '.join(map(str, gone))}: the topic was created again with fewer. "
+                f"partition {' '.join(map(str, missing))}: the topic was created again with fewer. "
                 "Create it with as many as before, or begin a new index with another "
                 "application_id"
             )

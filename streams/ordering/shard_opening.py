@@ -115,9 +115,9 @@ class ShardOpener:
             progress, is_new = await self._progress(store, chain, claim)
             return OpenedShard(partition, store, progress, is_new, log_end)
 
-        found = await asyncio.gather(*map(open_one, partitions), return_exceptions=True)
-        opened = [each for each in found if isinstance(each, OpenedShard)]
-        errors = [each for each in found if isinstance(each, BaseException)]
+        results = await asyncio.gather(*map(open_one, partitions), return_exceptions=True)
+        opened = [each for each in results if isinstance(each, OpenedShard)]
+        errors = [each for each in results if isinstance(each, BaseException)]
         if errors:
             for each in opened:
                 each.store.close()

@@ -127,8 +127,8 @@ class PutOut:
         with self._metrics.stage("output"):
             # A shard that was lost may not be closed yet, and must not hold up the others.
             owned = self._group.committable
-            found = self._participant.ready(self._limit, positions=positions)
-            ready = [each for each in found if each.partition in owned]
+            shards_ready = self._participant.ready(self._limit, positions=positions)
+            ready = [each for each in shards_ready if each.partition in owned]
             if not ready:
                 return False
             changes = {

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.text.fingerprinter import Fingerprinted, Fingerprinter
-from simhash_core.text.verification import Confirmation
+from simhash_core.text.verification import Verifier
 
 SHOWN = 5
 BAND_KEY_BYTES = 4
@@ -32,14 +32,14 @@ class Nearness(NamedTuple):
     """What "near" is in an index."""
 
     scheme: BlockScheme
-    confirmation: Confirmation | None = None
+    verifier: Verifier | None = None
     window_ms: int | None = None
 
     @classmethod
     def of(cls, fingerprinter: Fingerprinter) -> Nearness:
         """What it is in the index of a fingerprinter."""
         window_ms = fingerprinter.profile.window
-        return cls(fingerprinter.scheme, fingerprinter.confirmation, window_ms)
+        return cls(fingerprinter.scheme, fingerprinter.verifier, window_ms)
 
     def may_meet(self, a: Known, b: Known) -> bool:
         """Whether two documents are of one scope, and their times within the window."""
@@ -51,9 +51,9 @@ class Nearness(NamedTuple):
         """Whether two documents at this distance are near, if it is within the threshold."""
         if not self.may_meet(a, b):
             return False
-        if self.confirmation is None or a.content_digest == b.content_digest:
+        if self.verifier is None or a.content_digest == b.content_digest:
             return True
-        return self.confirmation.agreement(distance, a.sketch, b.sketch) is not None
+        return self.verifier.similarity(distance, a.sketch, b.sketch) is not None
 
     def share_a_bucket(self, a: Known, b: Known) -> bool:
         """Whether two documents with fingerprints share a block or a band."""

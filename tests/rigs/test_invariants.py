@@ -7,7 +7,7 @@ import re
 import pytest
 
 from simhash_core.fingerprints.blocks import BlockScheme
-from simhash_core.text.verification import confirmation_of
+from simhash_core.text.verification import verifier_of
 from tests.rigs.invariants import (
     Known,
     Nearness,
@@ -19,7 +19,7 @@ from tests.rigs.invariants import (
 
 CLASSIC = Nearness(BlockScheme(bits=64, blocks=4, distance=3))
 BEYOND = Nearness(BlockScheme(bits=64, blocks=4, distance=8))
-CONFIRMED = Nearness(CLASSIC.scheme, confirmation_of("shingles", 0.5))
+CONFIRMED = Nearness(CLASSIC.scheme, verifier_of("shingles", 0.5))
 
 
 def known(fingerprint: int | None, content: bytes = b"c" * 16) -> Known:

@@ -17,7 +17,7 @@ import numpy as np
 from simhash_core import scopes
 from simhash_core.document_columns import BytesColumn, DocumentColumns
 from simhash_core.fingerprints.blocks import BlockScheme
-from simhash_core.text.verification import Confirmation, Verification, shingles
+from simhash_core.text.verification import Verification, Verifier, shingles
 
 SCHEMES: Final = (
     BlockScheme(64, 4, 3),
@@ -59,10 +59,10 @@ def _agreement(distance: int, a: bytes, b: bytes) -> float:  # noqa: ARG001 - as
     return max(0.0, 1.0 - abs(a[0] - b[0]) / 4)
 
 
-TOY: Final = Confirmation(
+TOY: Final = Verifier(
     Verification("simulated", 0.75, lambda made: [b""] * len(made.contents), _agreement), at=0.75
 )
-SHINGLES: Final = Confirmation(
+SHINGLES: Final = Verifier(
     Verification(
         "shingles",
         0.51,
@@ -74,10 +74,10 @@ SHINGLES: Final = Confirmation(
 
 
 @cache
-def _sketch_pool(confirmation: Confirmation | None) -> tuple[bytes, ...]:
-    if confirmation is None:
+def _sketch_pool(verifier: Verifier | None) -> tuple[bytes, ...]:
+    if verifier is None:
         return (b"",)
-    if confirmation is TOY:
+    if verifier is TOY:
         return tuple(bytes((value,)) for value in range(_SKETCH_VALUES))
     letters = random.Random(1)
     text = [letters.choice("abcdefghij") for _ in range(400)]
@@ -92,13 +92,11 @@ def _sketch_pool(confirmation: Confirmation | None) -> tuple[bytes, ...]:
 class Families:
     """Draws documents of one scenario."""
 
-    def __init__(
-        self, rng: random.Random, scheme: BlockScheme, confirmation: Confirmation | None
-    ) -> None:
+    def __init__(self, rng: random.Random, scheme: BlockScheme, verifier: Verifier | None) -> None:
         """``rng`` decides how many families there are, and how near their members."""
         self._rng = rng
         self._scheme = scheme
-        self._sketches = _sketch_pool(confirmation)
+        self._sketches = _sketch_pool(verifier)
         self._drawn: list[SimulatedDocument] = []
         self._repeats, self._undecidable = rng.choice([0.05, 0.3]), rng.choice([0.0, 0.1, 0.4])
         self._same_ids, self._deletes = rng.choice([0.0, 0.3, 0.7]), rng.choice([0.0, 0.1, 0.3])

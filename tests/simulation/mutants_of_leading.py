@@ -95,7 +95,7 @@ SUCCESSION = (
     one_edit(
         "reports from before the reign count",
         "log.decider:Decider.report",
-        "found.control >= self._began and ",
+        "packet_report.control >= self._began and ",
         "",
     ),
     one_edit(
@@ -148,14 +148,14 @@ DECIDING = (
     one_edit(
         "a shard that has not reported is ignored",
         "log.decider:Decider.decide",
-        "self._heads.partitions() - found.keys()",
-        "(self._heads.partitions() and not found)",
+        "self._heads.partitions() - reports.keys()",
+        "(self._heads.partitions() and not reports)",
     ),
     one_edit(
         "only shards of the packet's own partition are waited for",
         "log.decider:Decider.decide",
-        "self._heads.partitions() - found.keys()",
-        "self._heads.partitions() - found.keys() - set(range(1, 99))",
+        "self._heads.partitions() - reports.keys()",
+        "self._heads.partitions() - reports.keys() - set(range(1, 99))",
     ),
     one_edit(
         "packets are decided as reports come, not in the order of the log",

@@ -16,9 +16,9 @@ LOOK_UP = (
     ),
     one_edit(
         "candidates are not confirmed",
-        "text.verification:Confirmation.agreement",
-        "found if found >= self.at else None",
-        "found",
+        "text.verification:Verifier.similarity",
+        "similarity if similarity >= self.at else None",
+        "similarity",
     ),
     one_edit(
         "equal content is confirmed like the rest",

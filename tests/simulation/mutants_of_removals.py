@@ -136,7 +136,7 @@ DECIDED = (
     one_edit(
         "documents of the same packet are not taken out",
         "log.decider:Decider._removals",
-        "found.update(own_removals(packet, view, unique))",
+        "removals.update(own_removals(packet, view, unique))",
         "pass",
     ),
     one_edit(
@@ -176,8 +176,8 @@ APPLIED = (
     one_edit(
         "what is taken out is met by its content",
         "log.shard_copy:ShardCopy.by_content",
-        "return found - self._removed",
-        "return found",
+        "return sequences - self._removed",
+        "return sequences",
     ),
     one_edit(
         "what is taken out is taken out again",

@@ -125,7 +125,7 @@ SHARDS = (
     one_edit(
         "what is decided is not looked up before it is committed",
         "log.shard_copy:ShardCopy.apply",
-        "self._index.add(self.slot, found.sequences(rows), prints)",
+        "self._index.add(self.slot, uniques.sequences(rows), prints)",
         "pass",
     ),
     one_edit(

@@ -39,7 +39,7 @@ def _matches(matches: list[Match]) -> str:
 
 def describe(scenario: Scenario) -> list[str]:
     """Return the setting and the documents of a scenario."""
-    setting = f"{scenario.scheme}, confirmed: {scenario.confirmation is not None}"
+    setting = f"{scenario.scheme}, confirmed: {scenario.verifier is not None}"
     setting += f", {scenario.window}, replaces: {scenario.replaces}"
     group = f"{scenario.workers} workers, {sum(scenario.born)} of {len(scenario.born)} partitions"
     lines = [f"seed {scenario.seed}: {setting}, {group}"]

@@ -1,6 +1,6 @@
 """What one worker would say that reads the log alone and in order: by brute force.
 
-Nothing of the product takes part but the block scheme's numbers and the confirmation: chains are
+Nothing of the product takes part but the block scheme's numbers and the verifier: chains are
 checked here, distances are counted here, all documents are compared with all.
 """
 
@@ -50,7 +50,7 @@ class OneReader:
         """Where each unique document was taken out, by sequence number."""
         self._live: list[Original] = []
         self._scheme = scenario.scheme
-        self._confirmation = scenario.confirmation
+        self._verifier = scenario.verifier
         self._window = scenario.window
         self._replaces = scenario.replaces
         self._heads: dict[Chain, int] = {}
@@ -146,10 +146,10 @@ class OneReader:
         distance = differing.bit_count()
         if distance > self._scheme.distance or self.shared_block(a, b) is None:
             return None
-        if a.digest == b.digest or self._confirmation is None:
+        if a.digest == b.digest or self._verifier is None:
             return distance, None
-        similarity = self._confirmation.verification.agreement(distance, a.sketch, b.sketch)
-        return (distance, similarity) if similarity >= self._confirmation.at else None
+        similarity = self._verifier.verification.similarity(distance, a.sketch, b.sketch)
+        return (distance, similarity) if similarity >= self._verifier.at else None
 
     def shared_block(self, a: SimulatedDocument, b: SimulatedDocument) -> int | None:
         """Return the first block or band in which two decidable documents are equal."""

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Final
 
 from simhash_core.fingerprints.blocks import BlockScheme
-from simhash_core.text.verification import Confirmation
+from simhash_core.text.verification import Verifier
 from simhash_core.window import Window
 from tests.simulation.documents import SCHEMES, SHINGLES, TOY, Families, SimulatedDocument
 
@@ -59,7 +59,7 @@ class Scenario:
 
     seed: int
     scheme: BlockScheme
-    confirmation: Confirmation | None
+    verifier: Verifier | None
     partitions: list[list[SimulatedDocument | None]]
     later: list[list[SimulatedDocument | None]]
     born: list[bool]
@@ -96,8 +96,8 @@ def draw_scenario(seed: int) -> Scenario:
     """Return what a seed stands for."""
     rng = random.Random(seed)
     scheme = rng.choice(SCHEMES)
-    confirmation = rng.choice([None, None, TOY, TOY if scheme.bands else SHINGLES])
-    families = Families(rng, scheme, confirmation)
+    verifier = rng.choice([None, None, TOY, TOY if scheme.bands else SHINGLES])
+    families = Families(rng, scheme, verifier)
     partitions = rng.randint(1, 5)
     born = [partition == 0 or rng.random() < 0.6 for partition in range(partitions)]
     records = _records(rng, families, partitions, rng.randint(4, 40))
@@ -109,7 +109,7 @@ def draw_scenario(seed: int) -> Scenario:
     return Scenario(
         seed=seed,
         scheme=scheme,
-        confirmation=confirmation,
+        verifier=verifier,
         partitions=records,
         later=later,
         born=born,

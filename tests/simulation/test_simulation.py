@@ -57,7 +57,7 @@ def test_scenarios_have_what_is_hard() -> None:
     assert any(scenario.later for scenario in scenarios)
     assert any(not all(scenario.born) for scenario in scenarios)
     assert any(scenario.queries for scenario in scenarios)
-    assert any(scenario.confirmation for scenario in scenarios)
+    assert any(scenario.verifier for scenario in scenarios)
     assert any(not scenario.scheme.guaranteed for scenario in scenarios)
     assert any(scenario.scheme.bands for scenario in scenarios)
     assert any(scenario.window for scenario in scenarios)

@@ -58,7 +58,7 @@ class World:
         window_ms, lateness_ms = scenario.window or (None, 0)
         self._nearness = Nearness(
             scenario.scheme,
-            scenario.confirmation,
+            scenario.verifier,
             window_ms,
             lateness_ms,
             replaces=scenario.replaces,

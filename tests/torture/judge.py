@@ -249,7 +249,7 @@ def _one_reader(
 
 def _nearness(settings: Settings) -> Nearness:
     profile = settings.index_profile()
-    return Nearness(profile.scheme(), profile.confirmation(), profile.window)
+    return Nearness(profile.scheme(), profile.verifier(), profile.window)
 
 
 def _name(source: SourcePosition | None) -> str | None:

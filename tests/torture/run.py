@@ -57,6 +57,12 @@ class Order:
     documents: int
     faults: int
     seed: int
+    mode: str = "split"
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The settings of all workers."""
+        return (*OPTIONS, f"mode={self.mode}")
 
 
 @dataclass
@@ -100,6 +106,7 @@ class Report:
             "unexpected_exits": self.unexpected_exits,
             "stalled": self.stalled,
             "seed": self.order.seed,
+            "mode": self.order.mode,
             "minutes": round(self.seconds / 60, 1),
         }
 
@@ -108,11 +115,11 @@ def torture(order: Order, directory: Path, narrate: Callable[[str], None]) -> Re
     """Run a cluster in ``directory``, and judge what it put out."""
     with KafkaBroker(directory / "kafka", properties=SHORT_SESSION) as broker:
         flags = {"--broker": broker.bootstrap_servers, "--application-id": APPLICATION}
-        settings = load_settings(flags=flags, assignments=OPTIONS, environ={}).settings
+        settings = load_settings(flags=flags, assignments=order.options, environ={}).settings
         plans = topic_plans(settings, OUTPUT_PARTITIONS, RAW_PARTITIONS)
         create(AdminClient({"bootstrap.servers": broker.bootstrap_servers}), plans)
         options = [part for flag in flags.items() for part in flag]
-        for assignment in OPTIONS:
+        for assignment in order.options:
             options += ["--set", assignment]
         cluster = Cluster(directory, options)
         try:
@@ -133,7 +140,7 @@ class _Run:
         # The readers and the feed look for the broker often; the workers do as users' do.
         self._settings = load_settings(
             flags={"--broker": settings.brokers, "--application-id": APPLICATION},
-            assignments=[*OPTIONS, "kafka.reconnect.backoff.max.ms=100"],
+            assignments=[*order.options, "kafka.reconnect.backoff.max.ms=100"],
             environ={},
         ).settings
         self._order = order

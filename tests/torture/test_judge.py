@@ -11,13 +11,13 @@ from simhash_core.fingerprints.distance import distance_bits
 from simhash_core.verdicts import DuplicateOf, Method, Unique
 from streams.kafka.topic_follower import ReadRecord
 from streams.output.output_records import (
-    Arrival,
     Gone,
     OutputRecord,
     deleted_record,
     duplicate_record,
     unique_record,
 )
+from streams.output.verdict_headers import Arrival
 from streams.settings.settings import Settings
 from tests.torture.history import History, LoggedRow
 from tests.torture.judge import Findings, judge, known_documents

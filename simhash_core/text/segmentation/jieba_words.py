@@ -22,9 +22,9 @@ def tokenizer(words: UserDictionary | None) -> Any:  # noqa: ANN401 - jieba has 
 
     # jieba reports on standard error that it builds its dictionary: that is for the program to say.
     jieba.setLogLevel("WARNING")
-    made = jieba.Tokenizer()
-    made.initialize()
+    jieba_tokenizer = jieba.Tokenizer()
+    jieba_tokenizer.initialize()
     if words is not None:
         for word in words.words:
-            made.add_word(word.text, word.frequency, word.tag)
-    return made
+            jieba_tokenizer.add_word(word.text, word.frequency, word.tag)
+    return jieba_tokenizer

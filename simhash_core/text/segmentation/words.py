@@ -82,8 +82,8 @@ def _texts_with_other_scripts(texts: Sequence[str]) -> set[int]:
     """Return the places of texts that have a character that the dictionary does not know."""
     encoded = [text.encode(_UTF16, "surrogatepass") for text in texts]
     ends = np.cumsum([len(units) // 2 for units in encoded])
-    found = _SPECIAL_UNITS.take(np.frombuffer(b"".join(encoded), dtype="<u2"))
-    return set(np.searchsorted(ends, np.flatnonzero(found), side="right").tolist())
+    special = _SPECIAL_UNITS.take(np.frombuffer(b"".join(encoded), dtype="<u2"))
+    return set(np.searchsorted(ends, np.flatnonzero(special), side="right").tolist())
 
 
 def _special_units() -> NDArray[np.bool_]:

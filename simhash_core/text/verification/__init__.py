@@ -2,10 +2,10 @@
 
 A fingerprint finds, a sketch confirms. A bag of words cannot tell apart texts of one genre, which
 share their words; a verification compares what else is known of two documents. Each document has a
-*sketch*, some bytes that are stored with it and travel with it, and two sketches have an
-*agreement*. Two documents are near when their fingerprints are within the distance and the
-agreement is at least the threshold: a relation of the two stored documents and of nothing else,
-symmetric, so that every shard says the same of the same pair.
+*sketch*, some bytes that are stored with it and travel with it, and two sketches have a
+*similarity*. Two documents are near when their fingerprints are within the distance and the
+similarity is at least the threshold. This depends on the two stored documents alone and is
+symmetric, so every shard says the same of the same pair.
 
 A verification is a pair of pure functions. Equal content is near without being confirmed.
 """
@@ -38,23 +38,23 @@ class Sketched(NamedTuple):
 
 
 class Verification(NamedTuple):
-    """``identity`` changes with whatever changes sketches or agreements.
+    """``identity`` changes with whatever changes sketches or similarities.
 
-    ``sketches`` gives one sketch a document. ``agreement`` takes the distance of two fingerprints
-    in bits and both sketches, and gives the same whichever comes first, from 0 to 1.
-    ``usual_threshold`` is where two documents begin to agree, unless a profile says otherwise.
+    ``sketches`` returns one sketch for each document. ``similarity`` takes the distance of two
+    fingerprints in bits and both sketches, and returns the same whichever comes first, from 0 to 1.
+    ``usual_threshold`` is the similarity that confirms, unless a profile says otherwise.
     """
 
     identity: str
     usual_threshold: float
     sketches: Callable[[Sketched], list[bytes]]
-    agreement: Callable[[int, bytes, bytes], float]
+    similarity: Callable[[int, bytes, bytes], float]
 
 
 NO_VERIFICATION: Final = "none"
 
 WITH_BANDS: Final = "shingles"
-"""The verification whose sketches have bands, in which near documents meet."""
+"""The verification whose sketches have bands: near documents share one."""
 
 _SHINGLES_AGREE_AT: Final = 0.518
 
@@ -62,35 +62,37 @@ _BY_NAME: Final[Mapping[str, Verification]] = {
     WITH_BANDS: Verification(
         shingles.IDENTITY,
         _SHINGLES_AGREE_AT,
-        lambda made: shingles.sketches([content.text for content in made.contents], made.bands),
+        lambda batch: shingles.sketches([each.text for each in batch.contents], batch.bands),
         lambda _distance, a, b: shingles.similarity(a, b),
     ),
     "cosine": Verification(
         cosine.IDENTITY,
         cosine.USUAL_THRESHOLD,
-        lambda made: cosine.sketches(made.features.weights, made.term_hashes, made.features.bounds),
+        lambda batch: cosine.sketches(
+            batch.features.weights, batch.term_hashes, batch.features.bounds
+        ),
         lambda _distance, a, b: cosine.similarity(a, b),
     ),
     "metadata": Verification(
         metadata.IDENTITY,
         metadata.USUAL_THRESHOLD,
-        lambda made: metadata.sketches(made.contents),
-        metadata.agreement,
+        lambda batch: metadata.sketches(batch.contents),
+        metadata.similarity,
     ),
 }
 VERIFICATIONS: Final = (NO_VERIFICATION, *_BY_NAME)
 
 
-class Confirmation(NamedTuple):
+class Verifier(NamedTuple):
     """A verification with its threshold: the second half of what "near" means in an index."""
 
     verification: Verification
     at: float
 
-    def agreement(self, distance: int, a: bytes, b: bytes) -> float | None:
-        """Return how far two sketches agree if that is enough, else None."""
-        found = self.verification.agreement(distance, a, b)
-        return found if found >= self.at else None
+    def similarity(self, distance: int, a: bytes, b: bytes) -> float | None:
+        """Return the similarity of two sketches if it is enough, else None."""
+        similarity = self.verification.similarity(distance, a, b)
+        return similarity if similarity >= self.at else None
 
     @property
     def identity(self) -> str:
@@ -108,7 +110,7 @@ def verification_named(name: str) -> Verification | None:
     return _BY_NAME.get(name)
 
 
-def confirmation_of(name: str, at: float) -> Confirmation | None:
+def verifier_of(name: str, at: float) -> Verifier | None:
     """Return the verification called ``name`` with the threshold ``at``; None for ``none``.
 
     Raises as ``verification_named`` does, and ``UsageError`` for a threshold outside 0 to 1.
@@ -116,13 +118,13 @@ def confirmation_of(name: str, at: float) -> Confirmation | None:
     if not 0.0 <= at <= 1.0:
         raise UsageError(f"verify_at is {at}: it must be from 0 to 1")
     verification = verification_named(name)
-    return None if verification is None else Confirmation(verification, at)
+    return None if verification is None else Verifier(verification, at)
 
 
 def usual_threshold(name: str) -> float:
-    """Return how far two documents usually agree by the verification called ``name``, 0 for none.
+    """Return the threshold of the verification called ``name`` where a profile names none.
 
-    0 as well for a name that is not there, which whoever loads it will be told.
+    0 for ``none``, and for an unknown name, which ``verification_named`` refuses.
     """
     verification = _BY_NAME.get(name)
     return 0.0 if verification is None else verification.usual_threshold

@@ -46,9 +46,9 @@ def sketches(contents: Sequence[Content]) -> list[bytes]:
     return [_sketch((*item.keywords, *item.tags, *item.references)) for item in contents]
 
 
-def agreement(distance: int, a: bytes, b: bytes) -> float:
+def similarity(distance: int, a: bytes, b: bytes) -> float:
     """Return the similarity of two documents, from 0 to 1."""
-    return similarity(distance, jaccard(a, b) if a and b else None)
+    return combined(distance, jaccard(a, b) if a and b else None)
 
 
 def jaccard(a: bytes, b: bytes) -> float:
@@ -57,7 +57,7 @@ def jaccard(a: bytes, b: bytes) -> float:
     return max(0.0, (int(same) / FUNCTIONS - _CHANCE) / (1 - _CHANCE))
 
 
-def similarity(distance: int, shared: float | None) -> float:
+def combined(distance: int, shared: float | None) -> float:
     """Return sim(A, B) for a distance in bits and a Jaccard similarity, None for none."""
     if shared is None:
         return 1 / (distance + 1)

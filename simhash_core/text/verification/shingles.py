@@ -57,8 +57,8 @@ def sketches(texts: Sequence[str], bands: int = 0) -> list[bytes]:
     """
     bare = bare_texts(texts)
     some = [text for text in bare if text]
-    made = iter(pack(bins_of(some).filled, bands) if some else ())
-    return [next(made) if text else b"" for text in bare]
+    packed = iter(pack(bins_of(some).filled, bands) if some else ())
+    return [next(packed) if text else b"" for text in bare]
 
 
 class Bins(NamedTuple):
@@ -164,16 +164,16 @@ _DRAWS: Final = _numbers(BINS) | np.uint32(1)
 
 def _densify(least: NDArray[np.uint32]) -> NDArray[np.uint32]:
     """Fill empty bins, (texts, BINS); each text has a filled one."""
-    held = least.ravel()
-    filled = held.copy()
-    left = np.flatnonzero(held == _EMPTY)
+    filled_bins = least.ravel()
+    filled = filled_bins.copy()
+    left = np.flatnonzero(filled_bins == _EMPTY)
     for step in _STEPS:
         if not len(left):
             break
         # BINS is a power of two, so the step leads round within the row of a text.
-        met = held.take(((left + step) & _LAST_BIN) | (left & ~_LAST_BIN))
-        filled[left] = met
-        left = left[met == _EMPTY]
+        neighbours = filled_bins.take(((left + step) & _LAST_BIN) | (left & ~_LAST_BIN))
+        filled[left] = neighbours
+        left = left[neighbours == _EMPTY]
     return filled.reshape(least.shape)
 
 

@@ -69,7 +69,7 @@ def distances_around(settings: Settings) -> list[Threshold]:
 def confirmations_around(settings: Settings) -> list[Threshold]:
     """Return the same for the agreement; nothing where candidates are not confirmed."""
     profile = settings.index_profile()
-    if profile.confirmation() is None:
+    if profile.verifier() is None:
         return []
     around = {round(profile.verify_at + step, 4) for step in _VERIFY_STEPS}
     chosen = {max(0.0, min(1.0, at)) for at in around} | {profile.verify_at}

@@ -165,7 +165,7 @@ def _tried(
             for at in thresholds
         ]
 
-    confirms = profile.confirmation() is not None
+    confirms = profile.verifier() is not None
     by_distance = points(settings, distances_around(settings))
     if not confirms:
         return by_distance

@@ -119,7 +119,12 @@ class Stream:
         self._producers: dict[tuple[tuple[str, Any], ...], Producer] = {}
         name = broker.unique("app")
         self._flags = {"--broker": broker.bootstrap_servers, "--application-id": name}
-        outputs = {"unique": "unique", "duplicates": "duplicate-of", "dead_letters": "dlq"}
+        outputs = {
+            "unique": "unique",
+            "duplicates": "duplicate-of",
+            "tagged": "tagged",
+            "dead_letters": "dlq",
+        }
         self._assignments = [
             f"topics.raw={name}.raw",
             *(f"topics.{setting}={name}.{topic}" for setting, topic in outputs.items()),
@@ -155,7 +160,8 @@ class Stream:
             return
         # Records have times of years ago, or to come: Kafka must neither delete nor refuse them.
         any_time = {"retention.ms": "-1", "message.timestamp.after.max.ms": str(FUTURE_MS)}
-        raw, *outputs = plans[:4]
+        raw, *others = plans
+        outputs = [plan for plan in others if plan.name in self.settings.output_topics]
         size = {"max.message.bytes": str(LARGEST_BYTES)}
         self.broker.create_topics({raw.name: self.raw_partitions}, {**any_time, **size})
         for plan in outputs:
@@ -221,9 +227,9 @@ class Stream:
         """The reader of the outputs."""
         plans = topic_plans(self.settings, OUTPUT_PARTITIONS, self.raw_partitions)
         partitions = {plan.name: plan.partitions or 1 for plan in plans}
-        names = self.settings.topics
-        wanted = (names.unique, names.duplicates, names.dead_letters)
-        return Outputs(self.settings, {name: partitions[name] for name in wanted})
+        return Outputs(
+            self.settings, {name: partitions[name] for name in self.settings.output_topics}
+        )
 
     @cached_property
     def judge(self) -> Judge:

@@ -12,12 +12,12 @@ from typing import NamedTuple, Self
 import jsonschema
 
 from simhash_core.documents import Document, Headers, RawRecord, SourcePosition
+from simhash_core.index_digest import index_digest
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import Profile
 from streams import schemas
 from streams.documents.raw_documents import DocumentReader
 from streams.kafka.topic_follower import ReadRecord, TopicFollower
-from streams.output.output_records import index_digest
 from streams.output.received_outputs import (
     DeadLetterOutput,
     DuplicateOutput,

@@ -49,11 +49,11 @@ def _is_near(fingerprinter: Fingerprinter, a: str, b: str) -> bool:
     assert made_a.undecidable is None
     assert made_b.undecidable is None
     distance = distance_bits(made_a.fingerprint, made_b.fingerprint)
-    confirmation = fingerprinter.confirmation
-    assert confirmation is not None
+    verifier = fingerprinter.verifier
+    assert verifier is not None
     return (
         distance <= fingerprinter.profile.distance
-        and confirmation.agreement(distance, made_a.sketch, made_b.sketch) is not None
+        and verifier.similarity(distance, made_a.sketch, made_b.sketch) is not None
     )
 
 

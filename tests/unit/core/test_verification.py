@@ -15,7 +15,7 @@ from simhash_core.errors import UnknownNameError, UsageError
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.min_hash import element_hashes, min_hash, splitmix_family
 from simhash_core.text.profiles import Profile
-from simhash_core.text.verification import VERIFICATIONS, confirmation_of, cosine, metadata
+from simhash_core.text.verification import VERIFICATIONS, cosine, metadata, verifier_of
 
 TEXT = "市交通局发布公告称，跨江大桥的加固工程将于下月初开始，施工期间大桥封闭，货车绕行北环高速。"
 OTHER = "一家初创公司展示了新型电池，充电只要六分钟，研究人员说关键在于薄如蝉翼的陶瓷隔膜。"
@@ -59,7 +59,7 @@ def test_near_by_content_and_metadata(distance: int, shared: float | None, is_ne
 
     The boundaries are exact. Without metadata 3 is near, as in classic SimHash.
     """
-    assert (metadata.similarity(distance, shared) >= metadata.USUAL_THRESHOLD) is is_near
+    assert (metadata.combined(distance, shared) >= metadata.USUAL_THRESHOLD) is is_near
 
 
 @pytest.mark.parametrize("shared", [0, 10, 20, 30, 40])
@@ -90,7 +90,7 @@ def test_keywords_tags_and_references_are_one_set_in_one_spelling() -> None:
     )
     assert a == b
     assert none == blank == b""
-    assert metadata.agreement(3, a, none) == metadata.agreement(3, none, a) == 0.25
+    assert metadata.similarity(3, a, none) == metadata.similarity(3, none, a) == 0.25
 
 
 def test_the_published_family_is_no_min_hash_and_ours_is() -> None:
@@ -174,9 +174,9 @@ def test_short_vectors_are_estimated_closely(seed: int, terms: int, shared: floa
 
 @pytest.mark.parametrize("verify", [name for name in VERIFICATIONS if name != "none"])
 def test_every_verification_tells_a_copy_from_another_text(verify: str) -> None:
-    """Each works in the whole: batch and single sketches are equal, agreement is symmetric."""
+    """Each works in the whole: batch and single sketches are equal, similarity is symmetric."""
     fingerprinter = Fingerprinter(_profile(verify, 0.2))
-    assert fingerprinter.confirmation is not None
+    assert fingerprinter.verifier is not None
     contents = [
         Content(TEXT, keywords=("交通", "大桥")),
         Content(TEXT + "完。", keywords=("交通", "大桥")),
@@ -184,10 +184,10 @@ def test_every_verification_tells_a_copy_from_another_text(verify: str) -> None:
     ]
     a, copy, other = fingerprinter.fingerprint_batch(contents)
     assert [a, copy, other] == [fingerprinter.fingerprint(content) for content in contents]
-    agreement = fingerprinter.confirmation.agreement
-    assert agreement(2, a.sketch, copy.sketch) == agreement(2, copy.sketch, a.sketch)
-    assert agreement(2, a.sketch, copy.sketch) is not None
-    assert agreement(30, a.sketch, other.sketch) is None
+    similarity = fingerprinter.verifier.similarity
+    assert similarity(2, a.sketch, copy.sketch) == similarity(2, copy.sketch, a.sketch)
+    assert similarity(2, a.sketch, copy.sketch) is not None
+    assert similarity(30, a.sketch, other.sketch) is None
     assert f"verify={verify}-1/" in fingerprinter.identity
     assert fingerprinter.fingerprint("").sketch == b""
 
@@ -195,6 +195,6 @@ def test_every_verification_tells_a_copy_from_another_text(verify: str) -> None:
 def test_verifications_and_thresholds_that_cannot_be() -> None:
     """The message names what is wrong, and what there is."""
     with pytest.raises(UnknownNameError, match="cosine, metadata, none, shingles"):
-        confirmation_of("words", 0.5)
+        verifier_of("words", 0.5)
     with pytest.raises(UsageError, match=r"verify_at is 1\.5"):
-        confirmation_of("cosine", 1.5)
+        verifier_of("cosine", 1.5)

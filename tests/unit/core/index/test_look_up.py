@@ -14,7 +14,7 @@ from simhash_core.index.prints import prints_of
 from simhash_core.log.local_decider import MemoryEntries
 from simhash_core.log.outputs import NewEntries
 from simhash_core.matches import Answer
-from simhash_core.text.verification import confirmation_of
+from simhash_core.text.verification import verifier_of
 from tests.unit.core.log.made_to_order import A, Made, columns_of, flipped, packet_of
 
 NEARNESS = Nearness(BlockScheme(64, 4, 3), None)
@@ -93,7 +93,7 @@ def test_undecidable_texts_meet_by_content() -> None:
 
 def test_neighbours_that_are_not_confirmed_say_how_far_they_agree() -> None:
     """Given a sketch that does not agree, then the document is no match; its neighbour says why."""
-    nearness = Nearness(NEARNESS.scheme, confirmation_of("shingles", 0.5))
+    nearness = Nearness(NEARNESS.scheme, verifier_of("shingles", 0.5))
     found = answer([Made(A, sketch=b"\x12" * 256)], Made(A, sketch=b"\x34" * 256), nearness)
 
     assert found.match is None

@@ -21,7 +21,7 @@ from simhash_core.index.look_up import Nearness
 from simhash_core.index.prints import prints_of
 from simhash_core.log.local_decider import LocalDecider, MemoryEntries
 from simhash_core.matches import Match
-from simhash_core.text.verification import confirmation_of
+from simhash_core.text.verification import verifier_of
 from tests.unit.core.log.made_to_order import A, Made, flipped, packet_of
 
 SCHEME = BlockScheme(64, 4, 3)
@@ -121,7 +121,7 @@ def test_undecidable_documents_meet_by_content_alone() -> None:
 
 def test_sketches_that_do_not_agree_are_not_near() -> None:
     """Given confirmation, then a nearer document whose sketch differs is passed over."""
-    nearness = Nearness(SCHEME, confirmation_of("shingles", 0.5))
+    nearness = Nearness(SCHEME, verifier_of("shingles", 0.5))
     like, unlike = b"\x12" * 256, b"\x34" * 256
     documents = [Made(A, sketch=unlike), Made(flipped(A, 0), sketch=like), Made(A, sketch=like)]
 

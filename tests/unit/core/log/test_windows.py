@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from simhash_core.errors import ProtocolError
 from simhash_core.index.look_up import Nearness
+from simhash_core.log.local_decider import MemoryEntries
 from simhash_core.log.log_clock import Horizons, LogClock
+from simhash_core.log.packets import Packet, Sender
+from simhash_core.log.participant import Participant
+from simhash_core.log.records import NO_CONTROL, Control, Decision, Progress
 from simhash_core.log.sequence import sequence_number
 from simhash_core.window import SLICES, Window
-from tests.unit.core.log.one_worker import SCHEME, Doc, OneWorker, columns_of
+from tests.unit.core.log.one_worker import CHAIN, SCHEME, Doc, OneWorker, columns_of
 
 TEXT = "snow in the mountains"
 
@@ -150,3 +155,36 @@ def test_what_is_forgotten_is_not_asked_for() -> None:
     horizons.forget_before(20)
 
     assert [horizons.before(each) for each in range(20, 40)] == before
+    with pytest.raises(ProtocolError, match="forgotten"):
+        horizons.before(19)
+
+
+def test_worker_without_shards_lets_nothing_expire_too_early() -> None:
+    """Given a worker that lost its shards and reads on, while the log has undecided packets for
+    longer than the window, then what these packets can still meet has not expired for it.
+    """
+    participant: Participant[Doc] = Participant("worker", Nearness(SCHEME, None, 16, 0))
+    participant.add_shard(Progress(CHAIN, 0, 0, NO_CONTROL), MemoryEntries())
+    participant.begin(0)
+    participant.drop_shard(0)
+    packets = 40
+    for offset in range(packets):
+        columns = columns_of([Doc(f"d{offset}", "text", offset)], offset)
+        participant.read(
+            offset, Packet(CHAIN, Sender("other", offset), offset - 1, offset, columns), 1 << 40
+        )
+    previous = NO_CONTROL
+    for offset in range(packets, packets + 20):
+        decided = offset - packets
+        control = Control(
+            previous,
+            "other.1",
+            leads=False,
+            decisions=[Decision(decided, [])],
+            heads=[(CHAIN, decided)],
+            next=decided + 1,
+        )
+        participant.read(offset, control, 1 << 40)
+        previous = offset
+
+        assert participant.index.dropped_before == sequence_number(max(0, decided - SLICES), 0)
