@@ -33,6 +33,8 @@ class Victim(Enum):
     """One that owns shards, and is not alone."""
     LEADER = auto()
     """The one that decides, and is not alone."""
+    FOLLOWER = auto()
+    """One that owns shards, and does not decide."""
     WITH_STORES = auto()
     """One that has stores on its disk."""
 
@@ -53,6 +55,9 @@ class WorkerFaults:
         self._log = log
         self._shards = shards
         self._narrate = narrate
+        self._trims = 0
+        self._leader_is_free = asyncio.Event()
+        self._leader_is_free.set()
 
     @property
     def acts(self) -> Mapping[Fault, Act]:
@@ -127,7 +132,8 @@ class WorkerFaults:
             machine.worker.resume()
 
     async def _trimmed_while_down(self) -> None:
-        async with self._victim("kill -9 until the log is trimmed", Victim.OWNER) as machine:
+        what = "kill -9 until the log is trimmed"
+        async with self._leader_spared(), self._victim(what, Victim.FOLLOWER) as machine:
             machine.kill()
             end = await asyncio.to_thread(self._log.end)
 
@@ -187,19 +193,35 @@ class WorkerFaults:
     @asynccontextmanager
     async def _victim(self, what: str, whom: Victim = Victim.ANY) -> AsyncIterator[Machine]:
         """Take a running machine in hand."""
+        if whom is Victim.LEADER:
+            await self._leader_is_free.wait()
         deadline = time.monotonic() + FREE_SECONDS
         while time.monotonic() < deadline:
             up = self._cluster.up()
             self._rng.shuffle(up)
-            alone = len(up) < 2 and whom in {Victim.OWNER, Victim.LEADER}
+            alone = len(up) < 2 and whom in {Victim.OWNER, Victim.LEADER, Victim.FOLLOWER}
             for machine in [] if alone else up:
                 if not await _is_one(machine, whom) or machine.busy or not machine.wanted:
                     continue  # perhaps only since
+                if not self._leader_is_free.is_set() and await machine.leads():
+                    continue
                 async with self._in_hand(machine, what):
                     yield machine
                 return
             await asyncio.sleep(LOOK_SECONDS)
         raise NobodyError("no worker that could be its victim")
+
+    @asynccontextmanager
+    async def _leader_spared(self) -> AsyncIterator[None]:
+        """Let no fault strike the leader meanwhile: a new one waits a minute before it trims."""
+        self._trims += 1
+        self._leader_is_free.clear()
+        try:
+            yield
+        finally:
+            self._trims -= 1
+            if not self._trims:
+                self._leader_is_free.set()
 
     @asynccontextmanager
     async def _in_hand(self, machine: Machine, what: str) -> AsyncIterator[Machine]:
@@ -218,6 +240,8 @@ async def _is_one(machine: Machine, whom: Victim) -> bool:
             return await machine.assigned_shards() > 0
         case Victim.LEADER:
             return await machine.leads()
+        case Victim.FOLLOWER:
+            return await machine.assigned_shards() > 0 and not await machine.leads()
         case Victim.WITH_STORES:
             return bool(machine.stores)
     return True
