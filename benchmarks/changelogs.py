@@ -84,9 +84,9 @@ def changelog(servers: str, profile: str, documents: int) -> Iterator[Changelog]
         {"bootstrap.servers": servers, "transactional.id": topic, "compression.type": "lz4"}
     )
     producer.init_transactions(_SECONDS)
-    for lot in records_of(profile, documents):
+    for batch in records_of(profile, documents):
         producer.begin_transaction()
-        for record in lot:
+        for record in batch:
             producer.produce(topic, record.value, record.key, partition=0)
         producer.commit_transaction(_SECONDS)
     config = {"bootstrap.servers": servers, "group.id": "benchmark"}

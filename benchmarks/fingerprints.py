@@ -101,7 +101,7 @@ def run(texts: Sequence[str], rounds: int, source: str, *, with_peers: bool) -> 
     before = machine()
     others = [_SEGMENTATION, *_PEERS] if with_peers else [_SEGMENTATION]
     turns = _turns([*_OURS, *others], texts, rounds)
-    cpu = {name: [turn.cpu for turn in taken] for name, taken in turns.items()}
+    cpu = {name: [turn.cpu for turn in measured] for name, measured in turns.items()}
     return Figures(
         machine=before,
         documents=len(texts),
@@ -109,7 +109,7 @@ def run(texts: Sequence[str], rounds: int, source: str, *, with_peers: bool) -> 
         source=source,
         batch=BATCH,
         rounds=rounds,
-        contenders=[_measured(name, taken, len(texts)) for name, taken in turns.items()],
+        contenders=[_measured(name, measured, len(texts)) for name, measured in turns.items()],
         ratios=[
             Ratio(
                 ours.name,

@@ -195,11 +195,11 @@ Figures = dict[str, dict[tuple[str, ...], float]]
 
 
 def _parsed(exposition: str) -> Figures:
-    found: Figures = {}
+    parsed: Figures = {}
     for family in text_string_to_metric_families(exposition):
         for sample in family.samples:
-            found.setdefault(sample.name, {})[tuple(sample.labels.values())] = sample.value
-    return found
+            parsed.setdefault(sample.name, {})[tuple(sample.labels.values())] = sample.value
+    return parsed
 
 
 def _sum(figures: Sequence[Figures], name: str) -> float:

@@ -89,12 +89,12 @@ def from_records(store: ShardStore, profile: str, documents: int) -> tuple[int, 
     """Load the records; return their number, and CPU seconds that went into making them."""
     count, making = 0, 0.0
     begun = time.thread_time()
-    for lot in records_of(profile, documents):
+    for batch in records_of(profile, documents):
         making += time.thread_time() - begun
-        count += len(lot)
-        found = [decode_record(key, value, "the benchmark's") for key, value in lot]
-        blocks = [each for each in found if isinstance(each, EntryBlock)]
-        (logged,) = (each for each in found if isinstance(each, LoggedProgress))
+        count += len(batch)
+        decoded = [decode_record(key, value, "the benchmark's") for key, value in batch]
+        blocks = [each for each in decoded if isinstance(each, EntryBlock)]
+        (logged,) = (each for each in decoded if isinstance(each, LoggedProgress))
         store.load(blocks, ProgressRow(logged.progress, count, 0, logged.identity))
         begun = time.thread_time()
     return count, making
@@ -112,13 +112,13 @@ def fill_index(store: ShardStore, profile: str) -> DocumentIndex:
 def look_up(index: DocumentIndex, profile: str) -> tuple[float, float]:
     """Look new documents up; return CPU microseconds and candidates of each."""
     packets = [packet_of(profile, _PROBES + number, PACKET) for number in range(_LOOKED_UP)]
-    met = index.candidates_met
+    candidates_before = index.candidates_met
     begun = time.process_time()
     for packet in packets:
         index.pairs(prints_of(index.scheme, packet.columns))
     documents = _LOOKED_UP * PACKET
     seconds = time.process_time() - begun
-    return seconds / documents * 1e6, (index.candidates_met - met) / documents
+    return seconds / documents * 1e6, (index.candidates_met - candidates_before) / documents
 
 
 def measure(state_dir: Path, profile: str, documents: int, log: Changelog | None) -> Figures:
@@ -139,7 +139,7 @@ def measure(state_dir: Path, profile: str, documents: int, log: Changelog | None
         begun = time.process_time()
         filled = fill_index(store, profile)
         index = time.process_time() - begun
-        lookup, met = look_up(filled, profile)
+        lookup, candidates = look_up(filled, profile)
         del filled
     begun, begun_wall = time.process_time(), time.perf_counter()
     with closing(open_shard_store(path, owner, bits, block_cache())) as store:
@@ -159,7 +159,7 @@ def measure(state_dir: Path, profile: str, documents: int, log: Changelog | None
         recovery_cpu_us=recovered / documents * 1e6,
         index_cpu_us=index / documents * 1e6,
         lookup_cpu_us=lookup,
-        candidates_per_lookup=met,
+        candidates_per_lookup=candidates,
         open_seconds=opened,
         from_disk_cpu_us=from_disk / documents * 1e6,
         packet_bytes=len(value) / PACKET,
@@ -253,11 +253,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--bootstrap-servers", help="of a Kafka to write and read changelogs on")
     parser.add_argument("--state-dir", type=Path, help="where to make stores (a temporary one)")
     add_json_option(parser)
-    given = parser.parse_args(arguments)
-    if min(given.documents) < 1:
+    options = parser.parse_args(arguments)
+    if min(options.documents) < 1:
         parser.error("--documents must be 1 or more")
-    report = run(given.profile, given.documents, given.bootstrap_servers, given.state_dir)
-    publish(report, tables(report), given.json)
+    report = run(options.profile, options.documents, options.bootstrap_servers, options.state_dir)
+    publish(report, tables(report), options.json)
 
 
 if __name__ == "__main__":

@@ -81,13 +81,13 @@ def _curve(
     profile: Profile, pairs: Sequence[LabelledPair], sentences: Sequence[str]
 ) -> list[AtLeast]:
     fingerprinter = Fingerprinter(replace(profile, min_features=1))
-    made = dict(zip(sentences, fingerprinter.fingerprint_batch(sentences), strict=True))
+    prints = dict(zip(sentences, fingerprinter.fingerprint_batch(sentences), strict=True))
     near: dict[bool, list[int]] = {True: [], False: []}
     for pair in pairs:
-        a, b = made[pair.text], made[pair.other]
+        a, b = prints[pair.text], prints[pair.other]
         if a.content_digest != b.content_digest and _is_near(fingerprinter, a, b):
             near[pair.means_same].append(min(a.features, b.features))
-    distinct = list({each.content_digest: each for each in made.values()}.values())
+    distinct = list({each.content_digest: each for each in prints.values()}.values())
     of_all = [
         min(a.features, b.features)
         for a, b in _sharing_a_bucket(fingerprinter, distinct)
@@ -121,16 +121,16 @@ def _is_near(fingerprinter: Fingerprinter, a: Fingerprinted, b: Fingerprinted) -
 
 
 def _sharing_a_bucket(
-    fingerprinter: Fingerprinter, made: Sequence[Fingerprinted]
+    fingerprinter: Fingerprinter, prints: Sequence[Fingerprinted]
 ) -> Iterator[tuple[Fingerprinted, Fingerprinted]]:
     by_bucket: dict[Bucket, list[int]] = defaultdict(list)
-    for i, each in enumerate(made):
+    for i, each in enumerate(prints):
         if each.undecidable is None:
             for bucket in fingerprinter.scheme.buckets(each.fingerprint):
                 by_bucket[bucket].append(i)
-    met = {pair for numbers in by_bucket.values() for pair in combinations(numbers, 2)}
-    for a, b in sorted(met):
-        yield made[a], made[b]
+    candidates = {pair for numbers in by_bucket.values() for pair in combinations(numbers, 2)}
+    for a, b in sorted(candidates):
+        yield prints[a], prints[b]
 
 
 def tables(figures: Figures) -> Iterator[Table]:

@@ -76,13 +76,13 @@ def generated_documents(count: int, characters: int) -> list[str]:
 def with_copies(texts: Sequence[str], share: float) -> list[str]:
     """Return as many documents, of which a share copies an earlier one with a few spots edited."""
     chance = random.Random(SEED)
-    fresh, found = iter(texts), list[str]()
+    fresh, mixed = iter(texts), list[str]()
     for _ in texts:
-        if found and chance.random() < share:
-            found.append(_edited(chance, chance.choice(found), chance.choice(texts)))
+        if mixed and chance.random() < share:
+            mixed.append(_edited(chance, chance.choice(mixed), chance.choice(texts)))
         else:
-            found.append(next(fresh))
-    return found
+            mixed.append(next(fresh))
+    return mixed
 
 
 def _edited(chance: random.Random, text: str, other: str) -> str:

@@ -143,13 +143,13 @@ class _Stream:
             if each.undecidable is None:
                 for bucket in self.fingerprinter.scheme.buckets(each.fingerprint):
                     by_bucket[bucket].append(number)
-        met = {pair for numbers in by_bucket.values() for pair in combinations(numbers, 2)}
+        candidates = {pair for numbers in by_bucket.values() for pair in combinations(numbers, 2)}
         distances = {
             (a, b): distance_bits(self.made[a].fingerprint, self.made[b].fingerprint)
-            for a, b in met
+            for a, b in candidates
         }
-        most = self.case.profile.distance
-        return {pair: distance for pair, distance in distances.items() if distance <= most}
+        limit = self.case.profile.distance
+        return {pair: distance for pair, distance in distances.items() if distance <= limit}
 
     def outcome(self, at: float) -> Outcome:
         """Go through the documents, confirming at this threshold."""
@@ -162,9 +162,9 @@ class _Stream:
             unique = [(distance, a) for distance, a in near[number] if originals[a] == a]
             originals.append(min(unique)[1] if unique else number)
         pairs = self._labelled.pairs
-        found = precision_counts(originals, self._labelled.documents.groups, pairs)
+        counts = precision_counts(originals, self._labelled.documents.groups, pairs)
         right = recall(originals, pairs)
-        precision = found.right / found.judged if found.judged else None
+        precision = counts.right / counts.judged if counts.judged else None
         return Outcome(at, right, caught(originals, pairs), precision, f1(right, precision))
 
     def agreement_us(self) -> float:
@@ -181,12 +181,12 @@ def _fingerprinted(
 ) -> tuple[list[Fingerprinted], float]:
     fingerprinter.fingerprint_batch(contents[:BATCH])
     begun = time.process_time()
-    made = [
+    fingerprinted = [
         each
         for start in range(0, len(contents), BATCH)
         for each in fingerprinter.fingerprint_batch(contents[start : start + BATCH])
     ]
-    return made, time.process_time() - begun
+    return fingerprinted, time.process_time() - begun
 
 
 def run(documents: str, pairs: str) -> Figures:

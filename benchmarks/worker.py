@@ -91,15 +91,15 @@ def run(texts: Sequence[str], rounds: int, source: str) -> Figures:
             encoded.encode_lines({"id": f"{i}", "text": text} for i, text in enumerate(texts))
         )
         for _ in range(rounds):
-            for profile, taken in reports.items():
-                taken.append(_one_run(str(path), profile))
+            for profile, measured in reports.items():
+                measured.append(_one_run(str(path), profile))
     return Figures(
         machine=before,
         documents=len(texts),
         characters=max(map(len, texts)),
         source=source,
         rounds=rounds,
-        profiles=[_profiled(profile, taken) for profile, taken in reports.items()],
+        profiles=[_profiled(profile, measured) for profile, measured in reports.items()],
     )
 
 
@@ -114,7 +114,7 @@ def _one_run(path: str, profile: str) -> DemoReport:
 
 def _profiled(profile: str, reports: Sequence[DemoReport]) -> Profiled:
     names = [stage.stage for stage in reports[-1].stages]
-    taken = {
+    profile_seconds = {
         name: [
             (stage, report) for report in reports for stage in report.stages if stage.stage == name
         ]
@@ -138,7 +138,7 @@ def _profiled(profile: str, reports: Sequence[DemoReport]) -> Profiled:
                     1,
                 ),
             )
-            for name, times in taken.items()
+            for name, times in profile_seconds.items()
         ],
     )
 

@@ -36,8 +36,8 @@ class Problem(NamedTuple):
 
     def __str__(self) -> str:
         """``topics.raw is 'a b' (from --set): it must be …``."""
-        given = f" is {self.value}" if self.value else ""
-        return f"{self.setting}{given} (from {self.origin}): {self.message}"
+        is_value = f" is {self.value}" if self.value else ""
+        return f"{self.setting}{is_value} (from {self.origin}): {self.message}"
 
 
 class SettingsError(FirstseenError):

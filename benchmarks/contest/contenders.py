@@ -161,11 +161,11 @@ def await_shared(contenders: list[Contender], stream: Stream, broker: ContestBro
 def _is_shared(members: int, group: str, broker: ContestBroker) -> bool:
     described = broker.admin.describe_consumer_groups([group], request_timeout=_ASK_SECONDS)
     try:
-        found = described[group].result(_ASK_SECONDS)
+        description = described[group].result(_ASK_SECONDS)
     except (KafkaException, TimeoutError):
         return False
-    shares = [member.assignment.topic_partitions for member in found.members]
-    return found.state == ConsumerGroupState.STABLE and len(shares) == members and all(shares)
+    shares = [member.assignment.topic_partitions for member in description.members]
+    return description.state == ConsumerGroupState.STABLE and len(shares) == members and all(shares)
 
 
 def _create_topics(shape: Shape, stream: Stream, broker: ContestBroker) -> None:

@@ -146,22 +146,22 @@ def speed_ratios(runs: Mapping[str, Sequence[Run]]) -> dict[str, Spread]:
 
     ``runs``: in order of the rounds, by the name of the shape.
     """
-    found = {}
+    by_name = {}
     for name, (above, below) in CPU_RATIOS.items():
         if above in runs and below in runs:
-            found[name] = ratios(
+            by_name[name] = ratios(
                 [run.cpu_seconds for run in runs[above]], [run.cpu_seconds for run in runs[below]]
             )
     for name, (above, below) in BROKER_RATIOS.items():
         if above in runs and below in runs:
-            found[name] = ratios(
+            by_name[name] = ratios(
                 [run.broker_cpu_seconds for run in runs[above]],
                 [run.broker_cpu_seconds for run in runs[below]],
             )
     for name, shape in INTERNAL_BYTES.items():
         if shape in runs:
-            found[name] = Spread.of(run.internal_bytes / run.documents for run in runs[shape])
-    return found
+            by_name[name] = Spread.of(run.internal_bytes / run.documents for run in runs[shape])
+    return by_name
 
 
 def idle_share(observed: Mapping[int, Sequence[Observed]]) -> Spread:
@@ -185,18 +185,18 @@ def summary(spreads: Mapping[str, Spread]) -> dict[str, float | None]:
 
     It is the median; of the stalls it is the longest, since only one worker leads.
     """
-    found: dict[str, float | None] = dict.fromkeys(RATIOS)
+    ratios: dict[str, float | None] = dict.fromkeys(RATIOS)
     for name, spread in spreads.items():
-        found[name] = spread.greatest if name == STALL else spread.median
-    return found
+        ratios[name] = spread.greatest if name == STALL else spread.median
+    return ratios
 
 
 def _median(waits: Iterable[Waits]) -> Waits:
-    found = list(waits)
+    values = list(waits)
     return Waits(
-        rate=Spread.of(each.rate for each in found).median,
-        p50=Spread.of(each.p50 for each in found).median,
-        p99=Spread.of(each.p99 for each in found).median,
+        rate=Spread.of(each.rate for each in values).median,
+        p50=Spread.of(each.p50 for each in values).median,
+        p99=Spread.of(each.p99 for each in values).median,
     )
 
 

@@ -62,19 +62,19 @@ def observe(
 
     ``texts``: those that warm up, then the backlog.
     """
-    found: dict[int, list[Observed]] = {partitions: [] for partitions in PARTITIONS}
+    observed: dict[int, list[Observed]] = {partitions: [] for partitions in PARTITIONS}
     for number in range(1, rounds + 1):
         for partitions in PARTITIONS:
             name = f"latency-{partitions}-{number}"
             with warm(wide(partitions), name, directory, broker, texts[:WARM_UP]) as live:
                 seen = _observed(live, texts[WARM_UP:])
-            found[partitions].append(seen)
+            observed[partitions].append(seen)
             say(
                 f"round {number} of {rounds}, latency on {partitions}: p50 {seen.low.p50:.0f}, "
                 f"p99 {seen.low.p99:.0f} ms; at {seen.half.rate:,.0f}/s p50 {seen.half.p50:.0f}, "
                 f"p99 {seen.half.p99:.0f} ms; idle {seen.idle_share:.1%}"
             )
-    return found
+    return observed
 
 
 def _observed(live: Live, backlog: Sequence[str]) -> Observed:

@@ -59,22 +59,22 @@ def _tree(root: int, processes: dict[int, _Process]) -> list[int]:
     children: dict[int, list[int]] = {}
     for number, each in processes.items():
         children.setdefault(each.parent, []).append(number)
-    found, left = list[int](), [root]
+    tree, left = list[int](), [root]
     while left:
         number = left.pop()
         if number in processes:
-            found.append(number)
+            tree.append(number)
             left += children.get(number, [])
-    return found
+    return tree
 
 
 def _processes() -> dict[int, _Process]:
-    found = {}
+    processes = {}
     for path in _PROC.glob("[0-9]*/stat"):
         try:
             fields = path.read_text("utf-8", "replace").rpartition(")")[2].split()
         except OSError:  # It has ended in between.
             continue
         ticks = sum(map(int, fields[_TIMES_OF_ENDED_CHILDREN]))
-        found[int(path.parent.name)] = _Process(int(fields[_PARENT]), ticks / _TICKS)
-    return found
+        processes[int(path.parent.name)] = _Process(int(fields[_PARENT]), ticks / _TICKS)
+    return processes

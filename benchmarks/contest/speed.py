@@ -138,9 +138,9 @@ def race(
     runs: dict[str, list[Run]] = {shape.name: [] for shape in shapes}
     for number in range(1, rounds + 1):
         for shape in shapes if number % 2 else shapes[::-1]:
-            found = one_run(shape, f"{shape.name}-{number}", texts[shape.stream], directory, broker)
-            runs[shape.name].append(found)
-            say(f"round {number} of {rounds}, {shape.name}: {_told(found)}")
+            run = one_run(shape, f"{shape.name}-{number}", texts[shape.stream], directory, broker)
+            runs[shape.name].append(run)
+            say(f"round {number} of {rounds}, {shape.name}: {_told(run)}")
     return runs
 
 

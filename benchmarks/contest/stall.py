@@ -41,7 +41,7 @@ def stalls(
 
     Raises ``ContestError`` for documents that have no output in the end, or two.
     """
-    found = []
+    stalled = []
     with warm(wide(WORKERS, WORKERS), "stall", directory, broker, texts[:WARM_UP]) as live:
         others = shuffled(texts, _CHARACTERS)
         for start in range(0, shard_documents * WORKERS, _LOAD):
@@ -51,9 +51,9 @@ def stalls(
         count = round((_BEFORE_SECONDS + _AFTER_SECONDS) * _RATE)
         for number in range(WORKERS):
             stall = _killed(live, number, taken(others, count)) - SESSION_SECONDS
-            found.append(round(stall, 3))
+            stalled.append(round(stall, 3))
             say(f"worker {number + 1} of {WORKERS} killed: {stall:.1f} s beyond the session")
-    return found
+    return stalled
 
 
 def _killed(live: Live, number: int, texts: Sequence[str]) -> float:

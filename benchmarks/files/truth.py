@@ -45,5 +45,5 @@ def quality_of(roots: Sequence[int], originals: Sequence[int]) -> Quality:
     copies = [number for number, root in enumerate(roots) if root != number]
     joined = [number for number, original in enumerate(originals) if original != number]
     right = sum(roots[number] == roots[originals[number]] for number in joined)
-    found = sum(originals[n] != n and roots[n] == roots[originals[n]] for n in copies)
-    return Quality(found / max(1, len(copies)), right / max(1, len(joined)))
+    caught = sum(originals[n] != n and roots[n] == roots[originals[n]] for n in copies)
+    return Quality(caught / max(1, len(copies)), right / max(1, len(joined)))

@@ -61,11 +61,11 @@ def of_peer(name: str, documents: int, *, skewed: bool) -> Measured:
 
 def tables(report: Report) -> list[Table]:
     """Return the figures for people."""
-    found = new_table("goals", "", "measured", "goal", "")
+    goals = new_table("goals", "", "measured", "goal", "")
     for key, each in report.goals.items():
         value = "" if each.value is None else f"{each.value:,.4g}"
         said = {None: "not measured", True: "", False: "missed"}[each.met]
-        found.add_row(key.replace("_", " "), value, f"{each.goal:,.6g}", said)
+        goals.add_row(key.replace("_", " "), value, f"{each.goal:,.6g}", said)
     costs = new_table(
         "CPU µs a document", "", "documents", "", "look up + insert", "look up", "candidates"
     )
@@ -79,7 +79,7 @@ def tables(report: Report) -> list[Table]:
                 for name in ("cpu_us", "look_up_cpu_us", "candidates")
             ),
         )
-    return [found, costs]
+    return [goals, costs]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -94,19 +94,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--without-peers", action="store_true")
     parser.add_argument("--state-dir", type=Path, help="where to make stores (a temporary one)")
     add_json_option(parser)
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     measured: list[Measured] = []
-    for profile in given.profile:
-        for documents in given.documents:
+    for profile in options.profile:
+        for documents in options.documents:
             _say(f"{profile}, {documents:,}")
-            measured += of_profile(profile, documents, given.state_dir)
-    for name in () if given.without_peers else given.peers:
-        for documents in given.peer_documents:
+            measured += of_profile(profile, documents, options.state_dir)
+    for name in () if options.without_peers else options.peers:
+        for documents in options.peer_documents:
             for skewed in (False, True):
                 _say(f"{name}, {documents:,}{', skewed' if skewed else ''}")
                 measured.append(of_peer(name, documents, skewed=skewed))
     report = Report(machine(), goals_of(measured), measured)
-    publish(report, tables(report), given.json)
+    publish(report, tables(report), options.json)
 
 
 def _say(what: str) -> None:

@@ -149,9 +149,9 @@ GOALS: Final[Mapping[str, _Rule]] = {
 def goals_of(measured: list[Measured]) -> dict[str, Goal]:
     """Return each goal with what was measured."""
     figures = Figures(measured)
-    found: dict[str, Goal] = {}
+    goals: dict[str, Goal] = {}
     for key, rule in GOALS.items():
         value = rule.value(figures)
         met = None if value is None else rule.holds(value, rule.goal)
-        found[key] = Goal(value, rule.goal, met)
-    return found
+        goals[key] = Goal(value, rule.goal, met)
+    return goals

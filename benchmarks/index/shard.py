@@ -133,29 +133,29 @@ def in_memory(profile: str, documents: int, *, skewed: bool) -> Figures:
     slot = index.open_slot()
     limit = documents_limit(scheme)
     parts: list[tuple[int, Prints]] = []
-    held = 0
+    size = 0
     for number, block in enumerate(blocks_of(profile, documents, skewed=skewed)):
         parts.append((number, prints_of(scheme, block.columns)))
-        held += len(block)
-        if held >= limit or (number + 1) * BLOCK >= documents:
+        size += len(block)
+        if size >= limit or (number + 1) * BLOCK >= documents:
             sequences = np.concatenate([sequence_numbers(n, each.documents) for n, each in parts])
             prints = Prints(*map(np.concatenate, zip(*(each for _, each in parts), strict=True)))
-            rows = Rows(sequences, np.full(held, slot, dtype=np.uint16), prints)
+            rows = Rows(sequences, np.full(size, slot, dtype=np.uint16), prints)
             first, last = int(sequences[0]), int(sequences[-1])
             index.attach(slot, build_segment(scheme, rows), first, last)
-            parts, held = [], 0
+            parts, size = [], 0
     return _looked_up(index, slot, profile, skewed=skewed)
 
 
 def _looked_up(index: DocumentIndex, slot: int, profile: str, *, skewed: bool) -> Figures:
     """Look packets up and insert them, as a worker does with new documents."""
     scheme = index.scheme
-    made = columns_of(profile, PROBES, _PACKET * _PACKETS, skewed=skewed)
-    prints = prints_of(scheme, made)
+    columns = columns_of(profile, PROBES, _PACKET * _PACKETS, skewed=skewed)
+    prints = prints_of(scheme, columns)
     packets = [prints.take(slice(at, at + _PACKET)) for at in range(0, prints.documents, _PACKET)]
     for packet in packets[: _PACKETS // 4]:
         index.pairs(packet)  # pages that were never read come from the disk
-    met = index.candidates_met
+    candidates_before = index.candidates_met
     looking = inserting = 0.0
     for number, packet in enumerate(packets):
         begun = time.process_time()
@@ -169,7 +169,7 @@ def _looked_up(index: DocumentIndex, slot: int, profile: str, *, skewed: bool) -
         "look_up_cpu_us": looking / documents * 1e6,
         "insert_cpu_us": inserting / documents * 1e6,
         "cpu_us": (looking + inserting) / documents * 1e6,
-        "candidates": (index.candidates_met - met) / documents,
+        "candidates": (index.candidates_met - candidates_before) / documents,
         "hot_share": HOT_SHARE if skewed else 0.0,
     }
 
@@ -194,15 +194,15 @@ def main() -> None:
     parser.add_argument("profile")
     parser.add_argument("documents", type=int)
     parser.add_argument("--skewed", action="store_true")
-    given = parser.parse_args()
-    if given.step == "load":
-        figures = load(given.path, given.profile, given.documents)
-    elif given.step == "rebuild":
-        figures = rebuild(given.path, given.profile, given.documents)
-    elif given.step == "look_up":
-        figures = look_up(given.path, given.profile, given.documents)
+    options = parser.parse_args()
+    if options.step == "load":
+        figures = load(options.path, options.profile, options.documents)
+    elif options.step == "rebuild":
+        figures = rebuild(options.path, options.profile, options.documents)
+    elif options.step == "look_up":
+        figures = look_up(options.path, options.profile, options.documents)
     else:
-        figures = in_memory(given.profile, given.documents, skewed=given.skewed)
+        figures = in_memory(options.profile, options.documents, skewed=options.skewed)
     print(json.dumps(figures))
 
 

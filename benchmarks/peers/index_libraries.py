@@ -57,8 +57,8 @@ class Library:
         self.fill = fill or self._fill
 
     def _fill(self, documents: Iterator[tuple[str, Any]]) -> None:
-        for name, made in documents:
-            self.insert(name, made)
+        for name, sketch in documents:
+            self.insert(name, sketch)
 
 
 def simhash() -> Library:
@@ -89,8 +89,8 @@ def datasketch(
 
     def fill(documents: Iterator[tuple[str, Any]]) -> None:
         with index.insertion_session() as session:
-            for name, made in documents:
-                session.insert(name, made, check_duplication=False)
+            for name, sketch in documents:
+                session.insert(name, sketch, check_duplication=False)
 
     if server is None:
         return Library(make, index.insert, index.query)
@@ -120,16 +120,16 @@ def rensa() -> Library:
 
     def make(random: np.random.Generator, count: int, *, skewed: bool) -> list[Any]:
         del skewed  # its values are its own: they cannot be given
-        made = []
+        sketches = []
         for tokens in random.integers(0, 2**62, (count, 4)).tolist():
             minhash = RMinHash(num_perm=PERMUTATIONS, seed=42)
             minhash.update([str(token) for token in tokens])
-            made.append(minhash)
-        return made
+            sketches.append(minhash)
+        return sketches
 
     return Library(
         make,
-        lambda name, made: index.insert(int(name), made),
+        lambda name, sketch: index.insert(int(name), sketch),
         index.query,
     )
 
@@ -149,19 +149,19 @@ def main() -> None:
     parser.add_argument("documents", type=int)
     parser.add_argument("looked_up", type=int)
     parser.add_argument("--skewed", action="store_true")
-    given = parser.parse_args()
-    library = LIBRARIES[given.library]()
+    options = parser.parse_args()
+    library = LIBRARIES[options.library]()
     random = np.random.default_rng(20_141_201)
     begun = time.perf_counter()
-    for first in range(0, given.documents, CHUNK):
-        count = min(CHUNK, given.documents - first)
-        made = library.make(random, count, skewed=given.skewed)
-        library.fill((str(first + number), each) for number, each in enumerate(made))
+    for first in range(0, options.documents, CHUNK):
+        count = min(CHUNK, options.documents - first)
+        documents = library.make(random, count, skewed=options.skewed)
+        library.fill((str(first + number), each) for number, each in enumerate(documents))
     filled = time.perf_counter() - begun
-    new = library.make(random, given.looked_up, skewed=given.skewed)
+    new = library.make(random, options.looked_up, skewed=options.skewed)
     cpu = time.process_time() + library.server_seconds()
     clock = time.perf_counter()
-    for number, each in enumerate(new, given.documents):
+    for number, each in enumerate(new, options.documents):
         library.look_up(each)
         library.insert(str(number), each)
     spent = time.process_time() + library.server_seconds() - cpu
@@ -169,8 +169,8 @@ def main() -> None:
     print(
         json.dumps(
             {
-                "cpu_us": spent / given.looked_up * 1e6,
-                "clock_us": wall / given.looked_up * 1e6,
+                "cpu_us": spent / options.looked_up * 1e6,
+                "clock_us": wall / options.looked_up * 1e6,
                 "fill_seconds": filled,
             }
         )

@@ -28,24 +28,24 @@ def remembering() -> Callable[[quix_stream.Document, State], str | None]:
     size = scheme.bits // 8
 
     def original_of(document: quix_stream.Document, state: State) -> str | None:
-        made = fingerprinter.fingerprint(document["text"])
-        if made.undecidable is not None:
+        fingerprinted = fingerprinter.fingerprint(document["text"])
+        if fingerprinted.undecidable is not None:
             return None
-        buckets = scheme.buckets(made.fingerprint)
-        held = [state.get_bytes(bucket, b"") for bucket in buckets]
-        value, found = int.from_bytes(made.fingerprint, "big"), list[tuple[int, bytes]]()
-        for name in {name for names in held for name in names.split()}:
+        buckets = scheme.buckets(fingerprinted.fingerprint)
+        stored = [state.get_bytes(bucket, b"") for bucket in buckets]
+        value, near = int.from_bytes(fingerprinted.fingerprint, "big"), list[tuple[int, bytes]]()
+        for name in {name for names in stored for name in names.split()}:
             entry = state.get_bytes(_entry_key(name))
             distance = (value ^ int.from_bytes(entry[:size], "big")).bit_count()
             if distance > scheme.distance:
                 continue
-            if verifier.similarity(distance, made.sketch, entry[size:]) is not None:
-                found.append((distance, name))
-        if found:
-            return min(found)[1].decode()
+            if verifier.similarity(distance, fingerprinted.sketch, entry[size:]) is not None:
+                near.append((distance, name))
+        if near:
+            return min(near)[1].decode()
         name = document["id"].encode()
-        state.set_bytes(_entry_key(name), made.fingerprint + made.sketch)
-        for bucket, names in zip(buckets, held, strict=True):
+        state.set_bytes(_entry_key(name), fingerprinted.fingerprint + fingerprinted.sketch)
+        for bucket, names in zip(buckets, stored, strict=True):
             state.set_bytes(bucket, names + _BETWEEN + name)
         return None
 

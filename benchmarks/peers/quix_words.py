@@ -13,10 +13,10 @@ def original_of(document: quix_stream.Document, state: State) -> str | None:
     value = word_simhash.fingerprint(document["text"])
     names = word_simhash.blocks(value)
     entries = [state.get(name, []) for name in names]
-    original = word_simhash.nearest(value, [each for found in entries for each in found])
+    original = word_simhash.nearest(value, [each for bucket in entries for each in bucket])
     if original is None:
-        for name, found in zip(names, entries, strict=True):
-            state.set(name, [*found, (value, document["id"])])
+        for name, bucket in zip(names, entries, strict=True):
+            state.set(name, [*bucket, (value, document["id"])])
     return original
 
 

@@ -41,8 +41,8 @@ def blocks(value: int) -> list[str]:
 
 def nearest(value: int, candidates: Iterable[Seen]) -> str | None:
     """Return the id of the nearest candidate that is near, None if there is none."""
-    found = min(
+    closest = min(
         (((value ^ other).bit_count(), name) for other, name in candidates),
         default=(DISTANCE + 1, ""),
     )
-    return found[1] if found[0] <= DISTANCE else None
+    return closest[1] if closest[0] <= DISTANCE else None

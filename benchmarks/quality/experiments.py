@@ -112,24 +112,24 @@ def experiments(
                 quality = peer_qualities(labelled, name, [threshold], note)[threshold]
                 shown = f"shingles: {name} MinHash LSH ≥ {threshold:g}"
                 results.setdefault(shown, []).append(quality)
-    return [_outcome(name, found, len(articles)) for name, found in results.items()]
+    return [_outcome(name, qualities, len(articles)) for name, qualities in results.items()]
 
 
-def _outcome(name: str, found: Sequence[Quality], articles: int) -> Outcome:
+def _outcome(name: str, qualities: Sequence[Quality], articles: int) -> Outcome:
     def each(of: Callable[[Quality], float | None]) -> list[float]:
-        return [of(quality) or 0.0 for quality in found]
+        return [of(quality) or 0.0 for quality in qualities]
 
     precisions, recalls = each(lambda q: q.precision), each(lambda q: q.recall)
     return Outcome(
         method=name,
-        topics=len(found),
-        near_duplicates=sum(quality.positives for quality in found),
+        topics=len(qualities),
+        near_duplicates=sum(quality.positives for quality in qualities),
         unrelated=articles,
-        precision=sum(precisions) / len(found),
+        precision=sum(precisions) / len(qualities),
         precision_least=min(precisions),
-        recall=sum(recalls) / len(found),
+        recall=sum(recalls) / len(qualities),
         recall_least=min(recalls),
-        f1=sum(each(lambda q: q.f1)) / len(found),
+        f1=sum(each(lambda q: q.f1)) / len(qualities),
     )
 
 
@@ -168,10 +168,10 @@ def _written(
     """Write all articles, then the copies of one topic's; and the pairs."""
     copies = -(-COPIES_A_TOPIC // len(members))
     texts = [articles[number].text for number in members]
-    made = edited_copies(texts, copies, seed)[: COPIES_A_TOPIC + copies]
+    edited = edited_copies(texts, copies, seed)[: COPIES_A_TOPIC + copies]
     lines = [_line(str(n), each, each.text, n) for n, each in enumerate(articles)]
     pairs = ["id1\tid2\tlabel\tjaccard"]
-    for number, copy in enumerate(made):
+    for number, copy in enumerate(edited):
         of = members[copy.of]
         lines.append(_line(f"{of}-{number}", articles[of], copy.text, of))
         jaccard = exact_jaccard(articles[of].text, copy.text)

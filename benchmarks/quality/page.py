@@ -168,7 +168,11 @@ def at_one_threshold(contests: Sequence[Contest]) -> QualityTable:
             runs.setdefault(each.name, {}).setdefault(each.threshold, []).append(each)
     rows = []
     for name, by_threshold in runs.items():
-        whole = {at: found for at, found in by_threshold.items() if len(found) == len(contests)}
+        whole = {
+            at: standings
+            for at, standings in by_threshold.items()
+            if len(standings) == len(contests)
+        }
         at = _best_for_all(whole, contests)
         if at is not None:
             scored = zip(whole[at], contests, strict=True)
@@ -204,9 +208,9 @@ def _best_for_all(
     """Return the best threshold that keeps false duplicates low on every set; ours has but one."""
     allowed = [
         at
-        for at, found in whole.items()
-        if found[0].is_ours
-        or all((each.quality.false_duplicates or 0.0) <= FALSE_DUPLICATES_MAX for each in found)
+        for at, standings in whole.items()
+        if standings[0].is_ours
+        or all((each.quality.false_duplicates or 0.0) <= FALSE_DUPLICATES_MAX for each in standings)
     ]
 
     def mean(at: str) -> float:

@@ -54,20 +54,20 @@ def datasketch() -> tuple[Sketch, Index]:
     library: Any = import_module("datasketch")
 
     def sketch(text: str) -> Any:  # noqa: ANN401 - what the library makes
-        made = library.MinHash(num_perm=PERMUTATIONS)
-        made.update_batch([gram.encode("utf-8", "surrogatepass") for gram in grams(text)])
-        return made
+        sketch = library.MinHash(num_perm=PERMUTATIONS)
+        sketch.update_batch([gram.encode("utf-8", "surrogatepass") for gram in grams(text)])
+        return sketch
 
     def index(threshold: float) -> Callable[[int, Any], int]:
         lsh = library.MinHashLSH(threshold=threshold, num_perm=PERMUTATIONS)
         kept: dict[int, Any] = {}
 
-        def decide(number: int, made: Any) -> int:  # noqa: ANN401
-            original = _most_alike(made, {key: kept[key] for key in lsh.query(made)}, threshold)
+        def decide(number: int, sketch: Any) -> int:  # noqa: ANN401
+            original = _most_alike(sketch, {key: kept[key] for key in lsh.query(sketch)}, threshold)
             if original is not None:
                 return original
-            lsh.insert(number, made)
-            kept[number] = made
+            lsh.insert(number, sketch)
+            kept[number] = sketch
             return number
 
         return decide
@@ -80,21 +80,21 @@ def rensa() -> tuple[Sketch, Index]:
     library: Any = import_module("rensa")
 
     def sketch(text: str) -> Any:  # noqa: ANN401 - what the library makes
-        made = library.RMinHash(num_perm=PERMUTATIONS, seed=42)
-        made.update(list(grams(text)))
-        return made
+        sketch = library.RMinHash(num_perm=PERMUTATIONS, seed=42)
+        sketch.update(list(grams(text)))
+        return sketch
 
     def index(threshold: float) -> Callable[[int, Any], int]:
         bands = _bands_for(threshold)
         lsh = library.RMinHashLSH(threshold=threshold, num_perm=PERMUTATIONS, num_bands=bands)
         kept: dict[int, Any] = {}
 
-        def decide(number: int, made: Any) -> int:  # noqa: ANN401
-            original = _most_alike(made, {key: kept[key] for key in lsh.query(made)}, threshold)
+        def decide(number: int, sketch: Any) -> int:  # noqa: ANN401
+            original = _most_alike(sketch, {key: kept[key] for key in lsh.query(sketch)}, threshold)
             if original is not None:
                 return original
-            lsh.insert(number, made)
-            kept[number] = made
+            lsh.insert(number, sketch)
+            kept[number] = sketch
             return number
 
         return decide
@@ -118,12 +118,12 @@ def simhash() -> tuple[Sketch, Index]:
         near = library.SimhashIndex([], k=int(threshold))
         kept: dict[int, Any] = {}
 
-        def decide(number: int, made: Any) -> int:  # noqa: ANN401
-            found = [int(key) for key in near.get_near_dups(made)]
-            if found:
-                return min(found, key=lambda key: (made.distance(kept[key]), key))
-            near.add(str(number), made)
-            kept[number] = made
+        def decide(number: int, sketch: Any) -> int:  # noqa: ANN401
+            keys = [int(key) for key in near.get_near_dups(sketch)]
+            if keys:
+                return min(keys, key=lambda key: (sketch.distance(kept[key]), key))
+            near.add(str(number), sketch)
+            kept[number] = sketch
             return number
 
         return decide
@@ -138,9 +138,9 @@ PEERS: dict[str, Callable[[], tuple[Sketch, Index]]] = {
 }
 
 
-def _most_alike(made: Any, candidates: dict[int, Any], threshold: float) -> int | None:  # noqa: ANN401
+def _most_alike(sketch: Any, candidates: dict[int, Any], threshold: float) -> int | None:  # noqa: ANN401
     """Return the candidate with the highest estimate, the earliest of equals."""
-    alike = [(-made.jaccard(other), key) for key, other in candidates.items()]
+    alike = [(-sketch.jaccard(other), key) for key, other in candidates.items()]
     best = min(alike, default=(0.0, -1))
     return best[1] if best[1] >= 0 and -best[0] >= threshold else None
 
@@ -163,7 +163,9 @@ def run(name: str, path: str, thresholds: Sequence[float]) -> list[dict[str, obj
     for threshold in thresholds:
         begun = time.process_time()
         decide = index(threshold)
-        originals = [decide(number, made) for number, made in enumerate(sketches)]
+        originals = [
+            decide(number, document_sketch) for number, document_sketch in enumerate(sketches)
+        ]
         seconds = sketched + time.process_time() - begun
         runs.append({"threshold": threshold, "originals": originals, "cpu_seconds": seconds})
     return runs

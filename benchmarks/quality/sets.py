@@ -44,8 +44,8 @@ class LabelledSet(NamedTuple):
 
 def sets_in(directory: Path) -> list[LabelledSet]:
     """Return the sets of a directory, by name."""
-    found = [
+    sets = [
         LabelledSet(path.parent.name, path, path.with_name("pairs.tsv"))
         for path in sorted(directory.glob("*/documents.jsonl.gz"))
     ]
-    return [each for each in found if each.pairs.exists()]
+    return [each for each in sets if each.pairs.exists()]

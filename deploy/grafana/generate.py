@@ -73,7 +73,7 @@ def dashboard() -> dict[str, Any]:
 
 
 def _variables() -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = [
+    variables: list[dict[str, Any]] = [
         {
             "name": "datasource",
             "label": "Prometheus",
@@ -95,7 +95,7 @@ def _variables() -> list[dict[str, Any]]:
         ("job", "Job", "label_values(firstseen_build_info, job)"),
         ("instance", "Worker", 'label_values(firstseen_build_info{job=~"$job"}, instance)'),
     ):
-        found.append(
+        variables.append(
             {
                 "name": name,
                 "label": label,
@@ -110,7 +110,7 @@ def _variables() -> list[dict[str, Any]]:
                 "current": {"text": "All", "value": "$__all"},
             }
         )
-    return found
+    return variables
 
 
 def _annotations() -> Iterator[dict[str, Any]]:
@@ -145,13 +145,13 @@ def _panels() -> Iterator[dict[str, Any]]:
     number, top = 0, 0
     for row in ROWS:
         number += 1
-        place = {"x": 0, "y": top, "w": _COLUMNS, "h": 1}
+        position = {"x": 0, "y": top, "w": _COLUMNS, "h": 1}
         yield {
             "id": number,
             "type": "row",
             "title": row.title,
             "collapsed": False,
-            "gridPos": place,
+            "gridPos": position,
             "panels": [],
         }
         top += 1
@@ -160,8 +160,8 @@ def _panels() -> Iterator[dict[str, Any]]:
             if left + panel.width > _COLUMNS:
                 top, left, height = top + height, 0, 0
             number += 1
-            place = {"x": left, "y": top, "w": panel.width, "h": _height(panel)}
-            yield {"id": number, "gridPos": place, **_panel(panel)}
+            position = {"x": left, "y": top, "w": panel.width, "h": _height(panel)}
+            yield {"id": number, "gridPos": position, **_panel(panel)}
             left, height = left + panel.width, max(height, _height(panel))
         top += height
 
@@ -174,7 +174,7 @@ def _panel(panel: Panel) -> dict[str, Any]:
     steps: list[dict[str, Any]] = [{"color": "green", "value": None}]
     if panel.red_from is not None:
         steps.append({"color": "red", "value": panel.red_from})
-    found: dict[str, Any] = {
+    definition: dict[str, Any] = {
         "type": panel.kind.value,
         "title": panel.title,
         "description": panel.description,
@@ -189,7 +189,7 @@ def _panel(panel: Panel) -> dict[str, Any]:
         },
         "targets": [
             {
-                "refId": chr(ord("A") + place),
+                "refId": chr(ord("A") + index),
                 "datasource": _SOURCE,
                 "expr": query.expression,
                 "legendFormat": query.legend,
@@ -197,12 +197,12 @@ def _panel(panel: Panel) -> dict[str, Any]:
                 "instant": panel.kind in _INSTANT,
                 "range": panel.kind not in _INSTANT,
             }
-            for place, query in enumerate(panel.queries)
+            for index, query in enumerate(panel.queries)
         ],
     }
     if any("{{instance}}" in query.legend for query in panel.queries):
-        found["fieldConfig"]["defaults"]["links"] = [_OPS_PAGE]
-    return found | _drawn(panel, found["fieldConfig"]["defaults"])
+        definition["fieldConfig"]["defaults"]["links"] = [_OPS_PAGE]
+    return definition | _drawn(panel, definition["fieldConfig"]["defaults"])
 
 
 def _format(kind: Kind) -> str:

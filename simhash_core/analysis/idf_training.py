@@ -95,6 +95,6 @@ class DocumentFrequencies:
     def _forget(self) -> None:
         counts = np.fromiter(self._counts.values(), dtype=np.int64, count=len(self._counts))
         excess = len(counts) - int(self._most_terms * _KEPT_SHARE)
-        least = int(np.partition(counts, excess - 1)[excess - 1])
-        self._counts = {term: count for term, count in self._counts.items() if count > least}
-        self.undercount += least
+        lowest = int(np.partition(counts, excess - 1)[excess - 1])
+        self._counts = {term: count for term, count in self._counts.items() if count > lowest}
+        self.undercount += lowest

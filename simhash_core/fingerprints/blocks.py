@@ -207,8 +207,8 @@ class BlockScheme:
         for rows in range(side + 1):
             for columns in range(side + 1):
                 left = (side - rows) * (side - columns)
-                ways = comb(side, rows) * comb(side, columns) * comb(left, distance)
-                missed += (-1) ** (rows + columns) * ways
+                combinations = comb(side, rows) * comb(side, columns) * comb(left, distance)
+                missed += (-1) ** (rows + columns) * combinations
         return 1.0 - float(Fraction(missed, comb(self.bits, distance)))
 
     def expected_candidates(self, documents: int) -> float:

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.bucket_columns import BucketColumns
 from simhash_core.index.ragged import spread
+from simhash_core.index.row_numbers import unpack_rows
 
 OVERLOAD: Final = 2.0
 """μ: overloaded is a bucket with more than (1 + μ) times the average."""
@@ -161,7 +162,7 @@ def find_hot(
     ]
     overloaded.sort(key=lambda each: each[2] - each[3])
     hottest = sorted(overloaded[:_BUCKETS_LIMIT], key=lambda each: each[0])
-    rows = [buckets.rows[start:stop] for _, _, start, stop, buckets in hottest]
+    rows = [unpack_rows(buckets.rows[start:stop]) for _, _, start, stop, buckets in hottest]
     bounds = np.cumsum([0, *map(len, rows)]).astype(np.uint32)
     numbers = np.array([each[0] for each in hottest], dtype=np.uint64)
     total = int(bounds[-1])
@@ -198,15 +199,16 @@ def _overloaded(
 ) -> Iterator[tuple[int, int, int, int]]:
     """Yield column, value, and from where to where in ``rows`` an overloaded bucket is."""
     threshold = overload_threshold(width, documents)
-    lengths = np.diff(buckets.directory)
+    bounds = buckets.directory[:: 1 << buckets.range_tag_bits]
+    lengths = np.diff(bounds)
     a_column = len(lengths) // max(buckets.columns, 1)
-    for place in np.flatnonzero(lengths > threshold).tolist():
-        column, high = divmod(place, a_column)
-        start = int(buckets.directory[place])
+    for index in np.flatnonzero(lengths > threshold).tolist():
+        column, high = divmod(index, a_column)
+        start = int(bounds[index])
         if not buckets.shift:
-            yield first + column, high, start, start + int(lengths[place])
+            yield first + column, high, start, start + int(lengths[index])
             continue
-        rest = buckets.tags[start : start + int(lengths[place])]
+        rest = buckets.tags[start : start + int(lengths[index])]
         values, at, counts = np.unique(rest, return_index=True, return_counts=True)
         for value, begun, count in zip(values.tolist(), at.tolist(), counts.tolist(), strict=True):
             if count > threshold:

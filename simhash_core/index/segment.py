@@ -18,6 +18,7 @@ from simhash_core.index.block_values import block_values
 from simhash_core.index.bucket_columns import (
     Asked,
     BucketColumns,
+    Ranges,
     build_columns,
     fingerprint_tags,
 )
@@ -98,25 +99,31 @@ class Segment:
         if not columns:
             return
         values = question.values[:, own]
-        starts, lengths = (each.reshape(-1) for each in buckets.ranges(values))
-        flat = Asked(values.reshape(-1), question.tags.reshape(-1))
+        asked = Asked(values.reshape(-1), question.tags.reshape(-1))
+        starts, lengths = (each.reshape(-1) for each in buckets.buckets(values))
         if buckets is self.bands:
-            lengths[flat.values == NO_BAND] = 0
+            lengths[asked.values == NO_BAND] = 0
         if within and len(self.hot):
-            yield from self._hot(first, columns, question, flat.values, lengths)
-        ends = np.cumsum(lengths.reshape(-1, columns).sum(axis=1))
+            yield from self._hot(first, columns, question, asked.values, lengths)
+        ranges = 1
+        if within and buckets.range_tag_bits:
+            ranges = buckets.ranges_asked
+            asked, (starts, lengths) = _near_ranges(buckets, values, question.tags, lengths)
+        a_document = columns * ranges
+        ends = np.cumsum(lengths.reshape(-1, a_document).sum(axis=1))
         document = 0
         while document < len(values):
             before = int(ends[document - 1]) if document else 0
             last = int(np.searchsorted(ends, before + CANDIDATES_LIMIT, side="right"))
             last = max(last, document + 1)  # one document may exceed the limit by itself
-            part = slice(document * columns, last * columns)
+            part = slice(document * a_document, last * a_document)
             of, rows = buckets.candidates(
-                Asked(flat.values[part], flat.tags[part]),
+                Asked(asked.values[part], asked.tags[part]),
                 starts[part],
                 lengths[part],
                 within=within,
             )
+            of //= ranges
             yield Candidates(of // columns + document, of % columns + first, rows)
             document = last
 
@@ -130,17 +137,36 @@ class Segment:
     ) -> Iterator[Candidates]:
         """Yield what is met in overloaded buckets, and set their lengths to 0."""
         fewest = int(np.diff(self.hot.bounds).min())
-        places = np.flatnonzero(lengths >= fewest)
-        numbers = self.hot.numbers(places % columns + first, values[places])
-        places, numbers = places[numbers >= 0], numbers[numbers >= 0]
-        if not len(places):
+        indexes = np.flatnonzero(lengths >= fewest)
+        numbers = self.hot.numbers(indexes % columns + first, values[indexes])
+        indexes, numbers = indexes[numbers >= 0], numbers[numbers >= 0]
+        if not len(indexes):
             return
         # With several buckets to a range, what is in it beside the overloaded one is not asked for.
-        lengths[places] = 0
-        documents, of_columns = places // columns, places % columns + first
+        lengths[indexes] = 0
+        documents, of_columns = indexes // columns, indexes % columns + first
         fingerprints = question.prints.fingerprints[documents]
         for of, rows in self.hot.candidates(self.scheme, of_columns, numbers, fingerprints):
             yield Candidates(documents[of], of_columns[of], rows)
+
+
+def _near_ranges(
+    buckets: BucketColumns,
+    values: NDArray[np.uint32],
+    tags: NDArray[np.uint16],
+    of_buckets: NDArray[np.intp],
+) -> tuple[Asked, Ranges]:
+    """Return in which ranges of buckets to look, and what for: flat, in step.
+
+    ``values``, ``tags``: (documents, columns). ``of_buckets``: the lengths of their buckets, flat;
+    0: not to be looked into.
+    """
+    starts, lengths = buckets.near_ranges(Asked(values, tags))
+    lengths[of_buckets.reshape(values.shape) == 0] = 0
+    asked = Asked(
+        *(np.broadcast_to(each[:, :, None], lengths.shape).reshape(-1) for each in (values, tags))
+    )
+    return asked, Ranges(starts.reshape(-1), lengths.reshape(-1))
 
 
 def build_segment(scheme: BlockScheme, part: Rows) -> Segment:

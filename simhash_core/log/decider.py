@@ -183,7 +183,7 @@ class Decider:
             documents += len(columns)
         self._pairs = near_pairs(self._nearness, group)
         rows_of = [np.flatnonzero(columns.undecidable == 0) for _, columns in group]
-        places = [
+        positions = [
             (offset, row)
             for (offset, _), rows in zip(group, rows_of, strict=True)
             for row in rows.tolist()
@@ -195,7 +195,7 @@ class Decider:
             ]
         )
         for at, distance, sequence in self._recent.near(prints):
-            offset, row = places[at]
+            offset, row = positions[at]
             self._pairs[offset].append((row, distance, sequence))
 
     def _undecided(self, replica: Replica) -> Iterator[int]:

@@ -64,8 +64,8 @@ def normalize_terms(terms: Sequence[str]) -> list[str]:
     own_form = (_table(True).take(units) == units) & (units != _BLANK) & (units != _NO_FORM)
     normal = list(terms)
     others = np.unique(np.searchsorted(ends, np.flatnonzero(~own_form & ~between))).tolist()
-    for place, form in zip(others, normalize_batch([terms[i] for i in others]), strict=True):
-        normal[place] = form
+    for index, form in zip(others, normalize_batch([terms[i] for i in others]), strict=True):
+        normal[index] = form
     return normal
 
 

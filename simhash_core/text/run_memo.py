@@ -6,37 +6,40 @@ what a run gave once it always gives: an edited copy shares most of its runs wit
 an English text is made of runs that were met before. The separators themselves are no features,
 and are left out.
 
-A full memo is forgotten whole, as the lexicon is, whose rows it holds.
+Nothing is done for a run by itself: runs are found, looked up and compared a batch at a time
+(``simhash_core.text.text_runs``), so that texts which share nothing cost hardly more than without
+the memo. A full memo is forgotten whole, as the lexicon is, whose rows it holds.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
-from itertools import count, islice
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from simhash_core.text.code_index import NO_ROW, CodeIndex
 from simhash_core.text.growing_column import GrowingColumn
 from simhash_core.text.lexicon import Lexicon
 from simhash_core.text.segmentation import Segmenter
 from simhash_core.text.term_codes import SEPARATOR, encode
+from simhash_core.text.text_runs import UTF16, RunSplitter, TextRuns, spans
 
 RUN_MEMORY_BYTES: Final = 32 << 20
 """What the memo may hold, roughly; the runs of one more batch come on top."""
 
-_UTF16: Final = "utf-16-le"
-_UNITS: Final = 0x10000
 _BETWEEN: Final = " "
 """Stands between runs that are cut in one call; a separator of every segmenter that has any."""
+# Runs, of some tens of bytes each, for which the index has room from the beginning.
+_ROOM: Final = 1 << 16
 # A call costs as much as a run or two; a character of another script slows down its call alone.
 _RUNS_A_CALL: Final = 64
-# A string, its number and its places in a dict and two columns; measured with tracemalloc.
-_OVERHEAD_BYTES: Final = 230
-_CHARACTER_BYTES: Final = 2
-_TERM_BYTES: Final = 4
+# A run's place in the index and in four columns; measured with tracemalloc, room to grow included.
+_OVERHEAD_BYTES: Final = 110
+_CHARACTER_BYTES: Final = 3
+_TERM_BYTES: Final = 6
 
 
 class TermRows(NamedTuple):
@@ -56,81 +59,81 @@ class RunMemo:
     def __init__(
         self, segmenter: Segmenter, lexicon: Lexicon, memory_bytes: int = RUN_MEMORY_BYTES
     ) -> None:
-        """Begin empty; a segmenter without separators makes it a plain way to the lexicon."""
+        """Begin empty.
+
+        A segmenter without separators, or 0 for ``memory_bytes``, makes it a plain way to the
+        lexicon.
+        """
         self._segmenter = segmenter
         self._lexicon = lexicon
-        self._memory_bytes = memory_bytes
-        self._line_at_separators = np.arange(_UNITS, dtype="<u2")
-        for separator in segmenter.separators:
-            self._line_at_separators[ord(separator)] = ord(SEPARATOR)
+        self._memory_bytes = memory_bytes if segmenter.separators else 0
+        self._splitter = RunSplitter(segmenter.separators)
         # The term that stands for _BETWEEN, tagged where the segmenter tags.
         self._between = "".join(segmenter.cut(_BETWEEN)) if segmenter.separators else ""
         self._forget()
 
     def rows(self, texts: Sequence[str]) -> TermRows:
         """Return the lexicon rows of the terms of each normalised text."""
-        if not self._segmenter.separators:
-            return self._rows_of_whole_texts(texts)
-        if self._must_forget:
+        if self._lexicon.is_full or self._used_bytes > self._memory_bytes or not self._is_whole:
             self._forget()
-        runs, runs_of_text = self._split(texts)
-        known = len(self._numbers)
-        numbers = np.fromiter(map(self._numbers.__getitem__, runs), np.int64, len(runs))
-        if len(self._numbers) > known:
-            self._learn([*islice(reversed(self._numbers), len(self._numbers) - known)][::-1])
+        runs = self._splitter.split(texts) if self._memory_bytes else None
+        if runs is None:
+            return self._rows_of_whole_texts(texts)
+        numbers = self._numbers_of(runs)
+        if not self._are_equal(runs, numbers):
+            # Runs made to have one hash. The lexicon may be full, and void with the next call.
+            self._forget()
+            return self._rows_of_whole_texts(texts)
+        sizes = self._terms.values.take(numbers)
+        # Where each term is in the memo: the run's place there, instead of its place here.
+        rows = self._rows.values.take(spans(self._first_terms.values.take(numbers), sizes))
+        ends = np.concatenate(([0], np.cumsum(sizes)))
+        return TermRows(rows.astype(np.int64), np.diff(ends[runs.until], prepend=0))
+
+    def _numbers_of(self, runs: TextRuns) -> NDArray[np.int64]:
+        """Return the number of each run; runs that are new are segmented and get the next ones."""
+        low, high = runs.hashes, runs.sizes.view(np.uint64)
+        numbers = self._index.find(low, high)
+        unknown = np.flatnonzero(numbers == NO_ROW)
+        if unknown.size:
+            _, first, same = np.unique(low[unknown], return_index=True, return_inverse=True)
+            new = unknown[first]
+            new_numbers = np.arange(len(self._terms), len(self._terms) + len(new))
+            numbers[unknown] = new_numbers[same]
+            self._is_whole = False
+            self._learn(runs, new)
+            self._index.add_new(low[new], high[new], new_numbers)
+            self._is_whole = True
+        return numbers
+
+    def _are_equal(self, runs: TextRuns, numbers: NDArray[np.int64]) -> bool:
+        """Whether each run is, unit by unit, the one that has its number."""
         sizes = self._sizes.values.take(numbers)
-        ends = np.cumsum(sizes)
-        # Where each term is in the arena: the run's place there, instead of its place here.
-        shifts = self._starts.values.take(numbers) - ends + sizes
-        places = np.arange(ends[-1] if len(ends) else 0)
-        places += np.repeat(shifts, sizes)
-        until = np.concatenate(([0], ends))[np.cumsum(runs_of_text)]
-        return TermRows(self._rows.values.take(places).astype(np.int64), np.diff(until, prepend=0))
+        if not np.array_equal(sizes, runs.sizes):
+            return False
+        known = self._units.values.take(spans(self._starts.values.take(numbers), sizes))
+        return np.array_equal(known, runs.units[runs.is_inside])
 
-    @property
-    def _must_forget(self) -> bool:
-        # Numbers without rows: a call was interrupted.
-        return (
-            self._lexicon.is_full
-            or self._used_bytes > self._memory_bytes
-            or len(self._numbers) != len(self._starts)
-        )
-
-    def _split(self, texts: Sequence[str]) -> tuple[list[str], NDArray[np.int64]]:
-        """Return the runs of all texts, and how many each text has; a run may be empty."""
-        units = np.frombuffer(SEPARATOR.join([*texts, ""]).encode(_UTF16), dtype="<u2")
-        ends = np.flatnonzero(units == ord(SEPARATOR))
-        split = self._line_at_separators.take(units)
-        is_limit = split == ord(SEPARATOR)
-        # Of several limits side by side one is enough.
-        repeated = np.flatnonzero(is_limit[1:] & is_limit[:-1]) + 1
-        if repeated.size:
-            split, is_limit = np.delete(split, repeated), np.delete(is_limit, repeated)
-            ends -= np.searchsorted(repeated, ends, side="right")
-        runs = split.tobytes().decode(_UTF16).split(SEPARATOR)
-        runs.pop()  # after the last end
-        limits = np.flatnonzero(is_limit)
-        return runs, np.diff(np.searchsorted(limits, ends, side="right"), prepend=0)
-
-    def _learn(self, runs: list[str]) -> None:
-        """Segment the runs that have got their numbers last, in this order."""
+    def _learn(self, runs: TextRuns, new: NDArray[np.int64]) -> None:
+        """Segment these runs, and put what they are and what they gave at the ends of columns."""
+        units = runs.joined(new, _BETWEEN)
+        sizes = runs.sizes.take(new)
+        ends = np.cumsum(sizes + 1)
+        self._starts.extend(ends - sizes - 1 + len(self._units))
+        self._sizes.extend(sizes)
+        self._units.extend(units)
+        limits = [0, *ends[_RUNS_A_CALL - 1 :: _RUNS_A_CALL].tolist(), len(units)]
         cut = self._segmenter.cut_all(
-            [
-                _BETWEEN.join([*runs[start : start + _RUNS_A_CALL], ""])
-                for start in range(0, len(runs), _RUNS_A_CALL)
-            ]
+            [units[start:end].tobytes().decode(UTF16) for start, end in pairwise(limits)]
         )
-        rows = self._lexicon.rows(encode(map(SEPARATOR.join, cut)))
-        is_between = rows == self._lexicon[self._between]
-        starts = len(self._rows) + np.flatnonzero(is_between)
-        terms = np.diff(np.flatnonzero(is_between), prepend=-1) - 1
-        self._starts.extend(starts - terms)
-        self._sizes.extend(terms)
+        rows = self._lexicon.rows(encode(map(SEPARATOR.join, filter(None, cut))))
+        places = np.flatnonzero(rows == self._lexicon[self._between])
+        terms = np.diff(places, prepend=-1) - 1
+        self._first_terms.extend(places - terms + len(self._rows))
+        self._terms.extend(terms)
         self._rows.extend(rows)
         self._used_bytes += (
-            len(runs) * _OVERHEAD_BYTES
-            + sum(map(len, runs)) * _CHARACTER_BYTES
-            + len(rows) * _TERM_BYTES
+            len(new) * _OVERHEAD_BYTES + len(units) * _CHARACTER_BYTES + len(rows) * _TERM_BYTES
         )
 
     def _rows_of_whole_texts(self, texts: Sequence[str]) -> TermRows:
@@ -141,11 +144,14 @@ class RunMemo:
 
     def _forget(self) -> None:
         self._used_bytes = 0
-        # An empty run has no terms.
-        # A new run gets the next number by being asked for, which is all done in C.
-        self._numbers = defaultdict(count(1).__next__, {"": 0})
+        self._is_whole = True
+        self._index = CodeIndex(_ROOM)
+        # Of each run: its units and its terms. The number of the first one is not NO_ROW.
         self._starts = GrowingColumn(np.dtype(np.int64))
         self._sizes = GrowingColumn(np.dtype(np.int64))
+        self._units = GrowingColumn(np.dtype(np.uint16))
+        self._first_terms = GrowingColumn(np.dtype(np.int64))
+        self._terms = GrowingColumn(np.dtype(np.int64))
         self._rows = GrowingColumn(np.dtype(np.int32))
-        self._starts.extend(np.zeros(1, dtype=np.int64))
-        self._sizes.extend(np.zeros(1, dtype=np.int64))
+        for column in (self._starts, self._sizes, self._first_terms, self._terms):
+            column.extend(np.zeros(1, dtype=np.int64))

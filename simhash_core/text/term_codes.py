@@ -38,10 +38,10 @@ class TermCodes(NamedTuple):
     ends: NDArray[np.int64]
     encoded: bytes
 
-    def spelled(self, places: NDArray[np.int64]) -> list[str]:
+    def spelled(self, codes: NDArray[np.int64]) -> list[str]:
         """Return the terms at these places as strings."""
         # Each with the separator that follows it, decoded in one piece.
-        starts, ends = self.starts[places] * 2, self.ends[places] * 2 + len(_SEPARATOR_BYTES)
+        starts, ends = self.starts[codes] * 2, self.ends[codes] * 2 + len(_SEPARATOR_BYTES)
         spans = zip(starts.tolist(), ends.tolist(), strict=True)
         joined = b"".join([self.encoded[start:end] for start, end in spans])
         return joined.decode(_UTF16, "surrogatepass").split(SEPARATOR)[:-1]

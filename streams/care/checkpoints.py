@@ -81,23 +81,23 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
     files: list[CheckpointFile]
 
 
-def make_checkpoint(place: ShardPlace, directory: Path, report: Report) -> Checkpoint:
+def make_checkpoint(shard: ShardPlace, directory: Path, report: Report) -> Checkpoint:
     """Copy the store of a shard to ``directory``, beside those of other shards.
 
     Raises ``CheckpointError`` where one is there already, and ``StoreError``.
     """
-    target = directory / f"shard-{place.partition}"
+    target = directory / f"shard-{shard.partition}"
     if target.exists():
-        raise CheckpointError(f"there is a checkpoint of shard {place.partition} in {directory}")
+        raise CheckpointError(f"there is a checkpoint of shard {shard.partition} in {directory}")
     partial = target.with_name(target.name + _PARTIAL)
     shutil.rmtree(partial, ignore_errors=True)
     directory.mkdir(parents=True, exist_ok=True)
-    if not _copy_files(place, partial):
-        with shard_view(place.path) as view:
+    if not _copy_files(shard, partial):
+        with shard_view(shard.path) as view:
             _copy_rows(view, partial, report)
     with shard_view(partial) as copied:
         stored = copied.store.progress()
-        made = Checkpoint(
+        checkpoint = Checkpoint(
             schema=CHECKPOINT_SCHEMA,
             application=copied.owner.application_id,
             partition=copied.owner.partition,
@@ -108,26 +108,26 @@ def make_checkpoint(place: ShardPlace, directory: Path, report: Report) -> Check
             changelog_offset=copied.store.changelog_offset,
             files=[],
         )
-    made = msgspec.structs.replace(made, files=_files(partial, report))
-    _manifest(directory, place.partition).write_bytes(
-        msgspec.json.format(msgspec.json.encode(made), indent=1) + b"\n"
+    checkpoint = msgspec.structs.replace(checkpoint, files=_files(partial, report))
+    _manifest(directory, shard.partition).write_bytes(
+        msgspec.json.format(msgspec.json.encode(checkpoint), indent=1) + b"\n"
     )
     partial.rename(target)
-    return made
+    return checkpoint
 
 
 def read_checkpoint(directory: Path, partition: int) -> Checkpoint:
     """Return what a checkpoint says of itself. Raises ``CheckpointError``."""
     manifest = _manifest(directory, partition)
     try:
-        found = msgspec.json.decode(manifest.read_bytes(), type=Checkpoint)
+        checkpoint = msgspec.json.decode(manifest.read_bytes(), type=Checkpoint)
     except OSError as error:
         raise CheckpointError(f"cannot read {manifest}: {error.strerror}") from None
     except msgspec.DecodeError as error:
         raise CheckpointError(f"{manifest} is damaged: {error}") from None
-    if found.schema != CHECKPOINT_SCHEMA:
-        raise CheckpointError(f"{manifest} is of form {found.schema}, not {CHECKPOINT_SCHEMA}")
-    return found
+    if checkpoint.schema != CHECKPOINT_SCHEMA:
+        raise CheckpointError(f"{manifest} is of form {checkpoint.schema}, not {CHECKPOINT_SCHEMA}")
+    return checkpoint
 
 
 def checkpoints_in(directory: Path, wanted: Sequence[int]) -> list[int]:
@@ -152,19 +152,19 @@ def check_files(directory: Path, checkpoint: Checkpoint, report: Report) -> None
     path = directory / f"shard-{checkpoint.partition}"
     there = {each.name: each for each in _files(path, report)}
     for each in checkpoint.files:
-        found = there.pop(each.name, None)
-        if found is None:
+        present = there.pop(each.name, None)
+        if present is None:
             raise CheckpointError(f"{path / each.name} is missing")
-        if found != each:
+        if present != each:
             raise CheckpointError(
-                f"{path / each.name} is damaged: digest {found.digest}, and it was {each.digest}"
+                f"{path / each.name} is damaged: digest {present.digest}, and it was {each.digest}"
             )
     if there:
         raise CheckpointError(f"{path / min(there)} was not there when the checkpoint was made")
 
 
 def restore_checkpoint(
-    directory: Path, checkpoint: Checkpoint, place: ShardPlace, report: Report, *, force: bool
+    directory: Path, checkpoint: Checkpoint, shard: ShardPlace, report: Report, *, force: bool
 ) -> None:
     """Put the copy of a store in its place; the checkpoint stays as it is.
 
@@ -172,32 +172,32 @@ def restore_checkpoint(
     checkpoint that is damaged or not of this shard, ``StoreLockedError``, ``StoreError``.
     """
     check_files(directory, checkpoint, report)
-    if place.path.exists() and any(place.path.iterdir()):
+    if shard.path.exists() and any(shard.path.iterdir()):
         if not force:
             raise CheckpointError(
-                f"there is a store in {place.path}: --force puts the checkpoint in its place"
+                f"there is a store in {shard.path}: --force puts the checkpoint in its place"
             )
-        refuse_open(place)
-    partial = place.path.with_name(place.path.name + _PARTIAL)
+        refuse_open(shard)
+    partial = shard.path.with_name(shard.path.name + _PARTIAL)
     shutil.rmtree(partial, ignore_errors=True)
     partial.parent.mkdir(parents=True, exist_ok=True)
     shutil.copytree(directory / f"shard-{checkpoint.partition}", partial)
     with shard_view(partial) as view:
         owner = view.owner
-    if (owner.application_id, owner.partition) != (place.path.parent.name, place.partition):
+    if (owner.application_id, owner.partition) != (shard.path.parent.name, shard.partition):
         shutil.rmtree(partial)
         raise CheckpointError(
             f"the checkpoint is of shard {owner.partition} of application "
-            f"{owner.application_id!r}, not of {place.path}"
+            f"{owner.application_id!r}, not of {shard.path}"
         )
-    discard_store(place.path)
-    partial.rename(place.path)
+    discard_store(shard.path)
+    partial.rename(shard.path)
 
 
-def refuse_open(place: ShardPlace) -> None:
+def refuse_open(shard: ShardPlace) -> None:
     """Raise ``StoreLockedError`` where a process has the store open."""
     try:
-        with closing(_opened(place)):
+        with closing(_opened(shard)):
             return
     except StoreLockedError:
         raise
@@ -205,14 +205,14 @@ def refuse_open(place: ShardPlace) -> None:
         return  # it is open nowhere
 
 
-def _copy_files(place: ShardPlace, target: Path) -> bool:
+def _copy_files(shard: ShardPlace, target: Path) -> bool:
     """Copy a store that nobody has open; return False for one that is open.
 
     RocksDB makes links to its files; they become copies, for what damages a file damages all links
     to it.
     """
     try:
-        store = _opened(place)
+        store = _opened(shard)
     except StoreLockedError:
         return False
     links = target.with_name(target.name + ".links")
@@ -224,12 +224,12 @@ def _copy_files(place: ShardPlace, target: Path) -> bool:
     return True
 
 
-def _opened(place: ShardPlace) -> RocksStore:
-    if not holds_a_store(place.path):
-        raise CheckpointError(f"there is no store in {place.path}")
+def _opened(shard: ShardPlace) -> RocksStore:
+    if not holds_a_store(shard.path):
+        raise CheckpointError(f"there is no store in {shard.path}")
     settings = StoreSettings()
     options = store_options(settings, block_cache(LEAST_CACHE_BYTES), create=False)
-    return RocksStore(place.path, options, write_options(settings))
+    return RocksStore(shard.path, options, write_options(settings))
 
 
 def _copy_rows(view: ShardView, target: Path, report: Report) -> None:
@@ -257,14 +257,14 @@ def _manifest(directory: Path, partition: int) -> Path:
 
 def _files(path: Path, report: Report) -> list[CheckpointFile]:
     """Return the files of a store but its lock and its log for people, with their digests."""
-    found = sorted(
+    paths = sorted(
         each
         for each in path.iterdir()
         if each.is_file() and each.name != "LOCK" and not each.name.startswith("LOG")
     )
     files: list[CheckpointFile] = []
-    for done, each in enumerate(found):
-        report("digests", done, len(found))
+    for done, each in enumerate(paths):
+        report("digests", done, len(paths))
         digest = blake2b(digest_size=16)
         with each.open("rb") as opened:
             while part := opened.read(_READ_BYTES):

@@ -32,24 +32,24 @@ class Dropped(msgspec.Struct, frozen=True, kw_only=True):
     topics: list[str]
 
 
-def drop_stores(settings: Settings, places: Sequence[ShardPlace]) -> Dropped:
+def drop_stores(settings: Settings, shards: Sequence[ShardPlace]) -> Dropped:
     """Delete the stores of shards; a worker makes them again from the changelog.
 
     Raises ``StoreLockedError`` before anything is deleted where one is open.
     """
-    for place in places:
-        refuse_open(place)
-    for place in places:
-        discard_store(place.path)
+    for shard in shards:
+        refuse_open(shard)
+    for shard in shards:
+        discard_store(shard.path)
     return Dropped(
         application=settings.application_id,
-        shards=[place.partition for place in places],
+        shards=[shard.partition for shard in shards],
         topics=[],
     )
 
 
 def drop_index(
-    settings: Settings, admin: AdminClient, places: Sequence[ShardPlace], report: Report
+    settings: Settings, admin: AdminClient, shards: Sequence[ShardPlace], report: Report
 ) -> Dropped:
     """Delete an index: log, reports, changelog, the group's offsets, and the stores on this disk.
 
@@ -57,8 +57,8 @@ def drop_index(
     ``WorkersRunError``, ``StoreLockedError`` and ``TopicsError``.
     """
     refuse_running_workers(admin, settings)
-    for place in places:
-        refuse_open(place)
+    for shard in shards:
+        refuse_open(shard)
     names = [settings.topics.log, settings.topics.reports, settings.topics.changelog]
     there = partitions_of(admin, names)
     copies = _copies(admin, there)
@@ -73,11 +73,11 @@ def drop_index(
         if plan.name in there
     ]
     create(admin, plans, replication_factor=copies)
-    for place in places:
-        discard_store(place.path)
+    for shard in shards:
+        discard_store(shard.path)
     return Dropped(
         application=settings.application_id,
-        shards=[place.partition for place in places],
+        shards=[shard.partition for shard in shards],
         topics=sorted(there),
     )
 
@@ -85,8 +85,8 @@ def drop_index(
 def _copies(admin: AdminClient, topics: Iterable[str]) -> int:
     """Return how many copies the topics have of each partition; -1: the broker's choice."""
     known: Any = admin.list_topics(timeout=_ANSWER_SECONDS).topics
-    found = [len(each.replicas) for name in topics for each in known[name].partitions.values()]
-    return max(found, default=-1)
+    counts = [len(each.replicas) for name in topics for each in known[name].partitions.values()]
+    return max(counts, default=-1)
 
 
 def _delete_topics(admin: AdminClient, names: list[str]) -> None:

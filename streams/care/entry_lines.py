@@ -126,45 +126,43 @@ class EntryLines:
         ``name``: of the file, the source of lines that name none. Raises ``UsageError``, which
         names the line.
         """
-        found = [(number, self._line(number, line, name)) for number, line in lines]
+        rows = [(number, self._line(number, line, name)) for number, line in lines]
         sources = [
             SourcePosition(name, 0, number)
             if line.source is None
             else SourcePosition(line.source.topic, line.source.partition, line.source.offset)
-            for number, line in found
+            for number, line in rows
         ]
-        count = len(found)
+        count = len(rows)
         none = "00" * self._bytes
         # Digits are looked at all together: one by one they take as long as all the rest.
-        for number, line in found if not _are_hex([line for _, line in found]) else ():
+        for number, line in rows if not _are_hex([line for _, line in rows]) else ():
             if not _are_hex([line]):
                 raise _wrong(name, number, "fingerprint or content has other than hex digits")
-        prints = bytes.fromhex("".join([_in_scope(line) or none for _, line in found]))
-        scopes = BytesColumn.of([line.scope.encode() for _, line in found])
-        digests = b"".join([_digest(line) for _, line in found])
+        prints = bytes.fromhex("".join([_in_scope(line) or none for _, line in rows]))
+        scopes = BytesColumn.of([line.scope.encode() for _, line in rows])
+        digests = b"".join([_digest(line) for _, line in rows])
         columns = DocumentColumns(
             offsets=np.fromiter((each.offset for each in sources), np.int64, count),
-            times_ms=np.fromiter(
-                (_time_ms(number, line, name) for number, line in found), np.int64
-            ),
-            ids=BytesColumn.of([line.id.encode() for _, line in found]),
+            times_ms=np.fromiter((_time_ms(number, line, name) for number, line in rows), np.int64),
+            ids=BytesColumn.of([line.id.encode() for _, line in rows]),
             digests=np.frombuffer(digests, dtype=np.uint8).reshape(count, _DIGEST_BYTES),
             fingerprints=np.frombuffer(prints, dtype=np.uint64).reshape(count, self._words),
-            undecidable=np.fromiter((_code(line) for _, line in found), np.uint8, count),
-            sketches=BytesColumn.of([b64decode(line.sketch) for _, line in found]),
+            undecidable=np.fromiter((_code(line) for _, line in rows), np.uint8, count),
+            sketches=BytesColumn.of([b64decode(line.sketch) for _, line in rows]),
             scopes=scopes if scopes.joined else None,
         )
         return [(each.topic, each.partition) for each in sources], columns
 
     def _line(self, number: int, line: bytes, name: str) -> EntryLine:
         try:
-            found = _decode_line(line)
+            decoded = _decode_line(line)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise _wrong(name, number, str(error)) from None
-        problem = self._problem(found)
+        problem = self._problem(decoded)
         if problem:
             raise _wrong(name, number, problem)
-        return found
+        return decoded
 
     def _problem(self, line: EntryLine) -> str:
         """Return what is wrong with a line, "" for nothing."""

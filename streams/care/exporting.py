@@ -22,7 +22,7 @@ _REPORT_DOCUMENTS = 2_000
 
 
 def export_entries(
-    application: str, places: Sequence[ShardPlace], output: BinaryIO, report: Report
+    application: str, stores: Sequence[ShardPlace], output: BinaryIO, report: Report
 ) -> int:
     """Write a header and a line for each entry of shards; return the number of entries.
 
@@ -30,12 +30,12 @@ def export_entries(
     ``IndexMismatchError`` where the shards are not of one index.
     """
     with ExitStack() as opened:
-        views = [opened.enter_context(shard_view(place.path)) for place in places]
+        views = [opened.enter_context(shard_view(shard.path)) for shard in stores]
         identity = views[0].owner.index_identity
-        for place, view in zip(places, views, strict=True):
+        for shard, view in zip(stores, views, strict=True):
             if view.owner.index_identity != identity:
-                raise IndexMismatchError(str(place.path), view.owner.index_identity, identity)
-        shards = [place.partition for place in places]
+                raise IndexMismatchError(str(shard.path), view.owner.index_identity, identity)
+        shards = [shard.partition for shard in stores]
         output.write(
             encode_header(
                 ExportHeader(

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.prints import Prints, bucket_values, joined_prints
+from simhash_core.index_digest import index_digest
 from simhash_core.log.sequence import log_offset_of
 from streams.care.shard_places import ShardPlace
 from streams.documents.timestamps import format_rfc3339
@@ -75,7 +76,7 @@ class IndexStats(msgspec.Struct, frozen=True, kw_only=True):
 
 def index_stats(
     application: str,
-    places: Sequence[ShardPlace],
+    stores: Sequence[ShardPlace],
     scheme: BlockScheme,
     identity: str,
     window: str | None,
@@ -87,18 +88,18 @@ def index_stats(
     """
     shards: list[ShardStats] = []
     parts: list[Prints] = []
-    for done, place in enumerate(places):
-        report(f"shard {place.partition}", done, len(places))
-        with shard_view(place.path) as view:
+    for done, shard in enumerate(stores):
+        report(f"shard {shard.partition}", done, len(stores))
+        with shard_view(shard.path) as view:
             is_ours = view.owner.index_identity == identity
-            found = [each.prints for each in view.store.prints(scheme.bands)] if is_ours else []
-            parts += found
-            shards.append(_shard(place, view, found))
+            prints = [each.prints for each in view.store.prints(scheme.bands)] if is_ours else []
+            parts += prints
+            shards.append(_shard(shard, view, prints))
     documents = sum(each.documents for each in shards)
     size = sum(each.bytes for each in shards)
     buckets, mean, fullest = None, None, list[BucketStats]()
     if parts:
-        report("buckets", len(places), len(places))
+        report("buckets", len(stores), len(stores))
         buckets, mean, fullest = _buckets(scheme, joined_prints(parts))
     return IndexStats(
         application=application,
@@ -114,7 +115,7 @@ def index_stats(
     )
 
 
-def _shard(place: ShardPlace, view: ShardView, prints: Sequence[Prints]) -> ShardStats:
+def _shard(shard: ShardPlace, view: ShardView, prints: Sequence[Prints]) -> ShardStats:
     store, stored = view.store, view.store.progress()
     documents = len(store)
     times = [each.times_ms for each in prints if each.documents]
@@ -125,12 +126,12 @@ def _shard(place: ShardPlace, view: ShardView, prints: Sequence[Prints]) -> Shar
     )
     last = view.rows.last_key_between(entry_key(store.expired_before), after(ENTRY_TAG))
     return ShardStats(
-        partition=place.partition,
-        path=str(place.path),
-        index=view.owner.index_identity,
+        partition=shard.partition,
+        path=str(shard.path),
+        index=index_digest(view.owner.index_identity),
         documents=documents,
         undecidable=documents - decidable if prints or not documents else 0,
-        bytes=_size(place.path),
+        bytes=_size(shard.path),
         oldest=_time(times, min),
         newest=_time(times, max),
         first_log_offset=None if first is None else _log_offset(first[0]),
@@ -148,12 +149,12 @@ def _buckets(scheme: BlockScheme, prints: Prints) -> tuple[int, float, list[Buck
     members = 0
     fullest: list[BucketStats] = []
     for column in range(values.shape[1]):
-        found, counts = np.unique(values[:, column], return_counts=True)
-        buckets += len(found)
+        distinct, counts = np.unique(values[:, column], return_counts=True)
+        buckets += len(distinct)
         members += int(counts.sum())
         for at in np.argsort(counts)[-_FULLEST:].tolist():
             name = scheme.bucket_name(column)
-            fullest.append(BucketStats(name, f"{int(found[at]):x}", int(counts[at])))
+            fullest.append(BucketStats(name, f"{int(distinct[at]):x}", int(counts[at])))
     fullest.sort(key=lambda each: -each.documents)
     return buckets, round(members / max(1, buckets), 2), fullest[:_FULLEST]
 
@@ -170,8 +171,8 @@ def _size(path: Path) -> int:
 
 
 def _time(times: Sequence[NDArray[np.int64]], choose: Callable[..., int]) -> str | None:
-    found = [int(choose(each)) for each in times]
-    return format_rfc3339(choose(found)) if found else None
+    chosen = [int(choose(each)) for each in times]
+    return format_rfc3339(choose(chosen)) if chosen else None
 
 
 def _log_offset(key: bytes) -> int:

@@ -75,8 +75,8 @@ def raw_watermarks(settings: Settings, raw: RawTopic) -> dict[int, Watermarks]:
     config = consumer_config(settings, group_id=changelog_group(settings))
     config.pop("group.id")
     partitions = [TopicPartition(raw.name, each) for each in range(raw.partitions)]
-    found = BrokerWatermarks(config, settings.application_id, _ANSWER_SECONDS).of(partitions)
-    return {each.partition: marks for each, marks in found.items()}
+    watermarks = BrokerWatermarks(config, settings.application_id, _ANSWER_SECONDS).of(partitions)
+    return {each.partition: marks for each, marks in watermarks.items()}
 
 
 def committed_by(settings: Settings, application: str, raw: RawTopic) -> dict[int, int]:
@@ -85,13 +85,13 @@ def committed_by(settings: Settings, application: str, raw: RawTopic) -> dict[in
     Blocking. Raises ``BrokerUnavailableError``.
     """
     consumer = Consumer(consumer_config(settings, group_id=application))
-    places = [ClientPartition(raw.name, partition) for partition in range(raw.partitions)]
+    wanted = [ClientPartition(raw.name, partition) for partition in range(raw.partitions)]
     try:
-        found = committed_offsets(consumer, places, _ANSWER_SECONDS)
+        committed = committed_offsets(consumer, wanted, _ANSWER_SECONDS)
     except KafkaException as error:
         raise BrokerUnavailableError(
             f"the broker does not tell the offsets of {application}: {error.args[0].str()}"
         ) from error
     finally:
         consumer.close()
-    return {each.partition: each.offset for each in found if each.offset >= 0}
+    return {each.partition: each.offset for each in committed if each.offset >= 0}

@@ -78,9 +78,9 @@ class IndexTransaction:
         another member by now.
         """
         self._flush()
-        places = [TopicPartition(self._topics.raw, *each) for each in sorted(offsets.items())]
+        partitions = [TopicPartition(self._topics.raw, *each) for each in sorted(offsets.items())]
         try:
-            self._producer.send_offsets_to_transaction(places, metadata, _ANSWER_SECONDS)
+            self._producer.send_offsets_to_transaction(partitions, metadata, _ANSWER_SECONDS)
             self._producer.commit_transaction(_ANSWER_SECONDS)
         except KafkaException as error:
             raise self._failed("commit", error) from error

@@ -77,8 +77,8 @@ class Texts:
             return
         prints = self._fingerprinter.fingerprint_batch([each.content for each in documents])
         columns = document_columns(documents, prints, self._words)
-        places = [(each.source.topic, each.source.partition) for each in documents]
-        yield from loaded_runs(places, columns)
+        sources = [(each.source.topic, each.source.partition) for each in documents]
+        yield from loaded_runs(sources, columns)
 
 
 class FileSource:
@@ -120,8 +120,8 @@ class FileSource:
                 ahead = []
             rest = chain(ahead, (line for line in lines if not line.is_blank))
             has_prints = header is not None or self._has_prints(ahead)
-            made = self._of_prints(rest, opened) if has_prints else self._of_texts(rest, opened)
-            for run in made:
+            loaded = self._of_prints(rest, opened) if has_prints else self._of_texts(rest, opened)
+            for run in loaded:
                 report(f"reading {opened.name}", opened.bytes_read, opened.total_bytes or 0)
                 yield run
 
@@ -157,8 +157,8 @@ class FileSource:
         with prepared_by(self._settings, self._fingerprinter, jobs, topics) as prepare:
             for _, prepared in prepare(_batches(lines)):
                 self.refused.update(each.reason for each in prepared.refused.values())
-                places = [(opened.name, 0)] * len(prepared.columns)
-                yield from loaded_runs(places, prepared.columns)
+                sources = [(opened.name, 0)] * len(prepared.columns)
+                yield from loaded_runs(sources, prepared.columns)
 
 
 class TopicSource:
@@ -185,8 +185,8 @@ class TopicSource:
             documents: list[Document] = []
             while not follower.has_passed(ends):
                 records = follower.read(_POLL_SECONDS)
-                found = [self._read(r) for r in records if r.position.offset < ends[r.partition]]
-                documents += [each for each in found if each is not None]
+                read = [self._read(r) for r in records if r.position.offset < ends[r.partition]]
+                documents += [each for each in read if each is not None]
                 if len(documents) >= BATCH_DOCUMENTS:
                     yield from self._texts.runs(documents)
                     documents = []

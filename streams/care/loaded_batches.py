@@ -22,11 +22,11 @@ Place = tuple[str, int]
 """A topic and a partition, or what stands for them."""
 
 
-def loaded_runs(places: Sequence[Place], columns: DocumentColumns) -> Iterator[LoadedRun]:
-    """Yield documents in runs; ``places``: of each document, in step with ``columns``."""
+def loaded_runs(sources: Sequence[Place], columns: DocumentColumns) -> Iterator[LoadedRun]:
+    """Yield documents in runs; ``sources``: of each document, in step with ``columns``."""
     rows_of: dict[Place, list[int]] = {}
-    for row, place in enumerate(places):
-        rows_of.setdefault(place, []).append(row)
+    for row, source in enumerate(sources):
+        rows_of.setdefault(source, []).append(row)
     for (topic, partition), rows in rows_of.items():
         for part in _rising(columns, np.array(rows, dtype=np.intp)):
             for each in _small(columns, part):

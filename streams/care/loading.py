@@ -159,17 +159,17 @@ class Loading:
         horizons = Horizons(window)
         now_ms = int(time.time() * 1000)
         free: set[int] = set()
-        taken = PACKET_DOCUMENTS_LIMIT
+        limit = PACKET_DOCUMENTS_LIMIT
         said = 0
         for run in spool.read():
             count = len(run.columns)
-            if not free or taken + count > PACKET_DOCUMENTS_LIMIT:
+            if not free or limit + count > PACKET_DOCUMENTS_LIMIT:
                 account.log_offset = places.take()
-                free, taken = set(counts), 0
+                free, limit = set(counts), 0
             horizons.packet(account.log_offset, run.columns, now_ms)
-            first = sequence_number(account.log_offset, taken)
+            first = sequence_number(account.log_offset, limit)
             sequences = np.arange(first, first + count, dtype=np.uint64)
-            taken += count
+            limit += count
             block = EntryBlock(Chain(run.topic, "", run.partition), sequences, run.columns)
             partition = min(free, key=lambda each: (counts[each], each))
             free.remove(partition)
@@ -209,13 +209,13 @@ class Loading:
 
     def _offsets(self, shards: list[ShardHead], committed: Mapping[int, int]) -> dict[int, int]:
         """Return the group's offsets as they are to be: as they were, or where it begins."""
-        found: dict[int, int] = {}
+        offsets: dict[int, int] = {}
         for each in shards:
             had = 0 if each.progress is None else each.progress.progress.next
-            found[each.partition] = self._begins.get(
+            offsets[each.partition] = self._begins.get(
                 each.partition, committed.get(each.partition, had)
             )
-        return found
+        return offsets
 
     def _begin_offsets(self, begin: str | None) -> dict[int, int]:
         """Return the raw offsets to begin at; {} for an index that has begun."""

@@ -125,13 +125,13 @@ def read_changelog(settings: Settings, view: ShardView, report: Report) -> Chang
     try:
         for whole in log.read(log.ends()[0], left):
             for batch in _split(whole, reached):
-                found = batch.decoded()
+                decoded = batch.decoded()
                 is_behind = batch.offsets[0] >= reached
                 behind += len(batch.keys) if is_behind else 0
-                progress = found.progress or progress
-                for deletions in found.deletions:
+                progress = decoded.progress or progress
+                for deletions in decoded.deletions:
                     deleted.update(deletions.sequences)
-                for block in found.blocks:
+                for block in decoded.blocks:
                     name = (block.chain.topic, block.chain.partition)
                     rows = encode_entry_rows(block, numbers.setdefault(name, len(numbers)))
                     sequences.append(block.sequences)
@@ -179,11 +179,11 @@ def _differences(view: ShardView, stored: Entries, logged: ChangelogContent) -> 
 
 def _named(view: ShardView, sequence: int) -> str:
     """Return what an entry is called: its place in the log, and its id where the disk has it."""
-    place = f"entry {sequence >> 16}:{sequence & 0xFFFF}"
+    entry = f"entry {sequence >> 16}:{sequence & 0xFFFF}"
     try:
-        return f"{place} (id {view.store.entries([sequence])[0].document_id!r})"
+        return f"{entry} (id {view.store.entries([sequence])[0].document_id!r})"
     except (FirstseenError, KeyError):
-        return place
+        return entry
 
 
 def _live(entries: Entries, deleted: set[int], progress: LoggedProgress | None) -> Entries:

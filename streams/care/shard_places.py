@@ -27,19 +27,19 @@ def shard_places(settings: Settings, wanted: Sequence[int]) -> list[ShardPlace]:
     Raises ``UsageError`` where there is none, or one that is wanted is not here.
     """
     root = settings.state_path()
-    found = {
+    shards = {
         int(match[1]): each
         for each in (sorted(root.iterdir()) if root.is_dir() else [])
         if (match := _NAME.fullmatch(each.name))
     }
-    missing = sorted(set(wanted) - found.keys())
-    if missing or not found:
+    missing = sorted(set(wanted) - shards.keys())
+    if missing or not shards:
         which = f"no shard {missing[0]}" if missing else "no shard of any index"
         raise UsageError(
             f"there is {which} in {root}: is it on another machine, or is state_dir or "
             "application_id another one?"
         )
-    return [ShardPlace(each, found[each]) for each in sorted(set(wanted) or found)]
+    return [ShardPlace(each, shards[each]) for each in sorted(set(wanted) or shards)]
 
 
 def place_of(settings: Settings, partition: int) -> ShardPlace:

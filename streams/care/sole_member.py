@@ -107,25 +107,25 @@ class SoleMember:
 
         A transaction that is open is waited for. Raises ``BrokerUnavailableError``.
         """
-        places = [TopicPartition(self._topic, each) for each in sorted(self._wanted)]
+        wanted = [TopicPartition(self._topic, each) for each in sorted(self._wanted)]
         ask = retrying(_STABLE_SECONDS, _POLL_SECONDS, is_of_client)
         try:
-            found = ask(committed_offsets, self._consumer, places, _ANSWER_SECONDS)
+            committed = ask(committed_offsets, self._consumer, wanted, _ANSWER_SECONDS)
         except KafkaException as error:
             raise BrokerUnavailableError(
                 f"the broker does not tell the group's offsets: {error.args[0].str()}"
             ) from error
-        return {each.partition: each.offset for each in found if each.offset >= 0}
+        return {each.partition: each.offset for each in committed if each.offset >= 0}
 
-    def _assigned(self, consumer: Consumer, places: Iterable[TopicPartition]) -> None:
-        assigned = list(places)
+    def _assigned(self, consumer: Consumer, partitions: Iterable[TopicPartition]) -> None:
+        assigned = list(partitions)
         consumer.incremental_assign(assigned)
         consumer.pause(assigned)
-        self._owned |= {place.partition for place in assigned}
+        self._owned |= {partition.partition for partition in assigned}
 
-    def _revoked(self, consumer: Consumer, places: Iterable[TopicPartition]) -> None:
+    def _revoked(self, consumer: Consumer, partitions: Iterable[TopicPartition]) -> None:
         del consumer
-        self._owned -= {place.partition for place in places}
+        self._owned -= {partition.partition for partition in partitions}
         self._was_disturbed = True
 
     def _disturbed(self) -> WorkersRunError:

@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient
 from numpy.typing import NDArray
 
 from simhash_core.errors import FirstseenError
+from simhash_core.index_digest import index_digest
 from streams.care.changelog_heads import shard_heads
 from streams.care.findings import Finding
 from streams.care.index_topics import IndexTopics, committed_by, index_topics
@@ -55,7 +56,7 @@ def verify_index(
     settings: Settings,
     admin: AdminClient,
     identity: str,
-    places: Sequence[ShardPlace],
+    stores: Sequence[ShardPlace],
     report: Report,
 ) -> Verified:
     """Compare everything that can be compared; safe beside workers that run. Blocking.
@@ -66,23 +67,23 @@ def verify_index(
     findings: list[Finding] = []
     shards: list[VerifiedShard] = []
     sequences: list[NDArray[np.uint64]] = []
-    for place in places:
+    for shard in stores:
         try:
-            with shard_view(place.path) as view:
-                where = str(place.path)
+            with shard_view(shard.path) as view:
+                where = str(shard.path)
                 refuse_other_settings(
                     Claim(view.owner.index_identity, "", 0, 0), identity, "", where
                 )
-                logged, found = compare_shard(settings, view, report)
-                findings += found
+                logged, findings_of_shard = compare_shard(settings, view, report)
+                findings += findings_of_shard
                 sequences.append(logged.entries.sequences)
                 documents = len(view.store)
-            shards.append(VerifiedShard(place.partition, documents, logged.records_behind))
+            shards.append(VerifiedShard(shard.partition, documents, logged.records_behind))
         except StoreCorruptError as error:
             what = f"{error.path}: {error.what}"
-            findings.append(Finding("disk", place.partition, what, _RESTORE))
+            findings.append(Finding("disk", shard.partition, what, _RESTORE))
         except StoreError as error:
-            findings.append(Finding("disk", place.partition, str(error), ""))
+            findings.append(Finding("disk", shard.partition, str(error), ""))
     findings += _in_two_shards(sequences)
     report("log", 0, 0)
     topics = index_topics(admin, settings, changes=False)
@@ -98,7 +99,7 @@ def verify_index(
     findings += _offsets(settings, topics)
     return Verified(
         application=settings.application_id,
-        index=identity,
+        index=index_digest(identity),
         shards=shards,
         log_start=None if state is None else state.start,
         log_end=None if state is None else state.end,
@@ -136,7 +137,7 @@ def _in_two_shards(sequences: Sequence[NDArray[np.uint64]]) -> list[Finding]:
 def _offsets(settings: Settings, topics: IndexTopics) -> list[Finding]:
     """Compare the group's offsets with the progress: one commit moves both."""
     committed = committed_by(settings, settings.application_id, topics.raw)
-    found: list[Finding] = []
+    findings: list[Finding] = []
     # A worker that runs may have committed in between: what is read last is at least as far.
     for each in shard_heads(settings, sorted(committed)):
         progress = None if each.progress is None else each.progress.progress
@@ -148,5 +149,5 @@ def _offsets(settings: Settings, topics: IndexTopics) -> list[Finding]:
                 f"what is before {progress.next}"
             )
             fix = "Somebody set the group's offsets: set them back, to what the shard has"
-            found.append(Finding("group", each.partition, what, fix))
-    return found
+            findings.append(Finding("group", each.partition, what, fix))
+    return findings

@@ -28,20 +28,27 @@ def command() -> None:
 def show(loaded: LoadedSettings, *, as_json: bool) -> None:
     """Show every setting in force, and where it was given. Secrets are shown as "(set)".
 
+    The last line is the identity of the index that these settings make, after its short name, by
+    which records, metrics and --json name it.
+
     \b
     Examples:
       firstseen config show
       firstseen config show --config firstseen.toml --set index.distance=40
       firstseen config show --json | jq '.settings."topics.raw".value'
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
+    from simhash_core.index_digest import index_digest
+    from simhash_core.text.fingerprinter import Fingerprinter
     from streams.cli.json_output import write_json
     from streams.settings.reference import rows, text_rows
     from streams.settings.setting_fields import shown
     from streams.terminal.layout import show as show_blocks
     from streams.terminal.layout import table
 
+    identity = Fingerprinter(loaded.settings.index_profile()).identity
+    digest = index_digest(identity)
     if not as_json:
-        show_blocks([table(text_rows(loaded), "<<<")])
+        show_blocks([table(text_rows(loaded), "<<<"), f"index {digest}: {identity}"])
         return
     content = {
         row.setting: {
@@ -52,7 +59,7 @@ def show(loaded: LoadedSettings, *, as_json: bool) -> None:
         }
         for row in rows(loaded)
     }
-    write_json("config", {"settings": content})
+    write_json("config", {"settings": content, "index": digest, "identity": identity})
 
 
 @command.command(short_help="Check the configuration.")
@@ -67,8 +74,10 @@ def validate(loaded: LoadedSettings) -> None:
       firstseen config validate --config firstseen.toml
       FIRSTSEEN_BROKERS=kafka-1:9092 firstseen config validate
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
-    given = len(loaded.origins)
-    click.echo(f"The configuration is valid: {given} given, all other settings have their default.")
+    settings_set = len(loaded.origins)
+    click.echo(
+        f"The configuration is valid: {settings_set} given, all other settings have their default."
+    )
 
 
 @command.command(short_help="Write every setting, its limits and its default, in Markdown.")

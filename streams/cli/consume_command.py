@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 _NAMES: Final = {
     "unique": "unique",
     "duplicate-of": "duplicates",
+    "tagged": "tagged",
     "dead-letters": "dead_letters",
     "raw": "raw",
 }
-_OUTPUTS: Final = ("unique", "duplicate-of", "dead-letters")
 _PIPED_CELLS: Final = 160
 _POLL_SECONDS: Final = 0.2
 _FIRST_RECORD_SECONDS: Final = 60.0
@@ -42,8 +42,8 @@ def topic_names(_ctx: click.Context, _parameter: click.Parameter, incomplete: st
     multiple=True,
     metavar="NAME",
     shell_complete=topic_names,
-    help="unique, duplicate-of, dead-letters, raw (as the settings name them), or the name of any "
-    "other; repeatable. Without it, the three outputs.",
+    help="unique, duplicate-of, tagged, dead-letters, raw (as the settings name them), or the name "
+    "of any other; repeatable. Without it, the outputs.",
 )
 @click.option("--from-beginning", is_flag=True, help="Begin with the oldest record, not with new.")
 @click.option(
@@ -112,7 +112,7 @@ def command(
     def announce(text: str) -> None:
         click.echo(f"firstseen: {text}", err=True)
 
-    names = [_topic_name(settings, topic) for topic in topics or _OUTPUTS]
+    names = [_topic_name(settings, topic) for topic in topics] or list(settings.output_topics)
     admin = connect_admin(settings, timeout_seconds, announce)
     partitions = partitions_of(admin, names)
     missing = [name for name in names if name not in partitions]
@@ -143,10 +143,10 @@ def command(
                 return
 
 
-def _topic_name(settings: Settings, given: str) -> str:
+def _topic_name(settings: Settings, name: str) -> str:
     """Return the name of a topic as the broker knows it."""
-    part = _NAMES.get(given)
-    return given if part is None else str(getattr(settings.topics, part))
+    part = _NAMES.get(name)
+    return name if part is None else str(getattr(settings.topics, part))
 
 
 def _heard(records: Sequence[ReadRecord], heard: float, brokers: str) -> float:
@@ -185,13 +185,13 @@ def _json_writer() -> Callable[[Sequence[ReadRecord]], None]:
 
     def write(records: Sequence[ReadRecord]) -> None:
         for record in records:
-            place = {
+            position = {
                 "topic": record.position.topic,
                 "partition": record.position.partition,
                 "offset": record.position.offset,
             }
             view = record_view(record.key, record.value, record.timestamp_ms, record.headers)
-            sys.stdout.write(json_line("record", place | view) + "\n")
+            sys.stdout.write(json_line("record", position | view) + "\n")
         sys.stdout.flush()
 
     return write

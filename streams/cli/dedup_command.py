@@ -85,8 +85,8 @@ def command(
 
     if as_json and "-" in outputs.values():
         raise UsageError("--json writes to standard output, as an output does: name a file for it")
-    given = {kind: outputs[kind] for kind in KINDS}
-    request = DedupRequest(files, given, state, abandon, force, jobs)
+    chosen = {kind: outputs[kind] for kind in KINDS}
+    request = DedupRequest(files, chosen, state, abandon, force, jobs)
     with launched(settings, request) as run:
         began = time.perf_counter()
         with progress_bar() as move, _resume_hint(run.dedup, state):

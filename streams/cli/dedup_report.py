@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from simhash_core.index_digest import index_digest
 from streams.offline.dedup_launch import Launched
 from streams.offline.dedup_progress import BLANK, DEAD_LETTER, Kind, RunProgress
 from streams.terminal.layout import Block, table
@@ -49,12 +50,12 @@ class DedupReport(msgspec.Struct, frozen=True, kw_only=True):
 
 def dead_letters_in(counts: Mapping[str, int]) -> dict[str, int]:
     """Return a run's dead letters by reason, the most frequent first."""
-    found = {
+    dead_letters = {
         name.removeprefix(DEAD_LETTER): count
         for name, count in counts.items()
         if name.startswith(DEAD_LETTER)
     }
-    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+    return dict(sorted(dead_letters.items(), key=lambda item: (-item[1], item[0])))
 
 
 def summary(report: DedupReport) -> list[Block]:
@@ -122,7 +123,7 @@ def report_of(
         documents_per_second=round((documents - run.documents_before) / seconds, 1),
         outputs={kind: str(output.path) for kind, output in progress.outputs.items()},
         profile=profile,
-        index=run.identity,
+        index=index_digest(run.identity),
         index_documents=run.dedup.documents,
         state=str(state) if state else None,
         run=progress.run or None,

@@ -17,7 +17,8 @@ def summary_object(topic: str, summary: Summary) -> dict[str, object]:
         "no_dead_letter": summary.no_dead_letter,
         "reasons": {name: count._asdict() for name, count in sorted(summary.by_reason.items())},
         "partitions": {
-            str(place): count._asdict() for place, count in sorted(summary.by_partition.items())
+            str(partition): count._asdict()
+            for partition, count in sorted(summary.by_partition.items())
         },
         "newest": [_listed(each) for each in summary.newest],
     }

@@ -41,9 +41,11 @@ def summary_view(topic: str, summary: Summary) -> list[Block]:
         lines.append(f"  and {counted(summary.no_dead_letter, 'record')} in another form")
     if records:
         rows = [(reason, *count) for reason, count in sorted(summary.by_reason.items())]
-        places = [(f"partition {p}", *count) for p, count in sorted(summary.by_partition.items())]
+        by_partition = [
+            (f"partition {p}", *count) for p, count in sorted(summary.by_partition.items())
+        ]
         head = ("", "dead letters", "to replay")
-        numbers = [(name, f"{n:,}", f"{m:,}") for name, n, m in (*rows, *places)]
+        numbers = [(name, f"{n:,}", f"{m:,}") for name, n, m in (*rows, *by_partition)]
         lines += ["", table([head, *numbers], "<>>", "  ")]
     if summary.newest:
         head_of = ("position", "time", "reason", "sent again", "state", "source", "key", "what")

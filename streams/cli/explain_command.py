@@ -75,7 +75,7 @@ def command(
 
 
 def _named_texts(
-    given: tuple[str, ...],
+    names: tuple[str, ...],
     inline: tuple[str | None, str | None],
     documents: tuple[str, ...],
     settings: Settings,
@@ -84,15 +84,15 @@ def _named_texts(
     from streams.files.text_files import find_documents, read_text
 
     wanted = 2 - sum(text is not None for text in inline)
-    if len(given) != wanted:
+    if len(names) != wanted:
         raise UsageError(
             f"two texts are needed: give {wanted} {'id' if documents else 'file'}"
-            f"{'' if wanted == 1 else 's'}, not {len(given)} (--help has examples)"
+            f"{'' if wanted == 1 else 's'}, not {len(names)} (--help has examples)"
         )
-    if given.count("-") > 1:
+    if names.count("-") > 1:
         raise UsageError("A and B cannot both be standard input: name a file for one")
-    rest = iter(given)
-    found = find_documents(documents, given, settings) if documents else {}
+    rest = iter(names)
+    documents_by_id = find_documents(documents, names, settings) if documents else {}
     pairs = []
     for letter, text in zip("ab", inline, strict=True):
         if text is not None:
@@ -100,6 +100,11 @@ def _named_texts(
             continue
         name = next(rest)
         pairs.append(
-            (name, found[name].text if documents else read_text(name, settings.max_record_bytes))
+            (
+                name,
+                documents_by_id[name].text
+                if documents
+                else read_text(name, settings.max_record_bytes),
+            )
         )
     return pairs

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from simhash_core.index_digest import index_digest
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.verdicts import DuplicateOf, Method, Undecidable
 from streams.cli.fingerprint_view import (
@@ -93,7 +94,7 @@ def explanation_object(
         "terms": [
             {**term._asdict(), "share": round(term.share, 6)} for term in explained.terms[:most]
         ],
-        "index": fingerprinter.identity,
+        "index": index_digest(fingerprinter.identity),
     }
 
 
@@ -110,12 +111,12 @@ def _texts(
     explained: Explanation, fingerprinter: Fingerprinter, names: tuple[str, str]
 ) -> list[Block]:
     lines: list[Block] = []
-    for letter, name, made in zip("AB", names, (explained.a, explained.b), strict=True):
-        lines.append(f"{letter}  {one_line(name, _NAME_CELLS)}: {made.features} features")
+    for letter, name, fingerprinted in zip("AB", names, (explained.a, explained.b), strict=True):
+        lines.append(f"{letter}  {one_line(name, _NAME_CELLS)}: {fingerprinted.features} features")
         shown = (
-            hex_lines(made.fingerprint)
-            if made.fingerprint
-            else undecidable_lines(made, fingerprinter.profile.min_features)
+            hex_lines(fingerprinted.fingerprint)
+            if fingerprinted.fingerprint
+            else undecidable_lines(fingerprinted, fingerprinter.profile.min_features)
         )
         lines += ["   " + line for line in shown]
     return lines
@@ -228,8 +229,8 @@ def _terms(explained: Explanation, most: int) -> list[Block]:
     ]
 
 
-def _left_out(found: int, most: int) -> list[str]:
-    return [f"  and {found - most:,} more (--top)"] if found > most else []
+def _left_out(total: int, most: int) -> list[str]:
+    return [f"  and {total - most:,} more (--top)"] if total > most else []
 
 
 def _weight(weight: float) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from simhash_core.errors import UsageError
+from simhash_core.index_digest import index_digest
 from streams.cli.options import with_local_settings
 
 if TYPE_CHECKING:
@@ -69,15 +70,15 @@ def _show_text(file: str | None, text: str, settings: Settings, top: int, *, as_
     if file is not None:
         text = read_text(file, settings.max_record_bytes)
     fingerprinter = Fingerprinter(settings.index_profile())
-    made = fingerprinter.fingerprint(text)
+    fingerprinted = fingerprinter.fingerprint(text)
     terms = fingerprinter.weighted_terms(text)
     if not as_json:
-        show(fingerprint_view(fingerprinter, settings.profile, made, terms, top))
+        show(fingerprint_view(fingerprinter, settings.profile, fingerprinted, terms, top))
         return
-    shown = fingerprint_object(fingerprinter, made)
+    shown = fingerprint_object(fingerprinter, fingerprinted)
     shown["terms"] = [term._asdict() for term in terms[:top]]
     shown["profile"] = settings.profile
-    shown["index"] = fingerprinter.identity
+    shown["index"] = index_digest(fingerprinter.identity)
     write_json("fingerprint", shown)
 
 
@@ -93,10 +94,10 @@ def _show_documents(file: str, settings: Settings, *, as_json: bool) -> None:
         if isinstance(line, Unreadable):
             click.echo(f"firstseen: line {line.number + 1}: {line.why}", err=True)
             continue
-        made = fingerprinter.fingerprint(line.text)
+        fingerprinted = fingerprinter.fingerprint(line.text)
         if as_json:
-            shown = {"id": line.id, **fingerprint_object(fingerprinter, made)}
+            shown = {"id": line.id, **fingerprint_object(fingerprinter, fingerprinted)}
             write_json("fingerprint", shown)
         else:
-            last = made.undecidable or str(made.features)
-            click.echo(f"{one_line(line.id)}\t{made.fingerprint.hex() or '-'}\t{last}")
+            last = fingerprinted.undecidable or str(fingerprinted.features)
+            click.echo(f"{one_line(line.id)}\t{fingerprinted.fingerprint.hex() or '-'}\t{last}")

@@ -17,16 +17,17 @@ _HEX_A_LINE: Final = 64
 
 def scheme_in_words(scheme: BlockScheme) -> str:
     """``256 bits, 16 blocks of 16, near up to 48 bits``."""
-    met = [f"{scheme.all_blocks} blocks of {scheme.block_bits}"] if scheme.blocks else []
-    met += [f"{scheme.bands} bands"] if scheme.bands else []
-    return f"{scheme.bits} bits, {', '.join(met)}, near up to {scheme.distance} bits"
+    cuts = [f"{scheme.all_blocks} blocks of {scheme.block_bits}"] if scheme.blocks else []
+    cuts += [f"{scheme.bands} bands"] if scheme.bands else []
+    return f"{scheme.bits} bits, {', '.join(cuts)}, near up to {scheme.distance} bits"
 
 
-def undecidable_lines(made: Fingerprinted, min_features: int) -> list[str]:
+def undecidable_lines(fingerprinted: Fingerprinted, min_features: int) -> list[str]:
     """Say in two lines why a text has no fingerprint, and what that means."""
     return [
-        f"none: undecidable ({made.undecidable})",
-        f"{made.features} of the {min_features} features needed: only exact repeats are found",
+        f"none: undecidable ({fingerprinted.undecidable})",
+        f"{fingerprinted.features} of the {min_features} features needed: "
+        "only exact repeats are found",
     ]
 
 
@@ -44,7 +45,7 @@ def block_hex(value: int, scheme: BlockScheme) -> str:
 def fingerprint_view(
     fingerprinter: Fingerprinter,
     profile: str,
-    made: Fingerprinted,
+    fingerprinted: Fingerprinted,
     terms: Sequence[WeightedTerm],
     most_terms: int,
 ) -> list[Block]:
@@ -52,20 +53,20 @@ def fingerprint_view(
     scheme = fingerprinter.scheme
     total = sum(term.weight for term in terms)
     first, *more = (
-        hex_lines(made.fingerprint)
-        if made.fingerprint
-        else undecidable_lines(made, fingerprinter.profile.min_features)
+        hex_lines(fingerprinted.fingerprint)
+        if fingerprinted.fingerprint
+        else undecidable_lines(fingerprinted, fingerprinter.profile.min_features)
     )
     lines: list[Block] = [f"fingerprint  {first}", *(" " * 13 + line for line in more)]
     lines += [
         f"profile      {profile}: {scheme_in_words(scheme)}",
-        f"features     {made.features}",
-        f"content      {made.content_digest.hex()}",
+        f"features     {fingerprinted.features}",
+        f"content      {fingerprinted.content_digest.hex()}",
     ]
-    if made.fingerprint and scheme.blocks:
+    if fingerprinted.fingerprint and scheme.blocks:
         rows = [
             (str(index), block_hex(value, scheme), f"{value:0{scheme.block_bits}b}")
-            for index, value in enumerate(scheme.values(made.fingerprint))
+            for index, value in enumerate(scheme.values(fingerprinted.fingerprint))
         ]
         lines += ["", table([("block", "value", "bits"), *rows], "><<")]
     if terms and most_terms:
@@ -79,16 +80,18 @@ def fingerprint_view(
     return lines
 
 
-def fingerprint_object(fingerprinter: Fingerprinter, made: Fingerprinted) -> dict[str, object]:
+def fingerprint_object(
+    fingerprinter: Fingerprinter, fingerprinted: Fingerprinted
+) -> dict[str, object]:
     """Return a fingerprint as an object for JSON."""
     scheme = fingerprinter.scheme
-    blocks = scheme.values(made.fingerprint) if made.fingerprint else []
+    blocks = scheme.values(fingerprinted.fingerprint) if fingerprinted.fingerprint else []
     return {
-        "fingerprint": made.fingerprint.hex() or None,
+        "fingerprint": fingerprinted.fingerprint.hex() or None,
         "bits": scheme.bits,
-        "undecidable": made.undecidable,
-        "features": made.features,
-        "content_digest": made.content_digest.hex(),
+        "undecidable": fingerprinted.undecidable,
+        "features": fingerprinted.features,
+        "content_digest": fingerprinted.content_digest.hex(),
         "blocks": [
             {"index": index, "value": block_hex(value, scheme)}
             for index, value in enumerate(blocks)

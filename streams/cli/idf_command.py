@@ -127,11 +127,11 @@ def show(model: str, *, terms: tuple[str, ...], as_json: bool) -> None:
 
     data = file_content("idf", model, MOST_BYTES)
     decoded = decode_idf(data)
-    found = {term: decoded.idf(normalize(term)) for term in terms}
+    idf_of = {term: decoded.idf(normalize(term)) for term in terms}
     if as_json:
-        write_json("idf", {**model_object(data), "idf": found})
+        write_json("idf", {**model_object(data), "idf": idf_of})
         return
     click.echo(f"{model}: {header_text(data)}")
-    for term, idf in found.items():
+    for term, idf in idf_of.items():
         note = "" if normalize(term) in decoded.table else "  not in the table"
         click.echo(f"{idf:>9.4f}  {term}{note}")

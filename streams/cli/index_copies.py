@@ -37,9 +37,11 @@ def checkpoint(
     from streams.terminal.progress_bar import progress_bar
 
     with progress_bar() as show:
-        made = [make_checkpoint(each, directory, show) for each in shard_places(settings, shards)]
-    content = {"directory": str(directory), "checkpoints": made}
-    tell("index-checkpoint", content, checkpoint_text(directory, made), as_json=as_json)
+        checkpoints = [
+            make_checkpoint(each, directory, show) for each in shard_places(settings, shards)
+        ]
+    content = {"directory": str(directory), "checkpoints": checkpoints}
+    tell("index-checkpoint", content, checkpoint_text(directory, checkpoints), as_json=as_json)
 
 
 @click.command(short_help="Put copies of stores back.")
@@ -69,7 +71,7 @@ def restore(
     restored = [read_checkpoint(directory, each) for each in checkpoints_in(directory, shards)]
     with progress_bar() as show:
         for each in restored:
-            place = place_of(settings, each.partition)
-            restore_checkpoint(directory, each, place, show, force=force)
+            shard = place_of(settings, each.partition)
+            restore_checkpoint(directory, each, shard, show, force=force)
     content = {"directory": str(directory), "checkpoints": restored}
     tell("index-restore", content, restore_text(restored), as_json=as_json)

@@ -37,7 +37,7 @@ def stats(settings: Settings, *, shards: tuple[int, ...], as_json: bool) -> None
     places = shard_places(settings, shards)
     fingerprinter = Fingerprinter(settings.index_profile())
     with progress_bar() as show:
-        found = index_stats(
+        figures = index_stats(
             settings.application_id,
             places,
             fingerprinter.scheme,
@@ -45,7 +45,7 @@ def stats(settings: Settings, *, shards: tuple[int, ...], as_json: bool) -> None
             settings.index.window,
             show,
         )
-    tell("index-stats", found, stats_text(found), as_json=as_json)
+    tell("index-stats", figures, stats_text(figures), as_json=as_json)
 
 
 @click.command(short_help="Compare disk, changelog and log of an index.")
@@ -79,9 +79,9 @@ def verify(
     admin = connect_admin(settings, timeout_seconds, announce)
     identity = Fingerprinter(settings.index_profile()).identity
     with progress_bar() as show:
-        found = verify_index(settings, admin, identity, places, show)
-    tell("index-verify", found, verify_text(found), as_json=as_json)
-    if found.findings:
+        verified = verify_index(settings, admin, identity, places, show)
+    tell("index-verify", verified, verify_text(verified), as_json=as_json)
+    if verified.findings:
         click.get_current_context().exit(1)
 
 

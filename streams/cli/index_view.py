@@ -54,27 +54,27 @@ def stats_text(stats: IndexStats) -> str:
     return "\n".join(lines)
 
 
-def verify_text(found: Verified) -> str:
+def verify_text(verified: Verified) -> str:
     """Return what was compared, and what is wrong."""
     lines = []
-    for shard in found.shards:
+    for shard in verified.shards:
         records = _counted(shard.records_behind, "record")
         behind = f", {records} of its changelog behind" if shard.records_behind else ""
         lines.append(f"shard {shard.partition}: {shard.documents:,} documents compared{behind}")
-    if found.log_end is not None:
+    if verified.log_end is not None:
         lines.append(
-            f"log: offsets {found.log_start} to {found.log_end}, "
-            f"{_counted(found.undecided or 0, 'document')} undecided"
+            f"log: offsets {verified.log_start} to {verified.log_end}, "
+            f"{_counted(verified.undecided or 0, 'document')} undecided"
         )
-    lines += [f"WRONG {finding}" for finding in found.findings]
-    if not found.findings:
+    lines += [f"WRONG {finding}" for finding in verified.findings]
+    if not verified.findings:
         lines.append("Disk, changelog and log agree.")
     return "\n".join(lines)
 
 
-def checkpoint_text(directory: Path, made: Sequence[Checkpoint]) -> str:
+def checkpoint_text(directory: Path, checkpoints: Sequence[Checkpoint]) -> str:
     """Return what was copied."""
-    return "\n".join([f"Copied to {directory}:", *map(_checkpoint, made)])
+    return "\n".join([f"Copied to {directory}:", *map(_checkpoint, checkpoints)])
 
 
 def restore_text(restored: Sequence[Checkpoint]) -> str:

@@ -120,10 +120,10 @@ def _load(kwargs: dict[str, Any]) -> LoadedSettings:
     """Take the common options out of what click passes, and load the settings."""
     from streams.settings.loader import load_settings
 
-    given = {flag: kwargs.pop(name, None) for name, flag in _FLAGS.items()}
+    flags = {flag: kwargs.pop(name, None) for name, flag in _FLAGS.items()}
     return load_settings(
         config=kwargs.pop("config"),
         kafka_config=kwargs.pop("kafka_config", None),
-        flags={flag: value for flag, value in given.items() if value is not None},
+        flags={flag: value for flag, value in flags.items() if value is not None},
         assignments=kwargs.pop("assignments"),
     )

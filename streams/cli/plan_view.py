@@ -15,11 +15,11 @@ _BARS: Final = 20
 def plan_view(plan: IndexPlan) -> list[Block]:
     """Return a plan as lines and tables."""
     cuts = " in each of 2 cuts" if plan.buckets_per_document - plan.bands > plan.blocks else ""
-    met = [f"{plan.blocks} blocks of {plan.block_bits}{cuts}"] if plan.blocks else []
-    met += [f"{plan.bands} bands"] if plan.bands else []
+    cuts_of = [f"{plan.blocks} blocks of {plan.block_bits}{cuts}"] if plan.blocks else []
+    cuts_of += [f"{plan.bands} bands"] if plan.bands else []
     head = (
         f"{plan.documents:,} unique documents, {plan.bits} bits, "
-        f"{', '.join(met)}, near up to {plan.distance} bits"
+        f"{', '.join(cuts_of)}, near up to {plan.distance} bits"
     )
     confirmed = (
         [f"confirmed by {plan.verify} at {plan.verify_at:g} (a sketch: {plan.sketch_bytes} bytes)"]
@@ -77,7 +77,7 @@ def plan_view(plan: IndexPlan) -> list[Block]:
         (
             "Expected to be found, by Jaccard of character 5-grams, where edits are single "
             "characters spread evenly (the hardest kind; 'firstseen evaluate' measures yours), "
-            "and before any confirmation:"
+            "and before any verifier:"
         ),
         table(jaccards, ">><", "  "),
     ]

@@ -75,7 +75,7 @@ def command(
     if not is_embedded and not partitions_of(admin, [topic]):
         raise TopicsError(f"topic {topic} is missing: run 'firstseen topics create'")
     too_large: list[str] = []
-    value_bytes = given = 0
+    value_bytes = count = 0
     began = time.monotonic()
     with (
         DocumentSender(settings, topic, paced=is_embedded, per_second=rate) as sender,
@@ -87,10 +87,10 @@ def command(
                 continue
             sender.send(record.key, record.value, record.where)
             value_bytes += record.size_bytes
-            given += 1
-            step = counted(given, "document")
+            count += 1
+            step = counted(count, "document")
             move(step, documents.bytes_read, documents.total_bytes)
-            if given == limit:
+            if count == limit:
                 break
         sender.finish()
     seconds = time.monotonic() - began

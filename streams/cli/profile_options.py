@@ -39,7 +39,7 @@ class ProfileCommand(click.Command):
 
 def with_profile_settings(function: _Command) -> _Command:
     """Add the common options and those of the index; the command gets ``settings: Settings``."""
-    return _with_options(function, lambda _given: {})
+    return _with_options(function, lambda _flags: {})
 
 
 def with_planned_settings(function: _Command) -> _Command:
@@ -49,8 +49,8 @@ def with_planned_settings(function: _Command) -> _Command:
     one cut, and blocks that divide the fingerprint evenly.
     """
 
-    def rest(given: Mapping[str, str]) -> dict[str, str]:
-        return {} if given.keys().isdisjoint(_WIDTHS) else {"profile": "classic", **_EVENLY}
+    def rest(flags: Mapping[str, str]) -> dict[str, str]:
+        return {} if flags.keys().isdisjoint(_WIDTHS) else {"profile": "classic", **_EVENLY}
 
     return _with_options(function, rest)
 
@@ -64,15 +64,15 @@ def _with_options(
     def call(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - whatever the command takes and returns
         names = [name for name in kwargs if name.startswith(_PARAMETER)]
         values = {name.removeprefix(_PARAMETER): kwargs.pop(name) for name in names}
-        given = {name: value for name, value in values.items() if value is not None}
-        rest = dict(rest_of(given))
+        flags = {name: value for name, value in values.items() if value is not None}
+        rest = dict(rest_of(flags))
         profile = rest.pop("profile", None)
         if profile is not None and kwargs["profile"] is None:
             kwargs["profile"] = profile
-            given = rest | given
+            flags = rest | flags
         kwargs["assignments"] = (
             *kwargs["assignments"],
-            *(f"{_TABLE}{name}={value}" for name, value in given.items()),
+            *(f"{_TABLE}{name}={value}" for name, value in flags.items()),
         )
         return inner(*args, **kwargs)
 
@@ -83,7 +83,7 @@ def _with_options(
 def _index_options(own: list[click.Parameter]) -> list[click.Option]:
     from streams.settings.setting_fields import setting_fields
 
-    taken = {flag for parameter in own for flag in parameter.opts}
+    used = {flag for parameter in own for flag in parameter.opts}
     options = []
     for name, field in setting_fields().items():
         if not name.startswith(_TABLE):
@@ -91,7 +91,7 @@ def _index_options(own: list[click.Parameter]) -> list[click.Option]:
         leaf = name.removeprefix(_TABLE)
         flag = f"--{leaf.replace('_', '-')}"
         # A name that the command uses for something else is still there as --set index.NAME=.
-        if flag not in taken:
+        if flag not in used:
             text = f"{field.help} [setting {name}]"
             options.append(click.Option([flag, _PARAMETER + leaf], metavar="VALUE", help=text))
     return options

@@ -89,7 +89,7 @@ def create(
     admin = connect_admin(settings, timeout_seconds)
     raw_partitions = topics.partitions_of(admin, [settings.topics.raw]).get(settings.topics.raw)
     plans = topic_plans(settings, partitions or raw_partitions, raw_partitions)
-    made = topics.create(
+    result = topics.create(
         admin,
         plans,
         replication_factor=replication_factor,
@@ -105,7 +105,7 @@ def create(
             "partitions": there.get(plan.name, 0),
             "config": dict(config),
         }
-        for plan, created, config in made
+        for plan, created, config in result
     ]
     checked = check_topics(admin, plans)
     if as_json:

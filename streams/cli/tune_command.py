@@ -84,8 +84,8 @@ def command(
     from streams.terminal.layout import show
     from streams.terminal.progress_bar import progress_bar
 
-    given = click.get_current_context().params.get("profile")
-    names = list(PROFILES) if given is None else [settings.profile]
+    profile_flag = click.get_current_context().params.get("profile")
+    names = list(PROFILES) if profile_flag is None else [settings.profile]
     with progress_bar() as tell, tempfile.TemporaryDirectory(prefix="firstseen-") as directory:
         injected = None
         if pairs is None:
@@ -105,10 +105,10 @@ def command(
         tried = [(name, msgspec.structs.replace(settings, profile=name)) for name in names]
         tuned = tune(labelled, tried, precision, tell)
     if as_json:
-        made = None if injected is None else injected._asdict()
-        if made is not None:
-            del made["labelled"]
-        shown = {**msgspec.structs.asdict(tuned), "injected": made}
+        injected_counts = None if injected is None else injected._asdict()
+        if injected_counts is not None:
+            del injected_counts["labelled"]
+        shown = {**msgspec.structs.asdict(tuned), "injected": injected_counts}
         write_json("tune", shown)
     else:
         show(tuned_view(tuned, injected))

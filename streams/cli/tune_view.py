@@ -52,9 +52,9 @@ def _sample_lines(tuned: Tuned, sample: InjectedSample | None) -> list[str]:
     if sample is None:
         return [f"{tuned.documents:,} documents, {tuned.positives:,} labelled positives"]
     drawn = f"{sample.drawn:,} documents drawn, {sample.repeats:,} repeats among them left out"
-    made = f"{sample.copies:,} edited copies of {sample.originals:,}"
+    copies = f"{sample.copies:,} edited copies of {sample.originals:,}"
     return [
-        f"{drawn}; {made},",
+        f"{drawn}; {copies},",
         f"{tuned.positives:,} of which share half or more with their original.",
         "Edits that are made up are a guess at real ones: labelled pairs tell more.",
     ]

@@ -59,8 +59,8 @@ class Thesaurus:
                     position += len(word)
                     break
             else:
-                found = self._token.match(text, position)
-                token = found.group() if found else text[position]
+                matched = self._token.match(text, position)
+                token = matched.group() if matched else text[position]
                 units.append(Unit(token, ()))
                 position += len(token)
         return units

@@ -38,9 +38,9 @@ def edit_words(
     for _ in range(_MAX_TRIES):
         if edit.touched >= goal:
             break
-        place = None if chance(rng, clause_share) else next(swaps, None)
-        if place is not None:
-            edit.swap(place)
+        index = None if chance(rng, clause_share) else next(swaps, None)
+        if index is not None:
+            edit.swap(index)
         elif chance(rng, 0.5):
             edit.drop_clause()
         else:
@@ -63,15 +63,15 @@ class _Edit:
 
     def swappable(self) -> list[int]:
         return [
-            place
-            for place, unit in enumerate(self.units)
+            index
+            for index, unit in enumerate(self.units)
             if unit.alternatives or unit.text[0].isdigit()
         ]
 
-    def swap(self, place: int) -> None:
+    def swap(self, index: int) -> None:
         """Put another word, or another number, in the place of this one."""
-        old = self.units[place]
-        if place in self._changed:
+        old = self.units[index]
+        if index in self._changed:
             return
         if old.alternatives:
             others = [word for word in old.alternatives if word != old.text]
@@ -79,8 +79,8 @@ class _Edit:
         else:
             new = _other_number(self.rng, old.text)
         if self._spend(self._difference(old.text, new)):
-            self.units[place] = Unit(new, ())
-            self._changed.add(place)
+            self.units[index] = Unit(new, ())
+            self._changed.add(index)
 
     def drop_clause(self) -> None:
         """Leave out what stands between a comma and the next comma or full stop."""
@@ -90,26 +90,26 @@ class _Edit:
         end = start + 1
         while end < len(self.units) and self.units[end].text not in _COMMAS | _STOPS:
             end += 1
-        if end >= len(self.units) or any(place in self._changed for place in range(start, end)):
+        if end >= len(self.units) or any(index in self._changed for index in range(start, end)):
             return
         clause = "".join(unit.text for unit in self.units[start:end])
         if self._spend(self.language.measure(clause)):
             self._changed.update(range(start, end))
-            for place in range(start, end):
-                self.units[place] = Unit("", ())
+            for index in range(start, end):
+                self.units[index] = Unit("", ())
 
     def add_clause(self) -> None:
         """Put a clause of the same topic before a full stop."""
-        place = int(self.rng.random() * len(self.units))
-        while place < len(self.units) and self.units[place].text not in {"。", "."}:
-            place += 1
-        if place >= len(self.units) or place in self._changed:
+        index = int(self.rng.random() * len(self.units))
+        while index < len(self.units) and self.units[index].text not in {"。", "."}:
+            index += 1
+        if index >= len(self.units) or index in self._changed:
             return
         clause = expand(pick(self.rng, self.topic.results), self.rng, str)
         clause = f", and {clause}" if self.language.space else f"，{clause}"
         if self._spend(self.language.measure(clause)):
-            self.units[place] = Unit(clause + self.units[place].text, ())
-            self._changed.add(place)
+            self.units[index] = Unit(clause + self.units[index].text, ())
+            self._changed.add(index)
 
     def _spend(self, amount: int) -> bool:
         if amount == 0 or self.touched + amount > self.room:

@@ -36,14 +36,14 @@ def read_chapters(text: str, name: str) -> Mapping[str, Sections]:
     Raises:
         ValueError: an entry stands before the first chapter.
     """
-    found: dict[str, dict[str, list[str]]] = {}
+    chapters: dict[str, dict[str, list[str]]] = {}
     sections: dict[str, list[str]] | None = None
     section = ""
     for number, line in enumerate(text.splitlines(), start=1):
         if not line or line.startswith(">"):
             continue
         if line.startswith("# "):
-            sections, section = found.setdefault(line[2:], {}), ""
+            sections, section = chapters.setdefault(line[2:], {}), ""
         elif sections is None:
             raise ValueError(f"{name}, line {number}: {line!r} stands before the first '# chapter'")
         elif line.startswith("## "):
@@ -52,7 +52,7 @@ def read_chapters(text: str, name: str) -> Mapping[str, Sections]:
             sections.setdefault(section, []).append(line)
     return {
         chapter: {section: tuple(entries) for section, entries in sections.items()}
-        for chapter, sections in found.items()
+        for chapter, sections in chapters.items()
     }
 
 

@@ -91,13 +91,13 @@ class OffsetRanges:
 
         Raises ``ValueError`` for a text of another form.
         """
-        found = cls()
+        ranges = cls()
         version, _, rest = text.partition(":")
         theirs, colon, packed = rest.partition(":")
         if version != _VERSION or not colon:
             raise ValueError(f"it begins with {text[:20]!r}, not with '{_VERSION}:'")
         if theirs != tag:
-            return found
+            return ranges
         try:
             unpacking = zlib.decompressobj()
             content = unpacking.decompress(base64.b85decode(packed), 2 * _RANGES_MAX)
@@ -108,9 +108,9 @@ class OffsetRanges:
         numbers = list(_varints(content))
         reached = 0
         for missing, present in zip(numbers[::2], numbers[1::2], strict=True):
-            found.add(reached + missing, reached + missing + present)
+            ranges.add(reached + missing, reached + missing + present)
             reached += missing + present
-        return found
+        return ranges
 
 
 def _varint(number: int) -> bytes:

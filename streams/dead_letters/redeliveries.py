@@ -87,12 +87,15 @@ class ReplayMemory:
 
         Raises ``BrokerRefusedError`` where they cannot be read.
         """
-        places = [
+        wanted = [
             TopicPartition(self._topics.dead_letters, partition)
             for partition in range(self._topics.dead_letter_partitions)
         ]
         try:
-            return {place.partition: self._ranges(place) for place in self._committed(places)}
+            return {
+                topic_partition.partition: self._ranges(topic_partition)
+                for topic_partition in self._committed(wanted)
+            }
         except (KafkaException, ValueError) as error:
             reason = error.args[0].str() if isinstance(error, KafkaException) else str(error)
             raise BrokerRefusedError(
@@ -121,15 +124,15 @@ class ReplayMemory:
         """Close the connection."""
         self.consumer.close()
 
-    def _committed(self, places: list[TopicPartition]) -> list[TopicPartition]:
+    def _committed(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
         """Return the committed offsets; waits while no broker coordinates the group."""
         ask = retrying(self._seconds, _RETRY_SECONDS)
-        return ask(committed_offsets, self.consumer, places, self._seconds)
+        return ask(committed_offsets, self.consumer, partitions, self._seconds)
 
-    def _ranges(self, place: TopicPartition) -> OffsetRanges:
+    def _ranges(self, partition: TopicPartition) -> OffsetRanges:
         # The type stubs leave metadata out.
-        text = cast(str | None, getattr(place, "metadata", None))
-        if place.offset < _NO_COMMIT or not text:
+        text = cast(str | None, getattr(partition, "metadata", None))
+        if partition.offset < _NO_COMMIT or not text:
             return OffsetRanges()
         return OffsetRanges.of_text(text, self._topics.dead_letter_topic_id)
 

@@ -113,12 +113,12 @@ class Replay:
         return limit is not None and self.account.sent + len(self._batch) >= limit
 
     def _take(self, record: ReadRecord, *, whole: bool) -> None:
-        place, offset = record.position.partition, record.position.offset
-        done = self._done.setdefault(place, OffsetRanges())
+        partition, offset = record.position.partition, record.position.offset
+        done = self._done.setdefault(partition, OffsetRanges())
         was_done = offset in done
         if whole:
-            done.add(self._read_to.get(place, 0), offset)
-            self._read_to[place] = offset + 1
+            done.add(self._read_to.get(partition, 0), offset)
+            self._read_to[partition] = offset + 1
         letter = dead_letter_of(record)
         if letter is None:
             self.account.no_dead_letter += 1
@@ -135,7 +135,7 @@ class Replay:
             return
         outgoing = redelivery(letter, self._topics.raw_partitions)
         done.add(offset, offset + 1)
-        self._touched.add(place)
+        self._touched.add(partition)
         self._batch.append(outgoing)
         self._batch_bytes += len(outgoing.key or b"") + len(outgoing.value or b"")
 
@@ -144,7 +144,7 @@ class Replay:
             return
         self.account.under_way = len(self._batch)
         if self._redeliveries is not None:
-            progress = {place: self._done[place] for place in self._touched}
+            progress = {partition: self._done[partition] for partition in self._touched}
             self._redeliveries.send(self._batch, progress)
         self.account.under_way = 0
         self.account.outcomes[ReplayOutcome.SENT] += len(self._batch)

@@ -63,17 +63,17 @@ def summarise(
             continue
         if reasons and letter.reason not in reasons:
             continue
-        place, offset = record.position.partition, record.position.offset
-        is_done = offset in done.get(place, OffsetRanges())
+        partition, offset = record.position.partition, record.position.offset
+        is_done = offset in done.get(partition, OffsetRanges())
         state = ReplayOutcome.REPLAYED_BEFORE if is_done else why_not_sent(letter, raw_topic, most)
         waits = state is None
         summary.total = summary.total.and_one(to_replay=waits)
         of_reason = summary.by_reason.get(letter.reason, Count())
         summary.by_reason[letter.reason] = of_reason.and_one(to_replay=waits)
-        of_place = summary.by_partition.get(place, Count())
-        summary.by_partition[place] = of_place.and_one(to_replay=waits)
+        of_place = summary.by_partition.get(partition, Count())
+        summary.by_partition[partition] = of_place.and_one(to_replay=waits)
         bodiless = letter._replace(record=record._replace(value=None, headers=()))
-        newest.setdefault(place, deque(maxlen=limit)).append(Listed(bodiless, state))
+        newest.setdefault(partition, deque(maxlen=limit)).append(Listed(bodiless, state))
     # Offsets of partitions do not compare, so times choose between them; within one, offsets do.
     of_all = [listed for kept_of_one in newest.values() for listed in kept_of_one]
     of_all.sort(key=lambda listed: listed.letter.record.timestamp_ms)

@@ -45,21 +45,21 @@ def dead_letter_topics(admin: AdminClient, settings: Settings) -> DeadLetterTopi
     return DeadLetterTopics(dead, there[dead], topic_id(admin, dead), raw, there[raw])
 
 
-def position_on(topics: DeadLetterTopics, given: str) -> SourcePosition:
+def position_on(topics: DeadLetterTopics, text: str) -> SourcePosition:
     """Return the position that ``topic/partition@offset`` or ``partition@offset`` names.
 
     Raises ``UsageError`` for what is none, or not on the dead letters' topic.
     """
-    shown = given if "/" in given else f"{topics.dead_letters}/{given}"
+    shown = text if "/" in text else f"{topics.dead_letters}/{text}"
     position = source_position(shown)
     if position.topic != topics.dead_letters:
         raise UsageError(
-            f"{given} is not on {topics.dead_letters}: give the position of the dead letter, the "
+            f"{text} is not on {topics.dead_letters}: give the position of the dead letter, the "
             "first column of 'firstseen dlq list'"
         )
     if position.partition >= topics.dead_letter_partitions:
         raise UsageError(
-            f"{given}: {topics.dead_letters} has {topics.dead_letter_partitions} partition(s), "
+            f"{text}: {topics.dead_letters} has {topics.dead_letter_partitions} partition(s), "
             "counted from 0"
         )
     return position

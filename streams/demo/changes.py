@@ -67,9 +67,9 @@ def _multiset(sentences: list[str]) -> Counter[str]:
 
 
 def _summary(changes: list[_Change], scope: str, limit: int) -> str:
-    taken = sum(len(change.old) for change in changes)
+    replaced = sum(len(change.old) for change in changes)
     added = sum(len(change.new) for change in changes)
-    summary = f"−{taken} +{added} characters{scope}"
+    summary = f"−{replaced} +{added} characters{scope}"
     visible = [change for change in changes if change.old.strip() or change.new.strip()]
     for change in sorted(visible, key=lambda change: -len(change.old) - len(change.new)):
         shown = f"; {_shown(change)}"

@@ -56,13 +56,13 @@ class Examples:
 
     def pairs(self) -> list[Pair]:
         """Return the pairs whose texts are at hand, the furthest apart first."""
-        found = []
+        pairs = []
         for _distance, _number, duplicate in sorted(self._furthest, key=_rank):
             original = self._texts.document_of(duplicate.original)
             copy = self._texts.document_of(duplicate.source)
             if original is not None and copy is not None:
-                found.append(Pair(duplicate, original, copy))
-        return found
+                pairs.append(Pair(duplicate, original, copy))
+        return pairs
 
     def refused(self) -> list[Refused]:
         """Return the dead letters, in the order in which they came."""

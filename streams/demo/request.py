@@ -12,7 +12,7 @@ from streams.settings.loader import load_settings
 from streams.settings.settings import Settings
 
 OUTPUT_PARTITIONS: Final = 4
-"""Of the topics ``unique`` and ``duplicate-of``."""
+"""Of the topics of documents that are put out."""
 RAW_PARTITIONS: Final = 1
 """One, so that the stream keeps its order: what was written first is seen first."""
 DOCUMENTS: Final = 3_000
@@ -84,10 +84,10 @@ def _flags(request: DemoRequest, brokers: str) -> dict[str, str]:
 
 
 def _assignments(request: DemoRequest, state_dir: Path) -> list[str]:
-    given = {assignment.partition("=")[0].strip() for assignment in request.assignments}
+    names = {assignment.partition("=")[0].strip() for assignment in request.assignments}
     for name in _OURS:
-        if name in given:
+        if name in names:
             raise UsageError(f"--set {name}: in a demo this setting is not yours to choose")
     assignments = [*request.assignments, f"state_dir={state_dir}"]
-    beside = [f"{name}={value}" for name, value in _BESIDE.items() if name not in given]
+    beside = [f"{name}={value}" for name, value in _BESIDE.items() if name not in names]
     return assignments + beside

@@ -92,11 +92,7 @@ def _create_topics(broker: EmbeddedBroker, settings: Settings) -> dict[str, int]
     for name in (topics.log, topics.reports):
         broker.create_topic(name, 1)
     broker.create_topic(topics.changelog, RAW_PARTITIONS)
-    outputs = {
-        topics.unique: OUTPUT_PARTITIONS,
-        topics.duplicates: OUTPUT_PARTITIONS,
-        topics.dead_letters: 1,
-    }
+    outputs = dict.fromkeys(settings.output_topics, OUTPUT_PARTITIONS) | {topics.dead_letters: 1}
     for name, partitions in outputs.items():
         broker.create_topic(name, partitions)
     return outputs
@@ -143,11 +139,11 @@ class Demo:
         self._began = moved_at = time.monotonic()
         shown_at = 0.0
         while not (self._feed.finished and self._ledger.lost == 0):
-            given = self._feed.given
+            sent = self._feed.given
             self._feed.turn()
             got = self._observer.read()
             now = time.monotonic()
-            if got or self._feed.given > given:
+            if got or self._feed.given > sent:
                 moved_at = now
             elif now - moved_at > _STALL_SECONDS:
                 break

@@ -34,7 +34,7 @@ class StreamSource:
         for record in generate(self._request.seed, self._request.generated()):
             yield FeedRecord(record.key, record.value, self.truth.add(record))
 
-    def share(self, given: int, settled: int) -> float | None:
+    def share(self, sent: int, settled: int) -> float | None:
         """How much of the stream is done, from 0 to 1; None where its length is not known."""
         if self._input is None:
             return settled / max(1, self._request.generated())
@@ -43,7 +43,7 @@ class StreamSource:
         if self._input.total_bytes is None:
             return None
         read = self._input.bytes_read / max(1, self._input.total_bytes)
-        return read * settled / max(1, given)
+        return read * settled / max(1, sent)
 
     def _read(self, documents: InputDocuments) -> Iterator[FeedRecord]:
         left = self._request.documents

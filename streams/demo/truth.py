@@ -21,9 +21,9 @@ class Truth:
         self._records.append(record)
         return len(self._records) - 1
 
-    def note_sent(self, place: int, source: SourcePosition) -> None:
+    def note_sent(self, index: int, source: SourcePosition) -> None:
         """Note where a record has come to lie."""
-        self._place[source] = place
+        self._place[source] = index
 
     def note_output(self, output: ReceivedOutput) -> None:
         """Note an output; it may come before its record is noted as sent."""
@@ -39,11 +39,11 @@ class Truth:
         return score(self._records, observed)
 
 
-def _observed(place: int, output: ReceivedOutput) -> ObservedOutput:
+def _observed(index: int, output: ReceivedOutput) -> ObservedOutput:
     match output:
         case DuplicateOutput(original_id=original_id):
-            return ObservedOutput(place, Outcome.DUPLICATE, original_id)
+            return ObservedOutput(index, Outcome.DUPLICATE, original_id)
         case DeadLetterOutput():
-            return ObservedOutput(place, Outcome.DEAD_LETTER)
+            return ObservedOutput(index, Outcome.DEAD_LETTER)
         case _:
-            return ObservedOutput(place, Outcome.UNIQUE)
+            return ObservedOutput(index, Outcome.UNIQUE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Final, Literal, get_args
+from uuid import UUID
 
 import msgspec
 
@@ -19,7 +20,7 @@ from streams.documents.timestamps import TimestampError, parse_timestamp
 ID_BYTES_MAX: Final = 4_096
 """Of a document's id, in UTF-8: it stands in headers, in messages and in every entry."""
 
-ValueFormat = Literal["auto", "json", "text"]
+ValueFormat = Literal["auto", "json", "text", "avro", "protobuf", "json-schema"]
 
 
 class FieldSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -31,7 +32,8 @@ class FieldSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     ``format``: ``json`` and ``text`` read every value as such. ``auto`` reads JSON, and text where
     the ``content-type`` header says ``text/plain``; a value that is not JSON is refused, so that
-    a broken producer is noticed.
+    a broken producer is noticed. The others are those of a schema registry
+    (``streams.documents.schema_framing``).
     """
 
     text: str = "text"
@@ -81,12 +83,12 @@ class Field:
         """Return what the field holds, None where it is absent."""
         if len(self._path) == 1 or self.name in content:
             return content.get(self.name) if self.name else None
-        found: object = content
+        value: object = content
         for step in self._path:
-            if not isinstance(found, dict):
+            if not isinstance(value, dict):
                 return None
-            found = found.get(step)
-        return found
+            value = value.get(step)
+        return value
 
     def string(self, content: dict[str, object]) -> str | None:
         """Return a string, less its lone surrogates."""
@@ -116,14 +118,14 @@ class Field:
     def identifier(self, content: dict[str, object]) -> str | None:
         """Return an id; None for an empty one.
 
-        An integer counts as its decimal digits, because ids from databases often are numbers. No
-        other number does: 1.0 and 1 are equal, but are spelled in two ways. Raises
+        An integer counts as its decimal digits, because ids from databases often are numbers, and a
+        UUID of Avro as RFC 4122 writes it. No other number does: 1.0 and 1 are equal, but are spelled in two ways. Raises
         ``ID_TOO_LONG`` too.
         """
         value = self.find(content)
         if value is None or value == "":
             return None
-        if isinstance(value, int) and not isinstance(value, bool):
+        if isinstance(value, UUID) or (isinstance(value, int) and not isinstance(value, bool)):
             value = str(value)
         if not isinstance(value, str):
             raise self._wrong(type_named(value), "a string or an integer")
@@ -134,9 +136,9 @@ class Field:
         value = self.find(content)
         return None if value is None else checked_time_ms(value, f'field "{self.name}"')
 
-    def _wrong(self, found: str, wanted: str) -> UnreadableError:
+    def _wrong(self, kind: str, wanted: str) -> UnreadableError:
         return UnreadableError(
-            RejectionReason.WRONG_TYPE, f'field "{self.name}" is {found}: it must be {wanted}'
+            RejectionReason.WRONG_TYPE, f'field "{self.name}" is {kind}: it must be {wanted}'
         )
 
 

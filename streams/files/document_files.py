@@ -51,12 +51,12 @@ def document_files(paths: Sequence[str], fields: FieldSettings) -> list[Document
     """
     if list(paths).count(STANDARD_INPUT) > 1:
         raise UsageError("standard input (-) is named twice: it can be read once")
-    found: list[DocumentFile] = []
+    files: list[DocumentFile] = []
     for path in paths:
-        found += (
+        files += (
             _in_folder(path) if path != STANDARD_INPUT and Path(path).is_dir() else [_file(path)]
         )
-    for each in found:
+    for each in files:
         if fields.format == "text" and (each.texts or _is_table(each.path)):
             raise UsageError(
                 f"{each.path} is no file of lines, and fields.format=text is for these: "
@@ -64,7 +64,7 @@ def document_files(paths: Sequence[str], fields: FieldSettings) -> list[Document
             )
         if each.path != STANDARD_INPUT and not each.texts:
             _check_content(each.path)
-    return _distinct(found)
+    return _distinct(files)
 
 
 def open_documents(file: DocumentFile, fields: FieldSettings, longest_bytes: int) -> LineSource:

@@ -161,11 +161,11 @@ def files_in(folder: Path) -> list[Path]:
 
     Raises ``UsageError`` for a folder without a file.
     """
-    found: list[Path] = []
+    paths: list[Path] = []
     for directory, names, files in os.walk(folder):
         names[:] = sorted(name for name in names if not name.startswith("."))
-        found += [Path(directory, name) for name in files if not name.startswith(".")]
-    found = [file for file in found if file.is_file()]
-    if not found:
+        paths += [Path(directory, name) for name in files if not name.startswith(".")]
+    paths = [file for file in paths if file.is_file()]
+    if not paths:
         raise UsageError(f"there are no files in the folder {folder}")
-    return sorted(found)
+    return sorted(paths)

@@ -103,11 +103,11 @@ class ContinuedFile:
         self._path = path
         with _errors_named(path):
             self._file = _open_locked(path)
-            found = self._file.seek(0, os.SEEK_END)
-            if found < length:
+            size = self._file.seek(0, os.SEEK_END)
+            if size < length:
                 self._file.close()
                 raise OutputFileError(
-                    f"{path} has {found} bytes, it had {length} when the run was interrupted: "
+                    f"{path} has {size} bytes, it had {length} when the run was interrupted: "
                     "put it back, or give the run up with --abandon"
                 )
             self._file.truncate(length)

@@ -197,10 +197,10 @@ def text_rows(
             except OSError as error:
                 raise InputFileError(f"cannot read {file}: {error.strerror}") from None
             done[0] += len(content)
-            place = file.relative_to(folder).as_posix()
+            name = file.relative_to(folder).as_posix()
             # What is not UTF-8 comes out as it is, as from a file of lines.
             text = content.decode("utf-8-sig", "surrogateescape")
-            value = {id_field or "id": place, text_field: text}
+            value = {id_field or "id": name, text_field: text}
             yield json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogateescape")
 
     name = Path(folder).resolve().name

@@ -54,7 +54,7 @@ def find_documents(
     Raises ``UsageError`` for an id that is in none of them.
     """
     files, missing = list(files), set(wanted)
-    found: dict[str, Document] = {}
+    documents: dict[str, Document] = {}
     looked_at = 0
     for file in files:
         for document in documents_in(file, settings):
@@ -63,9 +63,9 @@ def find_documents(
             looked_at += 1
             if document.id in missing:
                 missing.discard(document.id)
-                found[document.id] = document
+                documents[document.id] = document
             if not missing:
-                return found
+                return documents
     raise UsageError(
         f"no document {', '.join(map(repr, sorted(missing)))} among the {looked_at:,} of "
         f"{', '.join(files)}: is its id in another field (--set fields.id=…)?"
@@ -91,8 +91,8 @@ def documents_in(file: str, settings: Settings) -> Iterator[Document | Unreadabl
                     yield Unreadable(line.number, f"{item.reason}: {item.detail}")
 
 
-def _content(file: str, most: int) -> bytes:
+def _content(file: str, limit: int) -> bytes:
     if file == STANDARD_INPUT:
-        return sys.stdin.buffer.read(most)
+        return sys.stdin.buffer.read(limit)
     with Path(file).open("rb") as raw:
-        return unpacked(raw, file).read(most)
+        return unpacked(raw, file).read(limit)

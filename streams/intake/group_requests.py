@@ -19,13 +19,13 @@ More than a fetch may be held by a broker: what is asked on its connection waits
 """
 
 
-def stable_offsets(consumer: Consumer, places: list[TopicPartition]) -> dict[int, int]:
+def stable_offsets(consumer: Consumer, partitions: list[TopicPartition]) -> dict[int, int]:
     """Return the group's offsets by partition; one without a committed offset is left out.
 
     Raises ``KafkaException`` where there is no answer yet, ``BrokerRefusedError``.
     """
     try:
-        committed = committed_offsets(consumer, places, _ANSWER_SECONDS)
+        committed = committed_offsets(consumer, partitions, _ANSWER_SECONDS)
     except KafkaException as failure:
         error: KafkaError = failure.args[0]
         unstable = error.code() == KafkaError.UNSTABLE_OFFSET_COMMIT
@@ -34,16 +34,18 @@ def stable_offsets(consumer: Consumer, places: list[TopicPartition]) -> dict[int
         raise BrokerRefusedError(
             f"the broker does not give the group's offsets: {error.str()}"
         ) from failure
-    return {place.partition: place.offset for place in committed if place.offset >= 0}
+    return {
+        partition.partition: partition.offset for partition in committed if partition.offset >= 0
+    }
 
 
-def commit_offsets(consumer: Consumer, places: list[TopicPartition]) -> None:
+def commit_offsets(consumer: Consumer, partitions: list[TopicPartition]) -> None:
     """Commit offsets outside of any transaction.
 
     Raises ``StaleGenerationError`` when the group has rebalanced without this member,
     ``AbortedError`` when it may be tried again, ``UnansweredError`` when nothing is known.
     """
-    for error in _commit_errors(consumer, places):
+    for error in _commit_errors(consumer, partitions):
         if error.code() in STALE_GENERATION:
             raise StaleGenerationError(f"offsets are not committed: {error.str()}")
         if error.code() == KafkaError.REBALANCE_IN_PROGRESS:
@@ -61,9 +63,9 @@ def log_start(consumer: Consumer, topic: str, partition: int) -> int:
         ) from failure
 
 
-def _commit_errors(consumer: Consumer, places: list[TopicPartition]) -> Sequence[KafkaError]:
+def _commit_errors(consumer: Consumer, partitions: list[TopicPartition]) -> Sequence[KafkaError]:
     try:
-        done = consumer.commit(offsets=places, asynchronous=False)
+        done = consumer.commit(offsets=partitions, asynchronous=False)
     except KafkaException as failure:
         return [failure.args[0]]
-    return [place.error for place in done or () if place.error is not None]
+    return [partition.error for partition in done or () if partition.error is not None]

@@ -180,10 +180,10 @@ class RawConsumer:
         partition that it owns, no earlier owner can commit any more.
         Raises ``UnansweredError`` after a minute.
         """
-        places = [TopicPartition(self._topic, partition) for partition in partitions]
+        wanted = [TopicPartition(self._topic, partition) for partition in partitions]
         again = retrying_on_loop(_UNANSWERED_SECONDS, _AGAIN_SECONDS, is_of_client)
         try:
-            return await again(self._ask, lambda: stable_offsets(self._poller.consumer, places))
+            return await again(self._ask, lambda: stable_offsets(self._poller.consumer, wanted))
         except KafkaException as error:
             raise UnansweredError(
                 f"the broker does not give the group's offsets in {self._topic} within "
@@ -196,8 +196,8 @@ class RawConsumer:
         See ``group_requests.commit_offsets`` for the errors.
         """
         self.metadata_for(offsets)
-        places = [TopicPartition(self._topic, *each, note) for each in offsets.items()]
-        await self._ask(lambda: commit_offsets(self._poller.consumer, places))
+        committed = [TopicPartition(self._topic, *each, note) for each in offsets.items()]
+        await self._ask(lambda: commit_offsets(self._poller.consumer, committed))
 
     async def log_start(self, partition: int) -> int:
         """Return the offset of the first record that a partition still has.

@@ -211,12 +211,12 @@ class RawPoller:
         self._turned_back.pop(partition, None)
         if partition not in self._owned:
             return
-        place = TopicPartition(self.topic, partition, offset)
+        topic_partition = TopicPartition(self.topic, partition, offset)
         if partition not in self._positions:
-            self.consumer.incremental_assign([place])
+            self.consumer.incremental_assign([topic_partition])
         else:
             try:
-                self.consumer.seek(place)
+                self.consumer.seek(topic_partition)
             except KafkaException as error:
                 if error.args[0].code() != KafkaError._STATE:  # noqa: SLF001 - a public code of librdkafka
                     raise
@@ -225,9 +225,9 @@ class RawPoller:
         if partition in self._stopped or self._order.is_paused(partition):
             self._stopped.discard(partition)
             if not self._paused:
-                self.consumer.resume([place])
+                self.consumer.resume([topic_partition])
         if self._paused:
-            self.consumer.pause([place])
+            self.consumer.pause([topic_partition])
         self._positions[partition] = _Position(start, offset)
         self._order.begin(partition, start)
 
@@ -246,21 +246,21 @@ class RawPoller:
         self._paused = paused
 
     def _change(self, partitions: Sequence[int], *, paused: bool) -> None:
-        places = [TopicPartition(self.topic, partition) for partition in partitions]
-        if places:
-            (self.consumer.pause if paused else self.consumer.resume)(places)
+        changed = [TopicPartition(self.topic, partition) for partition in partitions]
+        if changed:
+            (self.consumer.pause if paused else self.consumer.resume)(changed)
 
     # ---- rebalances
 
-    def _on_assign(self, _: Consumer, places: list[TopicPartition]) -> None:
-        added = frozenset(map(_partition, places))
+    def _on_assign(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        added = frozenset(map(_partition, partitions))
         self._owned |= added
         # None of them: each is assigned when it is known from where to read it.
         self.consumer.incremental_assign([])
         self._events.assigned(added, self.metadata())
 
-    def _on_revoke(self, _: Consumer, places: list[TopicPartition]) -> None:
-        revoked = frozenset(map(_partition, places))
+    def _on_revoke(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        revoked = frozenset(map(_partition, partitions))
         assigned = revoked & set(self._positions)
         try:
             self._give_up(revoked & self._owned)
@@ -287,8 +287,8 @@ class RawPoller:
             )
         self._events.released(partitions, self.metadata())
 
-    def _on_lost(self, _: Consumer, places: list[TopicPartition]) -> None:
-        lost = frozenset(map(_partition, places))
+    def _on_lost(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        lost = frozenset(map(_partition, partitions))
         assigned = lost & set(self._positions)
         self._forget(lost)
         self._events.lost(lost, self.metadata())
@@ -333,5 +333,5 @@ class RawPoller:
                 raise error
 
 
-def _partition(place: TopicPartition) -> int:
-    return int(place.partition)
+def _partition(partition: TopicPartition) -> int:
+    return int(partition.partition)

@@ -82,7 +82,7 @@ def topic_is_gone(error: KafkaError, consumer: Consumer, topic: str) -> bool:
 def is_absent(consumer: Consumer, topic: str) -> bool:
     """Return whether a broker says that a topic does not exist."""
     try:
-        found = consumer.list_topics(topic, timeout=_ANSWER_SECONDS).topics.get(topic)
+        metadata = consumer.list_topics(topic, timeout=_ANSWER_SECONDS).topics.get(topic)
     except KafkaException:
         return False
-    return found is None or (found.error is not None and found.error.code() in _GONE)
+    return metadata is None or (metadata.error is not None and metadata.error.code() in _GONE)

@@ -59,9 +59,9 @@ class Deliveries:
         ``UnansweredError`` where there is no room by then, ``RecordTooLargeError`` when the client
         refuses a record for its size, ``DeliveryError`` otherwise.
         """
-        asked = set(self._last.values())
+        last = set(self._last.values())
         for index, record in enumerate(self.records):
-            report = partial(self._note, record) if reports or index in asked else None
+            report = partial(self._note, record) if reports or index in last else None
             _produce(producer, record, report, deadline)
 
     def raise_too_large(self) -> None:

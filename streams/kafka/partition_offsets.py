@@ -30,8 +30,8 @@ def offset_range(consumer: Consumer, topic: str, partition: int, seconds: float)
 
     Raises ``KafkaException``, also where no answer came in time.
     """
-    place = TopicPartition(topic, partition)
-    found = consumer.get_watermark_offsets(place, timeout=seconds, cached=False)
-    if found is None:
+    topic_partition = TopicPartition(topic, partition)
+    watermarks = consumer.get_watermark_offsets(topic_partition, timeout=seconds, cached=False)
+    if watermarks is None:
         raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001 - a public code
-    return found
+    return watermarks

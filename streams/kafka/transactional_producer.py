@@ -184,9 +184,9 @@ class TransactionalProducer:
         """Drop a producer; it ends in a thread of its own."""
         if self._producer is producer:
             self._producer = None
-            held = [producer]
+            references = [producer]
             del producer
-            threading.Thread(target=held.clear, name="old producer", daemon=True).start()
+            threading.Thread(target=references.clear, name="old producer", daemon=True).start()
 
     def _produce(self, producer: Producer, deliveries: Deliveries, *, reports: bool) -> None:
         deadline = time.monotonic() + self._answer_seconds

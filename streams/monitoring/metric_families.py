@@ -21,14 +21,14 @@ from prometheus_client.utils import floatToGoString
 
 from streams.monitoring.metric_types import MetricDefinition, MetricKind
 
-_Made = TypeVar("_Made", bound=MetricWrapperBase)
+_Family = TypeVar("_Family", bound=MetricWrapperBase)
 
 
 def counter(definition: MetricDefinition, registry: CollectorRegistry) -> Counter:
     """Return a counter with all its series."""
     assert definition.kind is MetricKind.COUNTER
-    made = Counter(definition.name, definition.help, list(definition.labels), registry=registry)
-    return _begun(made, definition)
+    family = Counter(definition.name, definition.help, list(definition.labels), registry=registry)
+    return _begun(family, definition)
 
 
 def gauge(definition: MetricDefinition, registry: CollectorRegistry) -> Gauge:
@@ -41,14 +41,14 @@ def gauge(definition: MetricDefinition, registry: CollectorRegistry) -> Gauge:
 def histogram(definition: MetricDefinition, registry: CollectorRegistry) -> Histogram:
     """Return a histogram with all its series."""
     assert definition.kind is MetricKind.HISTOGRAM
-    made = Histogram(
+    family = Histogram(
         definition.name,
         definition.help,
         list(definition.labels),
         buckets=definition.buckets,
         registry=registry,
     )
-    return _begun(made, definition)
+    return _begun(family, definition)
 
 
 def info(
@@ -61,12 +61,12 @@ def info(
     Info(name, definition.help, registry=registry).info(dict(values))
 
 
-def _begun(made: _Made, definition: MetricDefinition) -> _Made:
+def _begun(family: _Family, definition: MetricDefinition) -> _Family:
     """Begin every series, where there are labels: one that appears at 1 is a rise nobody sees."""
     if definition.labels:
         for values in product(*definition.labels.values()):
-            made.labels(*values)
-    return made
+            family.labels(*values)
+    return family
 
 
 class TotalsSummary(Collector):

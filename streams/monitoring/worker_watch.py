@@ -170,7 +170,7 @@ class WorkerWatch:
 
         ``waiting``: the raw partitions with records that are under way, which need no check.
         """
-        found = dict(lags)
+        corrected = dict(lags)
         quiet = {partition: lag for partition, lag in lags.items() if partition[1] not in waiting}
         for stall in self._quiet.update(quiet, time.monotonic()):
             tail = (stall.position, stall.position + stall.messages)
@@ -178,8 +178,8 @@ class WorkerWatch:
                 if self._broker.holds_record(stall.partition, stall.position):
                     continue
                 self._markers[stall.partition] = tail
-            found[stall.partition] = PartitionLag(stall.position, 0, 0)
-        return found
+            corrected[stall.partition] = PartitionLag(stall.position, 0, 0)
+        return corrected
 
     def _note_failure(self, error: Exception) -> None:
         """Log a failure of the watch itself, once and not every two seconds."""

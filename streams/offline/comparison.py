@@ -98,5 +98,5 @@ def _compared(profile: Profile, text_a: str, text_b: str) -> FingerprintComparis
     )
 
 
-def _hex(made: Fingerprinted) -> str | None:
-    return made.fingerprint.hex() or None
+def _hex(fingerprinted: Fingerprinted) -> str | None:
+    return fingerprinted.fingerprint.hex() or None

@@ -94,14 +94,14 @@ def _total_bytes(files: Iterable[DocumentFile]) -> int | None:
     return total
 
 
-def _batches(lines: Iterable[Line], most: int) -> Iterator[list[Line]]:
-    """Yield batches of at most ``most`` lines, and not much more than ``_BATCH_BYTES`` bytes."""
+def _batches(lines: Iterable[Line], limit: int) -> Iterator[list[Line]]:
+    """Yield batches of at most ``limit`` lines, and not much more than ``_BATCH_BYTES`` bytes."""
     batch: list[Line] = []
     size = 0
     for line in lines:
         batch.append(line)
         size += len(line.content or b"")
-        if len(batch) >= most or size >= _BATCH_BYTES:
+        if len(batch) >= limit or size >= _BATCH_BYTES:
             yield batch
             batch, size = [], 0
     if batch:

@@ -19,7 +19,7 @@ _INPUT_SUFFIXES: Final = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parque
 _STANDARD_OUTPUT_PATH: Final = Path(STANDARD_OUTPUT)
 
 
-def output_paths(files: Sequence[str], given: Mapping[Kind, str | None]) -> dict[Kind, Path]:
+def output_paths(files: Sequence[str], chosen: Mapping[Kind, str | None]) -> dict[Kind, Path]:
     """Return the path of each output, absolute; ``-`` for standard output.
 
     Where none is given, it is beside the others that are, else beside the only input, else (several
@@ -27,7 +27,7 @@ def output_paths(files: Sequence[str], given: Mapping[Kind, str | None]) -> dict
     """
     paths: dict[Kind, Path] = {}
     for kind in KINDS:
-        name = given[kind] or str(_default(files, given, kind))
+        name = chosen[kind] or str(_default(files, chosen, kind))
         if name == STANDARD_OUTPUT:
             paths[kind] = _STANDARD_OUTPUT_PATH
             continue
@@ -96,17 +96,17 @@ def close_outputs(outputs: Iterable[OutputFile]) -> None:
         output.close()
 
 
-def _default(files: Sequence[str], given: Mapping[Kind, str | None], kind: Kind) -> Path:
+def _default(files: Sequence[str], chosen: Mapping[Kind, str | None], kind: Kind) -> Path:
     """``news.jsonl.gz`` → ``news.unique.jsonl`` and so on.
 
     Outputs stay together: a file that nobody named must not appear in a folder of the inputs when
     another output was given a place of its own.
     """
     name = f"{_stem(files)}.{kind.replace('_', '-')}.jsonl"
-    for other in given.values():
+    for other in chosen.values():
         if other is not None and other != STANDARD_OUTPUT and not _is_stream(Path(other)):
             return Path(other).with_name(name)
-    if any(other is not None for other in given.values()) or len(files) > 1:
+    if any(other is not None for other in chosen.values()) or len(files) > 1:
         return Path(name)
     path = Path(files[0])
     return Path(name) if files[0] == STANDARD_INPUT or path.is_dir() else path.with_name(name)

@@ -175,7 +175,7 @@ def _term_differences(a: Mapping[str, float], b: Mapping[str, float]) -> list[Te
 def _differing_bits(
     scheme: BlockScheme, margins_a: NDArray[np.float64], margins_b: NDArray[np.float64]
 ) -> list[DifferingBit]:
-    found = [
+    bits = [
         DifferingBit(
             bit,
             bit // scheme.block_bits if bit < scheme.blocks * scheme.block_bits else None,
@@ -184,4 +184,4 @@ def _differing_bits(
         )
         for bit in np.flatnonzero((margins_a > 0) != (margins_b > 0)).tolist()
     ]
-    return sorted(found, key=lambda differing: (-differing.width, differing.bit))
+    return sorted(bits, key=lambda differing: (-differing.width, differing.bit))

@@ -108,7 +108,7 @@ def plan_index(
         raise UsageError(
             f"workers is {workers}: it must be from 1 to {shards}, the number of partitions"
         )
-    met = scheme.expected_candidates(documents)
+    candidates = scheme.expected_candidates(documents)
     memory_bytes = documents * segment_bytes_per_document(scheme)
     return IndexPlan(
         documents=documents,
@@ -125,12 +125,12 @@ def plan_index(
         candidates_per_worker=_whole(scheme.expected_candidates(documents) / workers),
         guaranteed=scheme.guaranteed,
         recall_by_distance=[
-            DistanceRecall(int(found.at), round(found.recall, 6))
-            for found in recall_by_distance(scheme)
+            DistanceRecall(int(recall.at), round(recall.recall, 6))
+            for recall in recall_by_distance(scheme)
         ],
         recall_by_jaccard=[
-            JaccardRecall(found.at, round(found.recall, 6))
-            for found in recall_by_jaccard(scheme, JACCARDS)
+            JaccardRecall(recall.at, round(recall.recall, 6))
+            for recall in recall_by_jaccard(scheme, JACCARDS)
         ],
         sketch_bytes=sketch,
         state_bytes_per_document=state_bytes_per_document(scheme, sketch),
@@ -143,8 +143,8 @@ def plan_index(
         workers=workers,
         memory_bytes_per_worker=-(-memory_bytes // workers),
         wire_bytes_per_document=2 * packet_bytes_per_document(scheme, sketch),
-        lookup_us=round(LOOKUP_US + CANDIDATE_US * met / workers, 1),
-        advice=_advice(scheme, documents, met / workers),
+        lookup_us=round(LOOKUP_US + CANDIDATE_US * candidates / workers, 1),
+        advice=_advice(scheme, documents, candidates / workers),
     )
 
 

@@ -18,7 +18,7 @@ from simhash_core.documents import RawRecord, SourcePosition
 from simhash_core.rejections import Rejection, RejectionReason
 from simhash_core.verdicts import DuplicateOf, Verdict
 from streams.documents.raw_documents import record_bytes
-from streams.output.output_records import Arrival
+from streams.output.verdict_headers import Arrival
 
 DUPLICATES_LIMIT: Final = 50
 REJECTIONS_LIMIT: Final = 3
@@ -153,8 +153,8 @@ class RecentDocuments:
         self._duplicates.append(duplicate)
         self._duplicates_bytes += _size_of(record) + _size_of(original)
         if len(self._duplicates) > DUPLICATES_LIMIT:
-            gone = self._duplicates.popleft()
-            self._duplicates_bytes -= _size_of(gone.record) + _size_of(gone.original)
+            oldest = self._duplicates.popleft()
+            self._duplicates_bytes -= _size_of(oldest.record) + _size_of(oldest.original)
         self._make_room()
 
     def _fits(self, record: RawRecord) -> bool:
@@ -163,8 +163,8 @@ class RecentDocuments:
     def _make_room(self) -> None:
         """Forget the records that were put out, or named, longest ago."""
         while self._records and self._records_bytes + self._duplicates_bytes > self._limit_bytes:
-            _, gone = self._records.popitem(last=False)
-            self._records_bytes -= _size_of(gone)
+            _, oldest = self._records.popitem(last=False)
+            self._records_bytes -= _size_of(oldest)
 
 
 def _size_of(record: RawRecord | None) -> int:

@@ -17,6 +17,7 @@ import msgspec
 
 from simhash_core.documents import Content, SourcePosition
 from simhash_core.errors import FirstseenError
+from simhash_core.index_digest import index_digest
 from simhash_core.matches import Answer, Match
 from simhash_core.text.fingerprinter import Fingerprinted, Fingerprinter
 from simhash_core.text.profiles import Profile
@@ -100,7 +101,7 @@ class TextCheck:
             features=printed.features,
             undecidable=printed.undecidable,
             content_digest=printed.content_digest.hex(),
-            index=fingerprinter.identity,
+            index=index_digest(fingerprinter.identity),
         )
         return self._with_differences(answer, request.text) if request.differences else answer
 
@@ -115,10 +116,10 @@ class TextCheck:
         if not self._loop.is_running():
             raise CheckUnavailableError("the worker is starting or stopping: try again")
         question = self._view.ask(content, request.nearest, request.scope)
-        asked = asyncio.run_coroutine_threadsafe(question, self._loop)
+        future = asyncio.run_coroutine_threadsafe(question, self._loop)
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):
-                return await asyncio.wrap_future(asked)
+                return await asyncio.wrap_future(future)
         except TimeoutError:
             raise CheckUnavailableError(
                 f"no answer from the index within {_ANSWER_SECONDS:g} s: /healthz and /readyz of "
@@ -134,9 +135,9 @@ class TextCheck:
         within = self._profile.distance
         ranked = [each for each in answer.nearest if each.distance <= within]
         for each in [answer.original] if answer.original else ranked:
-            held = self._text_of(SourcePosition(*msgspec.structs.astuple(each.source)))
-            if held is not None:
-                document, passages = side_by_side(held, text)
+            document_text = self._text_of(SourcePosition(*msgspec.structs.astuple(each.source)))
+            if document_text is not None:
+                document, passages = side_by_side(document_text, text)
                 shown = Differences(each.source, document, passages)
                 return msgspec.structs.replace(answer, differences=shown)
         return answer

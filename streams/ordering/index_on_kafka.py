@@ -56,8 +56,8 @@ class IndexOnKafka:
         has_transactions = settings.delivery is Delivery.EXACTLY_ONCE
         self._has_admin = has_transactions
         self._looker: AdminClient | None = None
-        ask = TopicIdResolver(self._connect, has_ids=has_transactions)
-        self._topic_ids = TopicIds(ask, _ID_TRIES * settings.send_timeout_seconds)
+        resolver = TopicIdResolver(self._connect, has_ids=has_transactions)
+        self._topic_ids = TopicIds(resolver, _ID_TRIES * settings.send_timeout_seconds)
 
     async def topic_id(self) -> str:
         """Return the id of the raw topic, "" where the broker has none."""

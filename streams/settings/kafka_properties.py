@@ -137,7 +137,7 @@ def property_name(environment_part: str) -> str:
 def translate(properties: Mapping[str, str]) -> Translation:
     """Bring properties under librdkafka's names, and say which cannot be passed on."""
     kept: dict[str, str] = {}
-    given: dict[str, str] = {}
+    translated: dict[str, str] = {}
     refused: list[RefusedProperty] = []
     for name, value in properties.items():
         reason = _why_refused(name) or _why_store_refused(name, properties)
@@ -146,8 +146,8 @@ def translate(properties: Mapping[str, str]) -> Translation:
             continue
         for target in _targets(name, properties):
             kept[target] = _SPELLING.get(target, str)(value)
-            given[target] = name
-    return Translation(kept, given, tuple(refused))
+            translated[target] = name
+    return Translation(kept, translated, tuple(refused))
 
 
 def _targets(name: str, properties: Mapping[str, str]) -> tuple[str, ...]:
@@ -173,9 +173,9 @@ def _why_store_refused(name: str, properties: Mapping[str, str]) -> str:
 
 def _kind(store: str, properties: Mapping[str, str]) -> str:
     """Return the type that is given, or that the file's name says; "" where neither does."""
-    given = properties.get(f"{store}.type")
-    if given is not None:
-        return given.upper()
+    kind = properties.get(f"{store}.type")
+    if kind is not None:
+        return kind.upper()
     suffix = PurePath(properties.get(f"{store}.location", "")).suffix.lower()
     return _KIND_BY_SUFFIX.get(suffix, "")
 

@@ -61,26 +61,26 @@ def load_settings(
     if config is not None:
         layers.append(file_layer(config))
     problems = [problem for layer in layers for problem in layer.problems]
-    given: dict[str, Given] = {}
+    sourced: dict[str, Given] = {}
     for layer in layers:
         for name, item in layer.values.items():
-            given.setdefault(name, item)
+            sourced.setdefault(name, item)
 
-    settings = _built(given, environ, problems)
-    origins = {name: item.origin for name, item in given.items()}
+    settings = _built(sourced, environ, problems)
+    origins = {name: item.origin for name, item in sourced.items()}
     if not problems:
-        problems += [_found(setting, message, given) for setting, message in violations(settings)]
+        problems += [_found(setting, message, sourced) for setting, message in violations(settings)]
     if problems:
         raise SettingsError(problems)
     return LoadedSettings(settings, MappingProxyType(origins))
 
 
 def _built(
-    given: Mapping[str, Given], environ: Mapping[str, str], problems: list[Problem]
+    sourced: Mapping[str, Given], environ: Mapping[str, str], problems: list[Problem]
 ) -> Settings:
     """Return the tree of the values that can be; the others are added to ``problems``."""
     tree: dict[str, dict[str, object]] = {"": {"state_dir": default_state_dir(environ)}}
-    for name, (value, origin) in given.items():
+    for name, (value, origin) in sourced.items():
         table, _, leaf = name.rpartition(".")
         if name.startswith(f"{KAFKA}."):
             table, leaf = KAFKA, name.removeprefix(f"{KAFKA}.")
@@ -101,24 +101,24 @@ def _built(
             # From the defaults of the table, not of the whole: those have the application's name.
             top[table] = type(getattr(defaults, table))(**values)
         except UsageError as error:
-            problems.append(_of_struct(table, error, given))
+            problems.append(_of_struct(table, error, sourced))
     return Settings(**top)  # type: ignore[arg-type] # each value was parsed as its field's type
 
 
-def _found(setting: str, message: str, given: Mapping[str, Given]) -> Problem:
+def _found(setting: str, message: str, sourced: Mapping[str, Given]) -> Problem:
     """Make a problem of what a rule found; of all Kafka properties together, all are the origin."""
-    if setting in given:
+    if setting in sourced:
         return Problem(
-            setting, shown_value(setting, given[setting].value), given[setting].origin, message
+            setting, shown_value(setting, sourced[setting].value), sourced[setting].origin, message
         )
-    origins = {item.origin for name, item in given.items() if name.startswith(f"{setting}.")}
+    origins = {item.origin for name, item in sourced.items() if name.startswith(f"{setting}.")}
     return Problem(setting, "", " and ".join(sorted(origins)) or DEFAULT_ORIGIN, message)
 
 
-def _of_struct(table: str, error: UsageError, given: Mapping[str, Given]) -> Problem:
+def _of_struct(table: str, error: UsageError, sourced: Mapping[str, Given]) -> Problem:
     """Make a problem of an error that a table raised."""
     setting = f"{table}.{error.setting}"
-    if error.setting is None or setting not in given:
+    if error.setting is None or setting not in sourced:
         return Problem(table, "", "several places", str(error))
-    value, origin = given[setting]
+    value, origin = sourced[setting]
     return Problem(setting, shown_value(setting, value), origin, error.hint or str(error))

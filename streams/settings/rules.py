@@ -133,13 +133,13 @@ def kafka_properties_can_be(settings: Settings) -> Iterator[Violation]:
     properties = settings.kafka
     if not properties:
         return
-    found = [*translate(properties).refused, *security_problems(properties)]
-    if not found:
+    problems = [*translate(properties).refused, *security_problems(properties)]
+    if not problems:
         # librdkafka last: its messages are the least clear, and it reads the files.
-        found = [*not_accepted(properties)]
+        problems = [*not_accepted(properties)]
     yield from (
         Violation(f"kafka.{name}" if name else "kafka", message)
-        for name, message in dict(reversed(found)).items()
+        for name, message in dict(reversed(problems)).items()
     )
 
 
@@ -147,6 +147,12 @@ def pages_are_not_open_to_all(settings: Settings) -> Iterator[Violation]:
     """What a worker serves beyond the loopback needs a token, but for its monitoring."""
     for name, message in settings.web.problems():
         yield Violation(f"web.{name}", message)
+
+
+def the_registry_is_there_if_needed(settings: Settings) -> Iterator[Violation]:
+    """A format with schemas has a registry, and the packages for it; no other format has one."""
+    for name, message in settings.registry.problems(settings.fields):
+        yield Violation(name, message)
 
 
 def internal_records_fit(settings: Settings) -> Iterator[Violation]:
@@ -178,6 +184,7 @@ RULES: Final[tuple[Callable[[Settings], Iterator[Violation]], ...]] = (
     state_dir_is_a_directory,
     kafka_properties_can_be,
     pages_are_not_open_to_all,
+    the_registry_is_there_if_needed,
     internal_records_fit,
     a_batch_may_be_in_flight,
 )

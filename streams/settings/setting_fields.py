@@ -37,7 +37,8 @@ _FIELDS_HELP: Final[Mapping[str, str]] = MappingProxyType(
         "fields.timestamp": "Field that holds the document's own time.",
         "fields.scope": "Field that holds the scope, such as a tenant or a language: documents of "
         "different scopes are never compared. Empty: there are none.",
-        "fields.format": "How a value is read: auto goes by the content type, and by JSON else.",
+        "fields.format": "How a value is read: auto goes by the content type, and by JSON else; "
+        "avro, protobuf and json-schema take its schema from registry.url.",
     }
 )
 """Help for ``streams.documents.fields.FieldSettings``, which explains itself in prose."""
@@ -53,7 +54,7 @@ class SettingField(NamedTuple):
     help: str
     type: object
 
-    def parse(self, given: object) -> object:
+    def parse(self, value: object) -> object:
         """Return a value as the tree holds it.
 
         Text, from a flag or a variable, is read as the type that the setting has; values from a
@@ -61,13 +62,13 @@ class SettingField(NamedTuple):
         ``ValueError`` with what it must be.
         """
         nullable = type(None) in get_args(_bare(self.type))
-        if given == "" and nullable:
+        if value == "" and nullable:
             return None
-        if isinstance(given, str) and len(given) > TEXT_LENGTH_MAX:
-            raise ValueError(f"it has {len(given)} characters, {TEXT_LENGTH_MAX} are allowed")
+        if isinstance(value, str) and len(value) > TEXT_LENGTH_MAX:
+            raise ValueError(f"it has {len(value)} characters, {TEXT_LENGTH_MAX} are allowed")
         try:
             return msgspec.convert(
-                given, self.type, strict=not isinstance(given, str), dec_hook=_path
+                value, self.type, strict=not isinstance(value, str), dec_hook=_path
             )
         except (msgspec.ValidationError, TypeError):
             raise ValueError(f"it must be {self.expected}") from None

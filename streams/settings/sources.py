@@ -24,6 +24,7 @@ from streams.settings.named_files import (
     bounded_text,
     secret_of_file,
 )
+from streams.settings.secret_settings import SECRETS
 from streams.settings.setting_fields import (
     ENVIRONMENT_PREFIX,
     KAFKA,
@@ -31,7 +32,6 @@ from streams.settings.setting_fields import (
     setting_fields,
     shown,
 )
-from streams.settings.web import SECRETS
 
 FILE_BYTES_MAX: Final = 1024 * 1024
 
@@ -79,19 +79,19 @@ class Layer(NamedTuple):
 
 def flags_layer(flags: Mapping[str, str], assignments: Iterable[str]) -> Layer:
     """Read named flags, ``{"--broker": value}``, and ``name=value`` of ``--set``."""
-    given: list[tuple[str, Given]] = [
+    layer: list[tuple[str, Given]] = [
         (_setting_of_flag(flag), Given(value, flag)) for flag, value in flags.items()
     ]
     problems: list[Problem] = []
     for assignment in assignments:
         name, equals, value = assignment.partition("=")
         if equals and name.strip():
-            given.append((name.strip(), Given(value, "--set")))
+            layer.append((name.strip(), Given(value, "--set")))
         else:
             # Without a name nobody knows whether the value is a secret.
             problems.append(Problem("--set", "", "the command line", "give it as name=value"))
     values: dict[str, Given] = {}
-    for name, item in given:
+    for name, item in layer:
         if name in values:
             where = " and ".join(dict.fromkeys((values[name].origin, item.origin)))
             problems.append(Problem(name, "", where, "it is set twice: choose one"))
@@ -195,23 +195,23 @@ def _leaves(table: Mapping[str, object], prefix: str) -> Iterator[tuple[str, obj
 def _known(values: Mapping[str, Given], problems: list[Problem]) -> Layer:
     """Split values into those of settings, with Kafka properties translated, and problems."""
     prefix = f"{KAFKA}."
-    kept = {name: given for name, given in values.items() if name in setting_fields()}
+    kept = {name: sourced for name, sourced in values.items() if name in setting_fields()}
     properties = {
-        name.removeprefix(prefix): given
-        for name, given in values.items()
+        name.removeprefix(prefix): sourced
+        for name, sourced in values.items()
         if name.startswith(prefix) and name != prefix
     }
-    for name, given in values.items():
+    for name, sourced in values.items():
         if name not in kept and name.removeprefix(prefix) not in properties:
-            problems.append(Problem(name, "", given.origin, _unknown(name, setting_fields())))
+            problems.append(Problem(name, "", sourced.origin, _unknown(name, setting_fields())))
     properties = _with_secrets_of_files(properties, problems)
-    translation = translate({name: str(given.value) for name, given in properties.items()})
+    translation = translate({name: str(sourced.value) for name, sourced in properties.items()})
     for name, value in translation.properties.items():
         kept[prefix + name] = Given(value, properties[translation.given[name]].origin)
     for name, message in translation.refused:
-        given = properties[name]
-        value = shown_value(prefix + name, given.value)
-        problems.append(Problem(prefix + name, value, given.origin, message))
+        sourced = properties[name]
+        value = shown_value(prefix + name, sourced.value)
+        problems.append(Problem(prefix + name, value, sourced.origin, message))
     return Layer(kept, tuple(problems))
 
 
@@ -219,22 +219,24 @@ def _with_secrets_of_files(
     properties: Mapping[str, Given], problems: list[Problem]
 ) -> dict[str, Given]:
     """Put what secret files hold in the place of their names."""
-    found = dict(properties)
+    with_secrets = dict(properties)
     for name, secret in SECRET_FILES.items():
-        if name not in found:
+        if name not in with_secrets:
             continue
-        named = found.pop(name)
+        named = with_secrets.pop(name)
         setting = f"{KAFKA}.{name}"
-        if secret in found:
+        if secret in with_secrets:
             problems.append(
                 Problem(setting, "", named.origin, f"{secret} is given too: choose one")
             )
             continue
         try:
-            found[secret] = Given(secret_of_file(str(named.value)), f"{named.origin}: {setting}")
+            with_secrets[secret] = Given(
+                secret_of_file(str(named.value)), f"{named.origin}: {setting}"
+            )
         except ValueError as error:
             problems.append(Problem(setting, "", named.origin, str(error)))
-    return found
+    return with_secrets
 
 
 def _unknown_variable(variable: str) -> str:

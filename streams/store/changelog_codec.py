@@ -197,11 +197,11 @@ def decode_record(
     key: bytes | None, value: bytes | None, where: str
 ) -> EntryBlock | LoggedProgress | LoggedDeletions | LoggedEnd:
     """Return what a record says; ``where`` names it in errors. Raises ``ChangelogFormatError``."""
-    found = _opened(key, value, lambda: where)
-    if not isinstance(found, _Entries):
-        return found
+    opened = _opened(key, value, lambda: where)
+    if not isinstance(opened, _Entries):
+        return opened
     try:
-        return _block([found])
+        return _block([opened])
     except ColumnsError as error:
         raise _damaged(where, error) from error
 
@@ -220,21 +220,21 @@ def decode_records(
     runs: list[list[_Entries]] = []
     documents = 0
     for index, (key, value) in enumerate(zip(keys, values, strict=True)):
-        found = _opened(key, value, partial(where, index))
-        if not isinstance(found, _Entries):
-            match found:
+        opened = _opened(key, value, partial(where, index))
+        if not isinstance(opened, _Entries):
+            match opened:
                 case LoggedProgress():
-                    progress = found
+                    progress = opened
                 case LoggedDeletions():
-                    deletions.append(found)
+                    deletions.append(opened)
                 case LoggedEnd():
-                    ends.append(found)
+                    ends.append(opened)
             continue
-        if not runs or documents > _JOINED_ENTRIES or not found.follows(runs[-1][-1]):
+        if not runs or documents > _JOINED_ENTRIES or not opened.follows(runs[-1][-1]):
             runs.append([])
             documents = 0
-        runs[-1].append(found)
-        documents += found.columns.documents
+        runs[-1].append(opened)
+        documents += opened.columns.documents
     try:
         return Decoded([_block(run) for run in runs], progress, deletions, ends)
     except ColumnsError:

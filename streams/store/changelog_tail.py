@@ -29,13 +29,13 @@ def last_progress(
     """
     log = Changelog(topic, partition, config, timeout_seconds, threading.Event(), may_be_cut=True)
     low, high = log.ends()
-    found: LoggedProgress | None = None
+    progress: LoggedProgress | None = None
     for first in _steps_back(low, high):
         for batch in log.read(first, _say_nothing):
-            found = batch.decoded().progress or found
-        if found is not None:
+            progress = batch.decoded().progress or progress
+        if progress is not None:
             break
-    return found
+    return progress
 
 
 def _steps_back(low: int, high: int) -> Iterator[int]:

@@ -137,8 +137,8 @@ class EntryBatch:
                     self._remove_references(sequence, value)
         for first in deletions_between(self._store, self._state.expired_before, before):
             self._batch.delete(codec.deletions_key(first))
-        gone = codec.gone_key(0), codec.gone_key(before)
-        for keys, _ in self._store.scan(*gone, SCANNED_ROWS):
+        bounds = codec.gone_key(0), codec.gone_key(before)
+        for keys, _ in self._store.scan(*bounds, SCANNED_ROWS):
             for key in keys:
                 self._batch.delete(key)
         if expiry is None or expiry.whole:

@@ -54,11 +54,11 @@ class ReferenceChanges:
 
 
 def id_rows(
-    digests: bytes, sequences: Sequence[NDArray[np.uint64]], most: int
+    digests: bytes, sequences: Sequence[NDArray[np.uint64]], limit: int
 ) -> Iterator[list[tuple[bytes, bytes]]]:
     """Yield the rows by id of many entries at once, in the order of their keys, some at a time.
 
-    ``digests``: of their ids, joined; ``sequences``: their numbers, rising; ``most``: entries
+    ``digests``: of their ids, joined; ``sequences``: their numbers, rising; ``limit``: entries
     whose rows are yielded together, about.
     """
     if not digests:
@@ -71,8 +71,8 @@ def id_rows(
     ends = np.r_[starts[1:], len(order)]
     size, width = codec.ID_DIGEST_BYTES, codec.NUMBER_BYTES
     joined = sorted_digests.tobytes()
-    for first in range(0, len(starts), most):
-        part = slice(first, first + most)
+    for first in range(0, len(starts), limit):
+        part = slice(first, first + limit)
         yield [
             (
                 codec.ID_TAG + joined[start * size : (start + 1) * size],

@@ -55,12 +55,12 @@ def deletions_between(store: RocksStore, low: int, high: int) -> dict[int, list[
 
     By the first entry: the sequence numbers of those that are deleted. Raises ``StateDecodeError``.
     """
-    found: dict[int, list[int]] = {}
+    deletions: dict[int, list[int]] = {}
     for keys, values in store.scan(codec.deletions_key(low), codec.deletions_key(high), _ROWS):
         for key, value in zip(keys, values, strict=True):
             first = codec.deletions_first(key)
-            found[first] = [first + each for each in codec.decode_deletions(value)]
-    return found
+            deletions[first] = [first + each for each in codec.decode_deletions(value)]
+    return deletions
 
 
 def removal_of(store: RocksStore, sequences: Iterable[int], more: Container[int] = ()) -> Removal:
@@ -133,8 +133,8 @@ def _firsts(records: Mapping[int, Sequence[int]], first_left: int) -> list[int]:
     return sorted(known)
 
 
-def _first_keys(store: RocksStore, low: int, high: int, most: int) -> list[bytes]:
-    for keys, _ in store.scan(codec.entry_key(low), codec.entry_key(high), most):
+def _first_keys(store: RocksStore, low: int, high: int, limit: int) -> list[bytes]:
+    for keys, _ in store.scan(codec.entry_key(low), codec.entry_key(high), limit):
         return keys
     return []
 

@@ -109,8 +109,8 @@ class RocksStore:
         """Add the deletion of entries from ``lower`` up to, not including, ``upper``: one row."""
         batch.delete_range(lower, upper, self._entries_handle)
 
-    def scan(self, lower: bytes, upper: bytes, most: int) -> Iterator[Rows]:
-        """Yield rows from ``lower`` up to, not including, ``upper``, in order, ``most`` at a time.
+    def scan(self, lower: bytes, upper: bytes, limit: int) -> Iterator[Rows]:
+        """Yield rows from ``lower`` up to, not including, ``upper``, in order, ``limit`` at a time.
 
         Both begin with the same tag, or neither with that of entries.
         """
@@ -121,10 +121,10 @@ class RocksStore:
                 rows.seek(lower)
             while True:
                 with self._errors:
-                    found = _next_rows(rows, most)
-                if found[0]:
-                    yield found
-                if len(found[0]) < most:
+                    batch = _next_rows(rows, limit)
+                if batch[0]:
+                    yield batch
+                if len(batch[0]) < limit:
                     return
         finally:
             del rows  # an error holds this frame, and must not hold the iterator
@@ -208,11 +208,11 @@ class _Translation:
             raise translated from error.with_traceback(None)
 
 
-def _next_rows(rows: RdictIter, most: int) -> Rows:
+def _next_rows(rows: RdictIter, limit: int) -> Rows:
     keys: list[bytes] = []
     values: list[bytes] = []
     valid, advance, key, value = rows.valid, rows.next, rows.key, rows.value
-    while len(keys) < most:
+    while len(keys) < limit:
         if not valid():
             rows.status()
             break

@@ -31,7 +31,7 @@ from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.segment import Segment
 from simhash_core.index.segment_columns import Column, Layout, columns_of, segment_of
 
-MAGIC: Final = b"fsseg\x00\x00\x01"
+MAGIC: Final = b"fsseg\x00\x00\x02"
 """The last byte is the version of the format."""
 
 _NUMBER_BYTES: Final = 8
@@ -39,7 +39,7 @@ _LENGTH_BYTES: Final = 4
 _ALIGNED: Final = 64
 _READ_BYTES: Final = 4 << 20
 _HEAD_AT: Final = len(MAGIC) + _LENGTH_BYTES + _NUMBER_BYTES
-_TYPES: Final = ("<u2", "<u4", "<u8", "<i8")
+_TYPES: Final = ("|u1", "<u2", "<u4", "<u8", "<i8")
 
 
 class SegmentDamagedError(FirstseenError):
@@ -79,6 +79,7 @@ class SegmentHead(msgspec.Struct, frozen=True, array_like=True):
     block_shift: int
     band_shift: int
     tag_distance: int
+    range_tag_bits: int
     columns: list[StoredColumn]
 
 
@@ -122,12 +123,12 @@ def read_head(path: Path) -> SegmentHead:
     if xxhash.xxh3_64_digest(head) != start[-_NUMBER_BYTES:][::-1]:
         raise SegmentDamagedError(f"{path}: the head is damaged")
     try:
-        found = _decode(head)
+        decoded = _decode(head)
     except msgspec.DecodeError as error:
         raise SegmentDamagedError(f"{path}: the head cannot be read: {error}") from error
-    if _end(found) != end:
-        raise SegmentDamagedError(f"{path}: {end} bytes, and {_end(found)} are said to be there")
-    return found
+    if _end(decoded) != end:
+        raise SegmentDamagedError(f"{path}: {end} bytes, and {_end(decoded)} are said to be there")
+    return decoded
 
 
 def check_columns(path: Path, head: SegmentHead) -> None:
@@ -155,7 +156,13 @@ def map_segment(path: Path, head: SegmentHead, scheme: BlockScheme, slot: int) -
     with path.open("rb") as file:
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     columns = {each.name: _mapped(mapped, each) for each in head.columns}
-    layout = Layout(head.documents, head.block_shift, head.band_shift, head.tag_distance)
+    layout = Layout(
+        head.documents,
+        head.block_shift,
+        head.band_shift,
+        head.tag_distance,
+        head.range_tag_bits,
+    )
     try:
         return segment_of(scheme, slot, layout, columns)
     except (UsageError, ValueError) as error:

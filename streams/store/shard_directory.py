@@ -112,7 +112,7 @@ def holds_a_store(path: Path) -> bool:
             raise StoreCorruptError(path, f"it was found damaged: {DAMAGE_MARK} there says by what")
         if (path / _CURRENT).exists():
             return True
-        ruins = sorted(found.name for each in _DATA_FILES for found in path.glob(each))
+        ruins = sorted(file.name for each in _DATA_FILES for file in path.glob(each))
     except OSError as error:
         raise StoreAccessError(path, f"cannot be looked into: {error}") from error
     if ruins:

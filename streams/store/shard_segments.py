@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.memtable import Rows, joined
+from simhash_core.index.row_numbers import ROWS_LIMIT
 from simhash_core.index.segment import Segment, build_segment
 from streams.store.entry_rows import EntryPrints
 from streams.store.segment_file import (
@@ -39,7 +40,7 @@ FILE_BYTES_LIMIT: Final = 1 << 29
 """A file is no longer, about: it bounds the memory and the time of a merge."""
 
 _SUFFIX: Final = ".segment"
-_BUCKET_BYTES: Final = 7
+_BUCKET_BYTES: Final = 6
 _MERGED_FILES: Final = 4
 
 
@@ -53,7 +54,8 @@ class SegmentFile(NamedTuple):
 def documents_limit(scheme: BlockScheme) -> int:
     """Return how many documents a file may have."""
     a_document = 2 + scheme.bits // 8 + scheme.all_buckets * _BUCKET_BYTES
-    return max(1 << (FILE_BYTES_LIMIT // a_document).bit_length() - 1, FILE_DOCUMENTS)
+    documents = max(1 << (FILE_BYTES_LIMIT // a_document).bit_length() - 1, FILE_DOCUMENTS)
+    return min(documents, ROWS_LIMIT // 2)  # a file may be somewhat longer
 
 
 class ShardSegments:
@@ -85,18 +87,18 @@ class ShardSegments:
         the store. ``expired_before``: no file need cover what is below.
         """
         self.files = []
-        found = []
+        segments = []
         for path in sorted(self._directory.glob(f"*{_SUFFIX}")):
             try:
-                found.append(self._checked(path, highest))
+                segments.append(self._checked(path, highest))
             except (SegmentDamagedError, OSError) as error:
                 logger.warning("a segment file is made again: %s", error)
                 path.unlink(missing_ok=True)
         for path in self._directory.glob("*.writing"):
             path.unlink(missing_ok=True)
         # Of files that overlap, as after a merge that did not end, the one that covers more.
-        found.sort(key=lambda each: (each.head.first, -each.head.last))
-        for each in found:
+        segments.sort(key=lambda each: (each.head.first, -each.head.last))
+        for each in segments:
             start = self.next if self.files else expired_before
             if each.head.first == start or (not self.files and each.head.first < start):
                 self.files.append(each)

@@ -113,12 +113,12 @@ class ShardStore:
         """
         if not self._has_ids:
             self._make_ids()
-        found = []
+        sequences = []
         for document_id in ids:
             numbers = self._numbers(codec.id_key(document_id))
             text = document_id.decode() if numbers else ""
-            found.append([each for each in numbers if self._entry(each).document_id == text])
-        return found
+            sequences.append([each for each in numbers if self._entry(each).document_id == text])
+        return sequences
 
     def oldest_time_ms(self) -> int | None:
         """Return the time of the first entry in the order of the log; None: there is none."""
@@ -140,8 +140,8 @@ class ShardStore:
         keys = codec.gone_key(first), codec.gone_key(last) + b"\0"
         return [
             self._decoded(codec.gone_sequence, key)
-            for found, _ in self._store.scan(*keys, SCANNED_ROWS)
-            for key in found
+            for rows, _ in self._store.scan(*keys, SCANNED_ROWS)
+            for key in rows
         ]
 
     def forget_gone(self, sequences: Iterable[int]) -> None:

@@ -41,13 +41,13 @@ def kept_of(block: EntryBlock, removal: Removal, expired_before: int) -> EntryBl
     """Return those entries of a block that do not leave in the same change."""
     removed = [sequence for each in removal.deletions for sequence in each.sequences]
     packets = [log_offset_of(each.first) for each in removal.ends]
-    gone = block.sequences < np.uint64(expired_before)
+    expired = block.sequences < np.uint64(expired_before)
     if removed:
-        gone |= np.isin(block.sequences, np.array(removed, dtype=np.uint64))
+        expired |= np.isin(block.sequences, np.array(removed, dtype=np.uint64))
     if packets:
         of_packets = block.sequences >> np.uint64(INDEX_BITS)
-        gone |= np.isin(of_packets, np.array(packets, dtype=np.uint64))
-    return block.take(np.flatnonzero(~gone)) if gone.any() else block
+        expired |= np.isin(of_packets, np.array(packets, dtype=np.uint64))
+    return block.take(np.flatnonzero(~expired)) if expired.any() else block
 
 
 def records_of(change: StoreChange) -> list[ChangelogRecord]:

@@ -27,17 +27,17 @@ _JUSTIFY: Final[dict[str, Literal["left", "right"]]] = {"<": "left", ">": "right
 
 def table(rows: Iterable[Sequence[str | Text]], align: str, indent: str = "") -> Table:
     """Return a table; ``align`` has a ``<`` or ``>`` for each column, ``indent`` is blanks."""
-    made = Table(
+    rich_table = Table(
         box=None, show_header=False, show_edge=False, pad_edge=False, padding=(0, _GAP, 0, 0)
     )
     if indent:
-        made.add_column(width=len(indent) - _GAP, no_wrap=True)
+        rich_table.add_column(width=len(indent) - _GAP, no_wrap=True)
     for side in align:
-        made.add_column(justify=_JUSTIFY[side], overflow="fold")
+        rich_table.add_column(justify=_JUSTIFY[side], overflow="fold")
     for row in rows:
         cells = [_cell(cell) if isinstance(cell, str) else cell for cell in row]
-        made.add_row(*([""] if indent else []), *cells)
-    return made
+        rich_table.add_row(*([""] if indent else []), *cells)
+    return rich_table
 
 
 def _cell(text: str) -> Text:

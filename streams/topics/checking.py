@@ -245,40 +245,48 @@ def _config_differences(
     def differs(name: str, expected: object, fix: str) -> TopicDifference:
         return _differs(plan.name, name, expected, config[name], fix)
 
-    found: list[TopicDifference] = []
+    differences: list[TopicDifference] = []
     lower = "max_record_bytes" if plan.times_of else "batch.packets"
     if int(config["max.message.bytes"]) < plan.min_message_bytes:
-        found.append(
+        differences.append(
             differs("max.message.bytes", plan.min_message_bytes, f"raise it, or lower {lower}")
         )
     if int(config[MIN_IN_SYNC]) > replicas:
         fix = f"the topic has {_copies(replicas)}, so brokers refuse every record"
-        found.append(differs(MIN_IN_SYNC, replicas, fix))
+        differences.append(differs(MIN_IN_SYNC, replicas, fix))
     policy = {part.strip() for part in config["cleanup.policy"].split(",")}
     if plan.cleanup_policy is not None and policy != {plan.cleanup_policy}:
-        found.append(differs("cleanup.policy", plan.cleanup_policy, "documents would be lost"))
+        differences.append(
+            differs("cleanup.policy", plan.cleanup_policy, "documents would be lost")
+        )
     if plan.min_retention_ms == FOR_EVER_MS:
-        found += [
+        differences += [
             differs(name, FOR_EVER_MS, "undecided documents could be deleted")
             for name in ("retention.ms", "retention.bytes")
             if int(config[name]) != FOR_EVER_MS
         ]
     elif 0 <= int(config["retention.ms"]) < plan.min_retention_ms:
         fix = "records could be deleted before they are read"
-        found.append(differs("retention.ms", plan.min_retention_ms, fix))
-    return found
+        differences.append(differs("retention.ms", plan.min_retention_ms, fix))
+    return differences
 
 
 def _time_differences(
     plan: TopicPlan, configs: Mapping[str, Mapping[str, str]]
 ) -> list[TopicDifference]:
     """Say what keeps a topic from taking records at the times that those of another bear."""
-    given, taken = configs.get(plan.times_of or "", {}), configs[plan.name]
-    if _BY_BROKER in {given.get(_TIME_TYPE), taken.get(_TIME_TYPE)}:
+    input_config, output_config = configs.get(plan.times_of or "", {}), configs[plan.name]
+    if _BY_BROKER in {input_config.get(_TIME_TYPE), output_config.get(_TIME_TYPE)}:
         return []
-    found: list[TopicDifference] = []
+    differences: list[TopicDifference] = []
     for name in (TIMES_AHEAD, TIMES_PAST):
-        if name in given and name in taken and int(taken[name]) < int(given[name]):
+        if (
+            name in input_config
+            and name in output_config
+            and int(output_config[name]) < int(input_config[name])
+        ):
             fix = f"a record of {plan.times_of} with such a time could not be put out"
-            found.append(_differs(plan.name, name, given[name], taken[name], fix))
-    return found
+            differences.append(
+                _differs(plan.name, name, input_config[name], output_config[name], fix)
+            )
+    return differences

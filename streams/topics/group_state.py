@@ -81,17 +81,17 @@ class GroupReader:
     def _offsets(self, partitions: list[int]) -> dict[int, ClientPartition]:
         consumer = Consumer({**self._config, "group.id": self._group_id})
         try:
-            asked = [ClientPartition(self._topic, each) for each in partitions]
-            found = committed_offsets(consumer, asked, self._seconds)
+            wanted = [ClientPartition(self._topic, each) for each in partitions]
+            committed = committed_offsets(consumer, wanted, self._seconds)
         finally:
             consumer.close()
-        return {each.partition: each for each in found}
+        return {each.partition: each for each in committed}
 
     def _members(self, admin: AdminClient) -> list[Member] | None:
         """Return the members; None where the broker does not describe groups, or may not."""
-        asked = admin.describe_consumer_groups([self._group_id], request_timeout=self._seconds)
+        futures = admin.describe_consumer_groups([self._group_id], request_timeout=self._seconds)
         try:
-            described = asked[self._group_id].result(self._seconds + _SPARE_SECONDS)
+            described = futures[self._group_id].result(self._seconds + _SPARE_SECONDS)
         except (KafkaException, FutureTimeoutError):
             return None
         return [
@@ -100,8 +100,10 @@ class GroupReader:
                 each.host.removeprefix("/"),
                 tuple(
                     sorted(
-                        place.partition
-                        for place in (each.assignment.topic_partitions if each.assignment else [])
+                        assigned.partition
+                        for assigned in (
+                            each.assignment.topic_partitions if each.assignment else []
+                        )
                     )
                 ),
             )

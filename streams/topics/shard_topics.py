@@ -72,17 +72,17 @@ def lost_shards(admin: AdminClient, changelog: str, raw: int, partitions: int) -
         return []
     latest: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call] # of the library
     wanted = {TopicPartition(changelog, each): latest for each in range(raw, partitions)}
-    found: list[int] = []
-    for place, future in admin.list_offsets(wanted, request_timeout=_ANSWER_SECONDS).items():
+    lost: list[int] = []
+    for partition, future in admin.list_offsets(wanted, request_timeout=_ANSWER_SECONDS).items():
         try:
             if future.result(_ANSWER_SECONDS + 1.0).offset > 0:
-                found.append(place.partition)
+                lost.append(partition.partition)
         except KafkaException as error:
             raise TopicsError(
-                f"the end of {changelog}, partition {place.partition}, cannot be read: "
+                f"the end of {changelog}, partition {partition.partition}, cannot be read: "
                 f"{error.args[0].str()}"
             ) from error
-    return sorted(found)
+    return sorted(lost)
 
 
 def refuse_lost_shards(admin: AdminClient, settings: Settings) -> None:

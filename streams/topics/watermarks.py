@@ -64,10 +64,10 @@ class BrokerWatermarks:
         # Not ``or``: a client is false while nothing waits in it.
         admin = AdminClient(self._config) if self._admin is None else self._admin
         self._admin = None
-        found = self._watermarks(admin, partitions)
-        if found.keys() == set(partitions):
+        watermarks = self._watermarks(admin, partitions)
+        if watermarks.keys() == set(partitions):
             self._admin = admin
-        return found
+        return watermarks
 
     def _watermarks(
         self, admin: AdminClient, partitions: Collection[TopicPartition]
@@ -93,7 +93,7 @@ class BrokerWatermarks:
             return {}
         group = self._consumer()
         try:
-            found = committed_offsets(
+            committed = committed_offsets(
                 group,
                 [ClientPartition(*partition) for partition in partitions],
                 self._timeout_seconds,
@@ -104,7 +104,7 @@ class BrokerWatermarks:
             group.close()
         return {
             TopicPartition(each.topic, each.partition): each.offset
-            for each in found
+            for each in committed
             if each.offset >= 0
         }
 
@@ -147,15 +147,15 @@ class BrokerWatermarks:
         spec: OffsetSpec,
         isolation: IsolationLevel,
     ) -> dict[TopicPartition, int]:
-        asked = admin.list_offsets(
+        futures = admin.list_offsets(
             {ClientPartition(*partition): spec for partition in partitions},
             isolation_level=isolation,
             request_timeout=self._timeout_seconds,
         )
         deadline = time.monotonic() + self._timeout_seconds + _SPARE_SECONDS
-        found: dict[TopicPartition, int] = {}
+        offsets: dict[TopicPartition, int] = {}
         reason = "no answer"
-        for partition, answer in asked.items():
+        for partition, answer in futures.items():
             try:
                 offset = answer.result(max(0.0, deadline - time.monotonic())).offset
             except KafkaException as error:
@@ -163,7 +163,7 @@ class BrokerWatermarks:
             except concurrent.futures.TimeoutError:
                 continue
             else:
-                found[TopicPartition(partition.topic, partition.partition)] = offset
-        if not found:
+                offsets[TopicPartition(partition.topic, partition.partition)] = offset
+        if not offsets:
             raise BrokerUnavailableError(reason)
-        return found
+        return offsets

@@ -109,8 +109,8 @@ def _sentences(draw: _Draw) -> str:
         at = int(draw.rng.random() * len(sentences))
         what = draw.rng.random()
         new = [pick(draw.rng, source)] if source and what < 2 / 3 else []
-        gone = 1 if what > 1 / 3 and len(sentences) > 1 else 0
-        sentences[at : at + gone] = new
+        removed = 1 if what > 1 / 3 and len(sentences) > 1 else 0
+        sentences[at : at + removed] = new
     return "".join(sentences)
 
 
@@ -149,7 +149,7 @@ def edited_copies(texts: Sequence[str], copies: int, seed: int) -> list[EditedCo
     The same texts and seed give the same copies.
     """
     rng = random.Random(seed)  # noqa: S311 - a sample, not a secret
-    made = []
+    copies_of_all = []
     for number in range(len(texts) * copies):
         of = number // copies
         edits = [EDITS[number % len(EDITS)]]
@@ -159,5 +159,5 @@ def edited_copies(texts: Sequence[str], copies: int, seed: int) -> list[EditedCo
         for edit in edits:
             other = pick(rng, texts)
             text = edited(rng, edit, text, other, drawn_share(rng))
-        made.append(EditedCopy(of, tuple(edits), text))
-    return made
+        copies_of_all.append(EditedCopy(of, tuple(edits), text))
+    return copies_of_all

@@ -56,10 +56,10 @@ def inject(
     path = directory / "drawn.jsonl"
     _write(path, [_record(str(number), each) for number, each in enumerate(drawn)])
     kept = _without_repeats(str(path), plain, drawn)
-    made = edited_copies([document.text for document in kept], copies, seed)
+    edited = edited_copies([document.text for document in kept], copies, seed)
     records = [_record(f"{number}", each, f"{number}") for number, each in enumerate(kept)]
     pairs = ["id1\tid2\tlabel\tjaccard"]
-    for number, copy in enumerate(made):
+    for number, copy in enumerate(edited):
         name = f"{copy.of}-{number}"
         original = kept[copy.of]
         records.append(
@@ -71,7 +71,7 @@ def inject(
     _write(directory / "sample.jsonl", records)
     (directory / "pairs.tsv").write_text("\n".join(pairs), "utf-8")
     labelled = read_labelled(str(directory / "sample.jsonl"), str(directory / "pairs.tsv"), plain)
-    return InjectedSample(labelled, len(drawn), len(drawn) - len(kept), len(kept), len(made))
+    return InjectedSample(labelled, len(drawn), len(drawn) - len(kept), len(kept), len(edited))
 
 
 def _drawn(file: str, settings: Settings, size: int, seed: int) -> list[Document]:

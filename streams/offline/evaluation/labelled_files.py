@@ -89,7 +89,7 @@ def read_pairs(file: str, documents: LabelledDocuments) -> list[LabelledPair]:
     A pair that stands there twice, either way round, counts once.
     """
     numbers = {id_: number for number, id_ in enumerate(documents.ids)}
-    found: dict[tuple[int, int], tuple[LabelledPair, Line]] = {}
+    pairs: dict[tuple[int, int], tuple[LabelledPair, Line]] = {}
     with InputLines(file, PAIR_LINE_BYTES_MAX) as lines:
         columns: Mapping[str, int] | None = None
         for line in lines:
@@ -100,7 +100,7 @@ def read_pairs(file: str, documents: LabelledDocuments) -> list[LabelledPair]:
                 columns = _header(file, line, fields)
                 continue
             pair = _pair(file, line, fields, columns, numbers)
-            earlier = found.setdefault((pair.first, pair.second), (pair, line))
+            earlier = pairs.setdefault((pair.first, pair.second), (pair, line))
             if earlier[0].label != pair.label:
                 _refuse(
                     file,
@@ -110,9 +110,9 @@ def read_pairs(file: str, documents: LabelledDocuments) -> list[LabelledPair]:
                 )
     if columns is None:
         raise LabelledFileError(f"{file} is empty: its first line must name {_wanted()}")
-    if not found:
+    if not pairs:
         raise LabelledFileError(f"{file} has no pairs below its header")
-    return [pair for pair, _ in found.values()]
+    return [pair for pair, _ in pairs.values()]
 
 
 def _documents(file: str, settings: Settings) -> Iterator[tuple[Line, Document]]:
@@ -179,15 +179,15 @@ def _pair(
     return LabelledPair(min(ends), max(ends), int(label), _jaccard(file, line, jaccard))
 
 
-def _jaccard(file: str, line: Line, given: str) -> float | None:
-    if not given:
+def _jaccard(file: str, line: Line, text: str) -> float | None:
+    if not text:
         return None
     try:
-        value = float(given)
+        value = float(text)
     except ValueError:
         value = -1.0
     if not 0 <= value <= 1:
-        _refuse(file, line, f"the jaccard is {given!r}: it must be from 0 to 1, or empty")
+        _refuse(file, line, f"the jaccard is {text!r}: it must be from 0 to 1, or empty")
     return value
 
 

@@ -85,9 +85,12 @@ def _fingerprints(
     batch: list[tuple[int, Content]] = []
 
     def make() -> None:
-        made: list[Fingerprinted] = fingerprinter.fingerprint_batch([each for _, each in batch])
+        fingerprinted: list[Fingerprinted] = fingerprinter.fingerprint_batch(
+            [each for _, each in batch]
+        )
         prints.update(
-            (number, each.fingerprint) for (number, _), each in zip(batch, made, strict=True)
+            (number, each.fingerprint)
+            for (number, _), each in zip(batch, fingerprinted, strict=True)
         )
         batch.clear()
 

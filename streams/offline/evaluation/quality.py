@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from simhash_core.index_digest import index_digest
 from streams.offline.evaluation import figures
 from streams.offline.evaluation.dedup_pass import Decided
 from streams.offline.evaluation.figures import LabelledPair
@@ -78,14 +79,16 @@ def quality_of(
         exact_duplicates=decided.counts.get("exact_duplicate", 0),
         undecidable=decided.counts.get("undecidable", 0),
         positives=sum(pair.label == figures.POSITIVE for pair in pairs),
-        positives_by_jaccard={band: len(found) for band, found in figures.by_band(pairs).items()},
+        positives_by_jaccard={
+            band: len(in_band) for band, in_band in figures.by_band(pairs).items()
+        },
         negatives=len(negatives),
         negatives_joined=sum(figures.joined(originals, pair) for pair in negatives),
         joined_pairs=counted.judged,
         seconds=round(decided.seconds, 3),
         cpu_seconds=round(decided.cpu_seconds, 3),
         profile=profile,
-        index=decided.identity,
+        index=index_digest(decided.identity),
     )
 
 

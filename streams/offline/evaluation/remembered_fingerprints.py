@@ -55,8 +55,8 @@ class _Remembering(Fingerprinter):
             for digest, content in zip(digests, contents, strict=True)
             if digest not in self._made
         }
-        made = super().fingerprint_batch(list(missing.values()))
-        self._made.update(zip(missing, made, strict=True))
+        fingerprinted = super().fingerprint_batch(list(missing.values()))
+        self._made.update(zip(missing, fingerprinted, strict=True))
         return [self._made[digest] for digest in digests]
 
 

@@ -98,9 +98,9 @@ def _tiles(content: ReportContent) -> list[tuple[str, str, str]]:
 
 def _distances(content: ReportContent) -> _Figure:
     distances = content.distances
-    most = max([*distances.positives, *distances.negatives, *distances.unrelated, 1])
-    width = max(1, -(-(most + 1) // _BINS))
-    bins = -(-(most + 1) // width)
+    largest = max([*distances.positives, *distances.negatives, *distances.unrelated, 1])
+    width = max(1, -(-(largest + 1) // _BINS))
+    bins = -(-(largest + 1) // width)
     rows = [
         ("labelled positives", distances.positives, 1),
         ("labelled negatives", distances.negatives, 2),
@@ -173,8 +173,8 @@ def _curve(
         Series("F1", [point.quality.f1 for point in points], 3),
     ]
     best = max(
-        (value, place)
-        for value, place in zip(series[2].values, xs, strict=True)
+        (value, left)
+        for value, left in zip(series[2].values, xs, strict=True)
         for value in [value or 0.0]
     )
     description = (
@@ -184,7 +184,7 @@ def _curve(
     picture = svg_charts.lines(Chart(key, title, description, x, ""), xs, series, mark)
     rows = [
         [
-            f"{place:g}{' (in force)' if place == mark else ''}",
+            f"{left:g}{' (in force)' if left == mark else ''}",
             *map(
                 _percent,
                 (
@@ -196,7 +196,7 @@ def _curve(
                 ),
             ),
         ]
-        for place, point in zip(xs, points, strict=True)
+        for left, point in zip(xs, points, strict=True)
     ]
     note = f"In force: {mark:g}, the broken line. F1 is highest at {best[1]:g}."
     head = ["threshold", "recall", "precision", "F1", "caught", "false duplicates"]

@@ -195,9 +195,9 @@ def _text(x: float, y: float, text: str, anchor: str, kind: str = "tick") -> str
 
 def _ceiling(series: Sequence[Series]) -> float:
     """Return a round value at or above all others."""
-    most = max((value for row in series for value in row.values if value), default=0.0)
+    largest = max((value for row in series for value in row.values if value), default=0.0)
     steps = (0.04, 0.08, 0.12, 0.2, 0.4, 0.6, 0.8, 1.0)
-    return next((step for step in steps if most <= step), 1.0)
+    return next((step for step in steps if largest <= step), 1.0)
 
 
 def _floor(least: float) -> float:

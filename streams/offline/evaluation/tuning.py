@@ -116,9 +116,9 @@ def best(curve: Iterable[TunedPoint], precision_wanted: float, positives: int) -
     ]
     if not fits:
         return None
-    most = max(recall for recall, _ in fits)
-    error = sqrt(most * (1 - most) / max(1, positives))
-    near = [(recall, point) for recall, point in fits if recall >= most - error]
+    highest = max(recall for recall, _ in fits)
+    error = sqrt(highest * (1 - highest) / max(1, positives))
+    near = [(recall, point) for recall, point in fits if recall >= highest - error]
     return min(
         near,
         key=lambda each: (
@@ -159,9 +159,9 @@ def _tried(
     positives = _positives(labelled)
 
     def points(settings: Settings, thresholds: Sequence[Threshold]) -> list[TunedPoint]:
-        found = sweep(labelled, settings, thresholds, remembered.fingerprinter, tell)
+        swept = sweep(labelled, settings, thresholds, remembered.fingerprinter, tell)
         return [
-            _tuned_point(name, found[at], positives, state_bytes, confirms=confirms)
+            _tuned_point(name, swept[at], positives, state_bytes, confirms=confirms)
             for at in thresholds
         ]
 
@@ -169,10 +169,10 @@ def _tried(
     by_distance = points(settings, distances_around(settings))
     if not confirms:
         return by_distance
-    taken = best(by_distance, precision_wanted, positives) or max(
+    chosen = best(by_distance, precision_wanted, positives) or max(
         by_distance, key=lambda point: (point.precision or 0.0, point.recall or 0.0)
     )
-    at = Threshold(taken.distance, profile.verify_at)
+    at = Threshold(chosen.distance, profile.verify_at)
     others = [each for each in confirmations_around(with_threshold(settings, at)) if each != at]
     return by_distance + points(settings, others)
 
