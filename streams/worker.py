@@ -10,6 +10,7 @@ from typing import Final
 
 import faust
 
+from simhash_core.index_digest import index_digest
 from simhash_core.text.fingerprinter import Fingerprinter
 from streams.app import add_agents, create_app, create_channels
 from streams.exit_codes import ExitCode, report
@@ -54,13 +55,19 @@ def run_worker(settings: Settings) -> int:
     profile = settings.index_profile()
     fingerprinter = Fingerprinter(profile)
     identity, reading = fingerprinter.identity, reading_rules(settings)
-    logger.info("index identity: %s", identity)
+    logger.info("index %s: %s", index_digest(identity), identity)
     # A static member keeps its name: so its next life aborts what this one leaves open.
     life = settings.group_instance_id or uuid.uuid4().hex[:12]
     writer = f"{settings.application_id}.{life}"
     index = IndexOnKafka(settings, identity, reading, writer)
     index.refuse_other_settings()  # before the group is joined, or anything is sent
-    index_info = IndexInfo(identity, settings.application_id, settings.profile, settings.delivery)
+    index_info = IndexInfo(
+        index_digest(identity),
+        settings.application_id,
+        settings.profile,
+        settings.delivery,
+        settings.mode,
+    )
     metrics = Metrics(index=index_info)
     recent = RecentDocuments(settings.web.recent_bytes if settings.web.serves_data else 0)
     fullest = FullestBuckets()
@@ -77,6 +84,7 @@ def run_worker(settings: Settings) -> int:
         settings.include_body,
         settings.web.page_url,
         retention_ms,
+        settings.mode,
     )
     pipeline = Pipeline(
         settings,
@@ -100,7 +108,7 @@ def run_worker(settings: Settings) -> int:
     monitored = Monitored(
         pipeline.view, metrics, health, recent, fullest, index_info, profile, writer, group
     )
-    page = OpsPage(settings, monitored, loop)
+    page = OpsPage(settings, monitored, loop, pipeline.schemas.reader)
     watch = WorkerWatch(
         pipeline.view,
         WatchedTopics(settings.topics.raw, settings.topics.log),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from streams.cli.options import with_loaded_settings
+from streams.cli.options import json_option, with_loaded_settings
 
 if TYPE_CHECKING:
     from streams.settings.loader import LoadedSettings
@@ -24,7 +24,7 @@ def command() -> None:
 
 @command.command(short_help="Show every setting in force, and where it was given.")
 @with_loaded_settings
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@json_option
 def show(loaded: LoadedSettings, *, as_json: bool) -> None:
     """Show every setting in force, and where it was given. Secrets are shown as "(set)".
 

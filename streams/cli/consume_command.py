@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from streams.cli.options import with_settings
+from streams.cli.options import json_option, timeout_option, with_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -67,16 +67,8 @@ def topic_names(_ctx: click.Context, _parameter: click.Parameter, incomplete: st
     metavar="SECONDS",
     help="Stop when no record has come for so long; the first one has a minute.",
 )
-@click.option(
-    "--timeout",
-    "timeout_seconds",
-    type=click.FloatRange(0.1, 300),
-    default=15.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Longest wait for a broker.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Write each record as one JSON object.")
+@timeout_option
+@json_option
 @with_settings
 def command(
     settings: Settings,

@@ -8,7 +8,7 @@ import click
 
 from simhash_core.errors import UsageError
 from simhash_core.index_digest import index_digest
-from streams.cli.options import with_local_settings
+from streams.cli.options import json_option, with_local_settings
 
 if TYPE_CHECKING:
     from streams.settings.settings import Settings
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     metavar="N",
     help="Heaviest terms to show.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object (for each document).")
+@json_option
 @with_local_settings
 def command(
     settings: Settings,

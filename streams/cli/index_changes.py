@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from streams.cli.index_options import announce, json_option, shard_option, tell, timeout_option
-from streams.cli.options import with_settings
+from streams.cli.json_output import announce, write_answer
+from streams.cli.options import json_option, shard_option, timeout_option, with_settings
 
 if TYPE_CHECKING:
     from streams.settings.settings import Settings
@@ -68,6 +68,7 @@ def load(  # noqa: PLR0913 - one for each option
       firstseen index load seen.export.jsonl.gz --set index.distance=48
       firstseen index load --topic unique --application-id second --begin firstseen
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
+    from simhash_core.index_digest import index_digest
     from simhash_core.text.fingerprinter import Fingerprinter
     from streams.care.load_sources import FileSource, LoadSource, TopicSource
     from streams.care.loading import Loading
@@ -90,7 +91,7 @@ def load(  # noqa: PLR0913 - one for each option
         account = loading.run(source, show)
     content = {
         "application": settings.application_id,
-        "index": fingerprinter.identity,
+        "index": index_digest(fingerprinter.identity),
         "documents": account.documents,
         "refused": dict(account.refused),
         "shards": {str(partition): count for partition, count in account.shards.items()},
@@ -98,7 +99,7 @@ def load(  # noqa: PLR0913 - one for each option
         "log_offset": account.log_offset,
         "seconds": account.seconds,
     }
-    tell("index-load", content, load_text(account), as_json=as_json)
+    write_answer("index-load", content, load_text(account), as_json=as_json)
 
 
 @click.command(short_help="Delete stores of shards, or a whole index.")
@@ -156,7 +157,7 @@ def drop(
             dropped = drop_index(settings, admin, places, show)
     else:
         dropped = drop_stores(settings, places)
-    tell("index-drop", dropped, drop_text(dropped), as_json=as_json)
+    write_answer("index-drop", dropped, drop_text(dropped), as_json=as_json)
 
 
 @click.command("new-log", short_help="Begin a new log after the old one was lost or cut.")
@@ -186,4 +187,4 @@ def new_log(settings: Settings, *, force: bool, timeout_seconds: float, as_json:
     identity = Fingerprinter(settings.index_profile()).identity
     with progress_bar() as show:
         begun = begin_new_log(settings, admin, identity, show, force=force)
-    tell("index-new-log", begun, new_log_text(begun), as_json=as_json)
+    write_answer("index-new-log", begun, new_log_text(begun), as_json=as_json)

@@ -14,12 +14,9 @@ from simhash_core.documents import Headers, SourcePosition
 from simhash_core.rejections import RejectionReason
 from streams.kafka.producer_record import ProducerRecord
 from streams.kafka.topic_follower import ReadRecord
-from streams.output.output_records import (
-    ERROR_HEADER_PREFIX,
-    FILTER_HEADER_PREFIX,
-    REDELIVERIES_HEADER,
-)
+from streams.output.output_records import ERROR_HEADER_PREFIX, REDELIVERIES_HEADER
 from streams.output.received_outputs import DeadLetterOutput, received_output
+from streams.output.verdict_headers import FILTER_HEADER_PREFIX
 
 REDELIVERIES_MAX: Final = 3
 """How often a record is sent again unless more is asked for."""

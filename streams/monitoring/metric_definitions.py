@@ -28,6 +28,7 @@ from streams.monitoring.metric_types import (
     info,
 )
 from streams.monitoring.state_definitions import STATE_DEFINITIONS
+from streams.registry.fetched_schema import FetchOutcome
 
 _STAGES: Final = tuple(stage.value for stage in Stage)
 _INTERNAL_TOPICS: Final = tuple(topic.value for topic in InternalTopic)
@@ -207,6 +208,16 @@ OPENING_SHARDS: Final = gauge(
     "Assigned shards that are still being opened.",
     "Is the worker ready? /readyz answers 200 once this is 0 and the log is read to its end.",
 )
+STANDBY_SHARDS: Final = gauge(
+    "standby_shards",
+    "Copies of other workers' shards that this worker keeps (setting standbys).",
+    "If a worker is killed, do the others go on?",
+)
+STANDBY_LAG: Final = gauge(
+    "standby_lag_messages",
+    "Changelog records that standbys have not read yet.",
+    "Are they level with their owners?",
+)
 RECOVERY_REMAINING: Final = gauge(
     "recovery_remaining_messages",
     "Changelog records still to be read by shards that are being opened.",
@@ -236,6 +247,17 @@ DEAD_LETTERS: Final = counter(
     "What is wrong with the records that cannot be read?",
     {"reason": REJECTION_REASONS},
 )
+SCHEMA_FETCHES: Final = counter(
+    "schema_fetches_total",
+    "Schemas asked for at the schema registry.",
+    "Does the registry answer, and does it know the schemas of the records?",
+    {"outcome": tuple(outcome.value for outcome in FetchOutcome)},
+)
+REGISTRY_WAITING: Final = gauge(
+    "registry_waiting",
+    "1 while raw records wait because the schema registry does not answer.",
+    "Why is nothing read? The worker is alive and tries again; nothing is lost.",
+)
 ERRORS: Final = counter(
     "errors_total",
     "Steps that failed.",
@@ -247,12 +269,13 @@ ERRORS: Final = counter(
 
 INDEX_INFO: Final = info(
     "index_info",
-    "The index and how it is kept.",
+    "The index, by the short name of its identity, and how it is kept.",
     "Do all workers have one index?",
     "identity",
     "application_id",
     "profile",
     "delivery",
+    "mode",
 )
 BUILD_INFO: Final = info(
     "build_info", "Versions.", "Which version runs where?", "version", "python_version"

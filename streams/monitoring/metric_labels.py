@@ -21,7 +21,7 @@ DEAD_LETTER: Final = "dead_letter"
 VERDICTS: Final = (*VERDICT_NAMES, DEAD_LETTER)
 """Of ``firstseen_documents_total``: where a raw record can end."""
 
-OUTPUTS: Final = ("unique", "duplicate_of", DEAD_LETTER)
+OUTPUTS: Final = ("unique", "duplicate_of", "tagged", DEAD_LETTER)
 """Of ``firstseen_expired_outputs_total``: what an output topic is for."""
 
 REJECTION_REASONS: Final = tuple(reason.value for reason in RejectionReason)

@@ -47,6 +47,7 @@ from streams.monitoring.metric_labels import (
 )
 from streams.monitoring.ordering_metrics import OrderingMetrics
 from streams.monitoring.shard_metrics import ShardMetrics
+from streams.registry.fetched_schema import FetchOutcome
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 """The media type of ``Metrics.exposition``."""
@@ -57,12 +58,13 @@ _BITS_LIMIT: Final = 512
 
 
 class IndexInfo(NamedTuple):
-    """The labels of ``firstseen_index_info``."""
+    """The labels of ``firstseen_index_info``; ``identity`` is the short name of the index."""
 
     identity: str = ""
     application_id: str = ""
     profile: str = ""
     delivery: str = ""
+    mode: str = ""
 
 
 class _StageSeries(NamedTuple):
@@ -104,6 +106,7 @@ class Metrics(OrderingMetrics, ShardMetrics):
         """Duplicates by distance in bits, one by one: the metric has wide buckets."""
         self._bucket_documents = BatchHistogram(defined.BUCKET_DOCUMENTS, registry)
         self._rebalances = counter(defined.REBALANCES, registry)
+        self._registry_waiting = gauge(defined.REGISTRY_WAITING, registry)
         index_labels = {
             label: str(value) for label, value in (index or IndexInfo())._asdict().items()
         }
@@ -122,6 +125,8 @@ class Metrics(OrderingMetrics, ShardMetrics):
         }
         expired = counter(defined.EXPIRED_OUTPUTS, registry)
         self._expired_by_output = {name: expired.labels(name) for name in OUTPUTS}
+        fetches = counter(defined.SCHEMA_FETCHES, registry)
+        self._by_fetch = {name: fetches.labels(name) for name in FetchOutcome}
         transactions = counter(defined.TRANSACTIONS, registry)
         self._by_outcome = {name: transactions.labels(name) for name in TransactionOutcome}
         errors = counter(defined.ERRORS, registry)
@@ -254,6 +259,14 @@ class Metrics(OrderingMetrics, ShardMetrics):
     def rebalance(self) -> None:
         """Count an assignment."""
         self._rebalances.inc()
+
+    def registry_waiting(self, *, waiting: bool) -> None:
+        """Note whether raw records wait for the schema registry."""
+        self._registry_waiting.set(waiting)
+
+    def schema_fetch(self, outcome: FetchOutcome) -> None:
+        """Count a question to the schema registry."""
+        self._by_fetch[outcome].inc()
 
     def transaction(self, outcome: TransactionOutcome) -> None:
         """Count a transaction."""

@@ -47,7 +47,8 @@ from streams.offline.fingerprint_pool import (
     Refused,
 )
 from streams.offline.local_index import LocalStore
-from streams.output.output_records import arrival_of, duplicate_record
+from streams.output.output_records import duplicate_record
+from streams.output.verdict_headers import arrival_of
 from streams.output.record_views import bytes_view
 from streams.settings.settings import Settings
 from streams.store.state_codec import StoredProgress

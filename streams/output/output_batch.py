@@ -17,16 +17,17 @@ from streams.intake.raw_batches import RawArrival
 from streams.kafka.producer_record import ProducerRecord
 from streams.monitoring.metric_labels import DEAD_LETTER
 from streams.output.output_records import (
-    Arrival,
     Gone,
     OutputKind,
     OutputRecord,
-    arrival_of,
     dead_letter_record,
     deleted_record,
     duplicate_record,
+    tagged_record,
     unique_record,
 )
+from streams.output.verdict_headers import Arrival, arrival_of
+from streams.settings.settings import Mode
 from streams.settings.topics import TopicSettings
 from streams.store.changelog_codec import ChangelogRecord, encode_progress
 from streams.store.store_change import StoreChange, records_of
@@ -48,6 +49,7 @@ class OutputRules:
     include_body: bool
     page: str | None = None
     retention_ms: Mapping[str, int] = field(default_factory=dict)
+    mode: Mode = Mode.SPLIT
 
     def topic_of(self, kind: OutputKind) -> str:
         """Return the topic of an output."""
@@ -55,6 +57,7 @@ class OutputRules:
         by_kind: Mapping[OutputKind, str] = {
             OutputKind.UNIQUE: topics.unique,
             OutputKind.DUPLICATE_OF: topics.duplicates,
+            OutputKind.TAGGED: topics.tagged,
             OutputKind.DEAD_LETTER: topics.dead_letters,
         }
         return by_kind[kind]
@@ -144,10 +147,13 @@ def _records(
             yield from _of_document(raw, said, rules, batch)
         case Deleted(packet, row, put_out):
             batch.deletes += 1
-            if put_out:
+            tags = rules.mode is Mode.TAG
+            # A topic with everything has duplicates of this key as well, so it gets every delete.
+            if put_out or tags:
                 document_id = packet.columns.document_id(row)
+                kind = OutputKind.TAGGED if tags else OutputKind.UNIQUE
                 yield deleted_record(
-                    raw.record, raw.source, document_id, Gone.DELETED, rules.identity
+                    raw.record, raw.source, document_id, Gone.DELETED, rules.identity, kind
                 )
         case NoVerdict():
             rejection = raw.rejection
@@ -164,10 +170,14 @@ def _of_document(
     arrival = arrival_of(raw.record, said.packet, said.row)
     verdict = verdict_of(said.packet.columns, said.row, said.match)
     batch.outputs.append(DecidedOutput(arrival, verdict))
+    replaced = said.replaced and isinstance(verdict, DuplicateOf) and raw.record.key is not None
+    if rules.mode is Mode.TAG:
+        yield tagged_record(arrival, verdict, rules.identity, rules.bits, replaced=replaced)
+        return
     if not isinstance(verdict, DuplicateOf):
         yield unique_record(arrival, verdict, rules.identity)
         return
-    if said.replaced and raw.record.key is not None:
+    if replaced:
         # The document that had this id was unique; what has it now is not.
         yield deleted_record(
             raw.record, raw.source, arrival.document_id, Gone.REPLACED, rules.identity

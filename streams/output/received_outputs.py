@@ -6,7 +6,7 @@ topic reads alike. docs/formats.md has the forms.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -14,7 +14,7 @@ import msgspec
 from simhash_core.documents import SourcePosition
 from simhash_core.errors import UsageError
 
-_DUPLICATE_SCHEMA: Final = "firstseen.duplicate-of/1"
+_DUPLICATE_SCHEMAS: Final = frozenset({"firstseen.duplicate-of/1", "firstseen.duplicate-of/2"})
 _ERROR: Final = "__connect.errors."
 
 
@@ -102,6 +102,8 @@ def received_output(
             case "deleted" | "replaced" as reason:
                 position = source_position(named["firstseen-source"])
                 return TombstoneOutput(position, named["firstseen-id"], reason)
+            case "duplicate" if "firstseen-original-source" in named:
+                return _tagged_duplicate(named)
             case "duplicate":
                 return _duplicate(_decode_duplicate(value or b""))
             case None if f"{_ERROR}offset" in named and "firstseen-reason" in named:
@@ -119,6 +121,20 @@ def received_output(
     return None
 
 
+def _tagged_duplicate(named: Mapping[str, str]) -> DuplicateOutput:
+    """Return what the headers say: with ``mode=tag`` the value is the raw record's."""
+    return DuplicateOutput(
+        source_position(named["firstseen-source"]),
+        named["firstseen-id"],
+        source_position(named["firstseen-original-source"]),
+        named["firstseen-original"],
+        int(named["firstseen-distance"]),
+        int(named["firstseen-bits"]),
+        float(named["firstseen-similarity"]),
+        named["firstseen-method"],
+    )
+
+
 def source_position(shown: str) -> SourcePosition:
     """Return the position that ``topic/partition@offset`` names; raises ``UsageError``."""
     topic, slash, rest = shown.partition("/")
@@ -129,7 +145,7 @@ def source_position(shown: str) -> SourcePosition:
 
 
 def _duplicate(record: _Duplicate) -> DuplicateOutput | None:
-    if record.schema != _DUPLICATE_SCHEMA:
+    if record.schema not in _DUPLICATE_SCHEMAS:
         return None
     return DuplicateOutput(
         record.source.position(),

@@ -1,6 +1,6 @@
 """The JSON Schemas (2020-12) of the records; docs/formats.md says in words what they say.
 
-``unique-record`` and ``dead-letter`` describe whole records, in the form that ``record_view``
+``unique-record``, ``tagged-record`` and ``dead-letter`` describe whole records, in the form that ``record_view``
 gives them; ``raw-document`` and ``duplicate-of`` describe the JSON in a value, and
 ``unreadable-line`` a line that ``firstseen dedup`` cannot read. A schema that was
 released is never changed, except in its descriptions: another form gets another number.
@@ -17,8 +17,9 @@ from simhash_core.errors import UnknownNameError
 
 SCHEMAS: Final = (
     "dead-letter.v1",
-    "duplicate-of.v1",
+    "duplicate-of.v2",
     "raw-document.v1",
+    "tagged-record.v1",
     "unique-record.v1",
     "unreadable-line.v1",
 )

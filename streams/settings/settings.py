@@ -30,6 +30,7 @@ from streams.documents.fields import FieldSettings
 from streams.settings.flow import GIB, KIB, MIB, BatchSettings, InFlightSettings, IntakeSettings
 from streams.settings.index import IndexSettings
 from streams.settings.index_files import read_index_files
+from streams.settings.registry import RegistrySettings
 from streams.settings.topics import TopicSettings
 from streams.settings.web import WebSettings
 
@@ -51,6 +52,15 @@ class Delivery(StrEnum):
     """An output may repeat after a crash, with the same content."""
     EXACTLY_ONCE = "exactly_once"
     """Every raw record ends in exactly one committed output; needs a broker with transactions."""
+
+
+class Mode(StrEnum):
+    """Where documents are put out."""
+
+    SPLIT = "split"
+    """Uniques on one topic, and what repeats them on another."""
+    TAG = "tag"
+    """All documents on one topic, unchanged, with the verdict in headers."""
 
 
 class LogLevel(StrEnum):
@@ -128,6 +138,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     delivery: Annotated[Delivery, Meta(description="What a crash may do to the outputs.")] = (
         Delivery.EXACTLY_ONCE
     )
+    mode: Annotated[
+        Mode,
+        Meta(
+            description="Where documents are put out: split, on topics.unique and "
+            "topics.duplicates; tag, all unchanged on topics.tagged, with the verdict in headers."
+        ),
+    ] = Mode.SPLIT
     profile: Annotated[
         str, Meta(min_length=1, description="What counts as near: wide, quick or classic.")
     ] = DEFAULT_PROFILE
@@ -157,6 +174,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             "stall after a crash. Brokers allow no less than group.min.session.timeout.ms (6 s).",
         ),
     ] = 6.0
+    standbys: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=8,
+            description="Workers that keep a copy of each shard beside its owner, 0 for none: while "
+            "the group waits for a worker that was killed the others go on, and the new owner has "
+            "the shard at once. Each copy costs the memory, disk and look-ups of a shard.",
+        ),
+    ] = 0
     group_instance_id: Annotated[
         Annotated[str, Meta(pattern="^[a-zA-Z0-9._-]{1,249}$")] | None,
         Meta(
@@ -198,6 +225,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     topics: TopicSettings = field(default_factory=TopicSettings)
     index: IndexSettings = field(default_factory=IndexSettings)
     fields: FieldSettings = field(default_factory=FieldSettings)
+    registry: RegistrySettings = field(default_factory=RegistrySettings)
     batch: BatchSettings = field(default_factory=BatchSettings)
     intake: IntakeSettings = field(default_factory=IntakeSettings)
     in_flight: InFlightSettings = field(default_factory=InFlightSettings)
@@ -242,6 +270,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         profile = replace(profile, **read_index_files(changes), scoped=bool(self.fields.scope))
         profile.scheme()
         return profile
+
+    @property
+    def output_topics(self) -> tuple[str, ...]:
+        """The topics that records are put out on, by ``mode``; dead letters last."""
+        topics = self.topics
+        if self.mode is Mode.TAG:
+            return topics.tagged, topics.dead_letters
+        return topics.unique, topics.duplicates, topics.dead_letters
 
     def state_path(self) -> Path:
         """Return the directory of this application's state."""

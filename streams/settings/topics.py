@@ -25,6 +25,14 @@ class TopicSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         str,
         Meta(pattern=_TOPIC, extra=_TOPIC_EXPECTED, description="Repeats, naming their original."),
     ] = "duplicate-of"
+    tagged: Annotated[
+        str,
+        Meta(
+            pattern=_TOPIC,
+            extra=_TOPIC_EXPECTED,
+            description="With mode=tag: all documents, unchanged, with the verdict in headers.",
+        ),
+    ] = "tagged"
     dead_letters: Annotated[
         str, Meta(pattern=_TOPIC, extra=_TOPIC_EXPECTED, description="Records that cannot be read.")
     ] = "dlq.raw-documents"

@@ -43,9 +43,7 @@ def _missing_at_topics(admin: AdminClient, settings: Settings) -> Iterator[str]:
     topics = settings.topics
     needed: Mapping[str, frozenset[AclOperation]] = {
         topics.raw: _READ,
-        topics.unique: _WRITE,
-        topics.duplicates: _WRITE,
-        topics.dead_letters: _WRITE,
+        **dict.fromkeys(settings.output_topics, _WRITE),
         # Any worker may become the leader, which trims the log.
         topics.log: _READ | _WRITE | _DELETE,
         topics.reports: _READ | _WRITE,

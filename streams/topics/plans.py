@@ -7,6 +7,7 @@ raw            any         as you wish: it is yours
 unique         any         room for a raw record and Firstseen's headers; any time of a record;
                            kept for ``output_retention_ms``
 duplicates     any         the same, since a duplicate may carry its body
+tagged         any         the same; with ``mode=tag``, in place of the two
 dead letters   any         the same
 log            1           kept until the leader deletes what no shard needs any more
 reports        1           deleted by age, soon: a new leader asks again
@@ -121,9 +122,12 @@ def topic_plans(
     nothing: Mapping[str, str] = MappingProxyType({})
     return [
         TopicPlan(topics.raw, shards, nothing, is_durable=False),
-        _output(settings, topics.unique, partitions),
-        _output(settings, topics.duplicates, partitions),
-        _output(settings, topics.dead_letters, partitions and 1),
+        *(
+            _output(
+                settings, name, partitions and (1 if name == topics.dead_letters else partitions)
+            )
+            for name in settings.output_topics
+        ),
         _internal(
             settings,
             topics.log,

@@ -14,6 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from streams.settings.settings import Mode
 from tests.rigs.brokers.kafka_broker import why_kafka_cannot_run
 from tests.torture.run import Order, torture
 
@@ -25,6 +26,9 @@ def main() -> int:
     parser.add_argument("--documents", type=int, default=100_000, help="how many come (100000)")
     parser.add_argument("--faults", type=int, default=70, help="how many strike (70)")
     parser.add_argument("--seed", type=int, help="of documents and faults (a new one each time)")
+    parser.add_argument(
+        "--mode", choices=list(Mode), default=Mode.SPLIT, help="how documents are put out (split)"
+    )
     parser.add_argument("--json", action="store_true", help="nothing but the JSON object")
     parser.add_argument("--keep", type=Path, help="a new directory for logs and state, to be kept")
     chosen = parser.parse_args()
@@ -32,7 +36,7 @@ def main() -> int:
     if reason is not None:
         parser.error(reason)
     seed = chosen.seed if chosen.seed is not None else random.SystemRandom().randrange(2**32)
-    order = Order(chosen.minutes, chosen.documents, chosen.faults, seed)
+    order = Order(chosen.minutes, chosen.documents, chosen.faults, seed, chosen.mode)
     directory = chosen.keep or Path(tempfile.mkdtemp(prefix="firstseen-torture-"))
     directory.mkdir(parents=True, exist_ok=True)
     if not chosen.json:

@@ -27,7 +27,7 @@ from streams.output.received_outputs import (
     UniqueOutput,
     received_output,
 )
-from streams.settings.settings import Settings
+from streams.settings.settings import Mode, Settings
 from tests.rigs.invariants import Known, Nearness, Repeat, check_grounding
 from tests.torture.aftermath import Aftermath
 from tests.torture.history import History
@@ -83,7 +83,8 @@ def judge(
     what the changelog has, if that is to be judged too.
     """
     findings = Findings()
-    first, count, tombstones, changed, turned = _read(outputs, sent)
+    tags = settings.mode is Mode.TAG
+    first, count, tombstones, changed, turned = _read(outputs, sent, tags=tags)
     deletes = {source for source, planned in sent.items() if planned.is_delete}
     findings.lost = findings.note("lost", [str(s) for s in sent.keys() - deletes - count.keys()])
     findings.unknown = findings.note("unknown", [str(s) for s in count if s not in sent])
@@ -138,7 +139,9 @@ def _in_the_log(known: Known) -> bytes:
 def _tombstones(
     sent: Mapping[SourcePosition, Planned], history: History, right: Answers, settings: Settings
 ) -> dict[SourcePosition, list[str]]:
-    """The tombstones that must be on unique, by the raw record that they come of."""
+    """The tombstones that must be put out, by the raw record that they come of."""
+    if settings.mode is Mode.TAG:
+        return {source: ["deleted"] for source, planned in sent.items() if planned.is_delete}
     wanted = {}
     has_window = settings.index_profile().window is not None
     for row in history.rows:
@@ -163,8 +166,14 @@ class _Outputs(NamedTuple):
     turned: list[str]
 
 
-def _read(outputs: Iterable[ReadRecord], sent: Mapping[SourcePosition, Planned]) -> _Outputs:
-    """Read all outputs; note what is not as it was sent, and what is not in raw order."""
+def _read(
+    outputs: Iterable[ReadRecord], sent: Mapping[SourcePosition, Planned], *, tags: bool
+) -> _Outputs:
+    """Read all outputs; note what is not as it was sent, and what is not in raw order.
+
+    ``tags``: duplicates are put out as they were sent, too.
+    """
+    as_sent = (UniqueOutput, DuplicateOutput) if tags else UniqueOutput
     order = _RawOrder()
     found = _Outputs({}, Counter(), defaultdict(list), [], order.turned)
     for record in outputs:
@@ -181,10 +190,10 @@ def _read(outputs: Iterable[ReadRecord], sent: Mapping[SourcePosition, Planned])
             continue
         found.first.setdefault(said.source, said)
         found.counts[said.source] += 1
-        if not isinstance(said, UniqueOutput) or planned is None:
+        if not isinstance(said, as_sent) or planned is None:
             continue
         if (record.key, record.value) != (planned.key, planned.value):
-            found.changed.append(f"{said.source} is not on unique as it was sent")
+            found.changed.append(f"{said.source} is not put out as it was sent")
     return found
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from confluent_kafka.admin import AdminClient
 
 from streams.settings.loader import load_settings
-from streams.settings.settings import Settings
+from streams.settings.settings import Mode, Settings
 from streams.topics.admin import create
 from streams.topics.plans import topic_plans
 from tests.rigs.brokers.kafka_broker import KafkaBroker
@@ -57,7 +57,7 @@ class Order:
     documents: int
     faults: int
     seed: int
-    mode: str = "split"
+    mode: Mode = Mode.SPLIT
 
     @property
     def options(self) -> tuple[str, ...]:

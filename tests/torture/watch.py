@@ -24,12 +24,8 @@ class StalledError(RuntimeError):
 
 def output_partitions(settings: Settings) -> dict[str, int]:
     """The output topics and their numbers of partitions."""
-    topics = settings.topics
-    return {
-        topics.unique: OUTPUT_PARTITIONS,
-        topics.duplicates: OUTPUT_PARTITIONS,
-        topics.dead_letters: DEAD_LETTER_PARTITIONS,
-    }
+    outputs = dict.fromkeys(settings.output_topics, OUTPUT_PARTITIONS)
+    return outputs | {settings.topics.dead_letters: DEAD_LETTER_PARTITIONS}
 
 
 class Watch:

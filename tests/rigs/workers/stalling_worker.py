@@ -30,14 +30,14 @@ class StallingPipeline(Pipeline):
 
     stalled = False
 
-    def fingerprint(self, batch: Sequence[RawRecords]) -> None:
+    async def fingerprint(self, batch: Sequence[RawRecords]) -> None:
         """Stop where one of the records says so."""
         messages = (message for records in batch for message in records.messages)
         values = b" ".join(message.value() or b"" for message in messages)
         self.stalled = self.stalled or STALL in values
         if BLOCK in values:
-            time.sleep(LONG_SECONDS)
-        super().fingerprint(batch)
+            time.sleep(LONG_SECONDS)  # noqa: ASYNC251 - the loop is to stand still
+        await super().fingerprint(batch)
 
     async def put_out(self) -> None:
         """Wait for what never comes, once a record has said so."""

@@ -16,7 +16,6 @@ from simhash_core.index_digest import index_digest
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import Profile
 from streams import schemas
-from streams.documents.raw_documents import DocumentReader
 from streams.kafka.topic_follower import ReadRecord, TopicFollower
 from streams.output.received_outputs import (
     DeadLetterOutput,
@@ -26,6 +25,7 @@ from streams.output.received_outputs import (
     UniqueOutput,
     received_output,
 )
+from streams.registry.schema_fetches import command_reader
 from streams.settings.settings import Settings
 from tests.rigs.invariants import (
     Known,
@@ -36,7 +36,7 @@ from tests.rigs.invariants import (
     check_separation,
 )
 
-DUPLICATE_OF = jsonschema.Draft202012Validator(schemas.load("duplicate-of.v1"))
+DUPLICATE_OF = jsonschema.Draft202012Validator(schemas.load("duplicate-of.v2"))
 
 
 @cache
@@ -168,7 +168,7 @@ class Judge:
 
     def __init__(self, settings: Settings) -> None:
         self._fingerprinter = _fingerprinter(settings.index_profile())
-        self._reader = DocumentReader(settings.fields, settings.max_record_bytes)
+        self._reader = command_reader(settings, settings.max_record_bytes)
         self._near = Nearness.of(self._fingerprinter)
         self._index = index_digest(self._fingerprinter.identity).encode()
 

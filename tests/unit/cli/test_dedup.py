@@ -133,7 +133,7 @@ def test_records_keep_to_their_schemas(source_file: Path) -> None:
     lines = source_file.read_bytes().split(b"\n")
     duplicates, dead = json_lines(Path("d")), json_lines(Path("x"))
     for record in duplicates:
-        _validator("duplicate-of.v1").validate(record)
+        _validator("duplicate-of.v2").validate(record)
         assert record["body"].encode() == lines[record["source"]["offset"]]
     for record in dead:
         _validator("unreadable-line.v1").validate(record)

@@ -13,6 +13,7 @@ from typing import Final
 import pytest
 from rich.cells import cell_len
 
+from simhash_core.index_digest import index_digest
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import profile_named
 from streams.cli.main import main
@@ -62,7 +63,7 @@ def test_the_object_is_what_the_core_says(profile: str, capsys: pytest.CaptureFi
     assert found["undecidable"] is None
     heaviest = fingerprinter.weighted_terms(TEXT)[:3]
     assert [(term["term"], term["weight"]) for term in found["terms"]] == heaviest
-    assert found["index"] == fingerprinter.identity
+    assert found["index"] == index_digest(fingerprinter.identity)
 
 
 def test_every_way_to_give_a_text_is_the_same(

@@ -54,11 +54,16 @@ def test_train_show_and_use(
     shown = json.loads(out)
     assert shown["idf"] == {"大桥": 0.9163, "的": 1.3863, "没有": shown["unknown"]}
 
+    code, out, _ = run(capsys, "config", "show", "--json", "--set", f"index.idf={model}")
+    assert code == ExitCode.OK
+    shown = json.loads(out)
+    assert f"idf={made['identity']} " in shown["identity"]
+
     code, out, _ = run(
         capsys, "fingerprint", "--text", TEXTS[0], "--json", "--set", f"index.idf={model}"
     )
     assert code == ExitCode.OK
-    assert f"idf={made['identity']} " in json.loads(out)["index"]
+    assert json.loads(out)["index"] == shown["index"]
 
 
 def test_text_files_and_folders(
@@ -138,7 +143,9 @@ def test_a_dictionary_and_a_stop_list_work_from_the_command_line(
     terms = {term["term"] for term in json.loads(out)["terms"]}
     assert "跨江大桥" in terms
     assert "货车" not in terms
-    assert "stop-words=" in json.loads(out)["index"]
+    plain = json.loads(run(capsys, "config", "show", "--json")[1])
+    assert json.loads(out)["index"] != plain["index"]
+    assert "stop-words=" not in plain["identity"]
 
 
 def test_training_shows_no_bar_in_a_pipe(corpus: Path, tmp_path: Path) -> None:

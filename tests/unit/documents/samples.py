@@ -12,7 +12,7 @@ from simhash_core.rejections import Rejection
 from simhash_core.verdicts import DuplicateOf, Method, UndecidableReason
 from streams.documents.fields import FieldSettings
 from streams.documents.raw_documents import DocumentReader, Tombstone
-from streams.output.output_records import Arrival
+from streams.output.verdict_headers import Arrival
 
 HERE = SourcePosition("raw-documents", 3, 42)
 NOW_MS = 1_714_536_000_000  # 2024-05-01T04:00:00Z

@@ -102,7 +102,7 @@ LABELS = {
     "firstseen_consumer_lag_messages": {"topic": {"raw"}, "partition": {"3"}},
     "firstseen_skipped_messages": {"topic": {"raw"}, "partition": {"3"}},
     "firstseen_removed_entries": {"reason": {"deleted", "expired"}},
-    "firstseen_expired_outputs": {"output": {"unique", "duplicate_of", "dead_letter"}},
+    "firstseen_expired_outputs": {"output": {"unique", "duplicate_of", "tagged", "dead_letter"}},
     "firstseen_stage_duration_seconds": {"stage": STAGES},
     "firstseen_stage_cpu_seconds": {"stage": STAGES},
     "firstseen_internal_bytes": {"topic": INTERNAL_TOPICS},
@@ -115,10 +115,11 @@ LABELS = {
         "application_id": {"app"},
         "profile": {"wide"},
         "delivery": {"exactly_once"},
+        "mode": {"split"},
     },
 }
 
-INDEX = IndexInfo("i 1", "app", "wide", "exactly_once")
+INDEX = IndexInfo("i 1", "app", "wide", "exactly_once", "split")
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from simhash_core.documents import RawRecord, SourcePosition
 from simhash_core.matches import Answer, Match, Neighbour
 from simhash_core.rejections import Rejection, RejectionReason
 from simhash_core.verdicts import DuplicateOf, Method, Unique, Verdict
+from streams.documents.raw_documents import DocumentReader
 from streams.monitoring.group_watch import GroupWatch
 from streams.monitoring.health import Health
 from streams.monitoring.metrics import IndexInfo, Metrics
@@ -27,7 +28,7 @@ from streams.ops_page.page import OpsPage
 from streams.ops_page.recent_documents import RecentDocuments
 from streams.ops_page.server import OpsServer
 from streams.ops_page.status import Monitored
-from streams.output.output_records import Arrival
+from streams.output.verdict_headers import Arrival
 from streams.settings.loader import load_settings
 from streams.topics.group_state import GroupState, Member
 from tests.rigs.brokers.loopback_ports import free_port
@@ -142,7 +143,8 @@ def served_page(state_dir: Path, *more: str) -> Iterator[Served]:
         name=WORKER,
         group=group,
     )
-    with OpsServer(settings, OpsPage(settings, parts, loop)):
+    reader = DocumentReader(settings.fields, settings.max_record_bytes)
+    with OpsServer(settings, OpsPage(settings, parts, loop, reader)):
         yield Served(settings.web.port, view, metrics, health, recent, fullest, loop)
     loop.call_soon_threadsafe(loop.stop)
     thread.join()

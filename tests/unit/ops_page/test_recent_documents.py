@@ -10,7 +10,7 @@ from streams.documents.fields import FieldSettings
 from streams.documents.raw_documents import DocumentReader
 from streams.ops_page.duplicate_views import DuplicateViews
 from streams.ops_page.recent_documents import DUPLICATES_LIMIT, RecentDocuments
-from streams.output.output_records import Arrival
+from streams.output.verdict_headers import Arrival
 
 MIB = 1024 * 1024
 SCHEME = BlockScheme(256, 16, 15)

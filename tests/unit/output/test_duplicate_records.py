@@ -49,13 +49,13 @@ def value_of(output: OutputRecord) -> dict[str, Any]:
 def test_bytes_of_a_duplicate() -> None:
     """Given a near duplicate, then these are the bytes: the order of the fields never changes."""
     assert duplicate(raw(b"value")).value == (
-        b'{"schema":"firstseen.duplicate-of/1","id":"weather-2",'
+        b'{"schema":"firstseen.duplicate-of/2","id":"weather-2",'
         b'"source":{"topic":"raw-documents","partition":0,"offset":7},'
         b'"original":{"id":"weather",'
         b'"source":{"topic":"raw-documents","partition":3,"offset":42},'
         b'"timestamp":"2024-05-01T04:00:00.000Z"},'
         b'"distance":2,"bits":64,"similarity":0.96875,"block":1,"method":"near","agreement":null,'
-        b'"index":"' + IDENTITY.encode() + b'","timestamp":"2024-05-01T04:05:00.000Z"}'
+        b'"index":"f035ec2f58c1","timestamp":"2024-05-01T04:05:00.000Z"}'
     )
 
 
@@ -78,8 +78,13 @@ def test_key_time_and_headers_are_the_raw_records(record: RawRecord) -> None:
         *own,
         ("content-type", b"application/json"),
         ("firstseen-verdict", b"duplicate"),
+        ("firstseen-id", b"weather-2"),
+        ("firstseen-source", b"raw-documents/0@7"),
+        ("firstseen-fingerprint", b"9c3f00e1a7d2485b"),
         ("firstseen-original", b"weather"),
         ("firstseen-distance", b"2"),
+        ("firstseen-method", b"near"),
+        ("firstseen-index", b"f035ec2f58c1"),
     )
 
 

@@ -45,7 +45,12 @@ def test_old_outputs_are_counted_and_logged_once(caplog: pytest.LogCaptureFixtur
     expired.note([output("unique", 365 * DAY_MS, offset=42), output("duplicates", 9**15)], NOW_MS)
     expired.note([output("unique", 365 * DAY_MS)] * 2, NOW_MS)
 
-    assert counted(metrics) == {"unique": 3, "duplicate_of": 0, "dead_letter": 0}
+    assert counted(metrics) == {
+        "unique": 3,
+        "duplicate_of": 0,
+        "tagged": 0,
+        "dead_letter": 0,
+    }
     (line,) = caplog.messages
     for part in ("unique", f"{7 * DAY_MS // 1000} s", "raw/3@42", "retention.ms", "topics check"):
         assert part in line

@@ -19,6 +19,7 @@ from streams.output.output_records import (
     dead_letter_record,
     deleted_record,
     duplicate_record,
+    tagged_record,
     unique_record,
 )
 from streams.output.record_views import record_view
@@ -39,6 +40,9 @@ PAGE = (ROOT / "docs" / "formats.md").read_text("utf-8")
 RECORDS = PAGE.partition("\n## Internal topics\n")[0]
 EXAMPLES = dict(re.findall(r"<!-- example: ([^\n]+) -->\n```json\n(.+?)```", RECORDS, re.DOTALL))
 SHOWN = raw('{"text":"北京今天下雪了，地铁照常运行。"}'.encode(), headers=(("trace", b"7f"),))
+
+
+CONFIRMED = msgspec.structs.replace(NEAR, agreement=0.75)
 
 
 def section(title: str) -> str:
@@ -62,6 +66,12 @@ def duplicate() -> OutputRecord:
         SHOWN, "weather-2", SourcePosition("raw-documents", 0, 7), NOW_MS + 300_000
     )
     return duplicate_record(arrival, NEAR, IDENTITY, 64, include_body=False)
+
+
+def tagged() -> OutputRecord:
+    """The tagged record that the page shows."""
+    source = SourcePosition("raw-documents", 0, 7)
+    return tagged_record(arrival_of(SHOWN, "weather-2", source, NOW_MS), NEAR, IDENTITY, 64)
 
 
 def tombstone(reason: Gone) -> OutputRecord:
@@ -103,13 +113,14 @@ def test_examples_of_records_out() -> None:
     )
     assert view(tombstone(Gone.DELETED)) == json.loads(EXAMPLES["tombstone"])
     assert json.loads(duplicate_value) == json.loads(EXAMPLES["duplicate"])
+    assert view(tagged()) == json.loads(EXAMPLES["tagged"])
     assert view(letter) == json.loads(EXAMPLES["dead letter"])
 
 
 def test_no_example_is_left_unchecked() -> None:
     """Every record in or out that the page shows, in lines of its own, is one of the above."""
     checked = {"raw document", "document", "structured event", "document of the event"}
-    checked |= {"unique", "tombstone", "duplicate", "dead letter"}
+    checked |= {"unique", "tombstone", "duplicate", "tagged", "dead letter"}
 
     assert set(EXAMPLES) == checked
     assert RECORDS.count("```json\n{\n") == len(checked)
@@ -132,6 +143,15 @@ def test_no_example_is_left_unchecked() -> None:
         (
             "### Tombstones on `unique`",
             [name for name, _ in tombstone(Gone.DELETED).headers] + [str(each) for each in Gone],
+        ),
+        (
+            "### `tagged`: everything on one topic",
+            [
+                name
+                for name, _ in tagged_record(
+                    arrival_of(raw(b"")), CONFIRMED, IDENTITY, 64, replaced=True
+                ).headers
+            ],
         ),
         (
             "### `duplicate-of`",

@@ -13,6 +13,7 @@ from streams.output.output_records import (
     OutputRecord,
     dead_letter_record,
     duplicate_record,
+    tagged_record,
     unique_record,
 )
 from streams.output.received_outputs import (
@@ -59,6 +60,12 @@ def test_whatever_the_raw_record_was(record: RawRecord) -> None:
     assert read_back(
         duplicate_record(arrival, NEAR, IDENTITY, 64, include_body=True)
     ) == DuplicateOutput(ELSEWHERE, "id/雪@1", HERE, "weather", 2, 64, 0.96875, "near")
+    assert read_back(tagged_record(arrival, NEAR, IDENTITY, 64)) == DuplicateOutput(
+        ELSEWHERE, "id/雪@1", HERE, "weather", 2, 64, 0.96875, "near"
+    )
+    assert read_back(tagged_record(arrival, Unique(), IDENTITY, 64)) == UniqueOutput(
+        ELSEWHERE, "id/雪@1", ""
+    )
     assert read_back(dead_letter_record(rejection)) == DeadLetterOutput(
         ELSEWHERE, "not_json", "detail: 雪"
     )
@@ -79,7 +86,7 @@ def test_another_schema_is_not_guessed_at() -> None:
     record = duplicate_record(arrival_of(raw(b"{}")), NEAR, IDENTITY, 64, include_body=False)
     assert record.value is not None
 
-    later = record.value.replace(b"firstseen.duplicate-of/1", b"firstseen.duplicate-of/2")
+    later = record.value.replace(b"firstseen.duplicate-of/2", b"firstseen.duplicate-of/3")
 
     assert received_output(later, record.headers) is None
 

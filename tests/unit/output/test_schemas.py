@@ -15,12 +15,16 @@ from jsonschema import Draft202012Validator
 from simhash_core.documents import Document, RawRecord
 from simhash_core.errors import UnknownNameError
 from simhash_core.rejections import Rejection, RejectionReason
-from simhash_core.verdicts import DuplicateOf, Undecidable, UndecidableReason, Unique
+from simhash_core.verdicts import DuplicateOf, Undecidable, UndecidableReason, Unique, Verdict
 from streams import schemas
 from streams.output.output_records import (
+    Gone,
+    OutputKind,
     OutputRecord,
     dead_letter_record,
+    deleted_record,
     duplicate_record,
+    tagged_record,
     unique_record,
 )
 from streams.output.record_views import record_view
@@ -65,6 +69,7 @@ UNDECIDABLE = view(
         IDENTITY,
     )
 )
+TAGGED = view(tagged_record(arrival_of(raw(b"value")), NEAR, IDENTITY, 64))
 DEAD_LETTER = view(
     dead_letter_record(Rejection(HERE, raw(b"{"), RejectionReason.NOT_JSON, "detail"))
 )
@@ -92,7 +97,7 @@ def test_the_list_of_schemas_is_complete() -> None:
 
 def test_a_schema_that_is_not_ours_is_named() -> None:
     """Given an unknown name, then the error lists the known ones."""
-    with pytest.raises(UnknownNameError, match=r"unknown schema 'x': .*duplicate-of\.v1"):
+    with pytest.raises(UnknownNameError, match=r"unknown schema 'x': .*duplicate-of\.v2"):
         schemas.load("x")
 
 
@@ -112,7 +117,29 @@ def test_duplicates_satisfy_their_schema(record: RawRecord, verdict: DuplicateOf
     output = duplicate_record(arrival_of(record), verdict, IDENTITY, 64, include_body=True)
 
     assert output.value is not None
-    assert errors_of("duplicate-of.v1", json.loads(output.value)) == []
+    assert errors_of("duplicate-of.v2", json.loads(output.value)) == []
+
+
+@given(
+    any_records,
+    st.sampled_from([Unique(), NEAR, EXACT, msgspec.structs.replace(NEAR, agreement=0.518)]),
+    st.sampled_from(UndecidableReason),
+    st.booleans(),
+)
+def test_tagged_records_satisfy_their_schema(
+    record: RawRecord, verdict: Verdict, why: UndecidableReason, replaced: bool
+) -> None:
+    """Given any record and verdict, then what is put out with mode=tag has its form."""
+    replaced = replaced and isinstance(verdict, DuplicateOf)
+    short = arrival_of(record, undecidable=why)
+    gone = deleted_record(record, HERE, "weather", Gone.DELETED, IDENTITY, OutputKind.TAGGED)
+    for output in (
+        tagged_record(arrival_of(record), verdict, IDENTITY, 64, replaced=replaced),
+        tagged_record(short, Undecidable(why), IDENTITY, 64),
+        tagged_record(short, EXACT, IDENTITY, 64),
+        gone,
+    ):
+        assert errors_of("tagged-record.v1", view(output)) == []
 
 
 @given(any_records, st.sampled_from(RejectionReason))
@@ -171,7 +198,7 @@ def test_raw_documents(content: object, valid: bool) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"schema": "firstseen.duplicate-of/2"},
+        {"schema": "firstseen.duplicate-of/1"},
         {"id": 17},
         {"source": ["raw-documents", 0, 7]},
         {"source": {"topic": "raw-documents", "partition": -1, "offset": 7}},
@@ -182,7 +209,7 @@ def test_raw_documents(content: object, valid: bool) -> None:
         {"similarity": 1.1},
         {"block": "1"},
         {"method": "fuzzy"},
-        {"index": "f035ec2f58c1"},
+        {"index": IDENTITY},
         {"timestamp": 1_714_536_000_000},
         {"timestamp": "2024-05-01T04:05:00Z"},
         {"body": None},
@@ -193,8 +220,8 @@ def test_raw_documents(content: object, valid: bool) -> None:
 )
 def test_wrong_duplicates_are_found(changes: dict[str, object]) -> None:
     """Given a duplicate with one thing wrong, then its schema says so."""
-    assert errors_of("duplicate-of.v1", duplicate_value()) == []
-    assert errors_of("duplicate-of.v1", duplicate_value(**changes)) != []
+    assert errors_of("duplicate-of.v2", duplicate_value()) == []
+    assert errors_of("duplicate-of.v2", duplicate_value(**changes)) != []
 
 
 @pytest.mark.parametrize("field", list(duplicate_value()))
@@ -203,7 +230,7 @@ def test_no_field_of_a_duplicate_can_be_missing(field: str) -> None:
     value = duplicate_value()
     del value[field]
 
-    assert errors_of("duplicate-of.v1", value) != []
+    assert errors_of("duplicate-of.v2", value) != []
 
 
 @pytest.mark.parametrize(
@@ -211,6 +238,8 @@ def test_no_field_of_a_duplicate_can_be_missing(field: str) -> None:
     [
         ("unique-record.v1", UNIQUE),
         ("unique-record.v1", UNDECIDABLE),
+        ("tagged-record.v1", UNIQUE),
+        ("tagged-record.v1", UNDECIDABLE),
         ("dead-letter.v1", DEAD_LETTER),
     ],
 )
@@ -226,6 +255,18 @@ def test_every_header_must_be_there_once(name: str, record: dict[str, Any]) -> N
             [*others, {**header, "value": {"base64": "/w=="}}],
         ):
             assert errors_of(name, {**record, "headers": headers}) != [], headers
+
+
+def test_a_tagged_duplicate_says_all_that_a_record_of_its_own_would() -> None:
+    """Given a tagged duplicate with one header missing or doubled, then its schema says so; only
+    the fingerprint may be missing, as a text too short to have one can repeat another.
+    """
+    headers = TAGGED["headers"]
+    for index, header in enumerate(headers):
+        others = [*headers[:index], *headers[index + 1 :]]
+        missing = errors_of("tagged-record.v1", {**TAGGED, "headers": others})
+        assert bool(missing) is (header["name"] != "firstseen-fingerprint")
+        assert errors_of("tagged-record.v1", {**TAGGED, "headers": [*headers, header]})
 
 
 @pytest.mark.parametrize(

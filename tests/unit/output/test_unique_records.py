@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 
 from simhash_core.documents import RawRecord, SourcePosition
+from simhash_core.index_digest import index_digest
 from simhash_core.verdicts import Undecidable, UndecidableReason, Unique
-from streams.output.output_records import OutputKind, index_digest, unique_record
-from streams.output.output_records import arrival_of as arrival_of_row
+from streams.output.output_records import OutputKind, unique_record
+from streams.output.verdict_headers import arrival_of as arrival_of_row
 from tests.unit.core.log.made_to_order import Made, packet_of
 from tests.unit.documents.samples import FINGERPRINT, IDENTITY, any_records, arrival_of, raw
 

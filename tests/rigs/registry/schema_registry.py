@@ -1,0 +1,193 @@
+"""A schema registry of a test, in its process: the API that clients and serializers use.
+
+Real HTTP on a loopback port. It can be closed and opened again on the same port, ask for a
+password, and answer with errors, as registries do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import threading
+import uuid
+from collections import Counter
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+from aiohttp import web
+
+from tests.rigs.brokers.loopback_ports import free_port
+
+START_SECONDS = 20.0
+
+
+class Registered(NamedTuple):
+    """A schema as it was registered; of Protobuf it is a descriptor in base64."""
+
+    number: int
+    body: dict[str, Any]
+
+    @property
+    def guid(self) -> str:
+        """The id that is the same in all registries."""
+        return str(uuid.uuid5(uuid.NAMESPACE_OID, json.dumps(self.body, sort_keys=True)))
+
+
+class SchemaRegistry:
+    """Serves while it is entered. ``asked`` counts requests by method and path.
+
+    ``password``: what basic authentication must have, ``user:password``; None lets all in.
+    ``broken``: a status that every request is answered with; 0 for none.
+    """
+
+    def __init__(self, password: str | None = None) -> None:
+        self.port = free_port()
+        self.password = password
+        self.broken = 0
+        self.asked: Counter[str] = Counter()
+        self.schemas: list[Registered] = []
+        self._versions: dict[str, list[Registered]] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop: asyncio.Event | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def __enter__(self) -> Self:
+        self.open()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def open(self) -> None:
+        """Listen, with the schemas that there were before."""
+        started = threading.Event()
+        self._thread = threading.Thread(target=self._run, args=(started,), daemon=True)
+        self._thread.start()
+        assert started.wait(START_SECONDS), "the registry did not start"
+
+    def close(self) -> None:
+        """Stop listening; whoever asks is refused."""
+        if self._thread is None or self._loop is None or self._stop is None:
+            return
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(START_SECONDS)
+        self._thread = None
+
+    def register(self, subject: str, body: dict[str, Any]) -> Registered:
+        """Register a schema under a subject, as ``POST /subjects/…/versions`` does."""
+        body = {"schemaType": "AVRO", "references": [], **body}
+        kept = {name: body[name] for name in ("schema", "schemaType", "references")}
+        found = next((each for each in self.schemas if each.body == kept), None)
+        if found is None:
+            found = Registered(len(self.schemas) + 1, kept)
+            self.schemas.append(found)
+        versions = self._versions.setdefault(subject, [])
+        if found not in versions:
+            versions.append(found)
+        return found
+
+    # ---- the server
+
+    def _run(self, started: threading.Event) -> None:
+        asyncio.run(self._serve(started))
+
+    async def _serve(self, started: threading.Event) -> None:
+        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        application = web.Application(middlewares=[self._guarded])
+        application.router.add_get("/schemas/types", self._types)
+        application.router.add_get("/schemas/ids/{number}", self._by_number)
+        application.router.add_get("/schemas/guids/{guid}", self._by_guid)
+        application.router.add_post("/subjects/{subject}", self._lookup)
+        application.router.add_post("/subjects/{subject}/versions", self._register)
+        application.router.add_get("/subjects/{subject}/versions/{version}", self._version)
+        runner = web.AppRunner(application, access_log=None)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", self.port, shutdown_timeout=0.1).start()
+        started.set()
+        await self._stop.wait()
+        await runner.cleanup()
+
+    @web.middleware
+    async def _guarded(self, request: web.Request, handler: Any) -> web.StreamResponse:  # noqa: ANN401 - aiohttp's
+        self.asked[f"{request.method} {request.path}"] += 1
+        if self.broken:
+            return web.Response(status=self.broken, text="<html>no registry here</html>")
+        wanted = None
+        if self.password is not None:
+            wanted = "Basic " + base64.b64encode(self.password.encode()).decode()
+        if wanted is not None and request.headers.get("Authorization") != wanted:
+            return _error(401, 401, "Unauthorized")
+        answer: web.StreamResponse = await handler(request)
+        return answer
+
+    async def _types(self, _: web.Request) -> web.Response:
+        return web.json_response(["JSON", "PROTOBUF", "AVRO"])
+
+    async def _by_number(self, request: web.Request) -> web.Response:
+        number = request.match_info["number"]
+        if not number.isdigit() or int(number) >= 2**31:  # as JAX-RS answers what is no int
+            return _error(404, 404, "HTTP 404 Not Found")
+        found = next((each for each in self.schemas if each.number == int(number)), None)
+        if found is None:
+            return _error(404, 40403, f"Schema {number} not found")
+        return web.json_response({**_shown(found, request), "guid": found.guid})
+
+    async def _by_guid(self, request: web.Request) -> web.Response:
+        guid = request.match_info["guid"]
+        found = next((each for each in self.schemas if each.guid == guid), None)
+        if found is None:
+            return _error(404, 404, "HTTP 404 Not Found")
+        described = {"guid": found.guid, "id": found.number}
+        return web.json_response({**_shown(found, request), **described})
+
+    async def _register(self, request: web.Request) -> web.Response:
+        found = self.register(request.match_info["subject"], await request.json())
+        return web.json_response({"id": found.number, "guid": found.guid, **found.body})
+
+    async def _lookup(self, request: web.Request) -> web.Response:
+        subject = request.match_info["subject"]
+        found = self.register(subject, await request.json())
+        return web.json_response(self._described(subject, found))
+
+    async def _version(self, request: web.Request) -> web.Response:
+        subject, version = request.match_info["subject"], request.match_info["version"]
+        versions = self._versions.get(subject, [])
+        if not versions:
+            return _error(404, 40401, f"Subject '{subject}' not found.")
+        place = len(versions) if version == "latest" else int(version)
+        if not 1 <= place <= len(versions):
+            return _error(404, 40402, f"Version {version} not found.")
+        found = versions[place - 1]
+        return web.json_response({**self._described(subject, found), **_shown(found, request)})
+
+    def _described(self, subject: str, found: Registered) -> dict[str, Any]:
+        version = self._versions[subject].index(found) + 1
+        return {
+            "subject": subject,
+            "version": version,
+            "id": found.number,
+            "guid": found.guid,
+            **found.body,
+        }
+
+
+def _shown(found: Registered, request: web.Request) -> dict[str, Any]:
+    """The schema as it is shown: of Protobuf the text, unless the descriptor is asked for."""
+    if found.body["schemaType"] == "PROTOBUF" and request.query.get("format") != "serialized":
+        return {**found.body, "schema": 'syntax = "proto3";'}
+    return found.body
+
+
+def _error(status: int, code: int, message: str) -> web.Response:
+    return web.json_response({"error_code": code, "message": message}, status=status)
