@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from simhash_core.errors import UsageError
+from streams.cli.options import json_option
 from streams.cli.profile_options import ProfileCommand, with_profile_settings
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 @click.command(cls=ProfileCommand, short_help="Set two texts side by side by three measures.")
 @click.argument("a")
 @click.argument("b")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@json_option
 @with_profile_settings
 def command(settings: Settings, *, a: str, b: str, as_json: bool) -> None:
     """Compare the texts in files A and B: SimHash of 64 and of 128 bits, and cosine of the words.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from simhash_core.errors import UsageError
-from streams.cli.options import with_local_settings
+from streams.cli.options import json_option, with_local_settings
 
 if TYPE_CHECKING:
     from streams.offline.local_dedup import LocalDedup
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     help="Processes that make fingerprints; the outcome is the same. [default: one a core]",
 )
 @click.option("--force", is_flag=True, help="Overwrite outputs that exist.")
-@click.option("--json", "as_json", is_flag=True, help="Write the summary as one JSON object.")
+@json_option
 @with_local_settings
 def command(
     settings: Settings,

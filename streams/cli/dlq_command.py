@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from simhash_core.rejections import RejectionReason
 from streams.cli.json_output import write_json
-from streams.cli.options import with_settings
+from streams.cli.options import json_option, timeout_option, with_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from streams.dead_letters.replay import Account, Selection
     from streams.dead_letters.topic import DeadLetterTopics
@@ -25,24 +25,6 @@ _REASONS = click.Choice([reason.value for reason in RejectionReason])
 @click.group()
 def command() -> None:
     """List, show and replay dead letters: records that could not be read as documents."""
-
-
-def _dlq_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add what all commands have."""
-    for option in (
-        click.option("--json", "as_json", is_flag=True, help="Write one JSON object."),
-        click.option(
-            "--timeout",
-            "timeout_seconds",
-            type=click.FloatRange(0.1, 300),
-            default=15.0,
-            show_default=True,
-            metavar="SECONDS",
-            help="Longest wait for a broker.",
-        ),
-    ):
-        function = option(function)
-    return function
 
 
 _reason_option = click.option(
@@ -61,7 +43,8 @@ _most_option = click.option(
 
 @command.command("list", short_help="Count dead letters, and show the newest.")
 @with_settings
-@_dlq_options
+@json_option
+@timeout_option
 @_reason_option
 @_most_option
 @click.option(
@@ -117,7 +100,8 @@ def list_(
 
 @command.command(short_help="Show one dead letter whole.")
 @with_settings
-@_dlq_options
+@json_option
+@timeout_option
 @click.option(
     "--bytes",
     "most_bytes",
@@ -165,7 +149,8 @@ def show(
 
 @command.command(short_help="Send dead letters back to the raw topic.")
 @with_settings
-@_dlq_options
+@json_option
+@timeout_option
 @click.option("--all", "everything", is_flag=True, help="All that can be sent.")
 @_reason_option
 @_most_option

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
+from streams.cli.options import json_option
 from streams.cli.profile_options import ProfileCommand, with_profile_settings
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     metavar="PAGE",
     help="Write a page with distances, thresholds, misses and false joins: one HTML file.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@json_option
 @with_profile_settings
 def command(
     settings: Settings, *, documents: str, pairs: str, report: Path | None, as_json: bool

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from simhash_core.errors import UsageError
-from streams.cli.options import with_local_settings
+from streams.cli.options import json_option, with_local_settings
 
 if TYPE_CHECKING:
     from streams.settings.settings import Settings
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     metavar="N",
     help="Features and bits to list.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@json_option
 @with_local_settings
 def command(
     settings: Settings,

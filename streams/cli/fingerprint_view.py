@@ -26,8 +26,7 @@ def undecidable_lines(fingerprinted: Fingerprinted, min_features: int) -> list[s
     """Say in two lines why a text has no fingerprint, and what that means."""
     return [
         f"none: undecidable ({fingerprinted.undecidable})",
-        f"{fingerprinted.features} of the {min_features} features needed: "
-        "only exact repeats are found",
+        f"{fingerprinted.features} of {min_features} features needed: only exact repeats are found",
     ]
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from streams.cli.options import with_local_settings
+from streams.cli.options import json_option, with_local_settings
 
 if TYPE_CHECKING:
     from streams.settings.settings import Settings
@@ -50,7 +50,7 @@ def command() -> None:
     help="Leave out terms of fewer documents.",
 )
 @click.option("--force", is_flag=True, help="Replace a MODEL that exists.")
-@click.option("--json", "as_json", is_flag=True, help="Write what was made as one JSON object.")
+@json_option
 @with_local_settings
 def train(
     settings: Settings,
@@ -111,7 +111,7 @@ def train(
 @command.command(short_help="Say what a model was made of, and how rare terms are by it.")
 @click.argument("model", metavar="MODEL")
 @click.argument("terms", metavar="[TERM]...", nargs=-1)
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@json_option
 def show(model: str, *, terms: tuple[str, ...], as_json: bool) -> None:
     """Say what MODEL was made of, check that it is whole, and give the idf of each TERM.
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from streams.cli.index_options import json_option, shard_option, tell
-from streams.cli.options import with_settings
+from streams.cli.json_output import write_answer
+from streams.cli.options import json_option, shard_option, with_settings
 
 if TYPE_CHECKING:
     from streams.settings.settings import Settings
@@ -41,7 +41,9 @@ def checkpoint(
             make_checkpoint(each, directory, show) for each in shard_places(settings, shards)
         ]
     content = {"directory": str(directory), "checkpoints": checkpoints}
-    tell("index-checkpoint", content, checkpoint_text(directory, checkpoints), as_json=as_json)
+    write_answer(
+        "index-checkpoint", content, checkpoint_text(directory, checkpoints), as_json=as_json
+    )
 
 
 @click.command(short_help="Put copies of stores back.")
@@ -74,4 +76,4 @@ def restore(
             shard = place_of(settings, each.partition)
             restore_checkpoint(directory, each, shard, show, force=force)
     content = {"directory": str(directory), "checkpoints": restored}
-    tell("index-restore", content, restore_text(restored), as_json=as_json)
+    write_answer("index-restore", content, restore_text(restored), as_json=as_json)

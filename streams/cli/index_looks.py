@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from streams.cli.index_options import announce, json_option, shard_option, tell, timeout_option
-from streams.cli.options import with_settings
+from streams.cli.json_output import announce, write_answer
+from streams.cli.options import json_option, shard_option, timeout_option, with_settings
 
 if TYPE_CHECKING:
     from streams.settings.settings import Settings
@@ -45,7 +45,7 @@ def stats(settings: Settings, *, shards: tuple[int, ...], as_json: bool) -> None
             settings.index.window,
             show,
         )
-    tell("index-stats", figures, stats_text(figures), as_json=as_json)
+    write_answer("index-stats", figures, stats_text(figures), as_json=as_json)
 
 
 @click.command(short_help="Compare disk, changelog and log of an index.")
@@ -80,7 +80,7 @@ def verify(
     identity = Fingerprinter(settings.index_profile()).identity
     with progress_bar() as show:
         verified = verify_index(settings, admin, identity, places, show)
-    tell("index-verify", verified, verify_text(verified), as_json=as_json)
+    write_answer("index-verify", verified, verify_text(verified), as_json=as_json)
     if verified.findings:
         click.get_current_context().exit(1)
 
@@ -113,6 +113,6 @@ def export(settings: Settings, file: str, *, shards: tuple[int, ...], as_json: b
         count = export_entries(settings.application_id, places, output, show)
     content = {"file": file, "documents": count, "shards": [each.partition for each in places]}
     if as_json:
-        tell("index-export", content, "", as_json=True)
+        write_answer("index-export", content, "", as_json=True)
     else:
         click.echo(f"Wrote {count:,} entries to {file}.", err=file == "-")

@@ -12,6 +12,8 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+import click
+
 if TYPE_CHECKING:
     import msgspec
 
@@ -31,3 +33,18 @@ def json_line(kind: str, content: Mapping[str, object] | msgspec.Struct, version
     if text.isprintable():
         return text
     return "".join(sign if sign.isprintable() else json.dumps(sign)[1:-1] for sign in text)
+
+
+def write_answer(
+    kind: str, content: Mapping[str, object] | msgspec.Struct, text: str, *, as_json: bool
+) -> None:
+    """Write an answer to standard output: as JSON, or as text for people."""
+    if as_json:
+        write_json(kind, content)
+    else:
+        click.echo(text)
+
+
+def announce(text: str) -> None:
+    """Write a line to standard error, beside the answer."""
+    click.echo(f"firstseen: {text}", err=True)

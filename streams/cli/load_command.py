@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from streams.cli.options import with_settings
+from streams.cli.options import json_option, timeout_option, with_settings
 
 if TYPE_CHECKING:
     from streams.settings.settings import Settings
@@ -33,16 +33,8 @@ _MOST = 100_000_000
     metavar="S",
     help="Another seed gives other documents; the same one gives the same again.",
 )
-@click.option(
-    "--timeout",
-    "timeout_seconds",
-    type=click.FloatRange(0.1, 300),
-    default=15.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Longest wait for a broker.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Write the summary as one JSON object.")
+@timeout_option
+@json_option
 @with_settings
 def command(
     settings: Settings,

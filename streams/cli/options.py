@@ -4,7 +4,7 @@
 
     @click.command()
     @with_settings
-    @click.option("--json", "as_json", is_flag=True)
+    @json_option
     def command(settings: Settings, *, as_json: bool) -> None: ...
 
 ``with_local_settings`` is for commands that talk to no broker. ``with_loaded_settings`` gives
@@ -60,6 +60,26 @@ _set_option: Final = click.option(
     metavar="NAME=VALUE",
     help="Any setting, e.g. batch.documents=200; repeatable. Not for secrets, which other "
     "processes could read here: use the environment or a file.",
+)
+json_option: Final = click.option(
+    "--json", "as_json", is_flag=True, help="Write the answer as JSON, one object a line."
+)
+timeout_option: Final = click.option(
+    "--timeout",
+    "timeout_seconds",
+    type=click.FloatRange(0.1, 300),
+    default=15.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Longest wait for a broker.",
+)
+shard_option: Final = click.option(
+    "--shard",
+    "shards",
+    type=click.IntRange(0, 65_535),
+    multiple=True,
+    metavar="P",
+    help="Only the shard of raw partition P; repeatable. Without it, all shards.",
 )
 # In the order in which --help lists them.
 _LOCAL_OPTIONS: Final = (_config_option, profile_option, _set_option)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from streams.cli.options import json_option
 from streams.cli.profile_options import ProfileCommand, with_planned_settings
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     metavar="W",
     help="Workers that share memory and candidates.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@json_option
 @with_planned_settings
 def command(
     settings: Settings, *, documents: int, partitions: int | None, workers: int, as_json: bool

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from streams.cli.options import with_settings
+from streams.cli.options import json_option, timeout_option, with_settings
 
 if TYPE_CHECKING:
     from streams.files.input_documents import InputDocuments, InputRecord
@@ -21,16 +21,8 @@ _SHOWN_MAX = 3
 @click.option("--topic", metavar="NAME", help="Where to send it; else topics.raw.")
 @click.option("--rate", type=click.FloatRange(0.001, 1e6), metavar="N", help="Most a second.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after N documents.")
-@click.option(
-    "--timeout",
-    "timeout_seconds",
-    type=click.FloatRange(0.1, 300),
-    default=15.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Longest wait for a broker.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Write the summary as one JSON object.")
+@timeout_option
+@json_option
 @with_settings
 def command(
     settings: Settings,

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from streams.cli.json_output import write_json
-from streams.cli.options import with_settings
+from streams.cli.options import json_option, timeout_option, with_settings
 from streams.terminal.terminal_text import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from streams.settings.settings import Settings
     from streams.topics.checking import Checked, TopicState
@@ -25,27 +25,10 @@ def command() -> None:
     """Create and check the topics that Firstseen reads and writes."""
 
 
-def _topic_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add what both commands have."""
-    for option in (
-        click.option("--json", "as_json", is_flag=True, help="Write one JSON object."),
-        click.option(
-            "--timeout",
-            "timeout_seconds",
-            type=click.FloatRange(0.1, 300),
-            default=15.0,
-            show_default=True,
-            metavar="SECONDS",
-            help="Longest wait for a broker, and then for its answer.",
-        ),
-    ):
-        function = option(function)
-    return function
-
-
 @command.command(short_help="Make the topics that are not there.")
 @with_settings
-@_topic_options
+@json_option
+@timeout_option
 @click.option(
     "--partitions",
     type=_PARTITIONS,
@@ -118,7 +101,8 @@ def create(
 
 @command.command(short_help="Compare the topics with what they must be.")
 @with_settings
-@_topic_options
+@json_option
+@timeout_option
 def check(
     settings: Settings,
     *,

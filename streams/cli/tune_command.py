@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from simhash_core.errors import UsageError
+from streams.cli.options import json_option
 from streams.cli.profile_options import ProfileCommand, with_profile_settings
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 @click.option(
     "--seed", type=int, default=1, show_default=True, metavar="N", help="Of the draw and the edits."
 )
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@json_option
 @with_profile_settings
 def command(
     settings: Settings,

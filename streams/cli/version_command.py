@@ -7,11 +7,13 @@ from importlib.metadata import version
 
 import click
 
+from streams.cli.options import json_option
+
 _PARTS = ("firstseen", "faust-streaming", "confluent-kafka", "rocksdict", "rjieba")
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@json_option
 def command(*, as_json: bool) -> None:
     """Show the versions of Firstseen and of the parts that a report of a problem should name.
 
