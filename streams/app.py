@@ -100,7 +100,7 @@ def add_agents(app: WorkerApp, channels: Channels, pipeline: Pipeline, health: H
 
     async def fingerprint(stream: StreamT[Sequence[RawRecords]]) -> None:
         async for batch in _events(stream):
-            pipeline.fingerprint(batch)
+            await pipeline.fingerprint(batch)
             await asyncio.sleep(0)
 
     async def look_up(stream: StreamT[LogRecords]) -> None:

@@ -27,11 +27,11 @@ from simhash_core.log.records import Report
 from simhash_core.text.fingerprinter import Fingerprinter
 from streams.agent_wake import Channel, Wake
 from streams.deciding.leader import Leader
-from streams.documents.raw_documents import DocumentReader
 from streams.intake.in_flight import InFlight
 from streams.intake.lost_records import LostRecords
 from streams.intake.raw_batches import RawArrival, RawBatches
 from streams.intake.raw_records import RawRecords
+from streams.intake.schema_waits import SchemaWaits
 from streams.kafka.client_config import changelog_group, consumer_config
 from streams.kafka.log_reader import LogRecords
 from streams.monitoring.metrics import Metrics
@@ -102,6 +102,7 @@ class Pipeline:
             f"{rules.writer}.{uuid.uuid4().hex[:8]}",
             Nearness.of(fingerprinter.profile),
         )
+        self.schemas = SchemaWaits(settings, metrics)
         clients = self._clients = WorkerClients(settings, rules.writer, self)
         log = LogClient(LogCodec(rules.identity), clients.appender, topics)
         self._put_out = PutOut(
@@ -118,7 +119,7 @@ class Pipeline:
             self.participant,
             RawBatches(
                 topics.raw,
-                DocumentReader(settings.fields, settings.max_record_bytes),
+                self.schemas.reader,
                 fingerprinter,
                 _PACKET_BYTES,
                 metrics,
@@ -162,6 +163,7 @@ class Pipeline:
             self._put_out,
             fingerprinter,
             lambda: self.failure,
+            self.schemas.why_waiting,
         )
 
     # ---- the life of the worker
@@ -193,9 +195,10 @@ class Pipeline:
 
     # ---- what the agents do with one event
 
-    def fingerprint(self, batch: Sequence[RawRecords]) -> None:
+    async def fingerprint(self, batch: Sequence[RawRecords]) -> None:
         """Take raw records in, as far as packets of them in the log."""
         with self._guarded("fingerprint"):
+            await self.schemas.ready(batch)  # in that time partitions may go
             starts = self._sessions.starts
             runs = [run for run in batch if starts.get(run.partition) == run.start]
             for run in runs:

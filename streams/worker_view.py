@@ -39,8 +39,9 @@ class PipelineView:
         put_out: PutOut,
         fingerprinter: Fingerprinter,
         failure: Callable[[], FirstseenError | None],
+        why_waiting: Callable[[], str | None],
     ) -> None:
-        """``failure`` returns what the worker failed of."""
+        """``failure`` returns what the worker failed of, ``why_waiting`` what raw records await."""
         self._participant = participant
         self._stage = stage
         self._sessions = sessions
@@ -48,6 +49,7 @@ class PipelineView:
         self._put_out = put_out
         self._fingerprinter = fingerprinter
         self._failure = failure
+        self._why_waiting = why_waiting
 
     @property
     def failure(self) -> FirstseenError | None:
@@ -56,8 +58,8 @@ class PipelineView:
 
     @property
     def ready(self) -> bool:
-        """Whether all assigned shards are open, and the log is read to its end."""
-        return self._sessions.ready
+        """Whether all assigned shards are open, the log is read to its end, and nothing waits."""
+        return self._sessions.ready and self._why_waiting() is None
 
     @property
     def leads(self) -> bool:
@@ -77,6 +79,10 @@ class PipelineView:
 
     def why_not_ready(self) -> str | None:
         """Return what ``ready`` waits for; None where the worker is ready."""
+        return self._why_not_open() or self._why_waiting()
+
+    def _why_not_open(self) -> str | None:
+        """Return what keeps the index from answering; that needs no raw records."""
         opening = sorted(self._sessions.opening)
         if opening:
             count = len(opening) + len(self._participant.shards)
@@ -124,7 +130,7 @@ class PipelineView:
         Raises ``CheckUnavailableError`` where the worker is not ready, and where no leader has
         answered in time.
         """
-        why = self.why_not_ready()
+        why = self._why_not_open()
         if why is not None:
             raise CheckUnavailableError(f"this worker is not ready: {why}")
         if not self._participant.shards:

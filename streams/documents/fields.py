@@ -118,9 +118,9 @@ class Field:
     def identifier(self, content: dict[str, object]) -> str | None:
         """Return an id; None for an empty one.
 
-        An integer counts as its decimal digits, because ids from databases often are numbers, and a
-        UUID of Avro as RFC 4122 writes it. No other number does: 1.0 and 1 are equal, but are spelled in two ways. Raises
-        ``ID_TOO_LONG`` too.
+        An integer counts as its decimal digits, because ids from databases often are numbers. No
+        other number does: 1.0 and 1 are equal, but are spelled in two ways. A UUID counts as
+        RFC 4122 writes it. Raises ``ID_TOO_LONG`` too.
         """
         value = self.find(content)
         if value is None or value == "":

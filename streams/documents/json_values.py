@@ -27,6 +27,15 @@ _SURROGATES: Final = re.compile("[\ud800-\udfff]")
 _STRING_OR_BRACKET: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{}]', re.DOTALL)
 _DIGITS_MAX: Final = 4_300  # of an integer; the interpreter converts no longer ones
 
+_TYPE_NAMES: Final[tuple[tuple[type, str], ...]] = (
+    (bool, "a boolean"),  # before int, of which it is one
+    (int, "a number"),
+    (float, "a number"),
+    (str, "a string"),
+    (list, "a list"),
+    (dict, "an object"),
+)
+
 _decode = msgspec.json.Decoder().decode
 
 
@@ -91,20 +100,13 @@ def is_encodable(text: str) -> bool:
 
 
 def type_named(value: object) -> str:
-    """Return the JSON type of a decoded value in words, for messages."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "a boolean"
-        case int() | float():
-            return "a number"
-        case str():
-            return "a string"
-        case list():
-            return "a list"
-        case _:
-            return "an object"
+    """Return the type of a decoded value in words, for messages."""
+    if value is None:
+        return "null"
+    for kind, name in _TYPE_NAMES:
+        if isinstance(value, kind):
+            return name
+    return f"a value of type {type(value).__name__}"  # of Avro or Protobuf: bytes, a date
 
 
 def _decode_again(value: bytes, error: msgspec.DecodeError | UnicodeDecodeError) -> object:

@@ -12,6 +12,7 @@ from simhash_core.rejections import Rejection, RejectionReason
 from streams.documents.cloudevents import TEXT_PLAIN, Content, unwrap
 from streams.documents.fields import Field, FieldSettings, checked_id, checked_time_ms
 from streams.documents.json_values import UnreadableError, decode_json, decode_text, type_named
+from streams.documents.schema_framing import SCHEMA_FORMATS, SchemaDecoder
 
 MAX_RECORD_BYTES: Final = 1 << 20
 """The default limit of a record: key, value and headers together."""
@@ -28,12 +29,23 @@ class Tombstone(msgspec.Struct, frozen=True, array_like=True):
 class DocumentReader:
     """Reads raw records; it has no state, and never raises for what a record holds."""
 
-    def __init__(self, fields: FieldSettings, max_record_bytes: int = MAX_RECORD_BYTES) -> None:
-        """Raise ``UsageError`` for a limit below one byte."""
+    def __init__(
+        self,
+        fields: FieldSettings,
+        max_record_bytes: int = MAX_RECORD_BYTES,
+        schemas: SchemaDecoder | None = None,
+    ) -> None:
+        """Raise ``UsageError`` for a limit below one byte.
+
+        ``schemas`` decodes values in one of ``SCHEMA_FORMATS``. Without it, as for files, such a
+        ``fields.format`` is as ``auto``.
+        """
         if max_record_bytes < 1:
             raise UsageError(f"max_record_bytes is {max_record_bytes}: it must be 1 or more")
         self.fields = fields
         self.max_record_bytes = max_record_bytes
+        self._schemas = schemas if fields.format in SCHEMA_FORMATS else None
+        self._format = "auto" if fields.format in SCHEMA_FORMATS else fields.format
         self._text = Field(fields.text)
         self._id = Field(fields.id)
         self._title = Field(fields.title)
@@ -52,7 +64,7 @@ class DocumentReader:
             if record.value is None:
                 return _tombstone(source, record)
             content = unwrap(record, record.value)
-            fields = self._decode(content)
+            fields = self._decode(content, record)
             if isinstance(fields, str):
                 return Document(
                     id=_fallback_id(source, record, content),
@@ -64,12 +76,14 @@ class DocumentReader:
         except UnreadableError as error:
             return Rejection(source, record, error.reason, error.detail)
 
-    def _decode(self, content: Content) -> dict[str, object] | str:
+    def _decode(self, content: Content, record: RawRecord) -> dict[str, object] | str:
         """Return the fields of the content, or its text where it is nothing but text."""
         data = content.data
-        wanted = self.fields.format
+        wanted = self._format
         if data is None:
             raise UnreadableError(RejectionReason.MISSING_TEXT, "the CloudEvent has no data")
+        if self._schemas is not None:
+            return self._decode_by_schema(self._schemas, data, record)
         if wanted == "text" or (wanted == "auto" and content.media_type == TEXT_PLAIN):
             if isinstance(data, bytes):
                 return decode_text(data)
@@ -85,6 +99,22 @@ class DocumentReader:
                 f'"{self._text.name}", or plain text with fields.format = "text"',
             )
         return fields
+
+    def _decode_by_schema(
+        self, schemas: SchemaDecoder, data: object, record: RawRecord
+    ) -> dict[str, object] | str:
+        if not isinstance(data, bytes):
+            raise UnreadableError(
+                RejectionReason.NO_SCHEMA_ID,
+                "a structured CloudEvent is JSON, which has no id of a schema: send binary events",
+            )
+        decoded = schemas.decode(record.headers, data)
+        if isinstance(decoded, dict | str):
+            return decoded
+        raise UnreadableError(
+            RejectionReason.NOT_AN_OBJECT,
+            f"the value is {type_named(decoded)}: its schema must be of named fields, or of a text",
+        )
 
     def _document(
         self, source: SourcePosition, record: RawRecord, content: Content, fields: dict[str, object]

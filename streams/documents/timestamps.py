@@ -39,10 +39,16 @@ class TimestampError(ValueError):
 def parse_timestamp(value: object) -> int:
     """Return milliseconds since 1970 for an RFC 3339 string, or for a number of milliseconds.
 
+    A ``datetime``, which Avro and Protobuf have, counts with its offset from UTC.
+
     Raises ``TimestampError`` for anything else: another type, NaN, years before 1 or past 9999.
     """
     if isinstance(value, str):
         return parse_rfc3339(value)
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            raise TimestampError("a local time: it needs an offset from UTC")
+        return (value - _EPOCH) // _MS
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TimestampError("neither an RFC 3339 string nor a number of milliseconds since 1970")
     # The comparison first: NaN fails it, and infinity, which have no floor.

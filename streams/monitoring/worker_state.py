@@ -39,7 +39,7 @@ class WorkerView(Protocol):
 
     @property
     def ready(self) -> bool:
-        """Whether all assigned shards are open, and the log is read to its end."""
+        """Whether all assigned shards are open, the log is read, and raw records can be read."""
         ...
 
     @property

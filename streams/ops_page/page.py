@@ -16,11 +16,14 @@ class OpsPage:
     """What one worker's server asks; any thread may."""
 
     def __init__(
-        self, settings: Settings, parts: Monitored, loop: asyncio.AbstractEventLoop
+        self,
+        settings: Settings,
+        parts: Monitored,
+        loop: asyncio.AbstractEventLoop,
+        reader: DocumentReader,
     ) -> None:
-        """``loop`` is the worker's. Nothing heavy is loaded before it is needed."""
+        """``loop`` and ``reader`` are the worker's. Nothing heavy is loaded before it is needed."""
         self.parts = parts
-        reader = DocumentReader(settings.fields, settings.max_record_bytes)
         views = DuplicateViews(parts.recent, reader, parts.profile.scheme())
         self._report = StatusReport(settings, parts)
         check = TextCheck(parts.profile, parts.view, loop, views.text_of)

@@ -10,11 +10,15 @@ from typing import Final
 
 import msgspec
 
+from streams.documents.schema_framing import SCHEMA_FORMATS
 from streams.settings.settings import Settings
 
 READER_VERSION: Final = 1
 """Of what ``streams.documents.raw_documents`` makes of a record with the same settings: JSON, plain
 text and CloudEvents. Raise it when the same bytes become another document."""
+
+SCHEMA_READER_VERSION: Final = 1
+"""The same of ``streams.registry``, for values that have schemas."""
 
 
 def reading_rules(settings: Settings) -> str:
@@ -31,8 +35,22 @@ def reading_rules(settings: Settings) -> str:
             if value or name != "scope"
         },
         "max_record_bytes": str(settings.max_record_bytes),
+        **_of_the_registry(settings),
     }
     return "\n".join(f"{name}={_on_a_line(value)}" for name, value in rules.items())
+
+
+def _of_the_registry(settings: Settings) -> dict[str, str]:
+    """Return the rules that only a format with schemas has.
+
+    Not where the registry is: it may move, and a copy with the same ids gives the same documents.
+    """
+    if settings.fields.format not in SCHEMA_FORMATS:
+        return {}
+    rules = {"schema_reader": str(SCHEMA_READER_VERSION)}
+    if settings.fields.format == "json-schema":
+        rules["registry.validate"] = str(settings.registry.validate).lower()
+    return rules
 
 
 def differing_rules(here: str, of_the_index: str) -> list[str]:

@@ -11,10 +11,10 @@ from simhash_core.durations import format_duration
 from simhash_core.text.profiles import PROFILES
 from streams.settings.kafka_properties import MASK, RESERVED, is_secret
 from streams.settings.loader import DEFAULT_ORIGIN, LoadedSettings
+from streams.settings.secret_settings import SECRETS
 from streams.settings.setting_fields import KAFKA, SettingField, setting_fields, shown
 from streams.settings.settings import Settings
 from streams.settings.sources import OTHER_VARIABLES
-from streams.settings.web import SECRETS
 
 BEGIN: Final = "<!-- begin: firstseen config reference -->"
 END: Final = "<!-- end -->"

@@ -17,9 +17,6 @@ from msgspec import Meta
 MIB: Final = 1024 * 1024
 _EVERY_ADDRESS: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared, not listened on
 
-SECRETS: Final = frozenset({"web.token"})
-"""Settings whose values are never shown."""
-
 _TOKEN: Final = "^[!-~]{16,256}$"  # noqa: S105 - what one looks like
 
 _URL: Final = r"^https?://[!-~]+$"

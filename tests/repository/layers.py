@@ -52,6 +52,7 @@ _PATH: Final = (
     "errors",
     "documents",
     "settings",
+    "registry",
     "kafka",
     "topics",
     "monitoring",
@@ -72,7 +73,7 @@ SHELL_LAYERS: Final = Layers(
     beside={
         "schemas": frozenset(),
         "corpus": frozenset(),
-        "terminal": frozenset({"errors", "documents", "settings", "kafka", "output"}),
+        "terminal": frozenset({"errors", "documents", "settings", "registry", "kafka", "output"}),
         "dead_letters": _BELOW_ROOT | {"terminal"},
         "offline": _OF_FILES | {"corpus"},
         "offline.evaluation": _OF_FILES | {"corpus", "offline", "offline.pages"},

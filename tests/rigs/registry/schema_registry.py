@@ -12,10 +12,12 @@ import json
 import threading
 import uuid
 from collections import Counter
+from functools import cached_property
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from aiohttp import web
+from confluent_kafka.schema_registry import SchemaRegistryClient
 
 from tests.rigs.brokers.loopback_ports import free_port
 
@@ -67,6 +69,7 @@ class SchemaRegistry:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self.client.close()
         self.close()
 
     def open(self) -> None:
@@ -83,6 +86,11 @@ class SchemaRegistry:
         self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(START_SECONDS)
         self._thread = None
+
+    @cached_property
+    def client(self) -> SchemaRegistryClient:
+        """A client of it, for serializers."""
+        return SchemaRegistryClient({"url": self.url, "max.retries": 0})
 
     def register(self, subject: str, body: dict[str, Any]) -> Registered:
         """Register a schema under a subject, as ``POST /subjects/…/versions`` does."""
@@ -111,9 +119,9 @@ class SchemaRegistry:
         application.router.add_post("/subjects/{subject}", self._lookup)
         application.router.add_post("/subjects/{subject}/versions", self._register)
         application.router.add_get("/subjects/{subject}/versions/{version}", self._version)
-        runner = web.AppRunner(application, access_log=None)
+        runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
         await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", self.port, shutdown_timeout=0.1).start()
+        await web.TCPSite(runner, "127.0.0.1", self.port).start()
         started.set()
         await self._stop.wait()
         await runner.cleanup()

@@ -65,28 +65,28 @@ JSON_SCHEMA: Final = {
 }
 
 
-def avro(url: str) -> Serialize:
+def avro(client: SchemaRegistryClient) -> Serialize:
     """Articles in Avro."""
-    serializer = AvroSerializer(_client(url), json.dumps(AVRO_SCHEMA), conf=_BY_TOPIC)
+    serializer = AvroSerializer(client, json.dumps(AVRO_SCHEMA), conf=_BY_TOPIC)
     return lambda article: _made(
         serializer, {**_fields(article), "timestamp": _time(article), "meta": _meta(article)}
     )
 
 
-def json_schema(url: str) -> Serialize:
+def json_schema(client: SchemaRegistryClient) -> Serialize:
     """Articles in JSON, with a JSON Schema."""
-    serializer = JSONSerializer(json.dumps(JSON_SCHEMA), _client(url), conf=_BY_TOPIC)
+    serializer = JSONSerializer(json.dumps(JSON_SCHEMA), client, conf=_BY_TOPIC)
     return lambda article: _made(
         serializer,
         {**_fields(article), "timestamp": article["time_ms"], "meta": _meta(article)},
     )
 
 
-def protobuf(url: str) -> Serialize:
+def protobuf(client: SchemaRegistryClient) -> Serialize:
     """Articles in Protobuf: the second message of their file, which imports another file."""
     article_class = GetMessageClass(_article_descriptor())
     conf = {**_BY_TOPIC, "use.deprecated.format": False}
-    serializer = ProtobufSerializer(article_class, _client(url), conf)
+    serializer = ProtobufSerializer(article_class, client, conf)
 
     def serialize(article: Mapping[str, Any]) -> bytes:
         message = article_class(**_fields(article))
@@ -97,16 +97,12 @@ def protobuf(url: str) -> Serialize:
     return serialize
 
 
-SERIALIZERS: Final[Mapping[str, Callable[[str], Serialize]]] = {
+SERIALIZERS: Final[Mapping[str, Callable[[SchemaRegistryClient], Serialize]]] = {
     "avro": avro,
     "protobuf": protobuf,
     "json-schema": json_schema,
 }
-"""By ``fields.format``; each takes the address of a registry."""
-
-
-def _client(url: str) -> SchemaRegistryClient:
-    return SchemaRegistryClient({"url": url, "max.retries": 0})
+"""By ``fields.format``; each takes the client of a registry (``SchemaRegistry.client``)."""
 
 
 def _made(serializer: Any, value: object) -> bytes:  # noqa: ANN401 - one of three classes

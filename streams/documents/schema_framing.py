@@ -1,0 +1,82 @@
+"""Values of a schema registry: which schema a value is of, and where its content begins.
+
+A serializer puts the id of the schema before the content: a zero and four bytes, big-endian; or a
+one and the sixteen bytes of a GUID. Either may stand in the header ``__value_schema_id`` instead.
+For Protobuf the numbers of the message in its file follow the id, wherever it stands. Source: the
+wire format in Confluent's documentation of its Schema Registry.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple, Protocol
+from uuid import UUID
+
+from simhash_core.documents import Headers
+from simhash_core.rejections import RejectionReason
+from streams.documents.json_values import UnreadableError
+
+SCHEMA_FORMATS: Final = ("avro", "protobuf", "json-schema")
+"""The values of ``fields.format`` that need a schema registry."""
+
+SCHEMA_ID_HEADER: Final = "__value_schema_id"
+
+_ID_BYTES: Final = {0: 5, 1: 17}
+"""Length of an id with the byte before it, by that byte."""
+_NUMBER_MAX: Final = 2**31 - 1
+"""The highest number that a registry gives a schema."""
+
+
+class SchemaId(NamedTuple):
+    """The id of a schema. ``number`` is None for a ``guid``, which is "" for a number."""
+
+    number: int | None
+    guid: str
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether a registry can have given it to a schema."""
+        return self.number is None or 0 < self.number <= _NUMBER_MAX
+
+    def __str__(self) -> str:
+        """``7``, or the GUID in hexadecimal."""
+        return self.guid or str(self.number)
+
+
+class FramedValue(NamedTuple):
+    """The schema of a value, and its content."""
+
+    schema: SchemaId
+    content: bytes
+
+
+class SchemaDecoder(Protocol):
+    """Decodes values whose schemas have been fetched; it does not wait for anything."""
+
+    def decode(self, headers: Headers, value: bytes) -> object:
+        """Return the value: for a record of named fields a ``dict``.
+
+        Raises ``UnreadableError``.
+        """
+        ...
+
+
+def unframed(headers: Headers, value: bytes) -> FramedValue:
+    """Return the schema and the content; raises ``UnreadableError`` (``NO_SCHEMA_ID``)."""
+    for name, header in headers:
+        if name == SCHEMA_ID_HEADER and header is not None:
+            schema, rest = _split(header, f"the header {SCHEMA_ID_HEADER}")
+            return FramedValue(schema, rest + value)
+    return FramedValue(*_split(value, "the value"))
+
+
+def _split(data: bytes, where: str) -> tuple[SchemaId, bytes]:
+    length = _ID_BYTES.get(data[0]) if data else None
+    if length is None or len(data) < length:
+        raise UnreadableError(
+            RejectionReason.NO_SCHEMA_ID,
+            f"{where} does not begin with the id of a schema: send it through a serializer of the "
+            "schema registry, or set fields.format to what the records are",
+        )
+    if data[0] == 0:
+        return SchemaId(int.from_bytes(data[1:length], "big"), ""), data[length:]
+    return SchemaId(None, str(UUID(bytes=data[1:length]))), data[length:]

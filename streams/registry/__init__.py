@@ -1,0 +1,1 @@
+"""The schema registry: schemas fetched and kept, and values decoded by them."""

@@ -1,0 +1,148 @@
+"""The schemas that a process has fetched, at most so many; values are decoded by them.
+
+What is not in the cache is fetched before records are read (``missing``), never while they are.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+from simhash_core.documents import Headers
+from simhash_core.rejections import RejectionReason
+from streams.documents.fields import FieldSettings
+from streams.documents.json_values import UnreadableError
+from streams.documents.schema_framing import SchemaId, unframed
+from streams.registry.avro_values import avro_decoder
+from streams.registry.fetched_schema import Decode, FetchedSchema, bad_schema
+from streams.registry.json_schema_values import json_decoder
+from streams.registry.protobuf_values import protobuf_decoder
+
+SCHEMAS_MAX: Final = 1_000
+"""Schemas that are kept; the one that was used longest ago goes first."""
+UNKNOWN_SECONDS: Final = 10.0
+"""How long an id stays unknown before the registry is asked again."""
+
+_KINDS: Final = {"avro": "AVRO", "protobuf": "PROTOBUF", "json-schema": "JSON"}
+
+
+class _Known(NamedTuple):
+    """What decodes values of a schema, until a time of the clock; None: for good."""
+
+    decode: Decode
+    until: float | None
+
+
+class SchemaCache:
+    """Keeps schemas, and decodes by them. From any thread."""
+
+    def __init__(
+        self,
+        fields: FieldSettings,
+        *,
+        validate: bool = True,
+        limit: int = SCHEMAS_MAX,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``fields.format`` is one of ``SCHEMA_FORMATS``; ``validate``: by JSON Schemas."""
+        self._format = fields.format
+        self._validate = validate
+        self._limit = limit
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._known: OrderedDict[SchemaId, _Known] = OrderedDict()
+        names = (getattr(fields, name) for name in fields.__struct_fields__ if name != "format")
+        self._names = {part for name in names for part in (name, name.partition(".")[0])}
+
+    def __len__(self) -> int:
+        """How many are kept, unknown ones among them."""
+        return len(self._known)
+
+    def missing(self, values: Iterable[tuple[Headers, bytes]]) -> list[SchemaId]:
+        """Return the schemas of values that must be fetched before these can be decoded.
+
+        Those that are there become the ones that were used last.
+        """
+        wanted = schemas_of(values)
+        now = self._clock()
+        with self._lock:
+            found = []
+            for schema in wanted:
+                known = self._known.get(schema)
+                if known is None or (known.until is not None and known.until <= now):
+                    found.append(schema)
+                else:
+                    self._known.move_to_end(schema)
+            return found
+
+    def keep(self, schema: SchemaId, fetched: FetchedSchema) -> None:
+        """Keep a schema; one that cannot be used is kept as such."""
+        try:
+            decode = self._decoder(schema, fetched)
+        except UnreadableError as error:
+            decode = _refusing(error.reason, error.detail)
+        self._put(schema, _Known(decode, None))
+
+    def keep_unknown(self, schema: SchemaId, why: str) -> None:
+        """Keep for a while that the registry has no such schema."""
+        decode = _refusing(
+            RejectionReason.UNKNOWN_SCHEMA,
+            f"the schema registry has no schema {schema} ({why}): register it, and replay the "
+            "record; or set registry.url to the registry of those who send",
+        )
+        self._put(schema, _Known(decode, self._clock() + UNKNOWN_SECONDS))
+
+    def trim(self, in_use: Collection[SchemaId]) -> None:
+        """Forget the oldest beyond the limit; but none of ``in_use``, however many those are."""
+        with self._lock:
+            for schema in [each for each in self._known if each not in in_use]:
+                if len(self._known) <= self._limit:
+                    return
+                del self._known[schema]
+
+    def decode(self, headers: Headers, value: bytes) -> object:
+        """Implement ``SchemaDecoder``."""
+        schema, content = unframed(headers, value)
+        known = self._known.get(schema)
+        if known is None:
+            raise UnreadableError(
+                RejectionReason.UNKNOWN_SCHEMA, f"the schema {schema} was not fetched"
+            )
+        return known.decode(content)
+
+    def _put(self, schema: SchemaId, known: _Known) -> None:
+        with self._lock:
+            self._known[schema] = known
+            self._known.move_to_end(schema)
+
+    def _decoder(self, schema: SchemaId, fetched: FetchedSchema) -> Decode:
+        if fetched.kind != _KINDS[self._format]:
+            raise bad_schema(
+                f"the schema {schema} is of the kind {fetched.kind}, and fields.format is "
+                f"{self._format}"
+            )
+        if self._format == "avro":
+            return avro_decoder(fetched)
+        if self._format == "protobuf":
+            return protobuf_decoder(fetched, self._names)
+        return json_decoder(fetched, validate=self._validate)
+
+
+def schemas_of(values: Iterable[tuple[Headers, bytes]]) -> dict[SchemaId, None]:
+    """Return the schemas of values, each once, in order; what has none is left out."""
+    found: dict[SchemaId, None] = {}
+    for headers, value in values:
+        with suppress(UnreadableError):
+            found[unframed(headers, value).schema] = None
+    return found
+
+
+def _refusing(reason: RejectionReason, detail: str) -> Decode:
+    def refuse(_: bytes) -> object:
+        raise UnreadableError(reason, detail)
+
+    return refuse

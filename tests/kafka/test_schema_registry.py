@@ -1,0 +1,141 @@
+"""Whole workers that read Avro, Protobuf and JSON Schema, with a registry that comes and goes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streams.corpus.corpus import generate
+from tests.rigs.brokers.broker import Broker
+from tests.rigs.registry.schema_registry import SchemaRegistry
+from tests.rigs.registry.serialized_records import SERIALIZERS
+from tests.rigs.workers.stream_harness import Stream
+from tests.rigs.workers.stream_outputs import Raw
+from tests.rigs.workers.worker_metrics import await_that, value
+
+DOCUMENTS = 200
+UNKNOWN = b"\x00\x00\x00\x03\xe7"
+"""The id of a schema that nobody has registered."""
+TIME_MS = 1_714_536_000_000
+WAITING = "firstseen_registry_waiting"
+
+
+@pytest.fixture
+def registry() -> Iterator[SchemaRegistry]:
+    """A registry without schemas."""
+    with SchemaRegistry() as opened:
+        yield opened
+
+
+def articles(count: int) -> list[dict[str, Any]]:
+    """Documents of the demo's generator, as articles; about a third repeats another one."""
+    made: list[dict[str, Any]] = []
+    for record in generate(5, 2 * count):
+        try:
+            content = json.loads(record.value or b"")
+        except ValueError:
+            continue
+        if isinstance(content, dict) and isinstance(content.get("text"), str) and record.id:
+            title = content.get("title")
+            article = {"id": record.id, "text": content["text"], "keywords": ["k"], "tenant": "t"}
+            title = title if isinstance(title, str) else ""
+            made.append({**article, "title": title, "time_ms": TIME_MS + len(made)})
+    return made[:count]
+
+
+def options(registry: SchemaRegistry, value_format: str) -> list[str]:
+    """Settings of a worker that reads records of a registry."""
+    return [f"fields.format={value_format}", f"registry.url={registry.url}"]
+
+
+@pytest.mark.parametrize("value_format", SERIALIZERS)
+def test_a_stream_of_each_format(
+    broker: Broker, registry: SchemaRegistry, tmp_path: Path, value_format: str
+) -> None:
+    """Given articles that Confluent's serializer made, and records that are bad in each way; when a
+    worker has run, then each has its one output: uniques are the raw bytes, duplicates name a near
+    unique, and each bad record is a dead letter for its reason, unchanged.
+    """
+    serialize = SERIALIZERS[value_format](registry.client)
+    records = [
+        Raw(each["id"].encode(), serialize(each), timestamp_ms=TIME_MS)
+        for each in articles(DOCUMENTS)
+    ]
+    first = records[0].value
+    assert first is not None
+    number = int.from_bytes(first[1:5], "big")
+    odd = registry.register("odd", {"schema": "{", "schemaType": "THRIFT"})
+    bad = {
+        b"plain": (b"{}", "no_schema_id"),
+        b"empty": (b"", "no_schema_id"),
+        b"unknown": (UNKNOWN + first[5:], "unknown_schema"),
+        b"impossible": (b"\x00\xff\xff\xff\xff" + first[5:], "unknown_schema"),
+        b"guid": (b"\x01" + bytes(16) + first[5:], "unknown_schema"),
+        b"wrong kind": (b"\x00" + odd.number.to_bytes(4, "big") + b"x", "bad_schema"),
+        b"cut": (first[:-3], "not_json" if value_format == "json-schema" else "not_of_schema"),
+    }
+    records += [Raw(key, content, timestamp_ms=TIME_MS) for key, (content, _) in bad.items()]
+    with Stream(broker, tmp_path, options=options(registry, value_format)) as stream:
+        stream.started()
+        stream.send(records)
+        outputs = stream.settle()
+        asked = registry.asked[f"GET /schemas/ids/{number}"]
+
+        assert asked == 1  # however many records there are
+        assert stream.judge.conserved(stream.sent, outputs) == 0
+        assert stream.judge.unchanged(stream.sent, outputs) == len(outputs.uniques)
+        assert stream.judge.grounded(stream.sent, outputs) == len(outputs.duplicates)
+        assert stream.judge.valid(outputs) == len(outputs.duplicates)
+        stream.judge.separated(stream.sent, outputs)
+        assert len(outputs.uniques) > DOCUMENTS / 3
+        assert len(outputs.duplicates) > DOCUMENTS / 8
+        reasons = {stream.sent[source].key: said for source, said in outputs.dead_letters.items()}
+        assert {key: said.reason for key, said in reasons.items()} == {
+            key: reason for key, (_, reason) in bad.items()
+        }
+        for source in outputs.dead_letters:
+            (output,) = outputs.of(source)
+            assert output.record.value == stream.sent[source].value
+
+
+def test_a_registry_that_is_away(broker: Broker, registry: SchemaRegistry, tmp_path: Path) -> None:
+    """Given a registry that is away, then answers with errors; when records with a schema come that
+    the worker does not have, then it waits, says why, and is alive; those whose schema it has go
+    on before them; and once the registry answers, each record has its output, and none is a dead
+    letter.
+    """
+    serialize = SERIALIZERS["avro"](registry.client)
+    values = [serialize(each) for each in articles(30)]
+    known = [Raw(None, each, partition=0) for each in values[:10]]
+    # The same fields, under another id.
+    schema = json.loads(registry.schemas[0].body["schema"]) | {"doc": "another"}
+    second = registry.register("second", {"schema": json.dumps(schema)})
+    head = b"\x00" + second.number.to_bytes(4, "big")
+    others = [Raw(None, head + each[5:], partition=0) for each in values[10:]]
+    with Stream(broker, tmp_path, options=options(registry, "avro"), raw_partitions=1) as stream:
+        worker = stream.started()
+        stream.send(known)
+        stream.settle()
+        registry.close()
+        stream.send(known)
+        stream.settle()
+        stream.send(others)
+        worker.await_log("the schema registry does not answer")
+        await_that("it waits", lambda: value(worker, WAITING) == 1, worker)
+        registry.broken = 500
+        registry.open()
+        asked = f"GET /schemas/ids/{second.number}"
+        await_that("it asks again", lambda: registry.asked[asked] > 0, worker)
+        assert stream.open == len(others)
+        registry.broken = 0
+        outputs = stream.settle()
+
+        assert outputs.dead_letters == {}
+        assert stream.judge.conserved(stream.sent, outputs) == 0
+        worker.await_log("the schema registry answers again")
+        assert value(worker, WAITING) == 0
+        worker.stop_gently()
