@@ -13,6 +13,14 @@ value, and only rows with the tag that is asked for are candidates. Where a rang
 the distance is short, the tag is 16 other bits of the fingerprint: a candidate that differs in more
 of them than the distance allows is farther than that, and nearly all are. Reading tags one after
 the other costs a tenth of reading fingerprints here and there.
+
+In a large segment buckets are full: 128 documents of 8 million share a block of 16 bits. There the
+ranges are of the block **and the first bits of its tag**, which is the next block, the first after
+the last. Of two fingerprints within distance d < n, cut into n blocks, some block is equal while
+the next one differs in one bit at most. (If not, each equal block were followed by one with two
+differing bits or more, and each block that is neither equal nor behind an equal one has one: with z
+equal ones that makes 2 z + (n - 2 z) = n differing bits, more than d.) So a look-up needs of each
+bucket only the range with its own first bits, and those that differ from it in one: 6 of 32.
 """
 
 from __future__ import annotations
@@ -26,6 +34,7 @@ from numpy.typing import NDArray
 
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.ragged import spread
+from simhash_core.index.row_numbers import pack_rows, unpack_rows
 
 TAG_BITS: Final = 16
 _TAGGED_DISTANCE: Final = 4
@@ -33,7 +42,13 @@ _TAGGED_DISTANCE: Final = 4
 
 _ROW_BITS: Final = np.uint64(32)
 _SPARSE_BITS: Final = 24
-"""Wider values hardly ever meet: their ranges have four rows each, for a shorter directory."""
+"""Wider values hardly ever meet: their ranges have eight rows each, for a shorter directory."""
+_SPARSE_RANGE_BITS: Final = 3
+_NEXT_BLOCK_DISTANCE: Final = 1
+_FULL_RANGE_BITS: Final = 2
+"""Of full buckets: their ranges have four rows each. The directory is as long as the rows then."""
+_FEWEST_TAG_BITS: Final = 3
+"""With fewer bits of the tag in the range, a look-up needs all ranges of a bucket, or nearly."""
 
 
 class Asked(NamedTuple):
@@ -46,36 +61,58 @@ class Asked(NamedTuple):
     tags: NDArray[np.uint16]
 
 
-class Ranges(NamedTuple):
-    """Where buckets are: ``starts`` in ``rows`` and ``lengths``, intp."""
+class Search(NamedTuple):
+    """Where to look for what, all flat and in step, several ranges for a bucket one after another.
 
+    ``starts`` in ``rows`` and ``lengths``: of ranges, intp.
+    """
+
+    asked: Asked
     starts: NDArray[np.intp]
     lengths: NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BucketColumns:
-    """Columns of one width. ``rows``: uint32 (columns · documents,).
+    """Columns of one width. ``rows``: uint8 (columns · documents, 3), of ``pack_rows``.
 
-    ``directory``: uint32 (ranges + 1,). ``tags``: uint16 or uint32 like ``rows``, or empty.
+    ``directory``: uint32 (ranges + 1,). ``tags``: uint16 or uint32, one for each row, or empty.
     ``shift``: bits of a value that are not of its range. ``distance``: of fingerprints that
-    ``tags`` are bits of; -1 where they are the rest of the values, or empty.
+    ``tags`` are bits of; -1 where they are the rest of the values, or empty. ``range_tag_bits``: so
+    many first bits of its tag are of a row's range as well.
     """
 
     shift: int
     columns: int
     distance: int
-    rows: NDArray[np.uint32]
+    range_tag_bits: int
+    rows: NDArray[np.uint8]
     directory: NDArray[np.uint32]
     tags: NDArray[np.uint16] | NDArray[np.uint32]
 
-    def ranges(self, values: NDArray[np.uint32]) -> Ranges:
-        """Return where the range of each bucket is, (documents, columns)."""
+    def search(self, question: Asked, *, within: bool) -> Search:
+        """Return where the documents of buckets are; ``within``: those that are not too far.
+
+        ``question``: (documents, columns). Where a range has several buckets, it is all of it.
+        """
         a_column = (len(self.directory) - 1) // max(self.columns, 1)
-        ranges = (values >> np.uint32(self.shift)).astype(np.intp)
-        ranges += np.arange(self.columns) * a_column
-        starts = self.directory[ranges].astype(np.intp)
-        return Ranges(starts, self.directory[ranges + 1].astype(np.intp) - starts)
+        first = (question.values >> np.uint32(self.shift)).astype(np.intp)
+        first <<= self.range_tag_bits
+        first += np.arange(self.columns) * a_column
+        if not (within and self.range_tag_bits):
+            first = first.reshape(-1)
+            starts = self.directory[first].astype(np.intp)
+            ends = self.directory[first + (1 << self.range_tag_bits)].astype(np.intp)
+            flat = Asked(question.values.reshape(-1), question.tags.reshape(-1))
+            return Search(flat, starts, ends - starts)
+        first |= question.tags >> np.uint16(TAG_BITS - self.range_tag_bits)
+        near = first[:, :, None] ^ np.array([0, *(1 << bit for bit in range(self.range_tag_bits))])
+        values = np.broadcast_to(question.values[:, :, None], near.shape).reshape(-1)
+        tags = np.broadcast_to(question.tags[:, :, None], near.shape).reshape(-1)
+        near = near.reshape(-1)
+        starts = self.directory[near].astype(np.intp)
+        ends = self.directory[near + 1].astype(np.intp)
+        return Search(Asked(values, tags), starts, ends - starts)
 
     def candidates(
         self, question: Asked, starts: NDArray[np.intp], lengths: NDArray[np.intp], *, within: bool
@@ -86,7 +123,7 @@ class BucketColumns:
         """
         if not self.shift and not (within and self.distance >= 0):
             of, at = spread(starts, lengths)
-            return of, self.rows[at]
+            return of, unpack_rows(self.rows[at])
         ends = np.cumsum(lengths)
         at = np.repeat(starts - ends + lengths, lengths)
         at += np.arange(len(at))
@@ -96,8 +133,9 @@ class BucketColumns:
             kept = np.flatnonzero(tags == np.repeat(rest, lengths))
         else:
             tags ^= np.repeat(question.tags, lengths)
-            kept = np.flatnonzero(np.bitwise_count(tags) <= self.distance)
-        return np.searchsorted(ends, kept, side="right"), self.rows[at[kept]]
+            limit = _NEXT_BLOCK_DISTANCE if self.range_tag_bits else self.distance
+            kept = np.flatnonzero(np.bitwise_count(tags) <= limit)
+        return np.searchsorted(ends, kept, side="right"), unpack_rows(self.rows[at[kept]])
 
     def values(self, documents: int) -> NDArray[np.uint32]:
         """Return the value of each document in each column, uint32 (documents, columns).
@@ -113,7 +151,7 @@ class BucketColumns:
             values = np.repeat(np.arange(a_column, dtype=np.uint32) << self.shift, ranges)
             if self.shift:
                 values |= self.tags[own]
-            by_column[self.rows[own], column] = values
+            by_column[unpack_rows(self.rows[own]), column] = values
         return by_column
 
 
@@ -124,14 +162,15 @@ def build_columns(
     count: int,
     documents: int,
 ) -> BucketColumns:
-    """Return the buckets of documents.
+    """Return the buckets of documents, fewer than ``ROWS_LIMIT``.
 
     ``columns``: of each of ``count`` the value and the tag of each document. ``width``: bits.
     """
     shift = _shift(width, documents)
     distance = scheme.distance if is_tagged(scheme) and not shift else -1
-    ranges = 1 << (width - shift)
-    rows = np.empty((count, documents), dtype=np.uint32)
+    range_tag_bits = tag_bits_of_ranges(scheme, documents) if distance >= 0 else 0
+    ranges = 1 << (width - shift + range_tag_bits)
+    rows = np.empty((count, documents, 3), dtype=np.uint8)
     tagged = shift > 0 or distance >= 0
     tags = np.empty(
         (count, documents if tagged else 0), dtype=np.uint16 if shift <= TAG_BITS else np.uint32
@@ -139,10 +178,16 @@ def build_columns(
     directory = np.zeros(count * ranges + 1, dtype=np.uint32)
     for number, (values, of_fingerprints) in enumerate(columns):
         # Sorting value and row as one number takes a fifth of the time of an argsort.
-        pairs = values.astype(np.uint64) << _ROW_BITS | np.arange(documents, dtype=np.uint64)
-        pairs.sort()
-        order = rows[number] = pairs.astype(np.uint32)
-        in_order = (pairs >> _ROW_BITS).astype(np.uint32)
+        keys = values.astype(np.uint64)
+        if range_tag_bits:
+            keys <<= np.uint64(range_tag_bits)
+            keys |= of_fingerprints >> np.uint16(TAG_BITS - range_tag_bits)
+        keys <<= _ROW_BITS
+        keys |= np.arange(documents, dtype=np.uint64)
+        keys.sort()
+        order = keys.astype(np.uint32)
+        rows[number] = pack_rows(order)
+        in_order = (keys >> _ROW_BITS).astype(np.uint32)
         bounds = directory[number * ranges + 1 : (number + 1) * ranges + 1]
         bounds[:] = np.cumsum(np.bincount((in_order >> shift).astype(np.intp), minlength=ranges))
         bounds += np.uint32(number * documents)
@@ -150,7 +195,25 @@ def build_columns(
             tags[number] = in_order & np.uint32((1 << shift) - 1)
         elif tagged:
             tags[number] = of_fingerprints[order]
-    return BucketColumns(shift, count, distance, rows.reshape(-1), directory, tags.reshape(-1))
+    return BucketColumns(
+        shift,
+        count,
+        distance,
+        range_tag_bits,
+        rows.reshape(-1, 3),
+        directory,
+        tags.reshape(-1),
+    )
+
+
+def tag_bits_of_ranges(scheme: BlockScheme, documents: int) -> int:
+    """Return how many first bits of the tag are of a row's range, 0 for none."""
+    is_next_block = scheme.block_bits == TAG_BITS and scheme.blocks * TAG_BITS == scheme.bits
+    if not (is_next_block and scheme.cuts == 1 and scheme.guaranteed):
+        return 0
+    in_a_bucket = documents >> scheme.block_bits
+    bits = in_a_bucket.bit_length() - 1 - _FULL_RANGE_BITS
+    return bits if bits >= _FEWEST_TAG_BITS else 0
 
 
 def is_tagged(scheme: BlockScheme) -> bool:
@@ -178,5 +241,5 @@ def _shift(width: int, documents: int) -> int:
     """Return how many bits of a value are not of its range."""
     bits = max(documents, 1).bit_length() - 1
     if width > _SPARSE_BITS:
-        bits -= 2
+        bits -= _SPARSE_RANGE_BITS
     return max(width - max(bits, 0), 0)

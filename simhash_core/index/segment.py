@@ -18,7 +18,6 @@ from simhash_core.index.block_values import block_values
 from simhash_core.index.bucket_columns import (
     Asked,
     BucketColumns,
-    Ranges,
     build_columns,
     fingerprint_tags,
 )
@@ -99,16 +98,12 @@ class Segment:
         if not columns:
             return
         values = question.values[:, own]
-        asked = Asked(values.reshape(-1), question.tags.reshape(-1))
-        starts, lengths = (each.reshape(-1) for each in buckets.buckets(values))
+        asked, starts, lengths = buckets.search(Asked(values, question.tags), within=within)
         if buckets is self.bands:
             lengths[asked.values == NO_BAND] = 0
+        ranges = len(lengths) // values.size if values.size else 1
         if within and len(self.hot):
-            yield from self._hot(first, columns, question, asked.values, lengths)
-        ranges = 1
-        if within and buckets.range_tag_bits:
-            ranges = buckets.ranges_asked
-            asked, (starts, lengths) = _near_ranges(buckets, values, question.tags, lengths)
+            yield from self._hot(first, columns, question, values.reshape(-1), lengths)
         a_document = columns * ranges
         ends = np.cumsum(lengths.reshape(-1, a_document).sum(axis=1))
         document = 0
@@ -135,38 +130,20 @@ class Segment:
         values: NDArray[np.uint32],
         lengths: NDArray[np.intp],
     ) -> Iterator[Candidates]:
-        """Yield what is met in overloaded buckets, and set their lengths to 0."""
-        fewest = int(np.diff(self.hot.bounds).min())
-        indexes = np.flatnonzero(lengths >= fewest)
+        """Yield what is met in overloaded buckets, and set the lengths of their ranges to 0."""
+        ranges = lengths.reshape(len(values), -1)
+        fewest = int(np.diff(self.hot.bounds).min()) if ranges.shape[1] == 1 else 0
+        indexes = np.flatnonzero(ranges[:, 0] >= fewest)
         numbers = self.hot.numbers(indexes % columns + first, values[indexes])
         indexes, numbers = indexes[numbers >= 0], numbers[numbers >= 0]
         if not len(indexes):
             return
         # With several buckets to a range, what is in it beside the overloaded one is not asked for.
-        lengths[indexes] = 0
+        ranges[indexes] = 0
         documents, of_columns = indexes // columns, indexes % columns + first
         fingerprints = question.prints.fingerprints[documents]
         for of, rows in self.hot.candidates(self.scheme, of_columns, numbers, fingerprints):
             yield Candidates(documents[of], of_columns[of], rows)
-
-
-def _near_ranges(
-    buckets: BucketColumns,
-    values: NDArray[np.uint32],
-    tags: NDArray[np.uint16],
-    of_buckets: NDArray[np.intp],
-) -> tuple[Asked, Ranges]:
-    """Return in which ranges of buckets to look, and what for: flat, in step.
-
-    ``values``, ``tags``: (documents, columns). ``of_buckets``: the lengths of their buckets, flat;
-    0: not to be looked into.
-    """
-    starts, lengths = buckets.near_ranges(Asked(values, tags))
-    lengths[of_buckets.reshape(values.shape) == 0] = 0
-    asked = Asked(
-        *(np.broadcast_to(each[:, :, None], lengths.shape).reshape(-1) for each in (values, tags))
-    )
-    return asked, Ranges(starts.reshape(-1), lengths.reshape(-1))
 
 
 def build_segment(scheme: BlockScheme, part: Rows) -> Segment:

@@ -41,12 +41,14 @@ class Layout(NamedTuple):
     """What the columns do not say. ``block_shift``, ``band_shift``: as of ``BucketColumns``.
 
     ``tag_distance``: of the blocks' tags, -1 where they are the rest of the values.
+    ``range_tag_bits``: of the blocks.
     """
 
     documents: int
     block_shift: int
     band_shift: int
     tag_distance: int
+    range_tag_bits: int
 
 
 def columns_of(segment: Segment, *, with_times: bool) -> tuple[Layout, dict[str, Column]]:
@@ -71,7 +73,7 @@ def columns_of(segment: Segment, *, with_times: bool) -> tuple[Layout, dict[str,
         hot.slice_keys,
         hot.words,
     )
-    layout = Layout(len(segment), blocks.shift, bands.shift, blocks.distance)
+    layout = Layout(len(segment), blocks.shift, bands.shift, blocks.distance, blocks.range_tag_bits)
     return layout, dict(zip(COLUMNS, columns, strict=True))
 
 
@@ -108,6 +110,7 @@ def segment_of(
             layout.block_shift,
             scheme.all_blocks,
             layout.tag_distance,
+            layout.range_tag_bits,
             all_columns["block_rows"],
             all_columns["block_directory"],
             all_columns["block_tags"],
@@ -116,6 +119,7 @@ def segment_of(
             layout.band_shift,
             scheme.bands,
             -1,
+            0,
             all_columns["band_rows"],
             all_columns["band_directory"],
             all_columns["band_tags"],

@@ -54,8 +54,8 @@ class SegmentFile(NamedTuple):
 def documents_limit(scheme: BlockScheme) -> int:
     """Return how many documents a file may have."""
     a_document = 2 + scheme.bits // 8 + scheme.all_buckets * _BUCKET_BYTES
-    documents = max(1 << (FILE_BYTES_LIMIT // a_document).bit_length() - 1, FILE_DOCUMENTS)
-    return min(documents, ROWS_LIMIT // 2)  # a file may be somewhat longer
+    documents = max(FILE_BYTES_LIMIT // a_document, FILE_DOCUMENTS)
+    return min(documents, ROWS_LIMIT - FILE_DOCUMENTS)  # a file may be somewhat longer
 
 
 class ShardSegments:

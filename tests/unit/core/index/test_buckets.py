@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from simhash_core.document_columns import BytesColumn
 from simhash_core.errors import UsageError
 from simhash_core.fingerprints.blocks import BlockScheme
-from simhash_core.index import document_index, hot_buckets
+from simhash_core.index import bucket_columns, document_index, hot_buckets
+from simhash_core.index.bucket_columns import tag_bits_of_ranges
 from simhash_core.index.document_index import DocumentIndex
 from simhash_core.index.hot_buckets import overload_threshold, slice_bits, slices
 from simhash_core.index.memtable import Rows
@@ -27,6 +28,7 @@ from simhash_core.index.prints import (
     shared,
     shared_buckets,
 )
+from simhash_core.index.row_numbers import ROWS_LIMIT, pack_rows, unpack_rows
 from simhash_core.index.segment import build_segment
 from simhash_core.index.sequence_column import SequenceColumn
 
@@ -120,6 +122,68 @@ def test_overloaded_buckets_lose_nothing(
     assert all(len(each.hot) for each in index.segments)
     assert found == scanned(scheme, asked, held)
     assert found
+
+
+@pytest.mark.parametrize("tag_bits", [1, 5])
+def test_ranges_of_a_block_and_its_tag_lose_nothing(
+    monkeypatch: pytest.MonkeyPatch, tag_bits: int
+) -> None:
+    """Given ranges as of a large segment, then all within the distance are met, and few others.
+
+    Copies with up to three flipped bits, wherever they are: compared with all pairs there are.
+    """
+    monkeypatch.setattr(bucket_columns, "tag_bits_of_ranges", lambda _scheme, _documents: tag_bits)
+    drawn = np.random.default_rng(tag_bits)
+    whole = drawn.integers(0, 2**64, (1 << 16, 1), dtype=np.uint64)
+    whole[: 1 << 15] &= ~np.uint64(0xFFF0)  # 16 full buckets
+    index = DocumentIndex(CLASSIC)
+    rows = Rows(
+        np.arange(1 << 16, dtype=np.uint64), np.zeros(1 << 16, np.uint16), bare_prints(whole)
+    )
+    index.attach(index.open_slot(), build_segment(CLASSIC, rows), 0, 1 << 16)
+    flips = np.zeros((3000, 64), dtype=np.uint8)
+    for row, count in enumerate(drawn.integers(0, 4, len(flips))):
+        flips[row, drawn.choice(64, count, replace=False)] = 1
+    of = drawn.integers(0, len(whole), len(flips))
+    asked = whole[of] ^ np.packbits(flips, axis=1).view(np.uint64)
+
+    pairs = index.pairs(bare_prints(asked))
+
+    wanted = {
+        (row, other)
+        for row, one in enumerate(asked)
+        for other in np.flatnonzero(np.bitwise_count(whole[:, 0] ^ one[0]) <= CLASSIC.distance)
+    }
+    assert set(zip(pairs.rows.tolist(), pairs.sequences.tolist(), strict=True)) == wanted
+    assert len(wanted) >= len(asked)
+    assert index.bucket_counts(bare_prints(asked[:1])).candidates >= 1
+
+
+@given(st.integers(0, 2**64 - 1), st.sets(st.integers(0, 63), max_size=3))
+def test_behind_some_equal_block_one_bit_differs_at_most(fingerprint: int, flips: set[int]) -> None:
+    """Given two fingerprints within the distance, then a range with the block's tag has both."""
+    other = fingerprint ^ sum(1 << bit for bit in flips)
+    differing = [((fingerprint ^ other) >> 16 * block & 0xFFFF).bit_count() for block in range(4)]
+    assert any(differing[block] == 0 and differing[(block + 1) % 4] <= 1 for block in range(4))
+
+
+def test_large_segments_have_ranges_of_blocks_and_tags() -> None:
+    """Given schemes and sizes, then ranges are of tags where buckets are full and it is exact."""
+    million = 1_000_000
+    assert tag_bits_of_ranges(CLASSIC, million) == 0
+    assert tag_bits_of_ranges(CLASSIC, 8 * million) == 4
+    assert tag_bits_of_ranges(CLASSIC, 10 * million) == 5
+    assert tag_bits_of_ranges(BlockScheme(64, 4, 4), 10 * million) == 0  # pairs share no block
+    assert tag_bits_of_ranges(BlockScheme(64, 3, 2, 16), 10 * million) == 0  # bits in no block
+    assert tag_bits_of_ranges(WITH_BANDS, 10 * million) == 0
+
+
+@given(st.lists(st.integers(0, ROWS_LIMIT - 1)))
+def test_row_numbers_take_three_bytes(numbers: list[int]) -> None:
+    """Given row numbers, then they come back from three bytes each."""
+    packed = pack_rows(np.array(numbers, dtype=np.uint32))
+    assert packed.nbytes == 3 * len(numbers)
+    assert unpack_rows(packed).tolist() == numbers
 
 
 def test_slices_leave_few_of_an_overloaded_bucket() -> None:
