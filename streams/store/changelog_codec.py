@@ -212,14 +212,18 @@ def decode_records(
     """Return what records say; ``where`` names one by its index. Raises ``ChangelogFormatError``.
 
     Entries of packets that follow each other are joined: most of the cost is that of a block, and
-    packets are small where few documents come.
+    packets are small where few documents come. Records that have tombstones are left out; other
+    records of their packet may come later, and stay.
     """
     progress: LoggedProgress | None = None
     deletions: list[LoggedDeletions] = []
     ends: list[LoggedEnd] = []
     runs: list[list[_Entries]] = []
     documents = 0
+    ended = {key for key, value in zip(keys, values, strict=True) if value is None}
     for index, (key, value) in enumerate(zip(keys, values, strict=True)):
+        if value is not None and key in ended:
+            continue
         opened = _opened(key, value, partial(where, index))
         if not isinstance(opened, _Entries):
             match opened:

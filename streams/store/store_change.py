@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from simhash_core.log.sequence import INDEX_BITS, log_offset_of
 from streams.store.changelog_codec import (
     ChangelogRecord,
     encode_block,
@@ -40,13 +39,9 @@ class StoreChange(NamedTuple):
 def kept_of(block: EntryBlock, removal: Removal, expired_before: int) -> EntryBlock:
     """Return those entries of a block that do not leave in the same change."""
     removed = [sequence for each in removal.deletions for sequence in each.sequences]
-    packets = [log_offset_of(each.first) for each in removal.ends]
     expired = block.sequences < np.uint64(expired_before)
     if removed:
         expired |= np.isin(block.sequences, np.array(removed, dtype=np.uint64))
-    if packets:
-        of_packets = block.sequences >> np.uint64(INDEX_BITS)
-        expired |= np.isin(of_packets, np.array(packets, dtype=np.uint64))
     return block.take(np.flatnonzero(~expired)) if expired.any() else block
 
 
