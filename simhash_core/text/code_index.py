@@ -20,7 +20,6 @@ Rows = NDArray[np.int64]
 
 _STEPS_MOST: Final = 16
 _PLACES_A_ROW: Final = 4
-_FEWEST_PLACES_LOG2: Final = 12
 _CODE_BITS: Final = 64
 # Odd numbers whose product mixes well upwards: 2⁶⁴ over the golden ratio; a prime of XXH64.
 _LOW_FACTOR: Final = np.uint64(0x9E37_79B9_7F4A_7C15)
@@ -30,10 +29,12 @@ _HIGH_FACTOR: Final = np.uint64(0xC2B2_AE3D_27D4_EB4F)
 class CodeIndex:
     """Codes of 128 bits, as two columns, to rows. The code (0, 0) is never found."""
 
-    def __init__(self) -> None:
-        self._low: Codes = np.zeros(1, dtype=np.uint64)
-        self._high: Codes = np.zeros(1, dtype=np.uint64)
-        self._places_log2 = _FEWEST_PLACES_LOG2
+    def __init__(self, rows: int) -> None:
+        """Begin empty, with room for so many rows; more room is made when it is needed."""
+        # The system gives memory to what is used, so room costs less than to make it later.
+        self._low: Codes = np.zeros(rows, dtype=np.uint64)
+        self._high: Codes = np.zeros(rows, dtype=np.uint64)
+        self._places_log2 = (rows * _PLACES_A_ROW - 1).bit_length()
         self._places: NDArray[np.int32] = np.zeros(1 << self._places_log2, dtype=np.int32)
 
     def find(self, low: Codes, high: Codes) -> Rows:
@@ -60,7 +61,10 @@ class CodeIndex:
         rows, first = np.unique(rows, return_index=True)
         low, high = low[first], high[first]
         coded = (low | high) != 0
-        rows, low, high = rows[coded], low[coded], high[coded]
+        self.add_new(low[coded], high[coded], rows[coded])
+
+    def add_new(self, low: Codes, high: Codes, rows: Rows) -> None:
+        """The same for codes other than (0, 0) and rows that ascend, each of them given once."""
         if not rows.size:
             return
         self._make_room(int(rows[-1]) + 1)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, cast
 
 from simhash_core.documents import Content
-from simhash_core.text.fingerprint_memo import FingerprintMemo
+from simhash_core.text.fingerprint_memo import FINGERPRINT_MEMORY_BYTES, FingerprintMemo
 from simhash_core.text.fingerprinted import Fingerprinted, WeightedTerm
 from simhash_core.text.normal_forms import normalize_batch
 from simhash_core.text.normalization import NORMALIZATION, normalize
@@ -33,16 +33,21 @@ _PORTION_CHARACTERS: Final = 1 << 17
 class Fingerprinter:
     """Texts to fingerprints. Holds a lexicon and memos, so one fingerprinter serves one thread."""
 
-    def __init__(self, profile: Profile) -> None:
-        """Load segmenter and idf model; raises ``UsageError`` for what the profile gets wrong."""
+    def __init__(self, profile: Profile, *, remember: bool = True) -> None:
+        """Load segmenter and idf model; raises ``UsageError`` for what the profile gets wrong.
+
+        Without ``remember`` the work of earlier texts is not used again: fingerprints are the same.
+        """
         self.profile = profile
         self.scheme = profile.scheme()
         profile.check_files()
         self.verifier = profile.verifier()
         self._prints = (
-            ShinglePrints(profile) if profile.fingerprint == OF_SHINGLES else TermPrints(profile)
+            ShinglePrints(profile)
+            if profile.fingerprint == OF_SHINGLES
+            else TermPrints(profile, remember=remember)
         )
-        self._memo = FingerprintMemo[Fingerprinted]()
+        self._memo = FingerprintMemo[Fingerprinted](FINGERPRINT_MEMORY_BYTES if remember else 0)
         normalize_batch(())  # makes its table now, so that no document waits for it
         self.identity = index_identity(
             profile, self._prints.made_with, NORMALIZATION, self._prints.more

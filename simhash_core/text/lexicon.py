@@ -6,8 +6,9 @@ is forgotten whole and fills again; that is simpler than eviction and costs as l
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Container
-from itertools import repeat
+from itertools import count, islice, repeat
 from typing import Final, TypeVar
 
 import numpy as np
@@ -31,7 +32,7 @@ _ROOM: Final = MOST_TERMS + 16_384
 _Item = TypeVar("_Item", bound=np.generic)
 
 
-class Lexicon(dict[str, int]):
+class Lexicon(defaultdict[str, int]):
     """Term to row. Rows are those of the columns.
 
     ``votes``: int8 (rows, bits). ``idf``: float64 (rows,). ``is_feature``: bool (rows,), whether
@@ -49,15 +50,15 @@ class Lexicon(dict[str, int]):
         traits_of: TraitsOf | None = None,
     ) -> None:
         """Begin empty; nothing is computed before ``rows`` asks for it."""
-        super().__init__()
+        # A new term gets the next row by being asked for, which is all done in C.
+        super().__init__(count(_FIRST_ROW).__next__)
         self._bits = bits
         self._hash = feature_hash
         self._idf = idf
         self._stop_words = stop_words
         self._traits_of = traits_of
-        self._new: list[str] = []
         self._used = _FIRST_ROW
-        self._index = CodeIndex()
+        self._index = CodeIndex(_ROOM)
         # The whole room at once: the system gives memory to the rows that are used, and a column
         # that grows is copied, which takes longer than to learn the terms.
         self.votes: Votes = np.zeros((_ROOM, bits), dtype=np.int8)
@@ -79,37 +80,33 @@ class Lexicon(dict[str, int]):
         unknown = np.flatnonzero(rows == NO_ROW)
         if unknown.size:
             # New ones, long ones, and the few that the index found no place for.
-            rows[unknown] = [self[term] for term in terms.spelled(unknown)]
+            rows[unknown] = list(map(self.__getitem__, terms.spelled(unknown)))
             self._learn()
             self._index.add(terms.low[unknown], terms.high[unknown], rows[unknown])
         return rows
 
-    def __missing__(self, term: str) -> int:
-        """Give a new term a row, to be filled by ``_learn``."""
-        row = self[term] = self._used + len(self._new)
-        self._new.append(term)
-        return row
-
     def _learn(self) -> None:
-        if not self._new:
+        """Fill the rows of the terms that have got theirs last."""
+        new_terms = _FIRST_ROW + len(self) - self._used
+        if not new_terms:
             return
-        end = self._used + len(self._new)
+        terms = [*islice(reversed(self), new_terms)][::-1]
+        end = self._used + new_terms
         if end > len(self.idf):
             self._lengthen(end - len(self.idf))
         new = slice(self._used, end)
-        words = [word_of(term) for term in self._new]
+        words = [word_of(term) for term in terms]
         bits, feature_hash = self._bits, self._hash
-        hashes = b"".join([feature_hash(word, bits) for word in words])
+        hashes = b"".join(map(feature_hash, words, repeat(bits)))
         self.votes[new] = votes_of(hashes, bits)
         self.short_hashes[new] = _folded(hashes, bits)
         self.idf[new] = list(map(self._idf.table.get, words, repeat(self._idf.unknown)))
         stop_words = self._stop_words
         self.is_feature[new] = [is_feature(word) and word not in stop_words for word in words]
         if self._traits_of is not None:
-            for column, values in zip(self.traits, self._traits_of(self._new), strict=True):
+            for column, values in zip(self.traits, self._traits_of(terms), strict=True):
                 column[new] = values
         self._used = end
-        self._new.clear()
 
     def _lengthen(self, rows: int) -> None:
         self.votes = np.concatenate([self.votes, np.zeros((rows, self._bits), dtype=np.int8)])
@@ -124,7 +121,8 @@ class Lexicon(dict[str, int]):
 
     def _forget(self) -> None:
         self.clear()
-        self._index = CodeIndex()
+        self.default_factory = count(_FIRST_ROW).__next__
+        self._index = CodeIndex(_ROOM)
         self._used = _FIRST_ROW
 
 

@@ -7,8 +7,9 @@ an English text is made of runs that were met before. The separators themselves 
 and are left out.
 
 Nothing is done for a run by itself: runs are found, looked up and compared a batch at a time
-(``simhash_core.text.text_runs``), so that texts which share nothing cost hardly more than without
-the memo. A full memo is forgotten whole, as the lexicon is, whose rows it holds.
+(``simhash_core.text.text_runs``). Where the runs of a stream do not come again, the memo rests
+(``simhash_core.text.memo_trials``). A full memo is forgotten whole, as the lexicon is, whose rows
+it holds.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from numpy.typing import NDArray
 from simhash_core.text.code_index import NO_ROW, CodeIndex
 from simhash_core.text.growing_column import GrowingColumn
 from simhash_core.text.lexicon import Lexicon
+from simhash_core.text.memo_trials import MemoTrials
 from simhash_core.text.segmentation import Segmenter
 from simhash_core.text.term_codes import SEPARATOR, encode
 from simhash_core.text.text_runs import UTF16, RunSplitter, TextRuns, spans
@@ -67,6 +69,7 @@ class RunMemo:
         self._segmenter = segmenter
         self._lexicon = lexicon
         self._memory_bytes = memory_bytes if segmenter.separators else 0
+        self._trials = MemoTrials()
         self._splitter = RunSplitter(segmenter.separators)
         # The term that stands for _BETWEEN, tagged where the segmenter tags.
         self._between = "".join(segmenter.cut(_BETWEEN)) if segmenter.separators else ""
@@ -76,9 +79,17 @@ class RunMemo:
         """Return the lexicon rows of the terms of each normalised text."""
         if self._lexicon.is_full or self._used_bytes > self._memory_bytes or not self._is_whole:
             self._forget()
-        runs = self._splitter.split(texts) if self._memory_bytes else None
+        if not self._memory_bytes:
+            return self._rows_of_whole_texts(texts)
+        if not self._trials.is_on:
+            if self._used_bytes:
+                self._forget()
+            self._trials.count(sum(map(len, texts)), saved=0)
+            return self._rows_of_whole_texts(texts)
+        runs = self._splitter.split(texts)
         if runs is None:
             return self._rows_of_whole_texts(texts)
+        known_units = len(self._units)
         numbers = self._numbers_of(runs)
         if not self._are_equal(runs, numbers):
             # Runs made to have one hash. The lexicon may be full, and void with the next call.
@@ -88,6 +99,8 @@ class RunMemo:
         # Where each term is in the memo: the run's place there, instead of its place here.
         rows = self._rows.values.take(spans(self._first_terms.values.take(numbers), sizes))
         ends = np.concatenate(([0], np.cumsum(sizes)))
+        new_units = len(self._units) - known_units
+        self._trials.count(len(runs.units), len(runs.units) - new_units)
         return TermRows(rows.astype(np.int64), np.diff(ends[runs.until], prepend=0))
 
     def _numbers_of(self, runs: TextRuns) -> NDArray[np.int64]:
@@ -145,13 +158,13 @@ class RunMemo:
     def _forget(self) -> None:
         self._used_bytes = 0
         self._is_whole = True
-        self._index = CodeIndex(_ROOM)
+        self._index: CodeIndex = CodeIndex(_ROOM)
         # Of each run: its units and its terms. The number of the first one is not NO_ROW.
         self._starts = GrowingColumn(np.dtype(np.int64))
         self._sizes = GrowingColumn(np.dtype(np.int64))
         self._units = GrowingColumn(np.dtype(np.uint16))
         self._first_terms = GrowingColumn(np.dtype(np.int64))
-        self._terms = GrowingColumn(np.dtype(np.int64))
+        self._terms: GrowingColumn[np.int64] = GrowingColumn(np.dtype(np.int64))
         self._rows = GrowingColumn(np.dtype(np.int32))
         for column in (self._starts, self._sizes, self._first_terms, self._terms):
             column.extend(np.zeros(1, dtype=np.int64))

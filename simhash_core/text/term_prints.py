@@ -17,7 +17,7 @@ from simhash_core.text.idf import jieba_idf
 from simhash_core.text.lexicon import Lexicon
 from simhash_core.text.normal_forms import normalize_batch
 from simhash_core.text.profiles import Profile
-from simhash_core.text.run_memo import RunMemo
+from simhash_core.text.run_memo import RUN_MEMORY_BYTES, RunMemo
 from simhash_core.text.segmentation import load_segmenter
 from simhash_core.text.term_traits import traits_identity, word_of
 from simhash_core.text.verification import Sketched
@@ -29,8 +29,11 @@ _NOTHING: Final = Content("")
 class TermPrints:
     """Holds a lexicon and a memo of runs, so it serves one thread."""
 
-    def __init__(self, profile: Profile) -> None:
-        """Load segmenter and idf model; raises ``UsageError`` for what the profile gets wrong."""
+    def __init__(self, profile: Profile, *, remember: bool = True) -> None:
+        """Load segmenter and idf model; raises ``UsageError`` for what the profile gets wrong.
+
+        ``remember``: whether runs that were segmented are remembered.
+        """
         self._profile = profile
         self._bands = profile.scheme().bands
         self._verifier = profile.verifier()
@@ -45,7 +48,7 @@ class TermPrints:
             () if stop_words is None else stop_words.words,
             traits_of=self._weighting.traits_of,
         )
-        self._runs = RunMemo(self._segmenter, self._lexicon)
+        self._runs = RunMemo(self._segmenter, self._lexicon, RUN_MEMORY_BYTES if remember else 0)
         more = {}
         if self._weighting.titles:
             more["roles"] = traits_identity()

@@ -26,7 +26,7 @@ def test_it_finds_what_was_added_and_nothing_else(
     batches: list[list[Code]], others: list[Code]
 ) -> None:
     """Given codes added in batches, repeats included, each is found by its row; others are not."""
-    index = CodeIndex()
+    index = CodeIndex(rows=8)
     rows: dict[Code, int] = {}
     for batch in batches:
         fresh = [code for code in batch if code not in rows]
@@ -39,7 +39,7 @@ def test_it_finds_what_was_added_and_nothing_else(
 
 def test_it_grows() -> None:
     """Given many thousand codes, one batch after the other, then all but a few are found."""
-    index = CodeIndex()
+    index = CodeIndex(rows=8)
     low = np.arange(1, 50_001, dtype=np.uint64) * np.uint64(65_537)
     high = np.zeros_like(low)
     rows = np.arange(1, 50_001)
@@ -58,7 +58,7 @@ def test_codes_that_all_want_one_place_are_dropped_not_searched_for() -> None:
     inverse = pow(0x9E37_79B9_7F4A_7C15, -1, 2**64)
     made = [((inverse * k) % 2**64, 0) for k in range(1, 2_001)]
     rows = np.arange(1, 2_001)
-    index = CodeIndex()
+    index = CodeIndex(rows=8)
     index.add(*columns(made), rows)
     found = index.find(*columns(made))
     kept = found != NO_ROW
@@ -69,6 +69,6 @@ def test_codes_that_all_want_one_place_are_dropped_not_searched_for() -> None:
 @pytest.mark.parametrize("row", [1, 5_000])
 def test_the_code_of_zeros_stands_for_no_code(row: int) -> None:
     """Given a term without a code, when it is added, then it is left out."""
-    index = CodeIndex()
+    index = CodeIndex(rows=8)
     index.add(*columns([(0, 0)]), np.array([row]))
     assert index.find(*columns([(0, 0)])).tolist() == [NO_ROW]

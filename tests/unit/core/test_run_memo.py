@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import islice
 
@@ -24,6 +24,7 @@ from simhash_core.text.segmentation import (
     load_segmenter,
 )
 from simhash_core.text.term_traits import word_of
+from simhash_core.text.text_runs import MAX_UNITS, RunSplitter
 from simhash_core.text.user_dictionary import parse_user_dictionary
 
 TEXTS = [
@@ -90,6 +91,61 @@ def test_words_of_the_user_keep_what_separators_divide() -> None:
     memo, lexicon = _memo(segmenter)
     texts = ["有甲/乙的", "跨江大桥的加固"]
     assert _terms(memo, lexicon, texts) == _whole(segmenter, texts)
+
+
+def test_runs_made_to_have_one_hash_are_told_apart() -> None:
+    """Given two long runs with the hash of each other, then each has its own terms.
+
+    Over 2,048 characters of the Thue-Morse sequence and of its opposite a polynomial takes values
+    that differ by a multiple of 2⁶⁴, whatever its base.
+    """
+    opposite = [place.bit_count() % 2 for place in range(2_048)]
+    runs = ["".join("的了"[digit ^ flip] for digit in opposite) for flip in (0, 1)]
+    split = RunSplitter(SEPARATORS).split(runs)
+    assert split is not None
+    assert split.hashes[0] == split.hashes[1]
+    segmenter = _segmenter("words")
+    for texts in (runs, [runs[1], "跨江大桥", runs[0]]):
+        memo, lexicon = _memo(segmenter)
+        for batch in ([texts[0]], texts, TEXTS):
+            assert _terms(memo, lexicon, batch) == _whole(segmenter, batch)
+
+
+def test_a_text_too_long_to_be_divided_is_segmented_whole() -> None:
+    """Given more text than is divided at once, then its terms are the segmenter's own."""
+    segmenter = _segmenter("words")
+    memo, lexicon = _memo(segmenter)
+    texts = ["大桥,加固。" * (MAX_UNITS // 6 + 1), "大桥"]
+    assert RunSplitter(SEPARATORS).split(texts) is None
+    assert _terms(memo, lexicon, texts) == _whole(segmenter, texts)
+
+
+def test_a_memo_that_does_not_pay_rests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given distinct texts, then copies, then the memo is used, rests and is used again, and the
+    terms are right all the while.
+    """
+    monkeypatch.setattr("simhash_core.text.memo_trials.SHORTEST_TRIAL", 100)
+    segmenter = _segmenter("words")
+    memo, lexicon = _memo(segmenter)
+    cut = 0
+    counted = segmenter._replace(cut_all=lambda texts: [_count(text) for text in texts])
+
+    def _count(text: str) -> Sequence[str]:
+        nonlocal cut
+        cut += len(text)
+        return segmenter.cut(text)
+
+    memo._segmenter = counted
+    characters = []
+    for number in range(600):
+        # After 200 texts each is a copy of the one before, with one new run.
+        runs = [str(10 * min(number, 200) + place) for place in range(9)]
+        text = f"{number}大桥,{','.join(runs)}"
+        cut = 0
+        assert _terms(memo, lexicon, [text]) == _whole(segmenter, [text])
+        characters.append(cut / len(text))
+    assert max(characters[50:200]) > 0.9
+    assert sum(characters[-100:]) < 50
 
 
 def test_a_full_memo_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
