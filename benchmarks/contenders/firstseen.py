@@ -13,7 +13,8 @@ BATCH: Final = 250
 
 def load(variant: str) -> Callable[[Sequence[str]], int]:
     """Return the work: fingerprints of texts by the profile ``variant``; it returns how many."""
-    fingerprinter = Fingerprinter(profile_named(variant))
+    # Each turn has the same texts, which must not be remembered from one to the next.
+    fingerprinter = Fingerprinter(profile_named(variant), remember=False)
 
     def work(texts: Sequence[str]) -> int:
         return sum(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.option(
     "--url",
     metavar="URL",
-    help="The pages of a worker, any one of the index. [default: by web.host and web.port]",
+    help="Address of the pages of any worker of the index. [default: by web.host and web.port]",
 )
 @click.option(
     "--nearest",
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     "--exit-code",
     "by_verdict",
     is_flag=True,
-    help="End with 3 where the text is a duplicate.",
+    help="Exit with code 3 if the text is a duplicate.",
 )
 @with_local_settings
 def command(
@@ -52,7 +52,8 @@ def command(
     """Ask the index about the text in FILE (- is standard input). The text is not kept.
 
     Shows the verdict, the fingerprint, and the nearest documents that share a bucket with the text.
-    Any worker answers for the whole index. A token comes from web.token or web.token_file.
+    Any worker answers for the whole index. If the pages need a token, the command takes it from
+    web.token or web.token_file.
 
     \b
     Examples:

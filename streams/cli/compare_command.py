@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from streams.terminal.layout import Block
 
 
-@click.command(cls=ProfileCommand, short_help="Set two texts side by side by three measures.")
+@click.command(cls=ProfileCommand, short_help="Compare two texts by three measures.")
 @click.argument("a")
 @click.argument("b")
 @json_option
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 def command(settings: Settings, *, a: str, b: str, as_json: bool) -> None:
     """Compare the texts in files A and B: SimHash of 64 and of 128 bits, and cosine of the words.
 
-    A and B are UTF-8 (gzip if they end in .gz; - is standard input, for one of them). Segmenter,
-    weighting and feature hash are those of the profile; the vector space cosine (VSM) is of plain
-    term frequencies. 'firstseen explain' says what the index makes of the two.
+    A and B are UTF-8 (gzip if they end in .gz; - is standard input, for one of them). The profile
+    sets segmenter, weighting and feature hash. The cosine (VSM) uses plain term frequencies.
+    'firstseen explain' shows what an index decides about the two texts.
 
     \b
     Examples:

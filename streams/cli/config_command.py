@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 def command() -> None:
     """Show and check the configuration.
 
-    A setting is taken from a flag, else from its environment variable (FIRSTSEEN_ and the name,
-    with __ for each dot), else from the files, else it has its default.
+    The order of precedence is: flag, environment variable (FIRSTSEEN_ and the name, with __ for
+    each dot), file, default.
     """
 
 
-@command.command(short_help="Show every setting in force, and where it was given.")
+@command.command(short_help="Show all settings, and where each value comes from.")
 @with_loaded_settings
 @json_option
 def show(loaded: LoadedSettings, *, as_json: bool) -> None:
-    """Show every setting in force, and where it was given. Secrets are shown as "(set)".
+    """Show all settings, and where each value comes from. Secrets are shown as "(set)".
 
-    The last line is the identity of the index that these settings make, after its short name, by
-    which records, metrics and --json name it.
+    The last line has the short name and the full identity of the index with these settings.
+    Records, metrics and --json use the short name.
 
     \b
     Examples:
@@ -65,9 +65,9 @@ def show(loaded: LoadedSettings, *, as_json: bool) -> None:
 @command.command(short_help="Check the configuration.")
 @with_loaded_settings
 def validate(loaded: LoadedSettings) -> None:
-    """Check the configuration: exit code 0 if it can be used, 78 with all problems if not.
+    """Check the configuration. Exit code 0 if it is valid; 78 with all problems if not.
 
-    Nothing is connected to; 'firstseen topics check' goes on from here.
+    This command does not connect to Kafka; 'firstseen topics check' does.
 
     \b
     Examples:
@@ -80,7 +80,7 @@ def validate(loaded: LoadedSettings) -> None:
     )
 
 
-@command.command(short_help="Write every setting, its limits and its default, in Markdown.")
+@command.command(short_help="Print all settings with limits and defaults, in Markdown.")
 @click.option(
     "--update",
     type=click.Path(path_type=Path, exists=True, dir_okay=False, writable=True),
@@ -88,7 +88,7 @@ def validate(loaded: LoadedSettings) -> None:
     help="Put the tables in their place in this page instead.",
 )
 def reference(update: Path | None) -> None:
-    """Write every setting, its limits and its default, in Markdown.
+    """Print all settings with limits and defaults, in Markdown.
 
     \b
     Examples:

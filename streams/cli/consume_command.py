@@ -1,4 +1,4 @@
-"""``firstseen consume``: look at topics, readably or as JSON lines."""
+"""``firstseen consume``: show records of topics, as text or as JSON lines."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def topic_names(_ctx: click.Context, _parameter: click.Parameter, incomplete: st
     return [name for name in _NAMES if name.startswith(incomplete)]
 
 
-@click.command(short_help="Look at topics, readably or as JSON lines.")
+@click.command(short_help="Show records of topics, as text or as JSON lines.")
 @click.option(
     "--topic",
     "topics",
@@ -45,12 +45,13 @@ def topic_names(_ctx: click.Context, _parameter: click.Parameter, incomplete: st
     help="unique, duplicate-of, tagged, dead-letters, raw (as the settings name them), or the name "
     "of any other; repeatable. Without it, the outputs.",
 )
-@click.option("--from-beginning", is_flag=True, help="Begin with the oldest record, not with new.")
+@click.option("--from-beginning", is_flag=True, help="Start with the oldest record instead of "
+    "new ones.")
 @click.option(
     "--follow/--until-end",
     default=True,
     show_default=True,
-    help="Go on for ever, or stop where the topics end now, from the beginning.",
+    help="Keep reading, or read from the beginning to the current end of the topics and stop.",
 )
 @click.option(
     "--max-messages",
@@ -65,7 +66,7 @@ def topic_names(_ctx: click.Context, _parameter: click.Parameter, incomplete: st
     "idle_seconds",
     type=click.FloatRange(0.1, 86_400),
     metavar="SECONDS",
-    help="Stop when no record has come for so long; the first one has a minute.",
+    help="Stop after this time without a record; the wait for the first record is a minute.",
 )
 @timeout_option
 @json_option
@@ -81,13 +82,13 @@ def command(
     timeout_seconds: float,
     as_json: bool,
 ) -> None:
-    """Show records of topics as they come; nobody else's reading is touched, nothing is committed.
+    """Show records of topics as they arrive. Commits nothing and disturbs no other consumer.
 
-    A line says what the filter said: unique with the beginning of the text, undecidable (too short
-    to compare), duplicate with its original and the distance, dead letter with the reason.
+    Each line shows a verdict: unique with the beginning of the text, undecidable (too short to
+    compare), duplicate with its original and the distance, or dead letter with the reason.
 
     With --json each line has topic, partition, offset, timestamp_ms, key, value and headers; bytes
-    that are not UTF-8 stand as {"base64": "…"}.
+    that are not UTF-8 appear as {"base64": "…"}.
 
     \b
     Examples:

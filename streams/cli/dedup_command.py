@@ -18,23 +18,25 @@ if TYPE_CHECKING:
     from streams.settings.settings import Settings
 
 
-@click.command(short_help="Split files into first of their kind and repeats, with no broker.")
+@click.command(short_help="Split files into unique documents and duplicates, without Kafka.")
 @click.argument("files", metavar="FILE…", nargs=-1, required=True)
-@click.option("--unique", metavar="U", help="First of their kind: the lines as they came.")
-@click.option("--duplicates", metavar="D", help="Repeats: a JSON record each, naming the original.")
-@click.option("--dead-letters", metavar="X", help="Lines that cannot be read, and why.")
+@click.option("--unique", metavar="U", help="Unique documents: the input lines, unchanged.")
+@click.option("--duplicates", metavar="D", help="Duplicates: one JSON record each, which names "
+    "the original.")
+@click.option("--dead-letters", metavar="X", help="Lines that cannot be read, with the reason.")
 @click.option(
     "--state",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Keep the index here: later runs know its documents, an interrupted one continues.",
+    help="Keep the index in this directory, for later runs and to resume an interrupted one.",
 )
-@click.option("--abandon", is_flag=True, help="Give up an interrupted run of another command.")
+@click.option("--abandon", is_flag=True, help="Discard an interrupted run of another command.")
 @click.option(
     "--jobs",
     type=click.IntRange(1, 256),
     metavar="N",
-    help="Processes that make fingerprints; the outcome is the same. [default: one a core]",
+    help="Number of fingerprint processes; the result does not depend on it. [default: one per "
+        "core]",
 )
 @click.option("--force", is_flag=True, help="Overwrite outputs that exist.")
 @json_option
@@ -50,7 +52,7 @@ def command(
     as_json: bool,
     **outputs: str | None,
 ) -> int:
-    """Split the documents of FILE… into the first of their kind, and repeats of these.
+    """Split the documents of FILE… into unique documents and duplicates.
 
     A FILE has a JSON object a line ("text", and if there is one "id"; --set fields.text=… names
     others), or is CSV with a header (.csv, .tsv) or Parquet (.parquet), of which each row is an
@@ -63,8 +65,8 @@ def command(
     when all is done; one that ends in .gz is written as gzip, and - is standard output.
 
     With --state DIR the index is on disk. A later run with other files knows the documents of
-    earlier ones. A run that was killed, at any moment, continues when the same command is given
-    again. The same file run once more is a new arrival of each document: all are repeats.
+    earlier ones. To resume a killed run, repeat the command. If you run a completed file again, all
+    of its documents are duplicates.
 
     \b
     Examples:

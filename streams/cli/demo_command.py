@@ -13,14 +13,15 @@ if TYPE_CHECKING:
     from streams.demo.request import DemoRequest
 
 
-@click.command(short_help="Watch a stream being deduplicated; nothing to set up.")
+@click.command(short_help="Watch a stream being deduplicated, with no set-up.")
 @click.option(
     "--documents",
     type=click.IntRange(1, 1_000_000),
     metavar="N",
     help="How many records: 3,000 generated ones, or all of --input, unless given.",
 )
-@click.option("--seed", type=click.IntRange(0), metavar="S", help="Another stream; 1 unless given.")
+@click.option("--seed", type=click.IntRange(0), metavar="S", help="Seed of the generated stream. "
+    "[default: 1]")
 @click.option("--input", "input_", metavar="FILE", help="Your own documents, as JSON lines.")
 @profile_option
 @click.option(
@@ -43,9 +44,9 @@ if TYPE_CHECKING:
     metavar="DIR",
     help="Keep the state and the worker's log here, in an empty directory.",
 )
-@click.option("--keep-running", is_flag=True, help="Leave broker and worker up, until Ctrl-C.")
-@click.option("--plain", is_flag=True, help="Lines instead of a picture, on a terminal too.")
-@click.option("--json", "as_json", is_flag=True, help="End standard output with one JSON object.")
+@click.option("--keep-running", is_flag=True, help="Keep broker and worker running until Ctrl-C.")
+@click.option("--plain", is_flag=True, help="Print plain lines, also on a terminal.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object as the last line.")
 def command(  # noqa: PLR0913 - one for each option
     *,
     documents: int | None,
@@ -59,7 +60,7 @@ def command(  # noqa: PLR0913 - one for each option
     plain: bool,
     as_json: bool,
 ) -> int:
-    """Watch a stream being deduplicated: a Kafka broker inside, one worker, some documents.
+    """Watch a stream being deduplicated, by one worker on an in-process Kafka broker.
 
     The documents are generated, in Chinese and English, with their copies: reposts, edits of 1 to
     20 %, truncations, other paragraphs first, other signs, short posts, broken records. The truth
@@ -69,7 +70,7 @@ def command(  # noqa: PLR0913 - one for each option
     letters: a JSON object a line with "text", and if there is one
     "id" (a .gz file, a folder of text files and - for standard input will do as well).
 
-    Only the options here count: no settings file, no FIRSTSEEN_ variables.
+    The demo ignores settings files and FIRSTSEEN_ variables.
 
     Exit code 0 when every record ended in exactly one output.
 

@@ -37,7 +37,7 @@ _most_option = click.option(
     default=3,
     show_default=True,
     metavar="N",
-    help="Leave records that were sent again N times already.",
+    help="Skip records that were already sent again N times.",
 )
 
 
@@ -53,7 +53,7 @@ _most_option = click.option(
     default=20,
     show_default=True,
     metavar="N",
-    help="Show the N newest; 0 counts only.",
+    help="Show the newest N; 0 shows only the counts.",
 )
 def list_(
     settings: Settings,
@@ -155,8 +155,8 @@ def show(
 @_reason_option
 @_most_option
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Send N at most.")
-@click.option("--again", is_flag=True, help="Also those that were replayed before.")
-@click.option("--dry-run", is_flag=True, help="Say what would be sent, and send nothing.")
+@click.option("--again", is_flag=True, help="Include those that were replayed before.")
+@click.option("--dry-run", is_flag=True, help="Show what would be sent, without sending.")
 @click.argument("positions", nargs=-1)
 def replay(  # noqa: PLR0913 - one for each option
     settings: Settings,
@@ -173,11 +173,11 @@ def replay(  # noqa: PLR0913 - one for each option
 ) -> None:
     """Send dead letters back to the raw topic: all, those of a reason, or those at POSITIONS.
 
-    Each goes with its own key, value, headers and timestamp to the partition that it came from;
-    the header firstseen-redeliveries counts. One that fails again comes back as a new dead letter,
-    and is left when it has been sent --max-redeliveries times. What was replayed is remembered, so
-    the command can be interrupted and run again. A record that was too large has no body here, and
-    cannot be sent.
+    Each goes with its own key, value, headers and timestamp to the partition that it came from; the
+    header firstseen-redeliveries counts. A record that fails again becomes a new dead letter; after
+    --max-redeliveries times it is skipped. The command remembers what it replayed, so you can
+    interrupt and repeat it. It cannot send records that were too large, because their dead letters
+    have no body.
 
     Exit code 0 when all that can be sent has been, 1 when one at POSITIONS was not.
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 def command(
     settings: Settings, *, documents: str, pairs: str, report: Path | None, as_json: bool
 ) -> None:
-    """Let the deduplicator decide labelled documents, in the order of the file, and score it.
+    """Deduplicate labelled documents in file order, and compare the result with the labels.
 
     Two documents are joined when they have the same original. recall: labelled positives that are
     joined. caught: those whose later document is a duplicate of anything. precision: joined pairs

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from streams.settings.settings import Settings
 
 
-@click.command(short_help="Say why two texts are near duplicates, or are not.")
+@click.command(short_help="Show why two texts are, or are not, near duplicates.")
 @click.argument("texts", metavar="[A] [B]", nargs=-1)
 @click.option("--text-a", metavar="TEXT", help="This text is A, instead of a file.")
 @click.option("--text-b", metavar="TEXT", help="This text is B, instead of a file.")
@@ -43,11 +43,11 @@ def command(
     top: int,
     as_json: bool,
 ) -> None:
-    """Say why text B is a near duplicate of text A, or is not.
+    """Show why text B is, or is not, a near duplicate of text A.
 
     A and B are files of text, UTF-8 (- is standard input, for one of them); with --documents they
     are ids. Shows both fingerprints, the bits that differ, the blocks that are equal, the verdict
-    on B if A came first, how close each differing bit was, and the features that weigh most in
+    on B if A came first, how close each differing bit was, and the features that contribute most to
     the difference.
 
     \b

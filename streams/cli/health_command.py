@@ -12,18 +12,18 @@ if TYPE_CHECKING:
     from streams.settings.settings import Settings
 
 
-@click.command(short_help="Ask a worker whether it is well; for probes.")
+@click.command(short_help="Ask a worker whether it is healthy, for container probes.")
 @click.option(
     "--url",
     metavar="URL",
-    help="The pages of the worker. [default: by web.host and web.port]",
+    help="Address of the worker's pages. [default: by web.host and web.port]",
 )
-@click.option("--ready", is_flag=True, help="Whether its shards have caught up, as /readyz says.")
+@click.option("--ready", is_flag=True, help="Ask whether its shards have caught up (/readyz).")
 @with_local_settings
 def command(settings: Settings, *, url: str | None, ready: bool) -> int:
-    """Ask a worker whether it is well. Ends with 0 where it is, with 1 and the reason where not.
+    """Ask a worker whether it is healthy. Exit code 0 if it is; 1 with the reason if not.
 
-    The token of the pages comes from web.token or web.token_file, as the worker has it.
+    If the pages need a token, the command takes it from web.token or web.token_file.
 
     \b
     Examples:

@@ -18,7 +18,7 @@ _LEAST_DOCUMENTS = 2
 
 @click.group()
 def command() -> None:
-    """Train a table of how rare terms are (index.idf), and look at one."""
+    """Train and show tables of term rarity (index.idf)."""
 
 
 @command.command(short_help="Count terms in files of documents, and write a model.")
@@ -31,7 +31,8 @@ def command() -> None:
     metavar="MODEL",
     help="The model: a file for index.idf.",
 )
-@click.option("--name", metavar="NAME", help="Stands in the index identity; else MODEL's name.")
+@click.option("--name", metavar="NAME", help="Name of the model in the index identity. [default: "
+    "the file name of MODEL]")
 @click.option(
     "--terms",
     "most_terms",
@@ -39,7 +40,7 @@ def command() -> None:
     default=_MOST_TERMS,
     show_default=True,
     metavar="N",
-    help="Most terms counted at a time: bounds memory, about 150 bytes each.",
+    help="Maximum number of terms counted at a time, about 150 bytes of memory each.",
 )
 @click.option(
     "--least",
@@ -47,7 +48,7 @@ def command() -> None:
     default=_LEAST_DOCUMENTS,
     show_default=True,
     metavar="N",
-    help="Leave out terms of fewer documents.",
+    help="Leave out terms that occur in fewer documents.",
 )
 @click.option("--force", is_flag=True, help="Replace a MODEL that exists.")
 @json_option
@@ -63,14 +64,14 @@ def train(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Count in how many documents of FILE... each term is, and write an idf model.
+    """Count the documents of FILE... that contain each term, and write an idf model.
 
     A FILE has a JSON document a line, or where its name ends in .txt a plain text a line; .gz is
     read as gzip, - is standard input, and a folder has a document a file. Terms are what the
     profile's segmenter makes of the texts, so train with the settings of the index.
 
-    Past --terms distinct terms the rarest are forgotten: the model says by how much a count may
-    then be too low.
+    If there are more than --terms distinct terms, the rarest are dropped. The model records by how
+    much a count may then be too low.
 
     \b
     Examples:
@@ -108,12 +109,12 @@ def train(
         click.echo(f"{output}: {header_text(data)}")
 
 
-@command.command(short_help="Say what a model was made of, and how rare terms are by it.")
+@command.command(short_help="Show the origin of a model, and the idf of terms.")
 @click.argument("model", metavar="MODEL")
 @click.argument("terms", metavar="[TERM]...", nargs=-1)
 @json_option
 def show(model: str, *, terms: tuple[str, ...], as_json: bool) -> None:
-    """Say what MODEL was made of, check that it is whole, and give the idf of each TERM.
+    """Show the origin of MODEL, verify its checksum, and print the idf of each TERM.
 
     \b
     Example:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     type=click.Choice(["auto", "texts", "fingerprints"]),
     default="auto",
     show_default=True,
-    help="What the lines of FILE are; auto: the first line tells.",
+    help="Form of the lines of FILE; auto decides by the first line.",
 )
 @click.option(
     "--jobs",
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 @click.option(
     "--begin",
     metavar="WHERE",
-    help="Where workers begin to read the raw topic: earliest, latest, or an application id, to go "
-    "on where that one has got to. Needed where the raw topic has records.",
+    help="Where workers start to read the raw topic: earliest, latest, or an application id, to "
+        "continue from its committed offsets. Required if the raw topic has records.",
 )
 @timeout_option
 @json_option
@@ -51,7 +51,7 @@ def load(  # noqa: PLR0913 - one for each option
     timeout_seconds: float,
     as_json: bool,
 ) -> None:
-    """Load documents into an index, so that what repeats them is a duplicate.
+    """Load documents into an index as if they had been seen before.
 
     FILE (- is standard input, .gz is read as gzip) has a JSON object a line: a text with the fields
     that a worker reads; or a fingerprint ("id", "fingerprint" in hexadecimal, and "sketch" where
@@ -59,8 +59,8 @@ def load(  # noqa: PLR0913 - one for each option
     loaded: with unique of another application, that is the way to other settings of the index, or
     to fewer partitions. Documents that are loaded are not compared with each other.
 
-    All of it is loaded, in one transaction, or nothing. Workers of the index must not run. An index
-    that has documents is refused without --add.
+    The command loads everything in one transaction, or nothing. Stop all workers of the index
+    before. For an index that already has documents, use --add.
 
     \b
     Examples:
@@ -108,8 +108,8 @@ def load(  # noqa: PLR0913 - one for each option
 @click.option(
     "--everything",
     is_flag=True,
-    help="The whole index: log, changelog and the group's offsets as well. All that was seen is "
-    "forgotten.",
+    help="Delete the whole index, including log, changelog and the group's offsets. Everything "
+        "that was seen is forgotten.",
 )
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @timeout_option
@@ -123,10 +123,10 @@ def drop(
     timeout_seconds: float,
     as_json: bool,
 ) -> None:
-    """Delete the stores of the shards on this machine; workers make them again from the changelog.
+    """Delete the stores of the shards on this machine. Workers rebuild them from the changelog.
 
-    With --everything the index is gone: workers that are started then begin a new one, and read
-    the raw topic from its beginning. Raw topic and outputs stay as they are.
+    With --everything the whole index is deleted. Workers that you start later build a new one and
+    read the raw topic from its beginning. Raw topic and outputs stay as they are.
 
     \b
     Examples:
@@ -166,12 +166,11 @@ def drop(
 @timeout_option
 @json_option
 def new_log(settings: Settings, *, force: bool, timeout_seconds: float, as_json: bool) -> None:
-    """Begin a new log from what the shards have, after the old one was lost, or cut too far.
+    """Start a new log from the state of the shards, after the old log was lost or truncated.
 
-    What is decided and put out stays. What was on its way is sent again, and decided as if it came
-    now: a duplicate that was put out may name a document whose own verdict was lost, and is decided
-    again. Workers must not run. A log topic that was deleted is made by 'firstseen topics create'
-    first.
+    Committed outputs stay. Documents in flight are sent and decided again. So a duplicate on the
+    output topic may name a document whose own verdict was lost and is decided again. Stop all
+    workers before. If the log topic was deleted, run 'firstseen topics create' first.
 
     \b
     Examples:

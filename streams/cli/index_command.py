@@ -11,10 +11,10 @@ from streams.cli.index_looks import export, stats, verify
 
 @click.group()
 def command() -> None:
-    """Look after an index: figures, checks, checkpoints, export, load, a new log.
+    """Inspect, check, copy, load and repair an index.
 
-    Commands that only look (stats, verify, export) and checkpoint work beside workers that run.
-    Those that change an index refuse while it has workers.
+    The commands stats, verify, export and checkpoint change nothing and can run beside workers. The
+    others refuse to run while the index has workers.
     """
 
 

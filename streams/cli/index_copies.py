@@ -24,8 +24,8 @@ def checkpoint(
 ) -> None:
     """Copy the stores of the shards on this machine to DIRECTORY.
 
-    Each copy is of one commit: entries and positions in log, raw topic and changelog belong
-    together. Workers may run: their stores are then copied row by row.
+    Each copy is the state of one commit, so its entries and its positions in log, raw topic and
+    changelog are consistent. If workers are running, their stores are copied row by row.
 
     \b
     Examples:
@@ -49,16 +49,16 @@ def checkpoint(
 @click.command(short_help="Put copies of stores back.")
 @with_settings
 @click.argument("directory", type=click.Path(path_type=Path, exists=True, file_okay=False))
-@click.option("--force", is_flag=True, help="Instead of stores that are there.")
+@click.option("--force", is_flag=True, help="Replace existing stores.")
 @shard_option
 @json_option
 def restore(
     settings: Settings, directory: Path, *, force: bool, shards: tuple[int, ...], as_json: bool
 ) -> None:
-    """Put the copies in DIRECTORY in the places of the stores on this machine.
+    """Replace the stores on this machine with the copies in DIRECTORY.
 
-    The files are compared with their digests first. A worker that is started then reads from the
-    changelog what has come since, so that nothing is lost. It must not run meanwhile.
+    The command first verifies the digests of the files. Stop the worker before. When you start it
+    again, it reads everything newer from the changelog, so nothing is lost.
 
     \b
     Examples:

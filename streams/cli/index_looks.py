@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 def stats(settings: Settings, *, shards: tuple[int, ...], as_json: bool) -> None:
     """Show figures of the shards on this machine: documents, buckets, bytes, times, progress.
 
-    No broker is asked. The buckets are those of all these shards together; a full one makes each
-    look-up in it slow.
+    The command reads local files only. Buckets are counted over all these shards together. A large
+    bucket slows down each look-up in it.
 
     \b
     Examples:
@@ -58,10 +58,10 @@ def verify(
 ) -> None:
     """Compare the stores on this machine with the changelog, and both with the log.
 
-    Every row and every record is read, and every checksum tested, so that a single bit that is
-    wrong is found; what is wrong is named, with what to do. Nothing is changed.
+    The command reads every row and record and tests every checksum, so it finds even a single wrong
+    bit. For each finding it says what to do. It changes nothing.
 
-    Exit code 0 when all agree, 1 when something does not, 69 without a broker.
+    Exit code 0 if all is consistent, 1 if not, 69 without a broker.
 
     \b
     Examples:
@@ -91,9 +91,9 @@ def verify(
 @shard_option
 @json_option
 def export(settings: Settings, file: str, *, shards: tuple[int, ...], as_json: bool) -> None:
-    """Write the entries of the shards on this machine to FILE, a line of JSON each.
+    """Write the entries of the shards on this machine to FILE, as JSON lines.
 
-    The first line says of which index they are. FILE is written as gzip if it ends in .gz; - is
+    The first line names the index. FILE is written as gzip if it ends in .gz; - is
     standard output. 'firstseen index load' reads it.
 
     \b

@@ -24,14 +24,15 @@ _MOST = 100_000_000
     metavar="N",
     help="How many.",
 )
-@click.option("--rate", type=click.FloatRange(0.001, 1e6), metavar="N", help="Most a second.")
+@click.option("--rate", type=click.FloatRange(0.001, 1e6), metavar="N", help="Maximum documents "
+    "per second.")
 @click.option(
     "--seed",
     type=click.IntRange(0),
     default=1,
     show_default=True,
     metavar="S",
-    help="Another seed gives other documents; the same one gives the same again.",
+    help="Seed of the generated documents.",
 )
 @timeout_option
 @json_option
@@ -45,7 +46,7 @@ def command(
     timeout_seconds: float,
     as_json: bool,
 ) -> None:
-    """Send generated documents to the raw topic, to try out what was installed.
+    """Send generated documents to the raw topic, to try out an installation.
 
     They are those of the demo: articles in Chinese and English, their copies, short posts, and a
     few broken records, of which dead letters are made.

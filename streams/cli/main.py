@@ -108,7 +108,7 @@ def _print_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool
 )
 @click.option("--debug", is_flag=True, help="On an error, show the Python traceback as well.")
 def cli(*, debug: bool) -> None:
-    """A streaming near-duplicate filter for Kafka: the first of its kind passes, repeats are named.
+    """A streaming near-duplicate filter for Kafka.
 
     \b
     Examples:

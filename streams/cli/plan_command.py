@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     "--partitions",
     type=click.IntRange(1, 4096),
     metavar="P",
-    help="Raw partitions, each a shard; else as many as are suggested.",
+    help="Raw partitions, each of which is a shard. [default: a suggested number]",
 )
 @click.option(
     "--workers",
@@ -42,11 +42,11 @@ if TYPE_CHECKING:
 def command(
     settings: Settings, *, documents: int, partitions: int | None, workers: int, as_json: bool
 ) -> None:
-    """Work out candidates, bytes on disk and in memory, partitions and recall of an index.
+    """Estimate candidates, bytes on disk and in memory, partitions and recall of an index.
 
-    Candidates are those of random fingerprints, which fill all buckets alike; real texts make some
-    buckets fuller. Where --bits or --blocks are given and no --profile, the rest is as in classic,
-    and blocks divide the fingerprint evenly.
+    The estimate assumes random fingerprints, which fill all buckets equally; with real texts some
+    buckets are fuller. Where --bits or --blocks are given and no --profile, the rest is as in
+    classic, and blocks divide the fingerprint evenly.
 
     \b
     Examples:

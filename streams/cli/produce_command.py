@@ -18,8 +18,9 @@ _SHOWN_MAX = 3
 
 @click.command(short_help="Send files, folders or standard input to the raw topic.")
 @click.argument("files", nargs=-1, required=True, metavar="FILE…")
-@click.option("--topic", metavar="NAME", help="Where to send it; else topics.raw.")
-@click.option("--rate", type=click.FloatRange(0.001, 1e6), metavar="N", help="Most a second.")
+@click.option("--topic", metavar="NAME", help="Target topic. [default: topics.raw]")
+@click.option("--rate", type=click.FloatRange(0.001, 1e6), metavar="N", help="Maximum documents "
+    "per second.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after N documents.")
 @timeout_option
 @json_option
@@ -34,16 +35,17 @@ def command(
     timeout_seconds: float,
     as_json: bool,
 ) -> None:
-    """Send the documents of each FILE, and return when the broker has acknowledged all.
+    """Send the documents of each FILE to the raw topic, and wait for all acknowledgements.
 
     A FILE has a JSON object a line ("text", and if there is one "id", which becomes the key); it is
-    read as gzip if it ends in .gz, and - is standard input. Lines are sent as they are, bad ones
-    too: the filter makes dead letters of those, and goes on. Lines without anything are skipped.
+    read as gzip if it ends in .gz, and - is standard input. Lines are sent unchanged, including
+    invalid ones, which become dead letters. Empty lines are skipped.
 
     A folder has one document a file: the text is the file's content, the id its path in the folder.
     Hidden files are left out.
 
-    Exit code 0 when all is acknowledged, 1 when some were too large to send, 69 without a broker.
+    Exit code 0 if all documents were acknowledged, 1 if some were too large to send, 69 without a
+    broker.
 
     \b
     Examples:

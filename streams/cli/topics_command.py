@@ -25,7 +25,7 @@ def command() -> None:
     """Create and check the topics that Firstseen reads and writes."""
 
 
-@command.command(short_help="Make the topics that are not there.")
+@command.command(short_help="Create missing topics.")
 @with_settings
 @json_option
 @timeout_option
@@ -33,14 +33,14 @@ def command() -> None:
     "--partitions",
     type=_PARTITIONS,
     metavar="N",
-    help="Partitions of the topics that are made; needed where the raw topic is one of them. Its "
-    "partitions are the shards: as many workers can share the work. They can be added to later.",
+    help="Partitions of new topics; required if the raw topic is new. Each raw partition is a "
+        "shard, so this is the maximum number of workers. You can add partitions later.",
 )
 @click.option(
     "--replication-factor",
     type=click.IntRange(1, 32),
     metavar="R",
-    help="Copies of each partition; 3 unless given, or as many as there are brokers.",
+    help="Copies of each partition. [default: 3, or the number of brokers if lower]",
 )
 def create(
     settings: Settings,
@@ -50,12 +50,11 @@ def create(
     timeout_seconds: float,
     as_json: bool,
 ) -> None:
-    """Make the topics that are not there; run it as often as you like.
+    """Create missing topics. You can run it repeatedly.
 
-    Topics that are there are left as they are, but for a changelog that has fewer partitions than
-    the raw topic, which gets the missing ones. Where the raw topic is there, what is made has as
-    many partitions unless --partitions says otherwise. Exit code 0 when all topics fit, 1 when one
-    does not, 69 when no broker answers.
+    Existing topics are not changed, except that a changelog with fewer partitions than the raw
+    topic gets the missing ones. New topics get as many partitions as an existing raw topic, unless
+    you set --partitions. Exit code 0 if all topics fit, 1 if one does not, 69 if no broker answers.
 
     \b
     Examples:
@@ -99,7 +98,7 @@ def create(
     _end(checked, as_json=as_json)
 
 
-@command.command(short_help="Compare the topics with what they must be.")
+@command.command(short_help="Check the topics and their configuration.")
 @with_settings
 @json_option
 @timeout_option
@@ -109,12 +108,11 @@ def check(
     timeout_seconds: float,
     as_json: bool,
 ) -> None:
-    """Compare the topics with what they must be; nothing is changed.
+    """Check the topics and their configuration. Changes nothing.
 
-    Each topic is shown with its partitions, their copies, how many of these must have a record
-    before it counts as written (min.insync.replicas), and how long it keeps records. A difference
-    keeps workers from starting. A note is about what works and may lose records: an output that
-    deletes them sooner than output_retention_ms says, or too few copies.
+    The output shows for each topic its partitions, their copies, min.insync.replicas and the
+    retention. A difference prevents workers from starting. A note warns of possible loss: too few
+    copies, or an output topic with a shorter retention than output_retention_ms.
 
     Exit code 0 when all topics fit, 1 when one does not, 69 when no broker answers.
 

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     "--documents",
     required=True,
     metavar="FILE",
-    help="JSON lines, as for 'firstseen evaluate'; without --pairs, a sample of your own stream.",
+    help="JSON lines as for 'firstseen evaluate'; without --pairs, a sample of your stream.",
 )
 @click.option(
-    "--pairs", metavar="FILE", help="Labelled pairs; without them, copies are made by edits."
+    "--pairs", metavar="FILE", help="Labelled pairs. Without them, the command makes edited copies."
 )
 @click.option(
     "--precision",
@@ -40,10 +40,11 @@ if TYPE_CHECKING:
     default=1_000,
     show_default=True,
     metavar="N",
-    help="Documents to draw, where there are no pairs.",
+    help="Number of documents to draw if there are no pairs.",
 )
 @click.option(
-    "--seed", type=int, default=1, show_default=True, metavar="N", help="Of the draw and the edits."
+    "--seed", type=int, default=1, show_default=True, metavar="N", help="Seed of the draw and "
+    "the edits."
 )
 @json_option
 @with_profile_settings
@@ -57,12 +58,12 @@ def command(
     seed: int,
     as_json: bool,
 ) -> None:
-    """Try profiles and thresholds on documents, and recommend one for a wanted precision.
+    """Try profiles and thresholds on documents, and recommend one for the precision that you want.
 
-    With --pairs, on documents that you have labelled. Without, on documents drawn from your own,
-    and copies of them: words replaced, put in and left out, sentences too, another order, cut
-    texts, other sites' lines, other typography. All profiles are tried, or the one of --profile;
-    other settings hold for each.
+    With --pairs it uses documents that you have labelled. Without, it draws documents from your own
+    and makes edited copies: words and sentences replaced, inserted, removed or reordered, texts
+    cut, boilerplate added, typography changed. It tries all profiles, or only that of --profile,
+    each with your other settings.
 
     \b
     Examples:

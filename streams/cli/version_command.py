@@ -15,7 +15,7 @@ _PARTS = ("firstseen", "faust-streaming", "confluent-kafka", "rocksdict", "rjieb
 @click.command()
 @json_option
 def command(*, as_json: bool) -> None:
-    """Show the versions of Firstseen and of the parts that a report of a problem should name.
+    """Show the versions that a bug report should include.
 
     \b
     Examples:

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 @click.command()
 @with_settings
 def command(settings: Settings) -> int:
-    """Run a worker: reads raw documents, puts out unique ones, names the originals of the rest.
+    """Run a worker of the stream.
 
-    Start as many as the topics have partitions; they share the work. SIGTERM or Ctrl-C stops one
-    after the batch that is under way. It can be killed at any time.
+    You can start up to one worker for each raw partition; they share the work. SIGTERM or Ctrl-C
+    stops a worker after its current batch. You can also kill it at any time without loss.
 
     \b
     Examples:

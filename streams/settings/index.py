@@ -20,8 +20,8 @@ class IndexSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     blocks: Annotated[
         Annotated[int, Meta(ge=0, le=128)] | None,
         Meta(
-            description="Slices of a fingerprint in which near documents meet; 0 where they meet "
-            "in bands alone."
+            description="Number of blocks that a fingerprint is cut into; documents with an "
+                "equal block are compared. 0: only bands are used."
         ),
     ] = None
     block_bits: Annotated[
@@ -30,7 +30,7 @@ class IndexSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     ] = None
     distance: Annotated[
         Annotated[int, Meta(ge=0, le=511)] | None,
-        Meta(description="Most bits in which two near documents differ."),
+        Meta(description="Maximum number of bits in which two near documents may differ."),
     ] = None
     segmenter: Annotated[
         str | None,
@@ -41,78 +41,79 @@ class IndexSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     weighting: Annotated[
         str | None,
         Meta(
-            description="What a term counts: tfidf-sublinear, tfidf, tfidf-length, tfidf-roles "
+            description="Weight of a term: tfidf-sublinear, tfidf, tfidf-length, tfidf-roles "
             "or tf."
         ),
     ] = None
     feature_hash: Annotated[
-        str | None, Meta(description="What makes bits of a term: xxh3 or java.")
+        str | None, Meta(description="Hash function for terms: xxh3 or java.")
     ] = None
     min_features: Annotated[
         Annotated[int, Meta(ge=1, le=1000)] | None,
-        Meta(description="Distinct features below which a text is matched by exact content only."),
+        Meta(description="Minimum distinct features; a text with fewer is compared by exact "
+            "content only."),
     ] = None
     long_characters: Annotated[
         Annotated[int, Meta(ge=0, le=1_000_000)] | None,
         Meta(
-            description="Characters, blanks left out, from which a text needs half of "
-            "index.min_features only; 0: none does."
+            description="A text with at least this many characters, not counting spaces, needs "
+                "only half of index.min_features. 0: off."
         ),
     ] = None
     cuts: Annotated[
         Annotated[int, Meta(ge=1, le=2)] | None,
         Meta(
-            description="Ways of cutting: 2 cuts a square fingerprint into blocks across as well."
+            description="Number of cuts: 2 arranges the fingerprint in a square and cuts it into "
+                "blocks along rows and columns."
         ),
     ] = None
     bands: Annotated[
         Annotated[int, Meta(ge=0, le=64)] | None,
         Meta(
-            description="Pairs of values of the sketch of shingles in which near documents meet, "
-            "beside the blocks or alone."
+            description="Number of bands, which are pairs of values of the shingle sketch; "
+                "documents with an equal band are compared, as with blocks."
         ),
     ] = None
     fingerprint: Annotated[
         Literal["terms", "shingles"] | None,
         Meta(
-            description="What a fingerprint is made of: weighted terms, or bits of the sketch of "
-            "shingles, which takes a fifth of the time."
+            description="Source of the fingerprint: weighted terms, or bits of the shingle "
+                "sketch, which takes a fifth of the time."
         ),
     ] = None
     verify: Annotated[
         str | None,
         Meta(
-            description="What confirms that a candidate is near: shingles, cosine, metadata "
-            "or none."
+            description="Second check of a candidate: shingles, cosine, metadata or none."
         ),
     ] = None
     verify_at: Annotated[
         Annotated[float, Meta(ge=0, le=1)] | None,
         Meta(
-            description="How far two documents must agree to be near; else what is usual for "
-            "index.verify."
+            description="Minimum similarity in the second check; the default depends on "
+                "index.verify."
         ),
     ] = None
     idf: Annotated[
         str | None,
         Meta(
             extra={"expected": "a path", "default": "jieba's table"},
-            description="How rare terms are: a file that 'firstseen idf train' made.",
+            description="File with the rarity of terms, written by 'firstseen idf train'.",
         ),
     ] = None
     user_dictionary: Annotated[
         str | None,
         Meta(
             extra={"expected": "a path", "default": "none"},
-            description="Words to add to the segmenter's dictionary: a file of lines of a word, "
-            "and if you like its frequency and part of speech.",
+            description="File with words to add to the segmenter's dictionary: one a line, "
+                "optionally with frequency and part of speech.",
         ),
     ] = None
     stop_words: Annotated[
         str | None,
         Meta(
             extra={"expected": "a path", "default": "none"},
-            description="Terms that do not count: a file with one a line.",
+            description="File with terms to ignore, one a line.",
         ),
     ] = None
     window: Annotated[
@@ -122,8 +123,7 @@ class IndexSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
                 "expected": "a whole number and d, h, m, s or ms, such as 30d",
                 "default": "none: for ever",
             },
-            description="How far apart the times of near documents are at most; what is older "
-            "leaves the index.",
+            description="Maximum time between two near documents. Older entries leave the index.",
         ),
     ] = None
     lateness: Annotated[
@@ -133,15 +133,15 @@ class IndexSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
                 "expected": "a whole number and d, h, m, s or ms, such as 6h",
                 "default": "1d, where there is a window",
             },
-            description="How far behind the latest documents a document may be and still meet all "
-            "that are within its window.",
+            description="How late a document may arrive and still be compared with everything "
+                "within its window.",
         ),
     ] = None
     same_id: Annotated[
         Literal["compare", "replace"] | None,
         Meta(
             extra={"default": "compare"},
-            description="What a document means whose id is in the index: compare treats it as any "
-            "other, replace lets it take the place of the entry with its id.",
+            description="What happens to a document whose id is already in the index: compare "
+                "treats it as any other document, replace removes the earlier entry.",
         ),
     ] = None

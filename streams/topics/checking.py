@@ -77,7 +77,7 @@ class Checked(NamedTuple):
 
 
 def check(admin: AdminClient, plans: Sequence[TopicPlan]) -> Checked:
-    """Compare the topics with what they must be.
+    """Check the topics and their configuration.
 
     Settings of topics are left out where the broker takes no admin requests. Raises ``TopicsError``
     where they cannot be read.

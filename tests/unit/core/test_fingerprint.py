@@ -154,3 +154,12 @@ def test_weights_that_cannot_be(weight: float) -> None:
     """A negative or endless weight is the caller's mistake."""
     with pytest.raises(UsageError, match="weight"):
         scale(np.array([1.0, weight]))
+
+
+def test_the_sums_of_a_long_text_are_those_of_all_its_features() -> None:
+    """Given more features than are summed at once, then the sums are exact integers."""
+    chance = np.random.default_rng(7)
+    votes = chance.choice(np.array([-1, 1], dtype=np.int8), (5_000, 64))
+    weights = chance.integers(0, 1_000, 5_000)
+    expected = weights @ votes.astype(np.int64)
+    assert np.array_equal(sums(votes, weights.astype(np.float32)), expected)

@@ -1,0 +1,174 @@
+"""With ``mode=tag`` everything is on one topic, as it was sent, under the same guarantees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from streams.corpus.corpus import generate
+from streams.output.received_outputs import DeadLetterOutput, DuplicateOutput, UniqueOutput
+from streams.topics.admin import partitions_of
+from tests.kafka.test_growing_topic import grow
+from tests.rigs.brokers.broker import Broker
+from tests.rigs.workers.short_documents import keyed_documents
+from tests.rigs.workers.stream_harness import OUTPUT_PARTITIONS, Stream
+from tests.rigs.workers.stream_outputs import Outputs, Raw
+from tests.rigs.workers.worker_metrics import await_shared
+
+DOCUMENTS = 240
+
+
+def generated(seed: int, count: int, first: int = 0) -> list[Raw]:
+    """Documents of the demo's generator, with a header of their own."""
+    return [
+        Raw(record.key, record.value, (("trace", b"7f"),), record.timestamp_ms)
+        for record in list(generate(seed, first + count))[first:]
+    ]
+
+
+@pytest.fixture(scope="module")
+def tagged(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stream]:
+    """Documents on two raw partitions; the worker is killed while it works, and started again.
+
+    The last records are tombstones: of a unique, of a duplicate, and of an id that never was.
+    """
+    documents = generated(11, DOCUMENTS)
+    with Stream(broker, tmp_path_factory.mktemp("tag"), options=["mode=tag"]) as stream:
+        worker = stream.started()
+        stream.send(documents[: DOCUMENTS // 2])
+        while not stream.outputs.records:
+            stream.outputs.read()
+        worker.kill()
+        stream.send(documents[DOCUMENTS // 2 :])
+        worker = stream.started()
+        outputs = stream.settle()
+        unique = next(o for o in outputs.uniques.values() if o.record.key)
+        again = next(
+            o for o in outputs.records if isinstance(o.said, DuplicateOutput) and o.record.key
+        )
+        keys = (unique.record.key, again.record.key, b"never there")
+        gone = stream.send(Raw(key, None, timestamp_ms=1) for key in keys)
+        while {o.said.source for o in outputs.tombstones} != set(gone):
+            outputs.read(1.0)
+            worker.check()
+        worker.stop_gently()
+        outputs.read_to_ends()
+        yield stream
+
+
+def test_every_record_is_put_out_once(tagged: Stream, broker: Broker) -> None:
+    """Given a kill while records were put out, then each raw record is in one output: documents on
+    the topic of all, what cannot be read on that of dead letters. A broker without transactions
+    may repeat some.
+    """
+    outputs = tagged.outputs
+    may_repeat = not broker.supports_transactions
+
+    tagged.judge.conserved(tagged.sent, outputs, repeats_allowed=may_repeat)
+    topics = tagged.settings.topics
+    on_topic = {output.record.position.topic for output in outputs.records}
+    assert on_topic == {topics.tagged, topics.dead_letters}
+    for source in outputs.dead_letters:
+        assert {o.record.position.topic for o in outputs.of(source)} == {topics.dead_letters}
+    assert len(outputs.uniques) > DOCUMENTS / 3
+    assert len(outputs.duplicates) > DOCUMENTS / 5
+
+
+def test_records_are_as_they_were_sent(tagged: Stream) -> None:
+    """A unique, an undecidable and a duplicate have key, value, time and headers of the raw record,
+    and only the verdict behind them.
+    """
+    compared = 0
+    for record, said in tagged.outputs.records:
+        if not isinstance(said, UniqueOutput | DuplicateOutput):
+            continue
+        raw = tagged.sent[said.source]
+        assert (record.key, record.value, record.timestamp_ms) == (
+            raw.key,
+            raw.value,
+            raw.timestamp_ms,
+        )
+        assert record.headers[:1] == raw.headers
+        assert all(name.startswith("firstseen-") for name, _ in record.headers[1:])
+        compared += 1
+    assert compared > DOCUMENTS / 2
+
+
+def test_order_and_verdicts_are_those_of_any_stream(tagged: Stream) -> None:
+    """What comes from one raw partition is in raw order, no two uniques are near, and each
+    duplicate names a near unique.
+    """
+    outputs = tagged.outputs
+
+    tagged.judge.ordered(outputs)
+    tagged.judge.separated(tagged.sent, outputs)
+    assert tagged.judge.grounded(tagged.sent, outputs) == len(outputs.duplicates)
+
+
+def test_every_tombstone_is_passed_on(tagged: Stream) -> None:
+    """A tombstone is put out with its key whether its document was unique, a duplicate or unknown,
+    behind the document that it is of.
+    """
+    sent = {source: raw for source, raw in tagged.sent.items() if raw.is_tombstone}
+    found = {output.said.source: output.record for output in tagged.outputs.tombstones}
+
+    assert found.keys() == sent.keys()
+    for source, record in found.items():
+        assert (record.key, record.value) == (sent[source].key, None)
+        assert record.position.topic == tagged.settings.topics.tagged
+
+
+def test_topics_of_the_other_mode_are_not_made(tagged: Stream) -> None:
+    """With ``mode=tag`` there are no topics for uniques and duplicates."""
+    topics = tagged.settings.topics
+    admin = AdminClient({"bootstrap.servers": tagged.broker.bootstrap_servers})
+
+    assert set(partitions_of(admin, [topics.tagged, topics.unique, topics.duplicates])) == {
+        topics.tagged
+    }
+
+
+def test_kills_a_growing_topic_and_another_mode(kafka_broker: Broker, tmp_path: Path) -> None:
+    """Given two workers with mode=tag on a real Kafka; when one of them is killed, the raw topic
+    grows, and at last all workers begin again with mode=split; then each record has one output,
+    on the topic of its time, and the invariants hold over both.
+    """
+    documents = keyed_documents(61, 600)
+    with Stream(kafka_broker, tmp_path, raw_partitions=2, options=["mode=tag"]) as stream:
+        topics = stream.settings.topics
+        others = (topics.unique, topics.duplicates)
+        kafka_broker.create_topics(dict.fromkeys(others, OUTPUT_PARTITIONS), {"retention.ms": "-1"})
+        of_both_modes = dict.fromkeys((topics.tagged, *others), OUTPUT_PARTITIONS)
+        stream.outputs = Outputs(stream.settings, {**of_both_modes, topics.dead_letters: 1})
+        workers = [stream.worker(state=f"machine-{number}") for number in range(2)]
+        for worker in workers:
+            worker.start()
+        await_shared(workers, 2)
+        stream.send(documents[:100])
+        workers[0].kill()
+        stream.send(documents[100:200])
+        grow(stream, 4)
+        stream.send(documents[200:400])
+        workers[0] = stream.started(state="machine-0")
+        stream.judge_all()
+        before = set(stream.sent)
+        for worker in workers:
+            worker.stop_gently()
+
+        again = stream.started("mode=split", state="machine-0")
+        stream.send(documents[400:])
+        stream.judge_all()
+        again.stop_gently()
+
+        assert stream.judge.unchanged(stream.sent, stream.outputs)
+        for record, said in stream.outputs.records:
+            if isinstance(said, DeadLetterOutput):
+                continue
+            is_tagged = record.position.topic == topics.tagged
+            assert is_tagged is (said.source in before)
+            if not is_tagged:
+                wanted = topics.unique if isinstance(said, UniqueOutput) else topics.duplicates
+                assert record.position.topic == wanted
