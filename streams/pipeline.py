@@ -34,6 +34,7 @@ from streams.intake.raw_records import RawRecords
 from streams.intake.schema_waits import SchemaWaits
 from streams.kafka.client_config import changelog_group, consumer_config
 from streams.kafka.log_reader import LogRecords
+from streams.kept_files import KeptFiles
 from streams.monitoring.metrics import Metrics
 from streams.ordering.index_on_kafka import IndexOnKafka
 from streams.ordering.log_codec import LogCodec
@@ -44,7 +45,7 @@ from streams.output.output_batch import OutputRules
 from streams.output.put_out import Observer, PutOut
 from streams.settings.settings import Settings
 from streams.shard_sessions import ShardSessions
-from streams.store.segment_keeper import KeptShard, SegmentKeeper
+from streams.standbys import standbys_of
 from streams.store.shard_stores import ShardStores
 from streams.worker_clients import WorkerClients
 from streams.worker_view import PipelineView
@@ -139,10 +140,19 @@ class Pipeline:
             index.delete_before,
             limit=settings.batch.packets,
         )
+        self._standbys = standbys_of(
+            settings,
+            rules,
+            self.participant,
+            self._stores,
+            clients.log_reader,
+            metrics,
+            self._watch_leader,
+        )
         self._sessions = ShardSessions(
             topics.raw,
             self.participant,
-            ShardSources(self._stores, index, clients.consumer, clients.log_reader),
+            ShardSources(self._stores, index, clients.consumer, clients.log_reader, self._standbys),
             self._put_out,
             metrics,
             prepare_leader=self._leader.prepare,
@@ -150,8 +160,7 @@ class Pipeline:
             on_failure=self.fail,
         )
         self._topic = topics.raw
-        self._keeper = SegmentKeeper(self.participant.index)
-        self._files: asyncio.Task[None] | None = None
+        self._files = KeptFiles(self.participant, self._put_out, self._standbys.stores, self.fail)
         self._in_flight = InFlight(settings.in_flight, self.participant, clients.consumer, metrics)
         self._lost_records = LostRecords(topics.raw, self.participant, clients.consumer, metrics)
         self._raw_topic_look = RawTopicLook(topics.raw, self.participant, index, self._reopen)
@@ -172,6 +181,7 @@ class Pipeline:
         """Connect, and join the group."""
         try:
             await self._clients.open()
+            self._standbys.open(self._sessions)
         except FirstseenError as error:
             self.fail(error)
 
@@ -237,7 +247,8 @@ class Pipeline:
         """Note what is measured every second, and do what is done at times."""
         with self._guarded("output"):
             self._stores.measure()
-            self._keep_files()
+            self._standbys.stores.measure()
+            self._files.keep()
             self._put_out.measure()
             self._stage.measure()
             self._leader.measure()
@@ -276,7 +287,7 @@ class Pipeline:
 
     def lost(self, partitions: frozenset[int]) -> None:
         """Close shards that others may own by now."""
-        logger.warning("lost, the group has given them to others: %s", _named(partitions))
+        logger.warning("lost, the group has moved them to other workers: %s", _named(partitions))
         self._sessions.lost(partitions)
 
     def failed(self, error: FirstseenError) -> None:
@@ -289,24 +300,9 @@ class Pipeline:
 
     # ---- within
 
-    def _keep_files(self) -> None:
-        """Make a segment file in a thread, if there is one to make."""
-        if self._files is None or self._files.done():
-            self._files = asyncio.ensure_future(self._keep_a_file())
-
-    async def _keep_a_file(self) -> None:
-        try:
-            await self._keeper.step(self._kept_shards)
-        except FirstseenError as error:
-            self.fail(error)
-
-    def _kept_shards(self) -> list[KeptShard]:
-        stores = self._put_out.stores
-        return [
-            KeptShard(shard.slot, stores[partition], segments)
-            for partition, shard in self.participant.shards.items()
-            if partition in stores and (segments := stores[partition].segments) is not None
-        ]
+    async def _watch_leader(self) -> None:
+        if await self._leader.stand_in():
+            self._wake_decide()
 
     def _own_report(self, report: Report) -> None:
         self._leader.take_report(report)

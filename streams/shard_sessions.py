@@ -52,7 +52,7 @@ class ShardSessions:
         self.starts: dict[int, int] = {}
         self.opening: dict[int, threading.Event] = {}
         self._participant = participant
-        _, self._index, self._consumer, self._log_reader = sources
+        _, self._index, self._consumer, self._log_reader, self._standbys = sources
         self._opener = ShardOpener(topic, sources)
         self._put_out = put_out
         self._metrics = metrics
@@ -85,7 +85,7 @@ class ShardSessions:
             self.opening[partition].set()
         async with self._moves, self._put_out.lock:
             for partition in revoked:
-                self._close(partition, "the group takes its partition")
+                self._close(partition, "the group moves its partition")
         self._note()
         if self._participant.shards:
             self._on_session()  # who does not lead any more reports to who does
@@ -100,8 +100,20 @@ class ShardSessions:
         async with self._moves, self._put_out.lock:
             partitions = sorted(self._participant.shards)
             for partition in partitions:
-                self._close(partition, f"{why}: it is opened again")
+                self._close(partition, f"{why}: opening it again")
         self.assigned(partitions)
+
+    def has(self, partition: int) -> bool:
+        """Return whether a shard is owned here, or being opened."""
+        return partition in self._participant.shards or partition in self.opening
+
+    async def join(self, add: Callable[[], bool]) -> None:
+        """Call ``add`` while no shard comes or goes; begin a session if it returns true."""
+        async with self._moves, self._put_out.lock:
+            if self._closing or not add():
+                return
+            await self._begin_session()
+        self._on_session()
 
     def interrupt(self) -> None:
         """Let openings that are under way end soon."""
@@ -114,6 +126,7 @@ class ShardSessions:
         self.interrupt()
         if self._tasks:
             await asyncio.wait(self._tasks)
+        await self._standbys.close()
         async with self._put_out.lock:
             for partition in list(self._participant.shards):
                 self._close(partition, "the worker stops")
@@ -140,8 +153,8 @@ class ShardSessions:
             try:
                 while waiting := [p for p in partitions if not self.opening[p].is_set()]:
                     try:
-                        await self._open_once(waiting)
-                        break
+                        if await self._open_once(waiting):
+                            break
                     except _PASSING as error:
                         logger.warning("shards are not open yet: %s", error)
                         await asyncio.sleep(_RETRY_SECONDS)
@@ -169,12 +182,15 @@ class ShardSessions:
         if missing and not self._closing:
             self.assigned(missing)
 
-    async def _open_once(self, partitions: list[int]) -> None:
-        """Open shards, or none of them. Raises ``BrokerUnavailableError``: to be tried again."""
+    async def _open_once(self, partitions: list[int]) -> bool:
+        """Open shards, or none of them; return false where some are to be opened once more.
+
+        Raises ``BrokerUnavailableError``: to be tried again.
+        """
         opened = await self._opener.open(partitions, self.opening)
         slots: dict[int, int] = {}
         try:
-            await self._take_in(opened, slots)
+            return await self._take_in(opened, slots)
         except BaseException:
             for each in opened:
                 self._participant.drop_shard(each.partition)
@@ -184,39 +200,55 @@ class ShardSessions:
             raise
         finally:
             for each in opened:
-                if each.partition not in self._put_out.stores:
+                partition = each.partition
+                if partition not in self._put_out.stores and partition not in self._standbys:
                     each.store.close()
 
-    async def _take_in(self, opened: list[OpenedShard], slots: dict[int, int]) -> None:
+    async def _take_in(self, opened: list[OpenedShard], slots: dict[int, int]) -> bool:
         """Load the entries of shards into the index, and begin a session with them.
 
-        ``slots``: filled with the slots of the index that are opened.
+        ``slots``: filled with the slots of the index that are opened. Returns whether all standbys
+        among them have become shards; those that have not are gone.
         """
         index = self._participant.index
         for each in opened:
-            slots[each.partition] = index.open_slot(visible=False)
-            for _ in fill_index(index, slots[each.partition], each.store):
-                await asyncio.sleep(0)
+            if not each.is_standby:
+                slots[each.partition] = index.open_slot(visible=False)
+                for _ in fill_index(index, slots[each.partition], each.store):
+                    await asyncio.sleep(0)
         async with self._put_out.lock:
             kept = [each for each in opened if not self.opening[each.partition].is_set()]
-            for each in opened:
-                if each not in kept:
-                    index.drop_slot(slots[each.partition])
-            kept = await self._commit_new(kept)
-            for each in kept:
-                slot = slots[each.partition]
-                self._participant.show_shard(each.progress, each.store, slot, each.log_end)
-                self._put_out.stores[each.partition] = each.store
+            for partition in slots.keys() - {each.partition for each in kept}:
+                index.drop_slot(slots[partition])
+            wanted = await self._commit_new(kept)
+            kept = [each for each in wanted if self._owned(each, slots)]
             if not kept:
-                return
-            end = await self._log_reader.end_offset()
-            if LEADING_SHARD in self._participant.shards:
-                await self._prepare_leader()
-            self.epoch = self._log_reader.seek(self._participant.begin(end))
+                return not wanted
+            await self._begin_session()
         self._on_session()
         for each in kept:
             offset = each.progress.next
             self.starts[each.partition] = self._consumer.start(each.partition, offset)
+        return len(kept) == len(wanted)
+
+    def _owned(self, opened: OpenedShard, slots: dict[int, int]) -> bool:
+        """Own a shard from the next session on; return false for a standby that is gone."""
+        partition, store, progress = opened.partition, opened.store, opened.progress
+        if opened.is_standby:
+            if self._standbys.promote(progress) is None:
+                return False
+        else:
+            self._participant.show_shard(progress, store, slots[partition], opened.log_end)
+        self._put_out.stores[partition] = store
+        return True
+
+    async def _begin_session(self) -> None:
+        """Read the log again, as far back as those need it that are held now."""
+        await self._standbys.before_session()
+        end = await self._log_reader.end_offset()
+        if LEADING_SHARD in self._participant.shards:
+            await self._prepare_leader()
+        self.epoch = self._log_reader.seek(self._participant.begin(end))
 
     async def _commit_new(self, opened: list[OpenedShard]) -> list[OpenedShard]:
         """Commit the first progress of shards, before anything of them is in the log.

@@ -107,7 +107,28 @@ class Participant(Generic[Record]):
         Its store has all that was committed, and ``Standby.owner_committed`` said so. ``begin``
         then starts the session. None: the standby is gone, and ``add_shard`` is to be called.
         """
-        return self.held.promote(progress, self.replica.decided_before)
+        shard = self.held.promote(progress, self.replica.decided_before)
+        if shard is None:
+            self.drop_standby(progress.chain.partition)
+        return shard
+
+    def drop_standby(self, partition: int) -> None:
+        """Let a standby go, if there is one; the session goes on without it."""
+        self.held.drop_standby(partition)
+        if partition == LEADING_SHARD and partition not in self.shards:
+            self.decider = None
+
+    def stand_in(self) -> bool:
+        """Lead for the owner of the leading shard, which is silent; return whether this can lead.
+
+        A worker with a standby of that shard can, until another one leads: so does the owner, if it
+        is alive, as soon as it reads that it was succeeded.
+        """
+        standby = self.held.standbys.get(LEADING_SHARD)
+        if self.decider is not None or standby is None or not standby.in_session:
+            return False
+        self.decider = self._new_decider()
+        return True
 
     def begin(self, end: int) -> int:
         """Begin a session; return the offset of the log to read from.
@@ -174,7 +195,7 @@ class Participant(Generic[Record]):
 
     def _lead_again(self) -> None:
         if self.decider is not None and self.decider.succeeded:
-            self.decider = self._new_decider()
+            self.decider = self._new_decider() if LEADING_SHARD in self.shards else None
 
     def _decided(self, decided: Decided) -> None:
         self._looked_up.discard(decided.offset)

@@ -70,6 +70,11 @@ class ShardCopy:
         """The raw partition."""
         return self.chain.partition
 
+    @property
+    def removed(self) -> frozenset[int]:
+        """Entries that were taken out, by sequence number; the store may still have them."""
+        return frozenset(self._removed)
+
     def begin(self, log_end: int) -> None:
         """Take part from now on; ``log_end``: of the log."""
         self.in_session = True

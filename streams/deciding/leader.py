@@ -8,8 +8,9 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from simhash_core.errors import FirstseenError
-from simhash_core.log.participant import Participant
+from simhash_core.log.participant import LEADING_SHARD, Participant
 from simhash_core.log.records import Report
+from streams.deciding.stand_in import StandIn
 from streams.intake.raw_batches import RawArrival
 from streams.kafka.appender import AppendUnknownError
 from streams.kafka.log_reader import LogReader, LogRecords
@@ -58,13 +59,27 @@ class Leader:
         self._trimmed = 0
         self._known: list[tuple[float, int]] = []
         self._trimmed_at = 0.0
-        self._foreign = RareLines(logger, "%d reports are skipped; the last: %s")
+        self._stand_in = StandIn(participant, now)
+        self._foreign = RareLines(logger, "skipped %d reports; the last: %s")
 
     async def prepare(self) -> None:
         """Begin to read reports from now on: those of before this reign do not count."""
         self._prepared = False
         self._reports.seek(await self._reports.end_offset())
         self._prepared = True
+
+    async def stand_in(self) -> bool:
+        """Lead for an owner of the leading shard that is silent, where this worker can.
+
+        Returns whether it begins to. Raises ``UnansweredError``.
+        """
+        if not self._stand_in.is_due():
+            return False
+        await self.prepare()
+        begins = self._stand_in.try_to_lead()
+        if begins:
+            logger.info("the leader is silent: this worker leads, with its standby")
+        return begins
 
     def take_report(self, report: Report) -> None:
         """Take in a report of this worker, or one that was read."""
@@ -99,7 +114,7 @@ class Leader:
                 try:
                     offset = await self._appender.append(self._topics.log, value)
                 except AppendUnknownError as error:
-                    logger.warning("this worker begins to lead again: %s", error)
+                    logger.warning("this worker starts to lead again: %s", error)
                     self._participant.control_failed(control.leader)
                 else:
                     self._participant.control_appended(offset, control.leader)
@@ -131,6 +146,8 @@ class Leader:
         decider = self._participant.decider
         if decider is None or not decider.leads or now - self._trimmed_at < _TRIM_SECONDS:
             return
+        if LEADING_SHARD not in self._participant.shards:
+            return  # who stands in for the leader may not know of all positions
         self._trimmed_at = now
         for partition, shard in self._participant.shards.items():
             self._positions[partition] = shard.stream.committed.needed
@@ -148,4 +165,4 @@ class Leader:
                 logger.warning("the log is not trimmed: %s", error)
                 return
             self._trimmed = old[-1]
-            logger.debug("the log is trimmed up to offset %d", self._trimmed)
+            logger.debug("trimmed the log up to offset %d", self._trimmed)

@@ -55,6 +55,8 @@ class ShardMetrics:
         self._disk_size = gauge(state.STATE_DISK_SIZE, registry)
         self._assigned_shards = gauge(defined.ASSIGNED_SHARDS, registry)
         self._opening_shards = gauge(defined.OPENING_SHARDS, registry)
+        self._standby_shards = gauge(defined.STANDBY_SHARDS, registry)
+        self._standby_lag = gauge(defined.STANDBY_LAG, registry)
         self._recovery_remaining = gauge(defined.RECOVERY_REMAINING, registry)
         self._recovery_duration = BatchHistogram(defined.RECOVERY_DURATION, registry)
 
@@ -113,6 +115,11 @@ class ShardMetrics:
     def opening_shards(self, shards: int) -> None:
         """Note how many of the assigned shards are not open yet."""
         self._opening_shards.set(shards)
+
+    def standbys(self, shards: int, lag: int) -> None:
+        """Note how many standbys this worker keeps, and the changelog records they have not read."""
+        self._standby_shards.set(shards)
+        self._standby_lag.set(lag)
 
     def recovered(self, seconds: float) -> None:
         """Note how long a shard took to open, from its assignment."""

@@ -75,9 +75,9 @@ class OtherSettingsError(StateMismatchError):
         self.differences = differences
         lines = "\n  ".join(map(str, differences))
         super().__init__(
-            f"{where} was made with other settings, so this worker would spoil it:\n  {lines}\n"
-            "Start with the settings there; or begin a new index with these, which reads all raw "
-            "records again: a new application_id."
+            f"{where} was made with other settings, so this worker refuses to start:\n  {lines}\n"
+            "Use the settings of the index; or start a new index with a new application_id, "
+            "which reads all raw records again."
         )
 
 

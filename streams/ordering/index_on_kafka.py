@@ -102,7 +102,7 @@ class IndexOnKafka:
             refuse_other_settings(claim, self._identity, self._reading, self._where)
         for each in differences(claim, self._identity, self._reading):
             logger.warning(
-                "records are read by other rules from now on: %s was %s, and is %s",
+                "reading settings have changed: %s was %s, and is now %s",
                 each.setting,
                 each.theirs,
                 each.ours,
@@ -134,7 +134,7 @@ class IndexOnKafka:
             return
         writers = await asyncio.to_thread(self._gone_writers, set(partitions))
         for writer in sorted(writers):
-            logger.info("%s has left the group: what it may have left open is aborted", writer)
+            logger.info("%s has left the group: aborting its open transaction, if any", writer)
             await abort_left_open(
                 output_config(self._settings), writer, self._settings.send_timeout_seconds
             )
@@ -198,5 +198,5 @@ def group_members(admin: AdminClient, group: str) -> set[str]:
         return retrying(_GROUP_SECONDS, _AGAIN_SECONDS)(described)
     except (KafkaException, TimeoutError) as error:
         raise BrokerUnavailableError(
-            f"it is not known whether other workers are in the group {group}: {error}"
+            f"unknown whether other workers are in the group {group}: {error}"
         ) from error

@@ -76,12 +76,11 @@ class LogStage:
         self._on_report = on_report
         self._on_failure = on_failure
         self._undecided_since: deque[tuple[int, int]] = deque()
-        self._foreign = RareLines(logger, "%d records of the log are skipped; the last: %s")
+        self._foreign = RareLines(logger, "skipped %d records of the log; the last: %s")
         self._out_of_chain = RareLines(
             logger,
-            "%d packets or control records are skipped, which do not continue their chain: they "
-            "were sent twice, or by a worker that no longer owns the shard or leads; the last one "
-            "before offset %s",
+            "skipped %d packets or control records that do not continue their chain: sent twice, "
+            "or by a worker that no longer owns the shard or leads; the last one before offset %s",
         )
 
     # ---- raw records
@@ -112,7 +111,7 @@ class LogStage:
         # Whether it is in the log or not, it is sent again: a packet that is there twice counts
         # once.
         partition = packet.chain.partition
-        logger.warning("a packet of shard %d is sent again: %s", partition, error)
+        logger.warning("sending a packet of shard %d again: %s", partition, error)
         shard = self._participant.shards.get(partition)
         if shard is not None:
             shard.stream.lost(packet)
@@ -195,7 +194,7 @@ class LogStage:
         if not isinstance(error, AppendUnknownError):
             self._fail(error)
             return
-        logger.warning("packets are looked up again: %s", error)
+        logger.warning("looking packets up again: %s", error)
         asyncio.get_running_loop().call_later(_RETRY_SECONDS, self._report_again)
 
     def _report_again(self) -> None:

@@ -55,6 +55,5 @@ class RawTopicLook:
             raise StateMismatchError(
                 f"{self._topic} has {partitions} partitions, but the index has documents of "
                 f"partition {' '.join(map(str, missing))}: the topic was created again with fewer. "
-                "Create it with as many as before, or begin a new index with another "
-                "application_id"
+                "Create it with as many as before, or start a new index with another application_id"
             )

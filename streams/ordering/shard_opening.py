@@ -52,6 +52,33 @@ class OpenStore(Protocol):
         ...
 
 
+class StandbyShards(Protocol):
+    """The standbys of the worker: copies of shards that other workers own."""
+
+    def __contains__(self, partition: int) -> bool:
+        """Return whether there is a standby of a shard."""
+        ...
+
+    async def level(self, chain: Chain, committed_next: int) -> ShardStore | None:
+        """Return the store of a standby, brought up to what is committed.
+
+        None where there is none; then no store of the shard is open here.
+        """
+        ...
+
+    def promote(self, progress: Progress) -> ShardStore | None:
+        """Let a standby become the shard; None: it is gone, and the shard is to be opened."""
+        ...
+
+    async def before_session(self) -> None:
+        """Let those go that need more of the log than there is."""
+        ...
+
+    async def close(self) -> None:
+        """Let all go."""
+        ...
+
+
 class ShardSources(NamedTuple):
     """What a shard is opened from."""
 
@@ -59,13 +86,14 @@ class ShardSources(NamedTuple):
     on_kafka: IndexOnKafka
     consumer: RawConsumer
     log_reader: LogReader
+    standbys: StandbyShards
 
 
 class OpenedShard(NamedTuple):
     """A shard whose store is open.
 
     ``is_new``: its progress is to be committed first. ``log_end``: of the log, before its changelog
-    was read.
+    was read. ``is_standby``: the store is a standby's, until that becomes the shard.
     """
 
     partition: int
@@ -73,6 +101,12 @@ class OpenedShard(NamedTuple):
     progress: Progress
     is_new: bool
     log_end: int
+    is_standby: bool = False
+
+    def close(self) -> None:
+        """Let the store go, unless it is a standby's."""
+        if not self.is_standby:
+            self.store.close()
 
 
 class ShardOpener:
@@ -81,7 +115,7 @@ class ShardOpener:
     def __init__(self, topic: str, sources: ShardSources) -> None:
         """``topic``: the raw topic."""
         self._topic = topic
-        self._stores, self._index, self._consumer, self._log_reader = sources
+        self._stores, self._index, self._consumer, self._log_reader, self._standbys = sources
 
     async def open(
         self, partitions: Sequence[int], interrupted: Mapping[int, threading.Event]
@@ -101,17 +135,21 @@ class ShardOpener:
         threads = asyncio.Semaphore(_OPENED_TOGETHER)
 
         async def open_one(partition: int) -> OpenedShard | None:
+            chain = Chain(self._topic, topic_id, partition)
+            next_offset = committed.get(partition, 0)
             async with threads:
+                store = await self._standbys.level(chain, next_offset)
+                stored = None if store is None else store.progress()
+                if store is not None and stored is not None:
+                    return OpenedShard(
+                        partition, store, stored.progress, False, log_end, is_standby=True
+                    )
                 try:
                     store = await asyncio.to_thread(
-                        self._stores.open,
-                        partition,
-                        committed.get(partition, 0),
-                        interrupted[partition],
+                        self._stores.open, partition, next_offset, interrupted[partition]
                     )
                 except InterruptedError:
                     return None
-            chain = Chain(self._topic, topic_id, partition)
             progress, is_new = await self._progress(store, chain, claim)
             return OpenedShard(partition, store, progress, is_new, log_end)
 
@@ -120,7 +158,7 @@ class ShardOpener:
         errors = [each for each in results if isinstance(each, BaseException)]
         if errors:
             for each in opened:
-                each.store.close()
+                each.close()
             raise errors[0]
         return opened
 
@@ -133,8 +171,8 @@ class ShardOpener:
             return stored.progress, False
         if stored is not None:
             logger.warning(
-                "%s/%d was deleted and created again (topic id %s, before %s): it is read from its "
-                "beginning",
+                "%s/%d was deleted and created again (topic id %s, before %s): reading it from "
+                "its beginning",
                 chain.topic,
                 chain.partition,
                 chain.topic_id,

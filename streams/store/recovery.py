@@ -34,12 +34,16 @@ def catch_up(
 
     read = 0
     for batch in log.read(store.changelog_offset, report, is_enough):
-        _load(store, batch, identity)
+        load_batch(store, batch, identity)
         read += len(batch.keys)
     return read
 
 
-def _load(store: ShardStore, batch: LoggedBatch, identity: str) -> None:
+def load_batch(store: ShardStore, batch: LoggedBatch, identity: str) -> Removal:
+    """Take records of the changelog into the store; return what they remove.
+
+    Raises ``ChangelogFormatError`` and ``IndexMismatchError`` as ``catch_up`` does.
+    """
     decoded = batch.decoded()
     logged = decoded.progress
     removal = Removal(decoded.deletions, decoded.ends)
@@ -50,7 +54,7 @@ def _load(store: ShardStore, batch: LoggedBatch, identity: str) -> None:
     if logged is None:
         row = ProgressRow(None, batch.next_offset, batch.time_ms)
         store.load(decoded.blocks, row, removal)
-        return
+        return removal
     if logged.identity != identity:
         raise IndexMismatchError(f"the changelog {batch.log}", logged.identity, identity)
     row = ProgressRow(
@@ -62,3 +66,4 @@ def _load(store: ShardStore, batch: LoggedBatch, identity: str) -> None:
         expired_before=logged.expired_before,
     )
     store.load(decoded.blocks, row, removal)
+    return removal

@@ -22,11 +22,27 @@ logger = logging.getLogger(__name__)
 
 
 class KeptShard(NamedTuple):
-    """A shard that is open: its slot in the index, its store, its files."""
+    """A shard that is open: its slot in the index, its store, its files.
+
+    ``standby_before``: of a standby, the sequence number before which its index has what its store
+    has; the store may be ahead of it there, and removals with it. None for a shard that is owned.
+    """
 
     slot: int
     store: ShardStore
     segments: ShardSegments
+    standby_before: int | None = None
+
+    @property
+    def highest(self) -> int:
+        """The highest sequence number that index and store both have."""
+        if self.standby_before is None:
+            return self.store.highest
+        return min(self.store.highest, self.standby_before - 1)
+
+    def gone(self, first: int, last: int) -> Sequence[int]:
+        """Return what was removed between two sequence numbers, and so is not in a new file."""
+        return self.store.gone(first, last) if self.standby_before is None else ()
 
 
 class _Work(NamedTuple):
@@ -66,7 +82,7 @@ class SegmentKeeper:
             file = await asyncio.to_thread(shard.segments.write, work.rows, work.first, work.last)
             if file is None:
                 return False
-            if shard not in shards():
+            if not any(each.store is shard.store for each in shards()):
                 file.path.unlink(missing_ok=True)  # the shard was closed meanwhile
                 return False
             segment = shard.segments.map(file, shard.slot)
@@ -81,18 +97,19 @@ class SegmentKeeper:
         return True
 
     def _next_work(self, shard: KeptShard) -> _Work | None:
-        slot, store, segments = shard
+        slot, segments = shard.slot, shard.segments
         segments.drop_before(self._index.dropped_before)
         merged = segments.to_merge()
         if merged:
             first, last = merged[0].head.first, merged[-1].head.last
             left = self._index.live_rows(slot, first, last)
-            return _Work(shard, left, first, last, store.gone(first, last))
+            return _Work(shard, left, first, last, shard.gone(first, last))
         if self._index.documents_in_memory(slot) < FILE_DOCUMENTS:
             return None
         limit = documents_limit(segments.scheme)
-        rows = self._index.extract(slot, segments.next, store.highest, limit)
+        highest = shard.highest
+        rows = self._index.extract(slot, segments.next, highest, limit)
         if rows.documents < FILE_DOCUMENTS:
             return None  # the others are not committed yet
-        last = store.highest if rows.documents < limit else int(rows.sequences[-1])
-        return _Work(shard, [rows], segments.next, last, store.gone(segments.next, last))
+        last = highest if rows.documents < limit else int(rows.sequences[-1])
+        return _Work(shard, [rows], segments.next, last, shard.gone(segments.next, last))
