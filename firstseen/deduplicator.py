@@ -207,5 +207,5 @@ def _milliseconds(moment: Time) -> int:
     if isinstance(moment, int):
         return moment
     if moment.tzinfo is None:
-        raise UsageError(f"the time {moment} has no zone: give it one, or milliseconds since 1970")
+        raise UsageError(f"the time {moment} has no time zone: add one, or milliseconds since 1970")
     return int(moment.timestamp() * _MS)

@@ -58,5 +58,5 @@ class Fingerprinter:
             ValueError: One of the two texts has no fingerprint.
         """
         if not (a.fingerprint and b.fingerprint):
-            raise ValueError("a text with too little in it has no fingerprint to compare")
+            raise ValueError("the text is too short to have a fingerprint")
         return distance_bits(a.fingerprint, b.fingerprint)

@@ -28,7 +28,7 @@ def parse_duration(text: str) -> int:
     matched = _DURATION.fullmatch(text)
     if matched is None:
         raise UsageError(
-            f"{text!r} is no duration: write a whole number and d, h, m, s or ms, such as 30d"
+            f"{text!r} is not a duration: write a whole number and d, h, m, s or ms, such as 30d"
         )
     duration_ms = int(matched[1]) * UNITS_MS[matched[2]]
     if duration_ms > DURATION_MS_MAX:

@@ -86,8 +86,8 @@ class IndexMismatchError(FirstseenError):
         self.ours = ours
         super().__init__(
             f"{where} was made with another index identity:\n  there: {theirs}\n  here:  {ours}\n"
-            "Start with the settings that made it, or begin a new index: a new application id "
-            "and an empty state directory."
+            "Use the settings that made it, or start a new index with a new application id and "
+            "an empty state directory."
         )
 
 

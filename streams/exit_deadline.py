@@ -40,8 +40,8 @@ class ExitDeadline:
         if self._lifted.wait(self._seconds):
             return
         logger.warning(
-            "the broker does not let this worker go within %g s: it ends all the same, and nothing "
-            "is lost by that",
+            "the broker did not confirm within %g s that this worker left: it ends anyway, and "
+            "nothing is lost",
             self._seconds,
         )
         os._exit(self._last_words())

@@ -110,20 +110,19 @@ def _opened(data: bytes) -> tuple[IdfHeader, list[str]]:
     version = _FIRST.fullmatch(first)
     if version is None:
         raise UsageError(
-            f"idf model: the file is none, it begins with {first!r}: "
+            f"idf model: the file is not a model, it begins with {first!r}: "
             "make one with 'firstseen idf train'"
         )
     if int(version[1]) != FORMAT_VERSION:
         raise UsageError(
-            f"idf model: it is of format version {version[1]}, this release reads "
+            f"idf model: it has format version {version[1]}, this release reads "
             f"{FORMAT_VERSION}: train it again, or use the release that made it"
         )
     body_end = data.rfind(b"\n", 0, len(data) - 1) + 1
     last = data[body_end:]
     if last != f"{_DIGEST}{_digest(data[:body_end])}\n".encode():
         raise UsageError(
-            "idf model: the file is damaged or cut off, its digest does not fit: "
-            "copy or train it again"
+            "idf model: the file is damaged or truncated (wrong digest): copy or train it again"
         )
     try:
         lines = data[:body_end].decode().split("\n")[1:-1]

@@ -127,7 +127,7 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             )
         if self.user_dictionary is not None and self.segmenter in WITHOUT_DICTIONARY:
             raise UsageError(
-                f"user_dictionary is of no use to the segmenter {self.segmenter!r}, which has none",
+                f"user_dictionary has no effect with the segmenter {self.segmenter!r}",
                 setting="user_dictionary",
             )
 

@@ -35,7 +35,9 @@ class ShinglePrints:
         """Raise ``UsageError`` for a profile with something that only terms have."""
         for name in ("idf", "user_dictionary", "stop_words"):
             if getattr(profile, name) is not None:
-                raise UsageError(f"{name} is of no use where fingerprint is shingles: no terms")
+                raise UsageError(
+                    f"{name} has no effect where fingerprint is shingles, which uses no terms"
+                )
         self._bits = profile.bits
         self._bands = profile.scheme().bands
 

@@ -88,7 +88,7 @@ def make_checkpoint(shard: ShardPlace, directory: Path, report: Report) -> Check
     """
     target = directory / f"shard-{shard.partition}"
     if target.exists():
-        raise CheckpointError(f"there is a checkpoint of shard {shard.partition} in {directory}")
+        raise CheckpointError(f"{directory} already has a checkpoint of shard {shard.partition}")
     partial = target.with_name(target.name + _PARTIAL)
     shutil.rmtree(partial, ignore_errors=True)
     directory.mkdir(parents=True, exist_ok=True)
@@ -126,7 +126,9 @@ def read_checkpoint(directory: Path, partition: int) -> Checkpoint:
     except msgspec.DecodeError as error:
         raise CheckpointError(f"{manifest} is damaged: {error}") from None
     if checkpoint.schema != CHECKPOINT_SCHEMA:
-        raise CheckpointError(f"{manifest} is of form {checkpoint.schema}, not {CHECKPOINT_SCHEMA}")
+        raise CheckpointError(
+            f"{manifest} has the schema {checkpoint.schema}, not {CHECKPOINT_SCHEMA}"
+        )
     return checkpoint
 
 
@@ -175,7 +177,7 @@ def restore_checkpoint(
     if shard.path.exists() and any(shard.path.iterdir()):
         if not force:
             raise CheckpointError(
-                f"there is a store in {shard.path}: --force puts the checkpoint in its place"
+                f"{shard.path} already has a store: --force replaces it with the checkpoint"
             )
         refuse_open(shard)
     partial = shard.path.with_name(shard.path.name + _PARTIAL)

@@ -100,10 +100,10 @@ def _delete_topics(admin: AdminClient, names: list[str]) -> None:
             if reason.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                 raise TopicsError(
                     f"{name} cannot be deleted: {reason.str()}. Grant the ACL operation Delete on "
-                    "it, or begin another index with another application_id"
+                    "it, or start another index with another application_id"
                 ) from error
     if not becomes_true(lambda: not partitions_of(admin, names), _ANSWER_SECONDS, _AGAIN_SECONDS):
-        raise TopicsError(f"brokers still list {', '.join(names)}, which were deleted")
+        raise TopicsError(f"the brokers still list {', '.join(names)} after their deletion")
 
 
 def _delete_group(admin: AdminClient, group: str) -> None:

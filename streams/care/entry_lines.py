@@ -11,28 +11,26 @@ fingerprint; then what is missing stands for: the line's place in its file, no t
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Final
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from simhash_core.document_columns import REASON_CODES, BytesColumn, DocumentColumns
-from simhash_core.documents import SourcePosition
 from simhash_core.entries import Entry
 from simhash_core.errors import UsageError
 from simhash_core.scopes import masked
 from streams.care.loaded_batches import Place
-from streams.documents.timestamps import format_rfc3339, parse_rfc3339
+from streams.documents.timestamp_columns import times_ms
+from streams.documents.timestamps import TimestampError, format_rfc3339
 
 EXPORT_SCHEMA: Final = "firstseen.index-export/1"
 
 _DIGEST_BYTES: Final = 16
 _WORD_BITS: Final = 64
-_TIMES_KEPT: Final = 4096
 _REASONS: Final = {str(reason): code for code, reason in enumerate(REASON_CODES) if reason}
 
 
@@ -67,14 +65,14 @@ class EntryLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     fingerprint: str = ""
     undecidable: str = ""
     content: str = ""
-    sketch: str = ""
+    sketch: bytes = b""
     scope: str = ""
     sequence: int | None = None
 
 
 _encode = msgspec.json.Encoder().encode
-_parsed = lru_cache(_TIMES_KEPT)(parse_rfc3339)
 _decode_line = msgspec.json.Decoder(EntryLine).decode
+_decode_lines = msgspec.json.Decoder(EntryLine).decode_lines
 _decode_header = msgspec.json.Decoder(ExportHeader).decode
 
 
@@ -93,7 +91,7 @@ def encode_entry(sequence: int, entry: Entry, undecidable: str) -> bytes:
         fingerprint=masked(entry.fingerprint, entry.scope).hex(),
         undecidable=undecidable,
         content=entry.content_digest.hex(),
-        sketch=b64encode(entry.sketch).decode(),
+        sketch=entry.sketch,
         scope=entry.scope,
         sequence=sequence,
     )
@@ -121,38 +119,73 @@ class EntryLines:
     def columns(
         self, lines: Sequence[tuple[int, bytes]], name: str
     ) -> tuple[list[Place], DocumentColumns]:
-        """Return places and columns of lines, given with their numbers from 0.
+        """Return sources and columns of lines, given with their numbers from 0.
 
         ``name``: of the file, the source of lines that name none. Raises ``UsageError``, which
         names the line.
         """
-        rows = [(number, self._line(number, line, name)) for number, line in lines]
-        sources = [
-            SourcePosition(name, 0, number)
-            if line.source is None
-            else SourcePosition(line.source.topic, line.source.partition, line.source.offset)
-            for number, line in rows
-        ]
-        count = len(rows)
+        found = self._decoded(lines, name)
+        count = len(found)
+        prints = [line.fingerprint for line in found]
         none = "00" * self._bytes
-        # Digits are looked at all together: one by one they take as long as all the rest.
-        for number, line in rows if not _are_hex([line for _, line in rows]) else ():
-            if not _are_hex([line]):
-                raise _wrong(name, number, "fingerprint or content has other than hex digits")
-        prints = bytes.fromhex("".join([_in_scope(line) or none for _, line in rows]))
-        scopes = BytesColumn.of([line.scope.encode() for _, line in rows])
-        digests = b"".join([_digest(line) for _, line in rows])
+        for row, line in enumerate(found):
+            if not line.fingerprint:
+                prints[row] = none
+            elif line.scope:
+                prints[row] = masked(bytes.fromhex(line.fingerprint), line.scope).hex()
+        ids = [line.id.encode() for line in found]
+        scopes = BytesColumn.of([line.scope.encode() for line in found])
         columns = DocumentColumns(
-            offsets=np.fromiter((each.offset for each in sources), np.int64, count),
-            times_ms=np.fromiter((_time_ms(number, line, name) for number, line in rows), np.int64),
-            ids=BytesColumn.of([line.id.encode() for _, line in rows]),
-            digests=np.frombuffer(digests, dtype=np.uint8).reshape(count, _DIGEST_BYTES),
-            fingerprints=np.frombuffer(prints, dtype=np.uint64).reshape(count, self._words),
-            undecidable=np.fromiter((_code(line) for _, line in rows), np.uint8, count),
-            sketches=BytesColumn.of([b64decode(line.sketch) for _, line in rows]),
+            offsets=np.fromiter(
+                (
+                    number if line.source is None else line.source.offset
+                    for (number, _), line in zip(lines, found, strict=True)
+                ),
+                np.int64,
+                count,
+            ),
+            times_ms=_times_ms(found, lines, name),
+            ids=BytesColumn.of(ids),
+            digests=np.frombuffer(_digests(found), np.uint8).reshape(count, _DIGEST_BYTES),
+            fingerprints=np.frombuffer(bytes.fromhex("".join(prints)), np.uint64).reshape(
+                count, self._words
+            ),
+            undecidable=_codes(found),
+            sketches=BytesColumn.of([line.sketch for line in found]),
             scopes=scopes if scopes.joined else None,
         )
-        return [(each.topic, each.partition) for each in sources], columns
+        unnamed = (name, 0)
+        sources = [
+            unnamed if line.source is None else (line.source.topic, line.source.partition)
+            for line in found
+        ]
+        return sources, columns
+
+    def _decoded(self, lines: Sequence[tuple[int, bytes]], name: str) -> list[EntryLine]:
+        """Return what lines hold: read and checked together, or where that fails one by one."""
+        try:
+            found = _decode_lines(b"\n".join([line for _, line in lines]))
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            found = []
+        if len(found) == len(lines) and self._are_usual(found) and _are_hex(found):
+            return found
+        found = [self._line(number, line, name) for number, line in lines]
+        # Digits are looked at all together: one by one they take as long as all the rest.
+        for (number, _), line in zip(lines, found, strict=True) if not _are_hex(found) else ():
+            if not _are_hex([line]):
+                raise _wrong(name, number, "fingerprint or content has other than hex digits")
+        return found
+
+    def _are_usual(self, lines: Sequence[EntryLine]) -> bool:
+        """Whether all lines have a fingerprint, and nothing is wrong with them."""
+        return (
+            {len(line.fingerprint) for line in lines} <= {2 * self._bytes}
+            and {len(line.content) for line in lines} <= {0, 2 * _DIGEST_BYTES}
+            and not any([line.undecidable for line in lines])
+            and (not self._needs_sketches or all([line.sketch for line in lines]))
+            and min([line.source.offset for line in lines if line.source], default=0) >= 0
+            and min([line.source.partition for line in lines if line.source], default=0) >= 0
+        )
 
     def _line(self, number: int, line: bytes, name: str) -> EntryLine:
         try:
@@ -184,13 +217,11 @@ class EntryLines:
             digits = 2 * self._bytes
             return f"fingerprint is {line.fingerprint[:40]!r}: it must have {digits} hex digits"
         if self._needs_sketches and not line.sketch:
-            return "it has no sketch, by which this index confirms: load the texts instead"
+            return (
+                "it has no sketch, which this index needs to compare candidates: load the texts "
+                "instead"
+            )
         return ""
-
-
-def numbered(lines: Iterator[bytes], first: int = 0) -> Iterator[tuple[int, bytes]]:
-    """Yield lines with their numbers, those without anything left out."""
-    return ((number, line) for number, line in enumerate(lines, first) if line.strip())
 
 
 def _are_hex(lines: Sequence[EntryLine]) -> bool:
@@ -202,32 +233,42 @@ def _are_hex(lines: Sequence[EntryLine]) -> bool:
         return False
 
 
-def _in_scope(line: EntryLine) -> str:
-    """Return the fingerprint as it stands in the index."""
-    if not line.scope:
-        return line.fingerprint
-    return masked(bytes.fromhex(line.fingerprint), line.scope).hex()
+def _digests(lines: Sequence[EntryLine]) -> bytes:
+    """Return the contents' digests, or for one that is not known one that no content has."""
+    contents = [line.content for line in lines]
+    if not all(contents):
+        for row, line in enumerate(lines):
+            if not line.content:
+                unknown = f"{EXPORT_SCHEMA}\0{line.id}\0{line.fingerprint}".encode()
+                contents[row] = blake2b(unknown, digest_size=_DIGEST_BYTES).hexdigest()
+    return bytes.fromhex("".join(contents))
 
 
-def _digest(line: EntryLine) -> bytes:
-    """Return the content's digest, or one that no content has."""
-    if line.content:
-        return bytes.fromhex(line.content)
-    unknown = f"{EXPORT_SCHEMA}\0{line.id}\0{line.fingerprint}".encode()
-    return blake2b(unknown, digest_size=_DIGEST_BYTES).digest()
+def _codes(lines: Sequence[EntryLine]) -> NDArray[np.uint8]:
+    """Return why documents are undecidable, as ``REASON_CODES`` numbers it."""
+    codes = np.zeros(len(lines), dtype=np.uint8)
+    for row, line in enumerate(lines):
+        if line.undecidable:
+            codes[row] = _REASONS[line.undecidable]
+    return codes
 
 
-def _code(line: EntryLine) -> int:
-    return _REASONS[line.undecidable] if line.undecidable else 0
-
-
-def _time_ms(number: int, line: EntryLine, name: str) -> int:
-    if line.time is None:
-        return 0
+def _times_ms(
+    lines: Sequence[EntryLine], numbered_lines: Sequence[tuple[int, bytes]], name: str
+) -> NDArray[np.int64]:
+    """Return the times of entries; raises ``UsageError``, which names the line."""
+    times = np.zeros(len(lines), dtype=np.int64)
+    rows = [row for row, line in enumerate(lines) if line.time is not None]
+    texts = [line.time for line in lines if line.time is not None]
     try:
-        return _parsed(line.time)
-    except ValueError as error:
-        raise _wrong(name, number, str(error)) from None
+        times[rows] = times_ms(texts)
+    except TimestampError:
+        for row, text in zip(rows, texts, strict=True):
+            try:
+                times_ms([text])
+            except TimestampError as error:
+                raise _wrong(name, numbered_lines[row][0], str(error)) from None
+    return times
 
 
 def _wrong(name: str, number: int, what: str) -> UsageError:

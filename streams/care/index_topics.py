@@ -90,7 +90,7 @@ def committed_by(settings: Settings, application: str, raw: RawTopic) -> dict[in
         committed = committed_offsets(consumer, wanted, _ANSWER_SECONDS)
     except KafkaException as error:
         raise BrokerUnavailableError(
-            f"the broker does not tell the offsets of {application}: {error.args[0].str()}"
+            f"the broker does not return the offsets of {application}: {error.args[0].str()}"
         ) from error
     finally:
         consumer.close()

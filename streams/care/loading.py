@@ -109,7 +109,7 @@ class Loading:
                 spool.write(run)
             account.refused = source.refused
             if not spool.documents:
-                raise UsageError("there is nothing to load: not one document could be read")
+                raise UsageError("nothing to load: no document could be read")
             partitions = self._topics.raw.partitions
             report("joining the group", 0, 0)
             name = f"{self._settings.application_id}.{_NAME}"
@@ -117,7 +117,7 @@ class Loading:
                 committed = member.committed()  # no transaction of a worker is open from here on
                 shards = shard_heads(self._settings, range(partitions))
                 if self._topics.is_empty and not all(each.is_empty for each in shards):
-                    raise IndexNotEmptyError("a worker has begun this index meanwhile")
+                    raise IndexNotEmptyError("a worker has started on this index meanwhile")
                 log = read_log(self._settings, self._identity, shards)
                 heads = self._heads(shards, log)
                 with (
@@ -221,14 +221,17 @@ class Loading:
         """Return the raw offsets to begin at; {} for an index that has begun."""
         if not self._topics.is_empty:
             if begin is not None:
-                raise UsageError("the index has begun: its workers go on where they are")
+                raise UsageError(
+                    "the index already has committed offsets, and its workers continue there"
+                )
             return {}
         raw = self._topics.raw
         marks = raw_watermarks(self._settings, raw)
         if begin is None and any(each.end > each.start for each in marks.values()):
             raise UsageError(
-                f"{raw.name} has records: say whether workers read them (--begin earliest), leave "
-                "them (--begin latest), or go on where another application has got to (--begin ID)"
+                f"{raw.name} has records: say whether workers read them (--begin earliest), skip "
+                f"them (--begin latest), or continue from the offsets of another application "
+                f"(--begin ID)"
             )
         if begin in {None, EARLIEST}:
             return dict.fromkeys(range(raw.partitions), 0)
@@ -237,5 +240,5 @@ class Loading:
         assert begin is not None
         committed = committed_by(self._settings, begin, raw)
         if not committed:
-            raise UsageError(f"the application {begin!r} has committed nothing in {raw.name}")
+            raise UsageError(f"the application {begin!r} has no committed offsets in {raw.name}")
         return {partition: committed.get(partition, 0) for partition in range(raw.partitions)}

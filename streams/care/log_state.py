@@ -67,9 +67,9 @@ def read_log(settings: Settings, identity: str, shards: list[ShardHead]) -> LogS
     if needed < start or first.position > end:
         raise LogCutError(
             f"the shards need the log {settings.topics.log} from offset {needed} to "
-            f"{first.position} at least, and it has {start} to {end - 1}: it was cut, or deleted "
-            "and created again. 'firstseen index new-log' begins a new one from what the shards "
-            "have"
+            f"{first.position} at least, but it has {start} to {end - 1}: it was truncated, or "
+            f"deleted and created again. 'firstseen index new-log' starts a new log from the "
+            f"state of the shards"
         )
     replica = Replica(first.position, first.control)
     codec = LogCodec(identity)

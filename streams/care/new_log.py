@@ -63,11 +63,11 @@ def begin_new_log(
     topics = index_topics(admin, settings, changes=True)
     refuse_other_index(topics.shards, identity, settings)
     if topics.is_empty:
-        raise UsageError("the index has nothing yet: its workers begin at any log")
+        raise UsageError("the index is empty, so its workers can start with any log")
     if not force and _will_do(settings, identity, topics.shards):
         raise LogNotNeededError(
-            f"the log {settings.topics.log} has all that the shards need: start the workers. "
-            "(--force begins a new one all the same)"
+            f"the log {settings.topics.log} has everything that the shards need: start the "
+            f"workers. (--force starts a new log anyway)"
         )
     partitions = topics.raw.partitions
     report("joining the group", 0, 0)

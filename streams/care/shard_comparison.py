@@ -37,11 +37,11 @@ _SCANNED_ROWS: Final = 16_384
 _NAMED: Final = 10
 _RESTORE: Final = (
     "Stop the worker and put a checkpoint back ('firstseen index restore'), or delete the store "
-    "('firstseen index drop --shard'): the worker makes it again from the changelog"
+    "('firstseen index drop --shard'): the worker rebuilds it from the changelog"
 )
 _LOST: Final = (
-    "The truth itself is damaged: keep the store on disk, and load an export of it into a new "
-    "index ('firstseen index export', 'firstseen index load')"
+    "The changelog itself is damaged: keep the store on disk, and load an export of it into a "
+    "new index ('firstseen index export', 'firstseen index load')"
 )
 
 
@@ -173,7 +173,7 @@ def _differences(view: ShardView, stored: Entries, logged: ChangelogContent) -> 
             more = len(sequences) - _NAMED
             yield Finding("disk", partition, f"{more:,} more entries: each {kind}", _RESTORE)
     if len(stored.sequences) != len(view.store):
-        what = f"{len(stored.sequences):,} entries, and it says that they are {len(view.store):,}"
+        what = f"{len(stored.sequences):,} entries, but its counter says {len(view.store):,}"
         yield Finding("disk", partition, what, _RESTORE)
 
 

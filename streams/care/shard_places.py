@@ -36,8 +36,8 @@ def shard_places(settings: Settings, wanted: Sequence[int]) -> list[ShardPlace]:
     if missing or not shards:
         which = f"no shard {missing[0]}" if missing else "no shard of any index"
         raise UsageError(
-            f"there is {which} in {root}: is it on another machine, or is state_dir or "
-            "application_id another one?"
+            f"there is {which} in {root}: is it on another machine, or under another state_dir "
+            f"or application_id?"
         )
     return [ShardPlace(each, shards[each]) for each in sorted(set(wanted) or shards)]
 

@@ -113,7 +113,7 @@ class SoleMember:
             committed = ask(committed_offsets, self._consumer, wanted, _ANSWER_SECONDS)
         except KafkaException as error:
             raise BrokerUnavailableError(
-                f"the broker does not tell the group's offsets: {error.args[0].str()}"
+                f"the broker does not return the group's offsets: {error.args[0].str()}"
             ) from error
         return {each.partition: each.offset for each in committed if each.offset >= 0}
 
@@ -130,7 +130,7 @@ class SoleMember:
 
     def _disturbed(self) -> WorkersRunError:
         return WorkersRunError(
-            f"this command has not got all {len(self._wanted)} partitions of {self._topic} to "
-            "itself: a worker of this index was started meanwhile. Nothing was changed; stop it, "
-            "and run the command again"
+            f"this command does not own all {len(self._wanted)} partitions of {self._topic}: a "
+            f"worker of this index was started meanwhile. Nothing was changed. Stop the worker "
+            f"and repeat the command"
         )

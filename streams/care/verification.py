@@ -27,7 +27,7 @@ Report = Callable[[str, int, int], None]
 
 _RESTORE: Final = (
     "Stop the worker and put a checkpoint back ('firstseen index restore'), or delete the store "
-    "('firstseen index drop --shard'): the worker makes it again from the changelog"
+    "('firstseen index drop --shard'): the worker rebuilds it from the changelog"
 )
 _NEW_LOG: Final = "Stop the workers and run 'firstseen index new-log'"
 
@@ -115,7 +115,7 @@ def _of_log(state: LogState, topics: IndexTopics) -> Iterator[Finding]:
     known = {chain.partition for chain, _ in state.heads}
     for each in topics.shards:
         if each.latest_entry >= state.end:
-            what = f"it ends at {state.end}, and has given an entry at {each.latest_entry}"
+            what = f"it ends at {state.end}, but a shard has an entry at {each.latest_entry}"
             yield Finding("log", each.partition, what, _NEW_LOG)
         elif state.heads and each.latest_entry >= 0 and each.partition not in known:
             what = "the shard has entries, and no control record names it"
@@ -130,7 +130,7 @@ def _in_two_shards(sequences: Sequence[NDArray[np.uint64]]) -> list[Finding]:
     if not twice:
         return []
     first = int(numbers[counts > 1][0])
-    what = f"{twice:,} entries stand in two shards, the first at {first >> 16}:{first & 0xFFFF}"
+    what = f"{twice:,} entries are in two shards, the first at {first >> 16}:{first & 0xFFFF}"
     return [Finding("changelog", None, what, "Report this with a copy of the changelog")]
 
 
@@ -145,9 +145,9 @@ def _offsets(settings: Settings, topics: IndexTopics) -> list[Finding]:
             continue
         if progress.next < committed[each.partition]:
             what = (
-                f"the group's offset is {committed[each.partition]}, and the shard has put out "
-                f"what is before {progress.next}"
+                f"the group's offset is {committed[each.partition]}, but the shard has committed "
+                f"outputs up to {progress.next}"
             )
-            fix = "Somebody set the group's offsets: set them back, to what the shard has"
+            fix = "The group's offsets were set by hand: set them back to the progress of the shard"
             findings.append(Finding("group", each.partition, what, fix))
     return findings

@@ -45,8 +45,9 @@ def topic_names(_ctx: click.Context, _parameter: click.Parameter, incomplete: st
     help="unique, duplicate-of, tagged, dead-letters, raw (as the settings name them), or the name "
     "of any other; repeatable. Without it, the outputs.",
 )
-@click.option("--from-beginning", is_flag=True, help="Start with the oldest record instead of "
-    "new ones.")
+@click.option(
+    "--from-beginning", is_flag=True, help="Start with the oldest record instead of new ones."
+)
 @click.option(
     "--follow/--until-end",
     default=True,

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 @click.command(short_help="Split files into unique documents and duplicates, without Kafka.")
 @click.argument("files", metavar="FILE…", nargs=-1, required=True)
 @click.option("--unique", metavar="U", help="Unique documents: the input lines, unchanged.")
-@click.option("--duplicates", metavar="D", help="Duplicates: one JSON record each, which names "
-    "the original.")
+@click.option(
+    "--duplicates", metavar="D", help="Duplicates: one JSON record each, which names the original."
+)
 @click.option("--dead-letters", metavar="X", help="Lines that cannot be read, with the reason.")
 @click.option(
     "--state",
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     type=click.IntRange(1, 256),
     metavar="N",
     help="Number of fingerprint processes; the result does not depend on it. [default: one per "
-        "core]",
+    "core]",
 )
 @click.option("--force", is_flag=True, help="Overwrite outputs that exist.")
 @json_option

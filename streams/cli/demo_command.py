@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     metavar="N",
     help="How many records: 3,000 generated ones, or all of --input, unless given.",
 )
-@click.option("--seed", type=click.IntRange(0), metavar="S", help="Seed of the generated stream. "
-    "[default: 1]")
+@click.option(
+    "--seed", type=click.IntRange(0), metavar="S", help="Seed of the generated stream. [default: 1]"
+)
 @click.option("--input", "input_", metavar="FILE", help="Your own documents, as JSON lines.")
 @profile_option
 @click.option(

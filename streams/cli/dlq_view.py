@@ -96,10 +96,11 @@ def account_view(
     sent = "would be sent again" if dry_run else "sent again"
     lines: list[Block] = [f"{account.sent:,} {sent} to {raw_topic}"]
     if not is_complete:
-        lines.insert(0, "ended before all was replayed; run it again to go on. Until then:")
+        lines.insert(0, "ended before all was replayed; repeat the command to continue. So far:")
     if account.under_way:
         lines.append(
-            f"{account.under_way:,} in doubt: they were being sent. What was sent is remembered"
+            f"{account.under_way:,} in doubt: they were being sent. The command remembers what "
+            f"was sent"
         )
     lines += [
         f"{account.outcomes[outcome]:,} {SAID[outcome]}"

@@ -31,8 +31,11 @@ def command() -> None:
     metavar="MODEL",
     help="The model: a file for index.idf.",
 )
-@click.option("--name", metavar="NAME", help="Name of the model in the index identity. [default: "
-    "the file name of MODEL]")
+@click.option(
+    "--name",
+    metavar="NAME",
+    help="Name of the model in the index identity. [default: the file name of MODEL]",
+)
 @click.option(
     "--terms",
     "most_terms",

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     "--begin",
     metavar="WHERE",
     help="Where workers start to read the raw topic: earliest, latest, or an application id, to "
-        "continue from its committed offsets. Required if the raw topic has records.",
+    "continue from its committed offsets. Required if the raw topic has records.",
 )
 @timeout_option
 @json_option
@@ -109,7 +109,7 @@ def load(  # noqa: PLR0913 - one for each option
     "--everything",
     is_flag=True,
     help="Delete the whole index, including log, changelog and the group's offsets. Everything "
-        "that was seen is forgotten.",
+    "that was seen is forgotten.",
 )
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @timeout_option

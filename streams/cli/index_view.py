@@ -68,7 +68,7 @@ def verify_text(verified: Verified) -> str:
         )
     lines += [f"WRONG {finding}" for finding in verified.findings]
     if not verified.findings:
-        lines.append("Disk, changelog and log agree.")
+        lines.append("Disk, changelog and log are consistent.")
     return "\n".join(lines)
 
 
@@ -79,7 +79,7 @@ def checkpoint_text(directory: Path, checkpoints: Sequence[Checkpoint]) -> str:
 
 def restore_text(restored: Sequence[Checkpoint]) -> str:
     """Return what was put back."""
-    lines = ["Put back; workers read from the changelog what has come since:"]
+    lines = ["Restored; workers read everything newer from the changelog:"]
     return "\n".join([*lines, *map(_checkpoint, restored)])
 
 
@@ -94,9 +94,9 @@ def drop_text(dropped: Dropped) -> str:
 
 def new_log_text(begun: NewLog) -> str:
     """Return where the new log begins."""
-    lines = [f"A new log begins at offset {begun.log_offset}."]
+    lines = [f"The new log starts at offset {begun.log_offset}."]
     if begun.filled:
-        lines.append(f"{begun.filled:,} records that say nothing are before it.")
+        lines.append(f"{begun.filled:,} empty records are before it.")
     lines.append(f"{_counted(begun.read_again, 'raw record')} will be read and sent again.")
     return "\n".join(lines)
 

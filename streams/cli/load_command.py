@@ -24,8 +24,9 @@ _MOST = 100_000_000
     metavar="N",
     help="How many.",
 )
-@click.option("--rate", type=click.FloatRange(0.001, 1e6), metavar="N", help="Maximum documents "
-    "per second.")
+@click.option(
+    "--rate", type=click.FloatRange(0.001, 1e6), metavar="N", help="Maximum documents per second."
+)
 @click.option(
     "--seed",
     type=click.IntRange(0),

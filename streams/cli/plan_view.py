@@ -32,7 +32,11 @@ def plan_view(plan: IndexPlan) -> list[Block]:
             if plan.blocks
             else []
         ),
-        ("candidates a look-up", f"{plan.candidates_per_lookup:,}", "texts of one kind: more"),
+        (
+            "candidates a look-up",
+            f"{plan.candidates_per_lookup:,}",
+            "more for similar texts",
+        ),
         *_of_each_worker(
             plan, "candidates", f"{plan.candidates_per_worker:,}", "in its part of the index"
         ),
@@ -55,7 +59,7 @@ def plan_view(plan: IndexPlan) -> list[Block]:
         if plan.guaranteed
         else "Not guaranteed: pairs within the distance share a block with this chance."
         if plan.blocks
-        else "Not guaranteed: pairs meet in a band with a chance that their likeness gives."
+        else "Not guaranteed: the chance that a pair shares a band depends on its similarity."
     )
     distances = [
         (f"{each.distance} bits", f"{each.recall:.1%}", _bar(each.recall))
@@ -75,9 +79,9 @@ def plan_view(plan: IndexPlan) -> list[Block]:
         *([table(distances, ">><", "  ")] if distances else []),
         "",
         (
-            "Expected to be found, by Jaccard of character 5-grams, where edits are single "
-            "characters spread evenly (the hardest kind; 'firstseen evaluate' measures yours), "
-            "and before any verifier:"
+            "Expected recall before the second check, by Jaccard of character 5-grams, for "
+            "evenly spread edits of single characters (the hardest kind; 'firstseen evaluate' "
+            "measures your documents):"
         ),
         table(jaccards, ">><", "  "),
     ]

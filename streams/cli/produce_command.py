@@ -19,8 +19,9 @@ _SHOWN_MAX = 3
 @click.command(short_help="Send files, folders or standard input to the raw topic.")
 @click.argument("files", nargs=-1, required=True, metavar="FILE…")
 @click.option("--topic", metavar="NAME", help="Target topic. [default: topics.raw]")
-@click.option("--rate", type=click.FloatRange(0.001, 1e6), metavar="N", help="Maximum documents "
-    "per second.")
+@click.option(
+    "--rate", type=click.FloatRange(0.001, 1e6), metavar="N", help="Maximum documents per second."
+)
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after N documents.")
 @timeout_option
 @json_option

@@ -34,7 +34,7 @@ def command() -> None:
     type=_PARTITIONS,
     metavar="N",
     help="Partitions of new topics; required if the raw topic is new. Each raw partition is a "
-        "shard, so this is the maximum number of workers. You can add partitions later.",
+    "shard, so this is the maximum number of workers. You can add partitions later.",
 )
 @click.option(
     "--replication-factor",

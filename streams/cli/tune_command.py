@@ -43,8 +43,12 @@ if TYPE_CHECKING:
     help="Number of documents to draw if there are no pairs.",
 )
 @click.option(
-    "--seed", type=int, default=1, show_default=True, metavar="N", help="Seed of the draw and "
-    "the edits."
+    "--seed",
+    type=int,
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Seed of the draw and the edits.",
 )
 @json_option
 @with_profile_settings

@@ -19,7 +19,7 @@ def tuned_view(tuned: Tuned, sample: InjectedSample | None) -> list[Block]:
     point = tuned.recommended
     if point is None:
         lines.append(f"No threshold that was tried reaches a precision of {wanted}.")
-        lines.append("Try others with --distance or --verify-at, or ask for less with --precision.")
+        lines.append("Try others with --distance or --verify-at, or a lower --precision.")
         return lines
     lines.append(
         f"For a precision of {wanted} take ({_MARK}): recall {percent(point.recall)} "
@@ -28,9 +28,9 @@ def tuned_view(tuned: Tuned, sample: InjectedSample | None) -> list[Block]:
     lines += ["", *(f"  {line}" for line in settings_lines(point)), ""]
     if not tuned.enough:
         lines.append(
-            f"The sample is too small to tell: of {point.joined_pairs:,} joined pairs a precision "
-            f"of {percent(point.precision_low)} or more is likely, no more; at least "
-            f"{tuned.pairs_needed:,} joined pairs, all right, would show {wanted}."
+            f"The sample is too small: {point.joined_pairs:,} joined pairs show only that a "
+            f"precision of {percent(point.precision_low)} or more is likely. To show {wanted}, at "
+            f"least {tuned.pairs_needed:,} joined pairs must all be right."
         )
     else:
         lines.append(
@@ -56,7 +56,7 @@ def _sample_lines(tuned: Tuned, sample: InjectedSample | None) -> list[str]:
     return [
         f"{drawn}; {copies},",
         f"{tuned.positives:,} of which share half or more with their original.",
-        "Edits that are made up are a guess at real ones: labelled pairs tell more.",
+        "These edits only imitate real ones: labelled pairs are better evidence.",
     ]
 
 

@@ -104,7 +104,7 @@ class OffsetRanges:
         except zlib.error as error:
             raise ValueError(f"it cannot be unpacked: {error}") from error
         if not unpacking.eof:
-            raise ValueError("it cannot be unpacked: it is cut off, or too long")
+            raise ValueError("it cannot be unpacked: it is truncated or too long")
         numbers = list(_varints(content))
         reached = 0
         for missing, present in zip(numbers[::2], numbers[1::2], strict=True):

@@ -111,7 +111,7 @@ class ReplayMemory:
                 raise BrokerRefusedError(
                     f"partition {partition} of {self._topics.dead_letters} has been replayed with "
                     "too many gaps to be remembered. Replay the oldest first: 'firstseen dlq "
-                    f"replay --all --limit N' begins with offset {done.first_missing}"
+                    "replay --all --limit N' starts with offset {done.first_missing}"
                 )
             offsets.append(
                 TopicPartition(
@@ -185,8 +185,7 @@ class _Transactional:
             self._producer.commit(records, offsets, metadata)
         except FencedError as error:
             raise FencedError(
-                "nothing of this batch was sent again: another replay of this application id has "
-                "begun"
+                "nothing of this batch was sent: another replay of this application id has started"
             ) from error
 
     def close(self) -> None:

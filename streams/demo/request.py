@@ -87,7 +87,7 @@ def _assignments(request: DemoRequest, state_dir: Path) -> list[str]:
     names = {assignment.partition("=")[0].strip() for assignment in request.assignments}
     for name in _OURS:
         if name in names:
-            raise UsageError(f"--set {name}: in a demo this setting is not yours to choose")
+            raise UsageError(f"--set {name}: the demo does not allow this setting")
     assignments = [*request.assignments, f"state_dir={state_dir}"]
     beside = [f"{name}={value}" for name, value in _BESIDE.items() if name not in names]
     return assignments + beside

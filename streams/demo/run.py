@@ -66,7 +66,7 @@ def running_demo(request: DemoRequest, view: View) -> Iterator[Demo]:
             state_dir = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="firstseen-")))
         elif state_dir.exists() and (not state_dir.is_dir() or any(state_dir.iterdir())):
             raise UsageError(
-                f"{state_dir} is not an empty directory: a demo begins with an empty index"
+                f"{state_dir} is not an empty directory: a demo starts with an empty index"
             )
         settings_of(request, _NOWHERE, state_dir)  # before anything is started
         source = StreamSource(request, settings_of(request, _NOWHERE, state_dir))

@@ -124,7 +124,7 @@ def _outputs(report: DemoReport) -> list[Block]:
         ("dead letters", report.dead_letters, DEAD_LETTER_STYLE, _reasons(report)),
     ]
     if report.tombstones:
-        rows.append(("tombstones", report.tombstones, "", "nothing comes out of these"))
+        rows.append(("tombstones", report.tombstones, "", "these have no output"))
     if report.too_long:
         rows.append(("left out", report.too_long, "red", "too long for the embedded broker"))
     cells = [
@@ -175,10 +175,12 @@ def _kinds(report: DemoReport, by_kind: _ByKind) -> list[Block]:
     )
     lines: list[Block] = [
         kinds_table,
-        _note("Found: called a repeat of the right article, or of another copy of it."),
+        _note("Found: named as a duplicate of the right article, or of another copy of it."),
     ]
     if report.swapped:
-        overtaken = f"Overtaken by a copy of theirs: {report.swapped:,}; “all” has them as found."
+        overtaken = (
+            f"{report.swapped:,} originals arrived after a copy; “all” counts them as found."
+        )
         lines.append(_note(overtaken))
     return lines
 
@@ -203,7 +205,7 @@ def _stages(report: DemoReport) -> list[Block]:
         for stage, batches, seconds in times
     ]
     head = _head("stage", "batches", "seconds", "of the run", "µs a record")
-    side_by_side = "Other steps run while a commit is under way: the sum may exceed the run."
+    side_by_side = "Other steps run during a commit, so the sum may exceed the run."
     return [table((head, *rows), "<>>>>", _INDENT), _note(side_by_side)]
 
 

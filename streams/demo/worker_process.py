@@ -102,7 +102,7 @@ class WorkerProcess:
             return self._get("/metrics")[1]
         except OSError as error:
             raise WorkerProcessError(
-                f"the worker does not tell its metrics: {error}; {self._tail()}"
+                f"the worker does not return its metrics: {error}; {self._tail()}"
             ) from error
 
     def stop(self) -> str:

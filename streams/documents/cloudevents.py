@@ -78,7 +78,7 @@ def _binary(headers: Mapping[str, bytes | None], value: bytes, media_type: str) 
 
 def _structured(value: bytes, media_type: str) -> Content:
     if media_type != _STRUCTURED_JSON:
-        raise _bad(f"of the event formats, {_STRUCTURED_JSON} alone is read, one event a record")
+        raise _bad(f"the only supported event format is {_STRUCTURED_JSON}, one event per record")
     envelope = decode_json(value)
     if not isinstance(envelope, dict):
         raise UnreadableError(
@@ -101,7 +101,7 @@ def _data(envelope: Mapping[str, object], media_type: str) -> object:
             raise _bad(f'"data" is {type_named(data)}: its datacontenttype makes it a string')
         return without_surrogates(data).encode()
     if data is not None:
-        raise _bad('both "data" and "data_base64" are there: one of them must go')
+        raise _bad('both "data" and "data_base64" are present: remove one')
     try:
         if isinstance(encoded, str):
             return base64.b64decode(encoded.encode("ascii"), validate=True)
@@ -117,7 +117,7 @@ def _check_required(attributes: Mapping[str, object], prefix: str) -> str:
     for name in _REQUIRED:
         value = attributes.get(f"{prefix}{name}")
         if not isinstance(value, str) or not value:
-            raise _bad(f'"{prefix}{name}" must be there, and be a string that is not empty')
+            raise _bad(f'"{prefix}{name}" is required, and must be a string that is not empty')
     return str(attributes[f"{prefix}id"])
 
 

@@ -149,7 +149,7 @@ def _nesting(value: bytes) -> int:
 
 
 def _nested_too_deep() -> UnreadableError:
-    return _not_json(f"lists and objects stand more than {NESTING_MAX} deep in each other")
+    return _not_json(f"lists and objects are nested more than {NESTING_MAX} deep")
 
 
 def _not_json(detail: str) -> UnreadableError:

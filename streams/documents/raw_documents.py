@@ -192,7 +192,7 @@ def _key_as_id(record: RawRecord) -> str | None:
     if not record.key:
         return None
     try:
-        return checked_id(record.key.decode(), "the key, which stands for the id,")
+        return checked_id(record.key.decode(), "the key, which is the id,")
     except UnicodeDecodeError:
         return None
 

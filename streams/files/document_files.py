@@ -50,7 +50,7 @@ def document_files(paths: Sequence[str], fields: FieldSettings) -> list[Document
     Raises ``UsageError`` for what cannot be read: nothing is begun then.
     """
     if list(paths).count(STANDARD_INPUT) > 1:
-        raise UsageError("standard input (-) is named twice: it can be read once")
+        raise UsageError("standard input (-) is named twice, but can be read only once")
     files: list[DocumentFile] = []
     for path in paths:
         files += (
@@ -59,8 +59,8 @@ def document_files(paths: Sequence[str], fields: FieldSettings) -> list[Document
     for each in files:
         if fields.format == "text" and (each.texts or _is_table(each.path)):
             raise UsageError(
-                f"{each.path} is no file of lines, and fields.format=text is for these: "
-                "leave that setting away"
+                f"{each.path} is not a file of lines, which fields.format=text needs: remove "
+                f"that setting"
             )
         if each.path != STANDARD_INPUT and not each.texts:
             _check_content(each.path)

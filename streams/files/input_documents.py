@@ -53,7 +53,7 @@ class InputDocuments:
         self._done_bytes = 0
         self._lines: InputLines | None = None
         if list(paths).count(STANDARD_INPUT) > 1:
-            raise UsageError("standard input (-) is named twice: it can be read once")
+            raise UsageError("standard input (-) is named twice, but can be read only once")
         self._sources: list[str | tuple[Path, list[Path]]] = [
             (Path(path), _texts_in(Path(path))) if Path(path).is_dir() else path for path in paths
         ]

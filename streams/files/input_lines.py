@@ -22,6 +22,7 @@ from streams.files.packed_files import DAMAGED_ERRORS, open_raw, unpacked
 STANDARD_INPUT: Final = "-"
 _STANDARD_INPUT_NAME: Final = "stdin"
 _READ_BYTES: Final = 1 << 16
+_BLOCK_BYTES: Final = 1 << 20
 
 
 class InputFileError(FirstseenError):
@@ -122,6 +123,34 @@ class InputLines:
         while (line := self._next()) is not None:
             yield line
 
+    def block(self) -> list[bytes]:
+        """Return the next lines without their ends, about a MiB of them; [] at the end.
+
+        Blank ones included. Quicker than one by one. Raises ``InputFileError`` for a line past the
+        limit too.
+        """
+        try:
+            content = self._lines.read(_BLOCK_BYTES)
+            if content and not content.endswith(b"\n"):
+                content += self._lines.readline(self._longest_bytes + 1)
+        except DAMAGED_ERRORS as error:
+            raise self._broken(f"the packed data is damaged or cut off ({error})") from None
+        except OSError as error:
+            raise self._broken(error.strerror or str(error)) from None
+        if not content:
+            return []
+        self._seen.update(content)
+        lines = content.split(b"\n")
+        if lines[-1]:
+            if len(lines[-1]) > self._longest_bytes:
+                self._number += len(lines) - 1
+                raise self._broken(f"a line has more than {self._longest_bytes} bytes")
+            self._seen.update(b"\n")
+        else:
+            lines.pop()
+        self._number += len(lines)
+        return lines
+
     def skip(self, lines: int) -> bool:
         """Read ``lines`` lines and let them go; False where there are not so many."""
         return all(self._next() is not None for _ in range(lines))
@@ -150,7 +179,7 @@ class InputLines:
         try:
             line = self._read()
         except DAMAGED_ERRORS as error:
-            raise self._broken(f"the packed data is damaged or cut off ({error})") from None
+            raise self._broken(f"the packed data is damaged or truncated ({error})") from None
         except OSError as error:
             raise self._broken(error.strerror or str(error)) from None
         if line is not None:
@@ -183,7 +212,7 @@ class InputLines:
     def _broken(self, reason: str) -> InputFileError:
         return InputFileError(
             f"{self._shown}: {reason}, after line {self._number}: "
-            "nothing can be read beyond it; get the file again"
+            "nothing after it can be read; get the file again"
         )
 
 

@@ -107,8 +107,8 @@ class ContinuedFile:
             if size < length:
                 self._file.close()
                 raise OutputFileError(
-                    f"{path} has {size} bytes, it had {length} when the run was interrupted: "
-                    "put it back, or give the run up with --abandon"
+                    f"{path} has {size} bytes, but had {length} when the run was interrupted: "
+                    f"restore it, or discard the run with --abandon"
                 )
             self._file.truncate(length)
             self._file.seek(length)

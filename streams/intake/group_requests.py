@@ -32,7 +32,7 @@ def stable_offsets(consumer: Consumer, partitions: list[TopicPartition]) -> dict
         if unstable or is_passing(failure) or error.retriable():
             raise
         raise BrokerRefusedError(
-            f"the broker does not give the group's offsets: {error.str()}"
+            f"the broker does not return the group's offsets: {error.str()}"
         ) from failure
     return {
         partition.partition: partition.offset for partition in committed if partition.offset >= 0
@@ -50,7 +50,7 @@ def commit_offsets(consumer: Consumer, partitions: list[TopicPartition]) -> None
             raise StaleGenerationError(f"offsets are not committed: {error.str()}")
         if error.code() == KafkaError.REBALANCE_IN_PROGRESS:
             raise AbortedError(f"offsets are not committed: {error.str()}")
-        raise UnansweredError(f"it is not known whether offsets are committed: {error.str()}")
+        raise UnansweredError(f"unknown whether offsets are committed: {error.str()}")
 
 
 def log_start(consumer: Consumer, topic: str, partition: int) -> int:
@@ -59,7 +59,7 @@ def log_start(consumer: Consumer, topic: str, partition: int) -> int:
         return offset_range(consumer, topic, partition, _ANSWER_SECONDS)[0]
     except KafkaException as failure:
         raise BrokerUnavailableError(
-            f"no broker says where {topic}/{partition} begins: {failure.args[0].str()}"
+            f"no broker returns the start of {topic}/{partition}: {failure.args[0].str()}"
         ) from failure
 
 

@@ -55,7 +55,7 @@ class LostRecords:
             return  # markers of transactions, or compaction
         logger.warning(
             "%s/%d: offsets %d to %d were deleted before they were read, and are skipped: the "
-            "topic keeps its records for less time than the workers stood still (retention.ms, "
+            "retention of the topic is shorter than the pause of the workers (retention.ms, "
             "retention.bytes)",
             self._topic,
             partition,

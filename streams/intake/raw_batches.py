@@ -22,9 +22,9 @@ _OVERHEAD_BYTES: Final = 600
 
 _WORD_BITS: Final = 64
 _READ_OTHERWISE: Final = (
-    "the worker that sent this record's packet to the log did not read it as a document, and this "
-    "one does: the settings by which records are read changed while it was under way; replay it "
-    "with 'firstseen dlq replay'"
+    "an earlier worker with other reading settings did not read this record as a document, but "
+    "this one does: the settings changed while it was in flight; replay it with 'firstseen dlq "
+    "replay'"
 )
 
 

@@ -163,7 +163,7 @@ class RawConsumer:
         foreign = set(partitions) - self._committable
         if foreign:
             raise StaleGenerationError(
-                f"partitions of {self._topic} are not of this worker any more: {sorted(foreign)}"
+                f"this worker no longer owns these partitions of {self._topic}: {sorted(foreign)}"
             )
         return self.metadata
 
@@ -186,7 +186,7 @@ class RawConsumer:
             return await again(self._ask, lambda: stable_offsets(self._poller.consumer, wanted))
         except KafkaException as error:
             raise UnansweredError(
-                f"the broker does not give the group's offsets in {self._topic} within "
+                f"the broker does not return the group's offsets in {self._topic} within "
                 f"{_UNANSWERED_SECONDS:g} s: {error.args[0].str()}"
             ) from error
 

@@ -280,8 +280,8 @@ class RawPoller:
         if not done.done():
             done.cancel()
             logger.warning(
-                "partitions %s are given up before everything under way was committed: it took "
-                "longer than %g s. Their next owner does it again",
+                "gave up partitions %s before all records in flight were committed, which took "
+                "longer than %g s. The next owner repeats them",
                 sorted(partitions),
                 self._limits.revoke_seconds,
             )

@@ -100,8 +100,8 @@ class SchemaWaits:
         if now - self._line_at >= _LINE_SECONDS:
             self._line_at = now
             logger.warning(
-                "%s. This worker reads no further until it does: no record is lost, and none "
-                "becomes a dead letter",
+                "%s. This worker waits until it does: no record is lost, and none becomes a dead "
+                "letter",
                 self._waiting,
             )
 

@@ -93,7 +93,9 @@ class Appender:
         try:
             self._producer.produce(topic, value, partition=_PARTITION, on_delivery=report)
         except BufferError:
-            _resolve(future, AppendUnknownError(f"{topic}: too many records wait for the broker"))
+            _resolve(
+                future, AppendUnknownError(f"{topic}: too many records are waiting for the broker")
+            )
         except KafkaException as error:
             _resolve(future, _meaning(error.args[0], topic, len(value)))
         return future
@@ -128,7 +130,7 @@ class Appender:
 
     def _on_error(self, error: KafkaError) -> None:
         if error.fatal():
-            logger.warning("the producer of the log begins again: %s", error.str())
+            logger.warning("restarting the producer of the log: %s", error.str())
             self._is_fatal = True
 
 
@@ -137,7 +139,7 @@ def _meaning(error: KafkaError, topic: str, size: int) -> FirstseenError:
         return RecordTooLargeError([ProducerRecord(topic, None, bytes(size))])
     if error.code() in _REFUSED:
         return BrokerRefusedError(f"a record was not appended to {topic}: {error.str()}")
-    return AppendUnknownError(f"it is not known whether {topic} has a record: {error.str()}")
+    return AppendUnknownError(f"unknown whether {topic} has a record: {error.str()}")
 
 
 def _resolve(future: asyncio.Future[int], result: int | FirstseenError) -> None:

@@ -10,9 +10,9 @@ import re
 from typing import Final, NamedTuple
 
 _CA: Final = (
-    "the broker's certificate is not signed by an authority that is trusted here, or is not for "
-    "the name in brokers. Set kafka.ssl.ca.location to the authority that signed it, and brokers "
-    "to a name that is in it"
+    "the broker's certificate is not signed by a trusted authority, or is not for the name in "
+    "brokers. Set kafka.ssl.ca.location to the authority that signed it, and brokers to a name "
+    "that is in it"
 )
 _CERTIFICATE: Final = (
     "the broker needs a client certificate that it trusts. Set kafka.ssl.certificate.location and "
@@ -50,7 +50,7 @@ _REASONS: Final[tuple[tuple[re.Pattern[str], ConnectionRefusal], ...]] = tuple(
         (
             "unsupported sasl mechanism",
             "kafka.sasl.mechanism",
-            "the broker does not have this mechanism: take one that it names",
+            "the broker does not offer this mechanism: use one that it offers",
         ),
         (
             "not valid in current sasl state",

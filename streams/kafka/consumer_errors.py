@@ -36,7 +36,7 @@ class TopicGoneError(FirstseenError):
     def __init__(self, topic: str) -> None:
         """Say what to do."""
         super().__init__(
-            f"{topic} does not exist any more: it was deleted while it was read. Create it again "
+            f"{topic} no longer exists: it was deleted while a worker read it. Create it again "
             "('firstseen topics create') and restart"
         )
 
@@ -54,7 +54,7 @@ def judge(error: KafkaError, topic: str) -> FirstseenError | None:
     if code == KafkaError.FENCED_INSTANCE_ID or _FENCED in error.str():
         return MemberFencedError(
             "another worker has joined the group with this worker's group_instance_id: give each "
-            "worker an id of its own"
+            "worker its own id"
         )
     if code == KafkaError._MAX_POLL_EXCEEDED:  # noqa: SLF001 - a public code of librdkafka
         logger.warning("this worker was out of the group for a while: %s", error.str())

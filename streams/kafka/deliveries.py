@@ -121,8 +121,8 @@ def _produce(
             retrying(left, _POLL_SECONDS, may_pass, pause=producer.poll)(once)
     except BufferError:
         raise UnansweredError(
-            f"no room to send to {topic}: the broker has accepted nothing for too long. Is it "
-            "reachable? (send_timeout_seconds bounds the wait)"
+            f"the send buffer for {topic} is full: the broker has accepted nothing for too long. "
+            f"Is it reachable? (send_timeout_seconds bounds the wait)"
         ) from None
     except KafkaException as error:
         if is_too_large(error.args[0]):

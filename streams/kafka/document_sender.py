@@ -19,7 +19,8 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from streams.errors import BrokerRefusedError, BrokerUnavailableError
+from streams.documents.schema_framing import SCHEMA_FORMATS
+from streams.errors import BrokerRefusedError, BrokerUnavailableError, Problem, SettingsError
 from streams.kafka.client_config import consumer_config, producer_config
 from streams.kafka.partition_offsets import committed_offsets
 from streams.kafka.retries import becomes_true, retrying
@@ -63,7 +64,12 @@ class DocumentSender:
     def __init__(
         self, settings: Settings, topic: str, *, paced: bool, per_second: float | None
     ) -> None:
-        """Connect in the background."""
+        """Connect in the background.
+
+        Raises ``SettingsError`` for the raw topic of a filter that reads no JSON.
+        """
+        if topic == settings.topics.raw and settings.fields.format in SCHEMA_FORMATS:
+            raise SettingsError([_no_json(settings)])
         self.acknowledged = 0
         self.refused: list[str] = []
         """Where those came from that the broker found too large."""
@@ -166,7 +172,7 @@ class DocumentSender:
         if self._ends and not becomes_true(is_read, self._seconds, _READ_SECONDS):
             raise BrokerRefusedError(
                 f"no worker of the application {self._settings.application_id!r} reads "
-                f"{self._topic}, and the embedded broker keeps no more: start one"
+                f"{self._topic}, and the embedded broker is full: start a worker"
             )
         self._unread_bytes = 0
 
@@ -225,6 +231,17 @@ class _Document(NamedTuple):
     key: bytes | None
     value: bytes
     where: str
+
+
+def _no_json(settings: Settings) -> Problem:
+    """Say that a command which sends documents as JSON has no place on the raw topic."""
+    return Problem(
+        "fields.format",
+        repr(settings.fields.format),
+        "the settings",
+        "documents are sent as JSON, and all of them would become dead letters: send with a "
+        "serializer of the schema registry, or to another topic",
+    )
 
 
 class _Rate:

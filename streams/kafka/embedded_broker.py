@@ -129,7 +129,7 @@ class EmbeddedBroker:
             EmbeddedBrokerError: It did not within 15 seconds, or runs already.
         """
         if self._process is not None:
-            raise EmbeddedBrokerError("the embedded broker runs already")
+            raise EmbeddedBrokerError("the embedded broker is already running")
         # A session of its own: Ctrl-C must reach the workers while their broker still answers.
         self._process = subprocess.Popen(  # noqa: S603 - our own module
             [
@@ -212,7 +212,7 @@ def _how_it_ended(process: subprocess.Popen[bytes]) -> str:
     try:
         code = process.wait(_STOP_SECONDS_MAX)
     except subprocess.TimeoutExpired:
-        return "the embedded broker closed its output, and still runs"
+        return "the embedded broker closed its output but is still running"
     return f"the embedded broker has died with code {code}: see its messages on standard error"
 
 

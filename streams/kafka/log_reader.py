@@ -139,7 +139,7 @@ class LogReader:
             return await again(self._calls.ask, self._watermarks)
         except KafkaException as error:
             raise UnansweredError(
-                f"the broker does not say within {seconds:g} s where {self._topic} begins and "
+                f"the broker does not report within {seconds:g} s where {self._topic} begins and "
                 f"ends: {error.args[0].str()}"
             ) from error
         except asyncio.CancelledError:

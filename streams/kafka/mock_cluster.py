@@ -75,7 +75,7 @@ class MockCluster:
         )
         if error == _RD_KAFKA_RESP_ERR_TOPIC_ALREADY_EXISTS:
             raise MockClusterError(
-                f"topic {name!r} exists already: create it before any client asks for it"
+                f"topic {name!r} exists already: create it before any client uses it"
             )
         if error:
             raise MockClusterError(
@@ -121,7 +121,7 @@ def _library() -> ctypes.CDLL:
             function = getattr(library, name)
         except AttributeError:
             raise MockClusterError(
-                f"this build of confluent-kafka does not let {name} be called: install the wheel "
+                f"this build of confluent-kafka does not export {name}: install the wheel "
                 "from PyPI (pip install --force-reinstall confluent-kafka), or use a Kafka broker"
             ) from None
         function.restype = result

@@ -237,8 +237,8 @@ class TransactionalProducer:
         if reason.code() in _FENCED:
             self._drop(producer)
             raise FencedError(
-                f"{self._id}: another worker has this one's name, or the broker has ended a "
-                f"transaction that took longer than "
+                f"{self._id}: another worker uses the same transactional id, or the broker "
+                f"aborted a transaction that took longer than "
                 f"{self._config['transaction.timeout.ms'] / 1000:g} s"
             )
         if reason.txn_requires_abort() and step != _ABORT:

@@ -110,7 +110,7 @@ class OutputTransactions:
         except TimeoutError:
             self._producer = self._connect()  # the old one is left to the thread that hangs
             raise UnansweredError(
-                f"{self._id}: the Kafka client hangs in a transaction; a new one takes its place"
+                f"{self._id}: the Kafka client hangs in a transaction; a new client replaces it"
             ) from None
 
 

@@ -47,7 +47,7 @@ _RECOVERY_SECONDS: Final = (0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600, 14_400)
 DOCUMENTS: Final = counter(
     "documents_total",
     "Raw records decided.",
-    "How many documents went where? Throughput, and the share of duplicates.",
+    "How many documents of each verdict? Gives throughput and the share of duplicates.",
     {"verdict": VERDICTS},
 )
 INPUT_BYTES: Final = counter(
@@ -55,18 +55,18 @@ INPUT_BYTES: Final = counter(
 )
 IN_FLIGHT_DOCUMENTS: Final = gauge(
     "in_flight_documents",
-    "Raw records read and not put out yet.",
-    "How much does this worker hold? At its limit it stops reading until it has put out some.",
+    "Raw records that were read but have no output yet.",
+    "How much does this worker hold? At the limit it stops reading until some have an output.",
 )
 IN_FLIGHT_BYTES: Final = gauge(
     "in_flight_bytes",
-    "Bytes of raw records read and not put out yet.",
+    "Bytes of raw records that were read but have no output yet.",
     "How much memory do they take?",
 )
 INTERNAL_BYTES: Final = counter(
     "internal_bytes_total",
     "Bytes of records sent to internal topics.",
-    "What does each document cost the broker beside its output?",
+    "How many internal bytes does each document cost, besides its output?",
     {"topic": _INTERNAL_TOPICS},
 )
 
@@ -75,7 +75,7 @@ INTERNAL_BYTES: Final = counter(
 CONSUMER_LAG: Final = gauge(
     "consumer_lag_messages",
     "Raw records between the group's committed offset and the end of the partition.",
-    "How far behind is the output? Of the partitions that this worker owns; the broker is asked "
+    "How far behind is the output? For the partitions of this worker. The broker is queried "
     "every few seconds, so the figure stays right while the consumer is stuck.",
     {"topic": UNLISTED, "partition": UNLISTED},
 )
@@ -86,13 +86,13 @@ STALLED_PARTITIONS: Final = gauge(
 )
 BROKER_UP: Final = gauge(
     "broker_up",
-    "Whether the broker answered when last asked for the ends of partitions.",
+    "Whether the broker answered the last query for the ends of partitions.",
     "Is the broker there? While it is 0, lag keeps its last known value.",
 )
 SKIPPED: Final = counter(
     "skipped_messages_total",
     "Offsets of a raw partition that were deleted before they were read.",
-    "Was the group down for longer than the raw topic keeps its records?",
+    "Was the group down for longer than the retention of the raw topic?",
     {"topic": UNLISTED, "partition": UNLISTED},
 )
 EXPIRED_OUTPUTS: Final = counter(
@@ -105,7 +105,8 @@ EXPIRED_OUTPUTS: Final = counter(
 LAST_RECORD: Final = gauge(
     "last_record_timestamp_seconds",
     "Newest record time decided, seconds since 1970.",
-    "How fresh is the output? Now less this, where documents keep coming; 0 before the first.",
+    "How fresh is the output? Now minus this value is its age while documents keep arriving; 0 "
+    "before the first.",
 )
 LATENCY: Final = histogram(
     "end_to_end_latency_seconds",
@@ -123,7 +124,7 @@ STAGE_DURATION: Final = histogram(
 STAGE_CPU: Final = counter(
     "stage_cpu_seconds_total",
     "CPU time of each step, in the thread that does it.",
-    "Which step does the CPU work for? Without the threads of the Kafka client.",
+    "Which step uses the CPU? Without the threads of the Kafka client.",
     {"stage": _STAGES},
 )
 
@@ -137,12 +138,12 @@ LOG_POSITION: Final = gauge(
 LOG_END: Final = gauge(
     "log_end_offset",
     "End of the log, as this worker last saw it.",
-    "How far behind is it? The end less the position; at rest both are equal.",
+    "How far behind is it? By the end minus the position; when idle both are equal.",
 )
 UNDECIDED_DOCUMENTS: Final = gauge(
     "undecided_documents",
     "Documents in the log without a verdict yet.",
-    "Does deciding keep up with ordering? At rest it is 0.",
+    "Does deciding keep up with ordering? When idle it is 0.",
 )
 UNDECIDED_AGE: Final = gauge(
     "undecided_oldest_seconds",
@@ -152,7 +153,7 @@ UNDECIDED_AGE: Final = gauge(
 LEADER: Final = gauge(
     "leader",
     "Whether this worker is the leader, which decides.",
-    "Who decides? The sum over all workers is 1, but for moments when the leader changes.",
+    "Who decides? The sum over all workers is 1, except briefly when the leader changes.",
 )
 REPORT_MISSING: Final = gauge(
     "report_missing",
@@ -183,12 +184,12 @@ CANDIDATES: Final = MetricDefinition(
     "firstseen_candidates_per_lookup",
     MetricKind.SUMMARY,
     "Candidates found by look-ups.",
-    "Do blocks still tell documents apart? Candidates are what a look-up pays for.",
+    "Are buckets still small? The cost of a look-up depends on its candidates.",
 )
 DISTANCE: Final = histogram(
     "distance_bits",
     "Distance of duplicates to their originals.",
-    "Is the threshold in the right place? Duplicates heaped up below it say that it is low.",
+    "Is the threshold right? Many duplicates just below it suggest that it is too low.",
     _DISTANCE_BITS,
 )
 BUCKET_DOCUMENTS: Final = histogram(
@@ -216,7 +217,7 @@ STANDBY_SHARDS: Final = gauge(
 STANDBY_LAG: Final = gauge(
     "standby_lag_messages",
     "Changelog records that standbys have not read yet.",
-    "Are they level with their owners?",
+    "Are they up to date with their owners?",
 )
 RECOVERY_REMAINING: Final = gauge(
     "recovery_remaining_messages",
@@ -249,7 +250,7 @@ DEAD_LETTERS: Final = counter(
 )
 SCHEMA_FETCHES: Final = counter(
     "schema_fetches_total",
-    "Schemas asked for at the schema registry.",
+    "Requests for schemas to the schema registry.",
     "Does the registry answer, and does it know the schemas of the records?",
     {"outcome": tuple(outcome.value for outcome in FetchOutcome)},
 )

@@ -40,7 +40,7 @@ WATERMARK: Final = gauge(
 )
 WAITING_DOCUMENTS: Final = gauge(
     "waiting_documents",
-    "Raw records of each shard read and not put out yet.",
+    "Raw records of each shard that were read but have no output yet.",
     "Which shard is behind?",
     {"partition": UNLISTED},
 )

@@ -23,11 +23,14 @@ from streams.monitoring.health import Health
 from streams.monitoring.lag import PartitionLag, Stall, StallDetector, lag_of
 from streams.monitoring.metrics import Metrics
 from streams.monitoring.worker_state import WorkerView
+from streams.topics.sync_copies import SyncCopies, TooFewCopies
 from streams.topics.watermarks import BrokerWatermarks
 
 logger = logging.getLogger(__name__)
 
 _INTERVAL_SECONDS: Final = 2.0
+_COPIES_SECONDS: Final = 10.0
+"""How often brokers are asked for the copies in sync."""
 _STOP_SECONDS: Final = 5.0
 _QUIET_SECONDS: Final = 10.0
 """After so long without progress the watch checks that there is a record to process at all."""
@@ -36,10 +39,11 @@ _FAILURES_LIMIT: Final = 10
 
 
 class WatchedTopics(NamedTuple):
-    """The topics whose lag is watched, by name."""
+    """The topics whose lag is watched, by name; ``copies``: of the topics written to."""
 
     raw: str
     log: str
+    copies: SyncCopies | None = None
 
 
 class WorkerWatch:
@@ -61,6 +65,8 @@ class WorkerWatch:
         ``group`` is kept fresh while somebody wants it.
         """
         self._group = group
+        self._copies_at = 0.0
+        self._too_few: list[TooFewCopies] = []
         self._view = view
         self._topics = topics
         self._broker = broker
@@ -93,7 +99,13 @@ class WorkerWatch:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            for check in (self.check_disk, self.check_shards, self.check_lag, self.check_group):
+            for check in (
+                self.check_disk,
+                self.check_shards,
+                self.check_lag,
+                self.check_group,
+                self.check_copies,
+            ):
                 try:
                     check()
                 except Exception as error:  # noqa: BLE001 - nothing may end the watch
@@ -115,6 +127,22 @@ class WorkerWatch:
         if self._group is not None and self._broker_up:
             with contextlib.suppress(BrokerUnavailableError):
                 self._group.refresh()
+
+    def check_copies(self) -> None:
+        """Say which topics take no records for want of copies in sync, and when they do again."""
+        copies = self._topics.copies
+        if copies is None or time.monotonic() < self._copies_at:
+            return
+        too_few = copies.too_few()
+        self._copies_at = time.monotonic() + _COPIES_SECONDS
+        if too_few and too_few != self._too_few:
+            logger.warning(
+                "%s. Nothing is lost: this worker waits until another broker is back",
+                "; ".join(map(str, too_few)),
+            )
+        elif self._too_few and not too_few:
+            logger.warning("all topics have enough copies in sync again")
+        self._too_few = too_few
 
     def check_lag(self) -> None:
         """Ask the broker for the ends of partitions, and find those without progress."""
@@ -202,7 +230,7 @@ class WorkerWatch:
     def _note_stalls(self, stalls: Sequence[Stall]) -> None:
         if stalls and not self._stalls:
             logger.error(
-                "stalled, /healthz fails from now on: %s (stall_seconds=%g)",
+                "no progress, so /healthz fails from now on: %s (stall_seconds=%g)",
                 "; ".join(map(str, stalls)),
                 self._detector.limit_seconds,
             )

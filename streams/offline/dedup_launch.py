@@ -67,7 +67,9 @@ def launched(
     paths = output_paths(request.files, request.outputs)
     if request.state is None:
         if request.abandon:
-            raise UsageError("--abandon gives up an interrupted run of a state: name its --state")
+            raise UsageError(
+                "--abandon discards an interrupted run of a state: name it with --state"
+            )
         if not request.force:
             check_new(paths)
     else:

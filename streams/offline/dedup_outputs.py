@@ -64,8 +64,9 @@ def check_new(paths: Mapping[Kind, Path], previous: RunProgress | None = None) -
         if previous is not None and previous.outputs[kind].path == path:
             raise UsageError(
                 f"{FLAGS[kind]} is {path}, which run {previous.run} of this state has written, of "
-                f"{', '.join(previous.inputs)}, {previous.all_lines} lines. A new run takes each "
-                "document for a new arrival: name other files, or use --force to overwrite these"
+                f"{', '.join(previous.inputs)}, {previous.all_lines} lines. A new run counts "
+                f"each document as a new arrival: name other files, or use --force to overwrite "
+                f"these"
             )
         raise UsageError(f"{FLAGS[kind]} is {path}, which exists: use --force to overwrite it")
 

@@ -35,8 +35,8 @@ def check_same_command(
         raise InterruptedRunError(
             f"run {interrupted.run} of this state was interrupted after line "
             f"{interrupted.all_lines}, and this is another command:\n  {listed}\n"
-            "Let that one finish first, by its own command; or give it up with --abandon: what it "
-            "has put out stays, the rest of its files is not looked at."
+            "Repeat that command first to finish it; or discard the run with --abandon, which "
+            "keeps its outputs and ignores the rest of its files."
         )
 
 
@@ -64,5 +64,6 @@ def skip_done(inputs: DedupInputs, run: RunProgress) -> None:
     if not inputs.skip_to(run.file, run.lines, run.digest):
         raise InterruptedRunError(
             f"{run.inputs[run.file]} has changed: its first {run.lines} lines are not those that "
-            f"run {run.run} of this state has read. Put them back, or give the run up by --abandon."
+            f"run {run.run} of this state has read. Restore them, or discard the run with "
+            f"--abandon."
         )

@@ -153,9 +153,9 @@ def _advice(scheme: BlockScheme, documents: int, candidates: float) -> str | Non
     if candidates <= CANDIDATES_WANTED:
         return None
     if not scheme.guaranteed:
-        return "let documents meet in bands alone: index.blocks = 0, index.bands = 12"
+        return "use bands only: index.blocks = 0, index.bands = 12"
     return (
-        f"{scheme.block_bits} bits a block are too few for {documents:,} documents: take the "
+        f"{scheme.block_bits} bits a block are too few for {documents:,} documents: use the "
         "profile wide, or more workers"
     )
 

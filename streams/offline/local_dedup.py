@@ -58,8 +58,8 @@ UNREADABLE_LINE_SCHEMA: Final = "firstseen.unreadable-line/1"
 _SENDER: Final = "dedup"
 
 _HINTS: Final[Mapping[str, str]] = {
-    RejectionReason.MISSING_TEXT: ": name the field of the text by --set fields.text=NAME",
-    RejectionReason.WRONG_TYPE: ": name the field of the text by --set fields.text=NAME",
+    RejectionReason.MISSING_TEXT: ": name the field of the text with --set fields.text=NAME",
+    RejectionReason.WRONG_TYPE: ": name the field of the text with --set fields.text=NAME",
     RejectionReason.NOT_JSON: ": lines of plain text are read with --set fields.format=text",
 }
 

@@ -62,8 +62,8 @@ class Access:
             return Refusal(
                 HTTPStatus.MISDIRECTED_REQUEST,
                 "wrong_host",
-                "without a token this is answered under a name of the loopback alone: "
-                "ask 127.0.0.1 or localhost, or set web.token_file",
+                "without a token this address works only under a name of the loopback: use "
+                "127.0.0.1 or localhost, or set web.token_file",
             )
         return None
 
@@ -84,8 +84,8 @@ _NO_TOKEN: Final = Refusal(
 _NOT_SERVED: Final = Refusal(
     HTTPStatus.FORBIDDEN,
     "no_token_set",
-    "this worker listens beyond the loopback and has no token, so it serves its monitoring alone: "
-    "set web.token_file (or web.token)",
+    "this worker does not listen on the loopback and has no token, so it serves only its "
+    "monitoring: set web.token_file (or web.token)",
 )
 
 
@@ -100,7 +100,7 @@ def token_of_file(path: str) -> str:
         raise _not_usable(path, f"it {error}") from None
     token = content.strip().decode("ascii", "replace")
     if not _TOKEN.fullmatch(token):
-        raise _not_usable(path, "it must hold 16 to 256 characters, visible ASCII, and no more")
+        raise _not_usable(path, "it must contain nothing but 16 to 256 visible ASCII characters")
     return token
 
 

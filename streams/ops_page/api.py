@@ -109,7 +109,7 @@ _GONE: Final = Refusal(
 _TOO_MANY: Final = Refusal(
     HTTPStatus.TOO_MANY_REQUESTS,
     "too_many",
-    f"texts come faster than this worker checks them ({_BYTES_A_SECOND // 1024} KiB a second): "
+    f"texts arrive faster than this worker checks them ({_BYTES_A_SECOND // 1024} KiB a second): "
     "ask again after Retry-After",
 )
 _decode_request = msgspec.json.Decoder(CheckRequest).decode

@@ -39,7 +39,7 @@ def ask_worker(url: str, web: WebSettings, request: CheckRequest) -> CheckAnswer
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise FirstseenError(
             f"{url} is not a worker of this version ({error}): run the same version of Firstseen "
-            "here as there"
+            f"on both sides"
         ) from None
 
 

@@ -152,7 +152,7 @@ _NOT_HERE: Final = Refusal(
 _METHOD: Final = Refusal(
     HTTPStatus.METHOD_NOT_ALLOWED,
     "method",
-    f'this path has no such method (Allow). POST {_CHECK} takes {{"text": "…"}}; GET has the rest',
+    f'method not allowed here: POST {_CHECK} with {{"text": "…"}}, and GET all other paths',
 )
 _NOT_JSON: Final = Refusal(
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "media_type", f"send Content-Type: {JSON}"
@@ -161,5 +161,5 @@ _NO_LENGTH: Final = Refusal(
     HTTPStatus.LENGTH_REQUIRED, "length", "send the body in one piece, with Content-Length"
 )
 _SLOW: Final = Refusal(
-    HTTPStatus.REQUEST_TIMEOUT, "slow", f"the body did not come within {_BODY_SECONDS:g} s"
+    HTTPStatus.REQUEST_TIMEOUT, "slow", f"the body did not arrive within {_BODY_SECONDS:g} s"
 )

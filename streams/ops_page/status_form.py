@@ -59,7 +59,7 @@ class Ordering(msgspec.Struct, frozen=True):
 
 
 class InFlight(msgspec.Struct, frozen=True):
-    """Raw records read and not put out yet."""
+    """Raw records that were read but have no output yet."""
 
     documents: int
     bytes: int

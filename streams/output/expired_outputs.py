@@ -49,7 +49,7 @@ class ExpiredOutputs:
                 self._logged.add(record.topic)
                 logger.warning(
                     "%s deletes records that are older than %d s (retention.ms), and the record "
-                    "of %s is %d s old: it and others like it are deleted soon. Raise "
+                    "of %s is %d s old: the broker will soon delete it and others like it. Raise "
                     "retention.ms, or set it to -1: 'firstseen topics check' says how",
                     record.topic,
                     self._retention_ms[record.topic] // 1000,

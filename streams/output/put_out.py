@@ -160,7 +160,7 @@ class PutOut:
             # Partitions are moving: the group says which within its session's time-out.
             self._metrics.transaction(TransactionOutcome.FENCED)
             if not await self._group.refresh_metadata():
-                logger.info("outputs wait for the group to rebalance: %s", error)
+                logger.info("outputs are waiting for a rebalance of the group: %s", error)
                 await asyncio.sleep(_STALE_WAIT_SECONDS)
             return True
         self._aborts = 0

@@ -42,8 +42,8 @@ class IntakeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         Meta(
             ge=0,
             le=60_000,
-            description="How long to wait for a partition that has more records, none of them "
-            "fetched yet, before records of other partitions go ahead of it. Milliseconds.",
+            description="Wait for a partition with records that are not fetched yet, before "
+            "later records of other partitions are taken. Milliseconds.",
         ),
     ] = 200
 

@@ -21,7 +21,7 @@ class IndexSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         Annotated[int, Meta(ge=0, le=128)] | None,
         Meta(
             description="Number of blocks that a fingerprint is cut into; documents with an "
-                "equal block are compared. 0: only bands are used."
+            "equal block are compared. 0: only bands are used."
         ),
     ] = None
     block_bits: Annotated[
@@ -35,14 +35,14 @@ class IndexSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     segmenter: Annotated[
         str | None,
         Meta(
-            description="What cuts a text into terms: words, rjieba, jieba, jieba-posseg or ngrams."
+            description="Segmenter, which cuts a text into terms: words, rjieba, jieba, "
+            "jieba-posseg or ngrams."
         ),
     ] = None
     weighting: Annotated[
         str | None,
         Meta(
-            description="Weight of a term: tfidf-sublinear, tfidf, tfidf-length, tfidf-roles "
-            "or tf."
+            description="Weight of a term: tfidf-sublinear, tfidf, tfidf-length, tfidf-roles or tf."
         ),
     ] = None
     feature_hash: Annotated[
@@ -50,48 +50,48 @@ class IndexSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     ] = None
     min_features: Annotated[
         Annotated[int, Meta(ge=1, le=1000)] | None,
-        Meta(description="Minimum distinct features; a text with fewer is compared by exact "
-            "content only."),
+        Meta(
+            description="Minimum distinct features; a text with fewer is compared by exact "
+            "content only."
+        ),
     ] = None
     long_characters: Annotated[
         Annotated[int, Meta(ge=0, le=1_000_000)] | None,
         Meta(
             description="A text with at least this many characters, not counting spaces, needs "
-                "only half of index.min_features. 0: off."
+            "only half of index.min_features. 0: off."
         ),
     ] = None
     cuts: Annotated[
         Annotated[int, Meta(ge=1, le=2)] | None,
         Meta(
             description="Number of cuts: 2 arranges the fingerprint in a square and cuts it into "
-                "blocks along rows and columns."
+            "blocks along rows and columns."
         ),
     ] = None
     bands: Annotated[
         Annotated[int, Meta(ge=0, le=64)] | None,
         Meta(
             description="Number of bands, which are pairs of values of the shingle sketch; "
-                "documents with an equal band are compared, as with blocks."
+            "documents with an equal band are compared, as with blocks."
         ),
     ] = None
     fingerprint: Annotated[
         Literal["terms", "shingles"] | None,
         Meta(
             description="Source of the fingerprint: weighted terms, or bits of the shingle "
-                "sketch, which takes a fifth of the time."
+            "sketch, which takes a fifth of the time."
         ),
     ] = None
     verify: Annotated[
         str | None,
-        Meta(
-            description="Second check of a candidate: shingles, cosine, metadata or none."
-        ),
+        Meta(description="Second check of a candidate: shingles, cosine, metadata or none."),
     ] = None
     verify_at: Annotated[
         Annotated[float, Meta(ge=0, le=1)] | None,
         Meta(
             description="Minimum similarity in the second check; the default depends on "
-                "index.verify."
+            "index.verify."
         ),
     ] = None
     idf: Annotated[
@@ -106,7 +106,7 @@ class IndexSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         Meta(
             extra={"expected": "a path", "default": "none"},
             description="File with words to add to the segmenter's dictionary: one a line, "
-                "optionally with frequency and part of speech.",
+            "optionally with frequency and part of speech.",
         ),
     ] = None
     stop_words: Annotated[
@@ -134,7 +134,7 @@ class IndexSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
                 "default": "1d, where there is a window",
             },
             description="How late a document may arrive and still be compared with everything "
-                "within its window.",
+            "within its window.",
         ),
     ] = None
     same_id: Annotated[
@@ -142,6 +142,6 @@ class IndexSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         Meta(
             extra={"default": "compare"},
             description="What happens to a document whose id is already in the index: compare "
-                "treats it as any other document, replace removes the earlier entry.",
+            "treats it as any other document, replace removes the earlier entry.",
         ),
     ] = None

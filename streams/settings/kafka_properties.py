@@ -26,29 +26,29 @@ _SECRET_PARTS: Final = (
     "oauthbearer.config",
 )
 
-_OFFSETS = "offsets are committed by Firstseen, after what they stand for has been acknowledged"
-_ORDER = "outputs and internal messages must keep their order and come once"
+_OFFSETS = "Firstseen commits offsets itself, together with the outputs"
+_ORDER = "outputs and internal records must keep their order and must not be repeated"
 _GROUP = "it follows from application_id, which names the consumer group"
 
 RESERVED: Final[Mapping[str, str]] = MappingProxyType(
     {
         "bootstrap.servers": "set brokers instead (FIRSTSEEN_BROKERS, --broker)",
         "metadata.broker.list": "set brokers instead (FIRSTSEEN_BROKERS, --broker)",
-        "acks": "a send counts when all in-sync replicas have it, or a crash could lose documents",
-        "request.required.acks": "a send counts when all in-sync replicas have it",
+        "acks": "all in-sync replicas must acknowledge each send, or a crash could lose documents",
+        "request.required.acks": "all in-sync replicas must acknowledge each send",
         "enable.idempotence": _ORDER,
         "enable.gapless.guarantee": _ORDER,
         "max.in.flight": _ORDER,
         "max.in.flight.requests.per.connection": _ORDER,
         "transactional.id": "it follows from application_id and the worker",
-        "isolation.level": "what an aborted transaction left must never be read",
+        "isolation.level": "records of aborted transactions must never be read",
         "group.id": _GROUP,
         "group.instance.id": "set group_instance_id instead",
         "group.protocol": _GROUP,
         "group.remote.assignor": _GROUP,
         "session.timeout.ms": "set session_timeout_seconds instead",
         "heartbeat.interval.ms": "it follows from session_timeout_seconds: set that",
-        "partition.assignment.strategy": "others must go on while partitions move",
+        "partition.assignment.strategy": "other partitions must continue during a rebalance",
         "enable.auto.commit": _OFFSETS,
         "enable.auto.offset.store": _OFFSETS,
         "auto.commit.interval.ms": _OFFSETS,

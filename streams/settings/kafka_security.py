@@ -68,7 +68,7 @@ def _sasl_problems(properties: Mapping[str, str], protocol: str) -> Iterator[Ref
         yield RefusedProperty(
             "sasl.oauthbearer.method",
             "it must be oidc, with sasl.oauthbearer.token.endpoint.url, sasl.oauthbearer.client.id "
-            "and sasl.oauthbearer.client.secret: tokens come from nowhere else",
+            "and sasl.oauthbearer.client.secret: no other source of tokens is supported",
         )
 
 
@@ -86,5 +86,6 @@ def _file_problems(properties: Mapping[str, str]) -> Iterator[RefusedProperty]:
             yield RefusedProperty(name, f"the file cannot be read: {reason}")
     if ("ssl.certificate.location" in properties) != ("ssl.key.location" in properties):
         yield RefusedProperty(
-            "ssl.certificate.location", "a client certificate needs ssl.key.location too, and back"
+            "ssl.certificate.location",
+            "ssl.certificate.location and ssl.key.location need each other",
         )

@@ -68,5 +68,5 @@ def secret_of_file(path: str) -> str:
         raise ValueError(f"the file that it names {error}") from None
     secret = secret.removesuffix("\n").removesuffix("\r")
     if not secret or "\0" in secret:
-        raise ValueError("the file that it names is empty, or no text")
+        raise ValueError("the file is empty or not text")
     return secret

@@ -124,7 +124,7 @@ class RegistrySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
         if (self.certificate_file is None) != (self.key_file is None):
             yield (
                 "registry.certificate_file",
-                "a client certificate needs registry.key_file too, and back",
+                "registry.certificate_file and registry.key_file need each other",
             )
         for name in ("ca_file", "certificate_file", "key_file"):
             path = getattr(self, name)
@@ -153,7 +153,7 @@ def _wrong_url(urls: str) -> str | None:
         except ValueError:
             return "it is no URL"
         if parts.scheme not in {"http", "https"} or not parts.hostname:
-            return "each must begin with http:// or https://, and name a host"
+            return "each must begin with http:// or https:// and name a host"
         if parts.username or parts.password:
             return "give the user by registry.username and registry.password, which are not shown"
     return None

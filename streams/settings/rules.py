@@ -162,8 +162,8 @@ def internal_records_fit(settings: Settings) -> Iterator[Violation]:
         yield Violation(
             "batch.packets",
             f"batch.documents × batch.packets is {settings.batch.documents} × "
-            f"{settings.batch.packets}: it must be {documents} or less, or one record could not "
-            "hold what is decided at once",
+            f"{settings.batch.packets}: it must be {documents} or less, or the verdicts could "
+            f"not fit in one record",
         )
 
 

@@ -36,7 +36,7 @@ _FIELDS_HELP: Final[Mapping[str, str]] = MappingProxyType(
         "fields.references": "Field that holds references to other documents.",
         "fields.timestamp": "Field that holds the document's own time.",
         "fields.scope": "Field that holds the scope, such as a tenant or a language: documents of "
-        "different scopes are never compared. Empty: there are none.",
+        "different scopes are never compared. Empty: no scopes.",
         "fields.format": "How a value is read: auto goes by the content type, and by JSON else; "
         "avro, protobuf and json-schema take its schema from registry.url.",
     }

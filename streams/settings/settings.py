@@ -46,7 +46,7 @@ INTERNAL_OVERHEAD_BYTES: Final = 2 * MIB
 
 
 class Delivery(StrEnum):
-    """What a crash may do to the outputs."""
+    """Guarantee for outputs after a crash."""
 
     AT_LEAST_ONCE = "at_least_once"
     """An output may repeat after a crash, with the same content."""
@@ -82,7 +82,7 @@ class LogFormat(StrEnum):
 class LogSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The log, on standard error. Texts of documents are never in it."""
 
-    level: Annotated[LogLevel, Meta(description="Least severity that is logged.")] = LogLevel.INFO
+    level: Annotated[LogLevel, Meta(description="Minimum severity of log lines.")] = LogLevel.INFO
     format: Annotated[LogFormat, Meta(description="Lines for people, or JSON objects.")] = (
         LogFormat.TEXT
     )
@@ -132,17 +132,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         Annotated[float, Meta(ge=0.1, le=86_400)] | None,
         Meta(
             extra={"default": "for ever, with a message every ten seconds"},
-            description="How long a worker waits for a broker before it gives up.",
+            description="Time that a worker waits for a broker before it gives up.",
         ),
     ] = None
-    delivery: Annotated[Delivery, Meta(description="What a crash may do to the outputs.")] = (
+    delivery: Annotated[Delivery, Meta(description="Guarantee for outputs after a crash.")] = (
         Delivery.EXACTLY_ONCE
     )
     mode: Annotated[
         Mode,
         Meta(
-            description="Where documents are put out: split, on topics.unique and "
-            "topics.duplicates; tag, all unchanged on topics.tagged, with the verdict in headers."
+            description="Output topics: split uses topics.unique and topics.duplicates; tag "
+            "sends all documents unchanged to topics.tagged, with the verdict in headers."
         ),
     ] = Mode.SPLIT
     profile: Annotated[
@@ -150,7 +150,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ] = DEFAULT_PROFILE
     max_record_bytes: Annotated[
         int,
-        Meta(ge=KIB, le=64 * MIB, description="Largest raw record; a larger one is a dead letter."),
+        Meta(
+            ge=KIB,
+            le=64 * MIB,
+            description="Maximum size of a raw record; a larger one becomes a dead letter.",
+        ),
     ] = MIB
     include_body: Annotated[
         bool, Meta(description="Whether a record on the duplicates topic carries the raw value.")
@@ -161,8 +165,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             ge=-1,
             le=2**63 - 1,
             extra={"default": "-1, for ever"},
-            description="How long the output topics that 'firstseen topics create' makes keep a "
-            "record, by the time of its raw record; -1: for ever.",
+            description="Retention of the output topics that 'firstseen topics create' makes, by "
+            "the time of the raw record; -1: for ever.",
         ),
     ] = -1
     session_timeout_seconds: Annotated[
@@ -170,8 +174,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         Meta(
             ge=1,
             le=300,
-            description="Silence after which the group gives a worker's partitions to others: the "
-            "stall after a crash. Brokers allow no less than group.min.session.timeout.ms (6 s).",
+            description="Time without heartbeats after which the group moves a worker's "
+            "partitions. It is the longest part of the stall after a crash. Brokers allow no "
+            "less than group.min.session.timeout.ms (6 s).",
         ),
     ] = 6.0
     standbys: Annotated[
@@ -204,8 +209,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         Meta(
             ge=1,
             le=86_400,
-            description="Time without progress before messages after which /healthz fails; more "
-            "than send_timeout_seconds, which bounds a batch's wait.",
+            description="Time without progress, while records wait, after which /healthz fails. "
+            "It must be more than send_timeout_seconds.",
         ),
     ] = 120.0
     state_dir: Annotated[
@@ -215,7 +220,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                 "expected": "a path",
                 "default": "$XDG_DATA_HOME/firstseen or ~/.local/share/firstseen",
             },
-            description="Where the state is kept, in a directory for each application id.",
+            description="Directory of the state, with a subdirectory for each application id.",
         ),
     ] = field(default_factory=default_state_dir)
     block_cache_bytes: Annotated[

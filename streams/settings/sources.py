@@ -56,7 +56,7 @@ OTHER_VARIABLES: Final[Mapping[str, str]] = MappingProxyType(
 REMOVED: Final[Mapping[str, str]] = MappingProxyType(
     {
         "topics.probes": "one topic, topics.log, orders all documents",
-        "batch.within_seconds": "nothing waits for a batch to fill",
+        "batch.within_seconds": "a worker never waits for a batch to fill",
         "batch.packet_bytes": "batch.documents bounds a packet",
     }
 )

@@ -19,22 +19,36 @@ class TopicSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     ] = "raw-documents"
     unique: Annotated[
         str,
-        Meta(pattern=_TOPIC, extra=_TOPIC_EXPECTED, description="First of their kind, unchanged."),
+        Meta(
+            pattern=_TOPIC,
+            extra=_TOPIC_EXPECTED,
+            description="Output: unique documents, unchanged.",
+        ),
     ] = "unique"
     duplicates: Annotated[
         str,
-        Meta(pattern=_TOPIC, extra=_TOPIC_EXPECTED, description="Repeats, naming their original."),
+        Meta(
+            pattern=_TOPIC,
+            extra=_TOPIC_EXPECTED,
+            description="Output: duplicates, each naming its original.",
+        ),
     ] = "duplicate-of"
     tagged: Annotated[
         str,
         Meta(
             pattern=_TOPIC,
             extra=_TOPIC_EXPECTED,
-            description="With mode=tag: all documents, unchanged, with the verdict in headers.",
+            description="Output with mode=tag: all documents, unchanged, with the verdict in "
+            "headers.",
         ),
     ] = "tagged"
     dead_letters: Annotated[
-        str, Meta(pattern=_TOPIC, extra=_TOPIC_EXPECTED, description="Records that cannot be read.")
+        str,
+        Meta(
+            pattern=_TOPIC,
+            extra=_TOPIC_EXPECTED,
+            description="Output: records that cannot be read.",
+        ),
     ] = "dlq.raw-documents"
     log: Annotated[
         str,

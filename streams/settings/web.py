@@ -38,7 +38,7 @@ class WebSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         Meta(
             min_length=1,
             max_length=253,
-            description="Address to listen on. Beyond the loopback it needs web.token, "
+            description="Address to listen on. Any address but the loopback needs web.token, "
             "web.token_file or web.open_monitoring.",
         ),
     ] = "127.0.0.1"
@@ -47,15 +47,16 @@ class WebSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         Annotated[str, Meta(pattern=_URL, max_length=_URL_CHARACTERS)] | None,
         Meta(
             extra={"expected": "a URL that begins with http:// or https://", "default": "none"},
-            description="Where others reach this worker's page, for the links on their pages. "
-            "None: web.host and web.port, with the name of the machine for a host such as 0.0.0.0.",
+            description="Address of this worker's page for links on other workers' pages. "
+            "Without it, web.host and web.port, with the machine's name for a host such as "
+            "0.0.0.0.",
         ),
     ] = None
     token: Annotated[
         Annotated[str, Meta(pattern=_TOKEN)] | None,
         Meta(
             extra={"expected": "16 to 256 characters, visible ASCII", "default": "none"},
-            description="What a client must send, as 'Authorization: Bearer …'. Secret.",
+            description="Token that clients must send as 'Authorization: Bearer …'. Secret.",
         ),
     ] = None
     token_file: Annotated[
@@ -68,8 +69,8 @@ class WebSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     open_monitoring: Annotated[
         bool,
         Meta(
-            description="Whether /healthz, /readyz and /metrics answer without the token. With no "
-            "token, a worker that listens beyond the loopback serves these alone."
+            description="Whether /healthz, /readyz and /metrics answer without the token. "
+            "Without a token, a worker that does not listen on the loopback serves only these."
         ),
     ] = False
     recent_bytes: Annotated[
@@ -77,7 +78,7 @@ class WebSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         Meta(
             ge=0,
             le=1024 * MIB,
-            description="Memory for the texts that the ops page shows; 0 keeps and shows none.",
+            description="Memory for the texts that the ops page shows; 0: no texts.",
         ),
     ] = 16 * MIB
 

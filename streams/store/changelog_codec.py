@@ -261,8 +261,8 @@ def _opened(
     if value[:1] != _VERSION:
         raise ChangelogVersionError(
             f"the changelog record {where()} has format version {value[0]}, this program reads "
-            f"{CHANGELOG_VERSION}: use the program that wrote it, or begin a new index: a new "
-            "application id and an empty state directory"
+            f"{CHANGELOG_VERSION}: use the program that wrote it, or start a new index, with a "
+            f"new application id and an empty state directory"
         )
     body = memoryview(value)[1:]
     try:

@@ -132,21 +132,22 @@ class Changelog:
         if start > high:
             raise RecoveryError(
                 f"the store has read the changelog {self} up to offset {start}, but it ends at "
-                f"{high}: the topic was deleted or made again, and with it the log of what is "
-                "committed. Begin a new index: a new application id and an empty state directory"
+                f"{high}: the topic was deleted or created again, so committed entries are lost. "
+                f"Start a new index, with a new application id and an empty state "
+                "directory"
             )
         if start >= low:
             return
         if not (self.may_be_cut and start):
             raise RecoveryError(
                 f"the store has read the changelog {self} up to offset {start}, but it begins at "
-                f"{low}: records were deleted, and their entries are not here. Give this worker "
-                "the state directory that it had, or begin a new index: a new application id. "
-                "Is the topic's cleanup.policy compact, and nothing else?"
+                f"{low}: records were deleted, and their entries are not in the store. Restore "
+                f"the earlier state directory of this worker, or start a new index with a new "
+                f"application id. Is the topic's cleanup.policy compact, and nothing else?"
             )
         logger.warning(
-            "the changelog %s begins at offset %d, the store has read it up to %d: the store is "
-            "taken as it is",
+            "the changelog %s begins at offset %d, the store has read it up to %d: using the "
+            "store as it is",
             self,
             low,
             start,
@@ -167,7 +168,7 @@ class Changelog:
             if not is_passing(error):
                 raise
             raise UnansweredError(
-                f"the broker does not tell the ends of the changelog {self} within "
+                f"the broker does not return the ends of the changelog {self} within "
                 f"{self.silence_seconds:g} s ({error.args[0].str()}): is it reachable, and does "
                 "the topic exist?"
             ) from error
@@ -198,13 +199,13 @@ class Changelog:
                 continue
             if at_end:
                 raise RecoveryError(
-                    f"the changelog {self} ends at offset {high} and lacks what the group has "
-                    "committed since: records were deleted, or the group's offsets were set by "
-                    "hand. Set them back, or begin a new index: a new application id and an empty "
-                    "state directory"
+                    f"the changelog {self} ends at offset {high} and lacks later commits of the "
+                    f"group: records were deleted, or the group's offsets were set by "
+                    "hand. Set them back, or start a new index, with a new application id and an "
+                    "empty state directory"
                 )
             raise UnansweredError(
-                f"nothing came from the changelog {self} for {self.silence_seconds:g} s, after "
+                f"no data from the changelog {self} for {self.silence_seconds:g} s, after "
                 f"{read} records and before its end at offset {high}: is the broker reachable?"
             )
 

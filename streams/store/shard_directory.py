@@ -109,15 +109,17 @@ def holds_a_store(path: Path) -> bool:
     """Return whether there is a store; raises ``StoreCorruptError`` for the ruins of one."""
     try:
         if (path / DAMAGE_MARK).exists():
-            raise StoreCorruptError(path, f"it was found damaged: {DAMAGE_MARK} there says by what")
+            raise StoreCorruptError(
+                path, f"it was marked as damaged: see {DAMAGE_MARK} there for the reason"
+            )
         if (path / _CURRENT).exists():
             return True
         ruins = sorted(file.name for each in _DATA_FILES for file in path.glob(each))
     except OSError as error:
-        raise StoreAccessError(path, f"cannot be looked into: {error}") from error
+        raise StoreAccessError(path, f"cannot be listed: {error}") from error
     if ruins:
         # RocksDB would start from nothing here, and delete what it does not know of.
-        raise StoreCorruptError(path, f"{_CURRENT} is missing, but there is {ruins[0]}")
+        raise StoreCorruptError(path, f"{_CURRENT} is missing, but {ruins[0]} exists")
     return False
 
 
@@ -135,7 +137,7 @@ def _check_identity(store: RocksStore, ours: StoreIdentity, *, may_be_new: bool)
         # The first commit of a store is its identity: where there is none, there is nothing.
         last = [store.last_key_between(*each) for each in (_ALL_ROWS, _ALL_ENTRIES)]
         if not may_be_new or any(last):
-            raise StoreCorruptError(store.path, "it does not say whose state it is")
+            raise StoreCorruptError(store.path, "it does not name its index")
         batch = WriteBatch(raw_mode=True)
         batch.put(IDENTITY_KEY, encode_identity(ours))
         store.write(batch)
@@ -154,7 +156,7 @@ def _check_identity(store: RocksStore, ours: StoreIdentity, *, may_be_new: bool)
         if there != here:
             raise StoreMismatchError(
                 store.path,
-                f"it was made for {name.replace('_', ' ')} {there}, and here it is {here}",
+                f"it belongs to {name.replace('_', ' ')} {there}, not {here}",
             )
     if theirs.index_identity != ours.index_identity:
         raise IndexMismatchError(str(store.path), theirs.index_identity, ours.index_identity)

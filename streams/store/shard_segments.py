@@ -92,7 +92,7 @@ class ShardSegments:
             try:
                 segments.append(self._checked(path, highest))
             except (SegmentDamagedError, OSError) as error:
-                logger.warning("a segment file is made again: %s", error)
+                logger.warning("rebuilding a segment file: %s", error)
                 path.unlink(missing_ok=True)
         for path in self._directory.glob("*.writing"):
             path.unlink(missing_ok=True)

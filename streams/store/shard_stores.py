@@ -116,8 +116,8 @@ class ShardStores:
             store.close()
             raise
         logger.warning(
-            "shard %d was away for %.1f days: deletes may be missing in what it can still read, so "
-            "it is rebuilt from its changelog",
+            "shard %d was closed for %.1f days: the changelog may no longer have all deletes "
+            "since, so the shard is rebuilt",
             partition,
             away_ms / UNITS_MS["d"],
         )

@@ -81,7 +81,7 @@ def _opened(path: Path, directory: Path) -> RocksStore:
 def _owner(rows: RocksStore) -> StoreIdentity:
     value = rows.get(IDENTITY_KEY)
     if value is None:
-        raise StoreCorruptError(rows.path, "it does not say whose state it is")
+        raise StoreCorruptError(rows.path, "it does not name its index")
     try:
         version = format_version(value)
         if version != FORMAT_VERSION:

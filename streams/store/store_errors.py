@@ -63,7 +63,7 @@ class StoreMissingError(StoreError):
 class StoreLockedError(StoreError):
     """The store is open already, in another process or in this one."""
 
-    fix = "One process at a time can have it: stop the other, or give this one its own state_dir."
+    fix = "Only one process at a time can use it: stop the other, or set another state_dir here."
 
 
 class StoreMismatchError(StoreError, StateMismatchError):
@@ -71,7 +71,7 @@ class StoreMismatchError(StoreError, StateMismatchError):
 
     reason = ErrorReason.FORMAT
 
-    fix = "Give back the old value, or give this one a state_dir of its own."
+    fix = "Restore the old value, or set another state_dir here."
 
 
 class StoreVersionError(StoreError, StateMismatchError):

@@ -90,7 +90,7 @@ def create(
     missing = [plan for plan in plans if plan.name not in existing]
     if missing and not can_administer(admin):
         raise TopicsError(
-            f"this broker makes no topics on request, and {missing[0].name} is missing. "
+            f"this broker cannot create topics on request, and {missing[0].name} is missing. "
             "(librdkafka's in-process broker creates a topic when it is first used)"
         )
     replicas = replication_factor or min(REPLICAS, broker_count(admin))
@@ -191,9 +191,7 @@ def _listed(admin: AdminClient) -> Any:  # noqa: ANN401 - as above
             f"the Kafka broker does not answer: {error.args[0].str()}"
         ) from error
     if not metadata.brokers:
-        raise _OutOfServiceError(
-            "the Kafka cluster lists no broker that is in service: look at its brokers' logs"
-        )
+        raise _OutOfServiceError("the Kafka cluster lists no running broker: see the brokers' logs")
     return metadata
 
 

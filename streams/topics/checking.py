@@ -150,7 +150,7 @@ def _partitions_differ(plan: TopicPlan, actual: int) -> TopicDifference:
         str(plan.partitions),
         str(actual),
         "its records are in one order, which is that of the index. Delete the topic if it was "
-        "never used, and run 'firstseen topics create'; or begin a new index with another "
+        "never used, and run 'firstseen topics create'; or start a new index with another "
         "application_id",
     )
 
@@ -163,7 +163,7 @@ def _shards_lost(raw: str, actual: int, lost: Sequence[int]) -> TopicDifference:
         str(actual),
         f"the index has the shards {', '.join(map(str, lost))} as well, so the topic was "
         "deleted and created again with fewer partitions. Give it at least as many as before "
-        "(kafka-topics.sh --alter), or begin a new index with another application_id",
+        "(kafka-topics.sh --alter), or start a new index with another application_id",
     )
 
 

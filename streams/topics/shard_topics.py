@@ -94,8 +94,8 @@ def refuse_lost_shards(admin: AdminClient, settings: Settings) -> None:
         raise TopicsError(
             f"{raw} has {there.get(raw, 0)} partitions, and the index has {max(lost) + 1} shards: "
             "the topic was created again with fewer. Give it at least as many as before "
-            f"(kafka-topics.sh --alter --topic {raw} --partitions {max(lost) + 1}), or "
-            "begin a new index with another application_id"
+            f"(kafka-topics.sh --alter --topic {raw} --partitions {max(lost) + 1}), or start a "
+            f"new index with another application_id"
         )
 
 

@@ -51,7 +51,7 @@ def inject(
     """
     drawn = _drawn(file, settings, size, seed)
     if not drawn:
-        raise LabelledFileError(f"{file} has no documents with a text to make copies of")
+        raise LabelledFileError(f"{file} has no documents with text to make copies of")
     plain = Settings(max_record_bytes=settings.max_record_bytes)
     path = directory / "drawn.jsonl"
     _write(path, [_record(str(number), each) for number, each in enumerate(drawn)])

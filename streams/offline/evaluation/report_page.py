@@ -51,14 +51,14 @@ def report_page(content: ReportContent) -> str:
         _group(
             "Worst misses",
             "miss",
-            "Labelled positives with two originals, not one; those most alike first.",
+            "Labelled positives with two different originals, the most similar first.",
             content.misses,
             content.miss_count,
         ),
         _group(
             "Worst false joins",
             "join",
-            "Duplicates that are not like the original that they name, those least alike first.",
+            "Duplicates that differ from the original that they name, the least similar first.",
             content.false_joins,
             content.false_join_count,
         ),
@@ -154,8 +154,8 @@ def _thresholds(content: ReportContent) -> list[_Figure]:
         figures.append(
             _curve(
                 "by-confirmation",
-                "Figures by agreement threshold",
-                "least agreement that confirms (verify_at)",
+                "Figures by similarity threshold",
+                "minimum similarity (verify_at)",
                 content.by_confirmation,
                 [point.at.verify_at for point in content.by_confirmation],
                 content.verify_at,

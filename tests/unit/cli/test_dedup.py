@@ -359,7 +359,7 @@ def test_a_damaged_gzip_file(source_file: Path, capsys: pytest.CaptureFixture[st
     assert main(["dedup", "cut.jsonl.gz"]) == ExitCode.RUNTIME
 
     message = capsys.readouterr().err
-    assert "the packed data is damaged or cut off" in message
+    assert "the packed data is damaged or truncated" in message
     assert "after line " in message
     assert files() == ["cut.jsonl.gz"]
 
