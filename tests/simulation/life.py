@@ -48,6 +48,9 @@ class Surroundings(Protocol):
     def trim(self, life: Life, offset: int) -> None:
         """Delete the log before an offset."""
 
+    def join(self, life: Life) -> None:
+        """Give a life a shard that comes back to the group."""
+
     def cannot_read(self, life: Life) -> None:
         """Learn that the log was trimmed past what a life reads."""
 
@@ -71,6 +74,11 @@ class Life:
         self.standbys = StandbyCopies(name, self.participant, world)
         self._opening: dict[int, Progress] = {}
         self._is_to_begin = False
+        self._has_begun = False
+        self.standstill = 0
+        """Steps in which it does nothing, and does not know it."""
+        self.joins_in = 0
+        """Steps until it gets a shard; 0: it does not wait for one."""
         self._transaction: list[ShardReady[RawRecord]] | None = None
         self._reports_read = 0
         self._needed: dict[int, int] = {}
@@ -106,10 +114,18 @@ class Life:
 
     def step(self) -> None:
         """Do one thing; each life does some things more often than others."""
+        if self.standstill:
+            self.standstill -= 1
+            return
+        if self.joins_in:
+            self.joins_in -= 1
+            if not self.joins_in and self.is_member:
+                self._world.join(self)
         self._rng.choices(self._actions, cum_weights=self._often)[0]()
 
     def whole_cycle(self) -> None:
         """Do everything once, without pause, as a worker does that nothing disturbs."""
+        self.standstill = 0
         self.learn()
         self.learn()
         if self._is_to_begin:
@@ -137,6 +153,9 @@ class Life:
             return
         assigned = self._world.broker.assigned(self.name)
         lost = [p for p, epoch in self.epochs.items() if assigned.get(p) != epoch]
+        if not self._world.rules.lost_shards_are_let_go:
+            self.epochs |= {p: assigned[p] for p in lost if p in assigned}
+            lost = [p for p in lost if p not in assigned]
         for partition in lost:
             self._let_go(partition)
         self._opening = {p: each for p, each in self._opening.items() if p in assigned}
@@ -191,6 +210,7 @@ class Life:
     def begin(self) -> None:
         """Begin a session."""
         self._is_to_begin = False
+        self._has_begun = True
         self._transaction = None
         self.standbys.open_trimmed()
         start = self.participant.begin(self._world.broker.log_end)
@@ -221,9 +241,9 @@ class Life:
             self._world.send(self, packet)
 
     def read(self, limit: int) -> None:
-        """Read on in the log, unless it is gone there."""
+        """Read on in the log, unless it is gone there; also where all shards were lost since."""
         broker = self._world.broker
-        if not self.participant.held.reported:
+        if not self._has_begun:
             return
         replica = self.participant.replica
         for _ in range(limit):

@@ -87,4 +87,7 @@ SHELL = (
         rules=replace(KEPT, trims_when_all_have_told=False),
     ),
     Mutant("the log is trimmed too far", rules=replace(KEPT, trims_to_lowest=False)),
+    Mutant(
+        "a shard that others had since is kept", rules=replace(KEPT, lost_shards_are_let_go=False)
+    ),
 )

@@ -29,6 +29,8 @@ class Rules:
     """The first progress of a shard has the watermark of the place where it begins to read."""
     standbys_write_before_they_tell: bool = True
     """A standby's store has a commit before the protocol learns of it."""
+    lost_shards_are_let_go: bool = True
+    """A worker lets a shard go that others had since, though it owns it again by now."""
     lost_reports_are_sent_again: bool = True
     """A report that the broker refused is made again."""
 

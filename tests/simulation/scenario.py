@@ -42,6 +42,8 @@ class Fault(StrEnum):
     SESSION = "a worker begins a session again"
     SEND_AGAIN = "a worker sends again for nothing"
     ZOMBIE_ENDS = "a zombie ends"
+    ZOMBIE_RETURNS = "a zombie joins again"
+    STANDSTILL = "a worker stands still"
 
 
 @dataclass(frozen=True, slots=True)

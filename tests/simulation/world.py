@@ -204,9 +204,21 @@ class World:
             born = self.broker.partitions()
             self.judge.trimmed(offset, [self.broker.changelogs[p].progress for p in born])
 
+    def join(self, life: Life) -> None:
+        """Give a life a shard that comes back to the group with all that it remembers."""
+        leads = self.rng.random() < 0.5
+        self._assign(LEADING_SHARD if leads else self.rng.choice(self.broker.partitions()), life)
+        if self.rng.random() < 0.5:
+            life.learn()
+            if life.epochs:
+                life.begin()
+
     def cannot_read(self, life: Life) -> None:
-        """Learn that the log was trimmed past what a life reads: only a zombie's may be."""
-        if life.is_current:
+        """Learn that the log was trimmed past what a life reads.
+
+        It may be, where it is a zombie's, or has no shard and waits for one.
+        """
+        if life.is_current and life.participant.held.reported:
             where = life.participant.replica.position
             raise ViolationError(f"{life.name} reads at {where}; the log begins later")
 
@@ -275,6 +287,8 @@ class World:
     def _hand_over(self, life: Life) -> None:
         """Give the partitions of a life to a new one, or to others."""
         fresh = self._new_life()
+        if not self.is_calm:
+            fresh.standstill = self.rng.choice((0, 0, 30, 100))
         members = [each for each in self._members() if each is not life]
         whole = self.rng.random() < 0.6
         for partition in self.broker.assigned(life.name):
@@ -314,6 +328,8 @@ class World:
             Fault.SESSION: life.begin,
             Fault.SEND_AGAIN: life.send_again,
             Fault.ZOMBIE_ENDS: self._end_zombies,
+            Fault.ZOMBIE_RETURNS: self._zombies_return,
+            Fault.STANDSTILL: lambda: self._stand_still(life),
         }
         faults[fault]()
 
@@ -325,6 +341,20 @@ class World:
         for life in self.lives.copy():
             if not life.is_member:
                 self._end(life)
+
+    def _zombies_return(self) -> None:
+        """Zombies learn what they are, and join again a little later."""
+        for life in self.lives:
+            if not life.is_member:
+                life.is_member = True
+                life.learn()
+                life.joins_in = self.rng.randint(1, 30)
+
+    def _stand_still(self, life: Life) -> None:
+        """Let a life do nothing for a while; the group may take it for dead."""
+        life.standstill = self.rng.randint(10, 200)
+        if self.rng.random() < 0.5:
+            self._become_zombie(life)
 
     def _raw(
         self, topic_id: str, partitions: list[list[SimulatedDocument | None]]
