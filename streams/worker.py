@@ -6,7 +6,7 @@ import asyncio
 import gc
 import logging
 import uuid
-from typing import Final
+from typing import Final, NamedTuple
 
 import faust
 
@@ -36,6 +36,7 @@ from streams.topics.checking import check, output_retentions
 from streams.topics.group_state import GroupReader
 from streams.topics.permissions import refuse_missing_permissions
 from streams.topics.plans import topic_plans
+from streams.topics.sync_copies import SyncCopies
 from streams.topics.watermarks import BrokerWatermarks
 
 logger = logging.getLogger(__name__)
@@ -50,7 +51,7 @@ def run_worker(settings: Settings) -> int:
 
     Raises ``FirstseenError`` for what keeps it from starting, and for what it failed of.
     """
-    retention_ms = _await_topics(settings)
+    limits = _await_topics(settings)
     settings.state_path().mkdir(parents=True, exist_ok=True)
     profile = settings.index_profile()
     fingerprinter = Fingerprinter(profile)
@@ -83,7 +84,7 @@ def run_worker(settings: Settings) -> int:
         settings.topics,
         settings.include_body,
         settings.web.page_url,
-        retention_ms,
+        limits.retention_ms,
         settings.mode,
     )
     pipeline = Pipeline(
@@ -111,7 +112,11 @@ def run_worker(settings: Settings) -> int:
     page = OpsPage(settings, monitored, loop, pipeline.schemas.reader)
     watch = WorkerWatch(
         pipeline.view,
-        WatchedTopics(settings.topics.raw, settings.topics.log),
+        WatchedTopics(
+            settings.topics.raw,
+            settings.topics.log,
+            SyncCopies(admin_config(settings), limits.min_in_sync, _WATCH_SECONDS),
+        ),
         BrokerWatermarks(admin_config(settings), settings.application_id, _WATCH_SECONDS),
         health,
         metrics,
@@ -134,10 +139,15 @@ def run_worker(settings: Settings) -> int:
     return code
 
 
-def _await_topics(settings: Settings) -> dict[str, int]:
-    """Wait for a broker, and check the topics.
+class _TopicLimits(NamedTuple):
+    """By topic, ``retention_ms`` of outputs (``output_retentions``) and ``min.insync.replicas``."""
 
-    Returns by output topic how long it keeps a record, in milliseconds (``output_retentions``).
+    retention_ms: dict[str, int]
+    min_in_sync: dict[str, int]
+
+
+def _await_topics(settings: Settings) -> _TopicLimits:
+    """Wait for a broker, and check the topics.
 
     Raises ``BrokerUnavailableError`` when the wait has a limit and it is over, ``TopicsError`` for
     topics that are not there or not as they must be, ``SettingsError`` for a user who may not do
@@ -157,7 +167,11 @@ def _await_topics(settings: Settings) -> dict[str, int]:
         logger.warning("%s", note)
     if can_administer(admin):
         refuse_missing_permissions(admin, settings)
-    return output_retentions(admin, plans)
+    durable = {plan.name for plan in plans if plan.is_durable}
+    return _TopicLimits(
+        output_retentions(admin, plans),
+        {state.topic: state.min_in_sync or 1 for state in checked.states if state.topic in durable},
+    )
 
 
 class _Worker(faust.Worker):

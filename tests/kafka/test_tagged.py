@@ -158,7 +158,8 @@ def test_kills_a_growing_topic_and_another_mode(kafka_broker: Broker, tmp_path: 
         for worker in workers:
             worker.stop_gently()
 
-        again = stream.started("mode=split", state="machine-0")
+        stream.assign("mode=split")
+        again = stream.started(state="machine-0")
         stream.send(documents[400:])
         stream.judge_all()
         again.stop_gently()

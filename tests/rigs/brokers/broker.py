@@ -14,6 +14,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from streams.kafka.embedded_broker import EmbeddedBroker
 from tests.rigs.brokers.kafka_broker import KafkaBroker
+from tests.rigs.brokers.kafka_cluster import KafkaCluster
 
 _CREATE_SECONDS_MAX = 60.0
 _READ_SECONDS_MAX = 60.0
@@ -27,7 +28,7 @@ class Broker:
     """
 
     name: Literal["embedded", "kafka"]
-    server: EmbeddedBroker | KafkaBroker
+    server: EmbeddedBroker | KafkaBroker | KafkaCluster
 
     @property
     def bootstrap_servers(self) -> str:

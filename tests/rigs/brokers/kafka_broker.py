@@ -31,6 +31,7 @@ _FORMAT_SECONDS_MAX = 120.0
 _START_SECONDS_MAX = 120.0
 _STOP_SECONDS_MAX = 60.0
 _LOG_TAIL_LINES = 40
+_CLUSTER_ID = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
 
 
 class KafkaBrokerError(RuntimeError):
@@ -65,6 +66,9 @@ class KafkaBroker:
         client_settings: What a client needs beside the address (SASL, TLS), in librdkafka's names.
         client_port: The listener's port, if it must be known before; random otherwise.
         controller_port: Likewise, for the controller.
+        is_controller: Whether it is the cluster's controller. One that is not joins the cluster
+            whose controller listens on ``controller_port``.
+        node_id: Its number in the cluster.
         format_options: More arguments of ``StorageTool format``, such as users for SCRAM.
 
     Raises:
@@ -80,6 +84,8 @@ class KafkaBroker:
         client_settings: Mapping[str, Any] | None = None,
         client_port: int | None = None,
         controller_port: int | None = None,
+        is_controller: bool = True,
+        node_id: int = 1,
         format_options: Sequence[str] = (),
     ) -> None:
         reason = why_kafka_cannot_run()
@@ -88,6 +94,8 @@ class KafkaBroker:
         self.client_port = client_port or free_port()
         self.controller_port = controller_port or free_port()
         self._directory = directory
+        self._is_controller = is_controller
+        self._node_id = node_id
         self._properties = dict(properties or {})
         self._java = ["java", *jvm_options, "-cp", f"{kafka_libs()}{os.sep}*"]
         self._client_settings = dict(client_settings or {})
@@ -134,6 +142,8 @@ class KafkaBroker:
             client_port=self.client_port,
             controller_port=self.controller_port,
             data=self._directory / "data",
+            is_controller=self._is_controller,
+            node_id=self._node_id,
             overrides=self._properties,
         )
         configuration = self._directory / "server.properties"
@@ -195,11 +205,11 @@ class KafkaBroker:
         self.start()
 
     def _format(self, configuration: Path) -> None:
-        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         with self.log_path.open("ab") as log:
-            command = [*self._java, "kafka.tools.StorageTool", "format", "--standalone"]
+            command = [*self._java, "kafka.tools.StorageTool", "format"]
+            command += ["--standalone"] if self._is_controller else []
             # One argument: an id may begin with a dash.
-            command += [f"--cluster-id={cluster_id}", "--config", str(configuration)]
+            command += [f"--cluster-id={_CLUSTER_ID}", "--config", str(configuration)]
             command += self._format_options
             try:
                 formatted = subprocess.run(

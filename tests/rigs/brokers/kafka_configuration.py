@@ -55,13 +55,23 @@ SHORT_SESSION = {
 
 
 def server_properties(
-    *, client_port: int, controller_port: int, data: Path, overrides: Mapping[str, str]
+    *,
+    client_port: int,
+    controller_port: int,
+    data: Path,
+    overrides: Mapping[str, str],
+    is_controller: bool = True,
+    node_id: int = 1,
 ) -> dict[str, str]:
-    """All properties of a broker that listens on two ports of 127.0.0.1."""
+    """All properties of a broker on 127.0.0.1, which is its cluster's controller or joins it."""
     controller = f"127.0.0.1:{controller_port}"
-    listeners = f"PLAINTEXT://127.0.0.1:{client_port},CONTROLLER://{controller}"
+    listeners = f"PLAINTEXT://127.0.0.1:{client_port}"
+    if is_controller:
+        listeners += f",CONTROLLER://{controller}"
     return {
         **_PROPERTIES,
+        "process.roles": "broker,controller" if is_controller else "broker",
+        "node.id": str(node_id),
         "listeners": listeners,
         "advertised.listeners": listeners,
         "controller.quorum.bootstrap.servers": controller,

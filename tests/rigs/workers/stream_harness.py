@@ -170,6 +170,11 @@ class Stream:
             )
         topics.create(AdminClient({"bootstrap.servers": self.broker.bootstrap_servers}), plans)
 
+    def assign(self, assignment: str) -> None:
+        """Give a setting another value, for workers that are started from now on."""
+        others = (each for each in self._assignments if _name(each) != _name(assignment))
+        self._assignments = [*others, assignment]
+
     def worker(self, *options: str, state: str = "state", flags: Sequence[str] = ()) -> Worker:
         """Return a worker, not yet started; ``state`` names its directory, as a machine has one."""
         arguments = [part for flag in self._flags.items() for part in flag]

@@ -1,0 +1,99 @@
+"""A cluster of three brokers: what is created is checked, one may die, and two lose nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
+
+from streams.topics.admin import create
+from streams.topics.checking import check
+from streams.topics.plans import MIN_IN_SYNC, topic_plans
+from tests.rigs.brokers.broker import Broker
+from tests.rigs.brokers.kafka_cluster import BROKERS, KafkaCluster
+from tests.rigs.workers.short_documents import keyed_documents
+from tests.rigs.workers.stream_harness import Stream
+
+A_SEND = 60
+OPTIONS = ("send_timeout_seconds=5", "session_timeout_seconds=10")
+ANSWER_SECONDS = 30.0
+
+
+@pytest.fixture(scope="module")
+def cluster(
+    kafka_required: None,  # noqa: ARG001 - skips
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[KafkaCluster]:
+    """Three brokers in service."""
+    with KafkaCluster(tmp_path_factory.mktemp("cluster")) as started:
+        yield started
+
+
+def set_min_in_sync(admin: AdminClient, topic: str, number: int) -> None:
+    """Change ``min.insync.replicas`` of a topic."""
+    entry = ConfigEntry(MIN_IN_SYNC, str(number), incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
+    admin.incremental_alter_configs([resource])[resource].result(ANSWER_SECONDS)
+
+
+def test_copies_are_made_checked_and_warned_about(cluster: KafkaCluster, tmp_path: Path) -> None:
+    """Given three brokers; when topics are created, then each has three copies, and a write to
+    outputs, log and changelog counts once two have it. When one topic asks for one copy in sync,
+    a check says what its next broker would take with it; for four, that it takes no record.
+    """
+    with Stream(Broker("kafka", cluster), tmp_path, create=False) as stream:
+        admin, plans = cluster.admin(), topic_plans(stream.settings, 3, 3)
+        create(admin, plans)
+        topics = stream.settings.topics
+        durable = {*stream.settings.output_topics, topics.log, topics.changelog}
+
+        checked = check(admin, plans)
+        assert {state.replicas for state in checked.states} == {BROKERS}
+        assert {s.topic for s in checked.states if s.min_in_sync == 2} == durable
+        assert (checked.differences, checked.notes) == ([], [])
+
+        set_min_in_sync(admin, topics.log, 1)
+        (note,) = check(admin, plans).notes
+        assert note.startswith(f"a write to {topics.log} counts once 1 of 3 brokers has it")
+        set_min_in_sync(admin, topics.log, 4)
+        (difference,) = check(admin, plans).differences
+        assert (difference.topic, difference.what) == (topics.log, MIN_IN_SYNC)
+        assert "brokers refuse every record" in str(difference)
+
+
+def test_one_broker_may_die_and_two_lose_nothing(cluster: KafkaCluster, tmp_path: Path) -> None:
+    """Given a worker on three brokers; when one is killed, documents still come out; when a second
+    is, the worker says which topics take no records and waits; when one is back, every document
+    has its one output, and the invariants hold.
+    """
+    documents = keyed_documents(61, 4 * A_SEND)
+    with Stream(Broker("kafka", cluster), tmp_path, create=False, options=OPTIONS) as stream:
+        create(cluster.admin(), topic_plans(stream.settings, 4, 2))
+        topics = stream.settings.topics
+        durable = (*stream.settings.output_topics, topics.log, topics.changelog)
+        worker = stream.started()
+        stream.send(documents[:A_SEND])
+        stream.settle()
+        try:
+            cluster.brokers[1].kill()
+            stream.send(documents[A_SEND : 2 * A_SEND])
+            stream.settle()
+
+            cluster.brokers[2].kill()
+            cluster.await_in_sync([topics.log], 1)
+            stream.send(documents[2 * A_SEND : 3 * A_SEND])
+            worker.await_log(f"{topics.log} takes no records: it has 1 of 3 copies in sync")
+            waiting = stream.open
+            assert waiting == A_SEND
+        finally:
+            for broker in cluster.brokers[1:]:
+                if not broker.is_running():
+                    broker.start()
+        cluster.await_in_sync(durable, BROKERS)
+        stream.send(documents[3 * A_SEND :])
+        stream.judge_all()
+        worker.await_log("all topics have enough copies in sync again")
+        worker.stop_gently()
