@@ -58,7 +58,8 @@ class BytesColumn:
 
     def take(self, rows: Iterable[int]) -> BytesColumn:
         """Return the strings of some rows."""
-        return BytesColumn.of([self[row] for row in rows])
+        bounds, joined = self.bounds.tolist(), self.joined
+        return BytesColumn.of([joined[bounds[row] : bounds[row + 1]] for row in rows])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -181,8 +181,8 @@ class EntryLines:
         return (
             {len(line.fingerprint) for line in lines} <= {2 * self._bytes}
             and {len(line.content) for line in lines} <= {0, 2 * _DIGEST_BYTES}
-            and not any([line.undecidable for line in lines])
-            and (not self._needs_sketches or all([line.sketch for line in lines]))
+            and {line.undecidable for line in lines} <= {""}
+            and (not self._needs_sketches or all(line.sketch for line in lines))
             and min([line.source.offset for line in lines if line.source], default=0) >= 0
             and min([line.source.partition for line in lines if line.source], default=0) >= 0
         )

@@ -20,7 +20,6 @@ from simhash_core.text.fingerprinter import Fingerprinter
 from streams.care.entry_lines import EntryLines, ExportHeader, header_in
 from streams.care.load_spool import LoadedRun
 from streams.care.loaded_batches import BATCH_DOCUMENTS, loaded_runs
-from streams.documents.raw_documents import DocumentReader
 from streams.errors import BrokerUnavailableError
 from streams.files.input_lines import InputLines, Line
 from streams.kafka.topic_follower import ReadRecord, TopicFollower
@@ -28,6 +27,7 @@ from streams.offline.dedup_inputs import Batch
 from streams.offline.fingerprint_pool import jobs_for, prepared_by
 from streams.ordering.index_identity import Claim, differences
 from streams.output.received_outputs import source_position
+from streams.registry.schema_fetches import command_reader
 from streams.settings.settings import Settings
 from streams.topics.admin import TopicsError, partitions_of
 
@@ -60,7 +60,7 @@ class Texts:
         """Read documents as a worker with these settings does."""
         self.refused: Counter[str] = Counter()
         self._fingerprinter = fingerprinter
-        self._reader = DocumentReader(settings.fields, settings.max_record_bytes)
+        self._reader = command_reader(settings, settings.max_record_bytes)
         self._words = fingerprinter.scheme.bits // WORD_BITS
 
     def read(self, source: SourcePosition, record: RawRecord) -> Document | None:
@@ -118,9 +118,12 @@ class FileSource:
             if header is not None:
                 self._check(header)
                 ahead = []
-            rest = chain(ahead, (line for line in lines if not line.is_blank))
             has_prints = header is not None or self._has_prints(ahead)
-            loaded = self._of_prints(rest, opened) if has_prints else self._of_texts(rest, opened)
+            if has_prints:
+                loaded = self._of_prints(ahead, opened)
+            else:
+                rest = chain(ahead, (line for line in lines if not line.is_blank))
+                loaded = self._of_texts(rest, opened)
             for run in loaded:
                 report(f"reading {opened.name}", opened.bytes_read, opened.total_bytes or 0)
                 yield run
@@ -142,14 +145,20 @@ class FileSource:
                 f"the export {self._file}", header.index, self._fingerprinter.identity
             )
 
-    def _of_prints(self, lines: Iterator[Line], opened: InputLines) -> Iterator[LoadedRun]:
+    def _of_prints(self, ahead: Sequence[Line], opened: InputLines) -> Iterator[LoadedRun]:
         reader = EntryLines(
             self._fingerprinter.scheme.bits,
             needs_sketches=self._fingerprinter.verifier is not None,
         )
-        while batch := list(islice(lines, BATCH_DOCUMENTS)):
-            numbered = [(line.number, line.content or b"") for line in batch]
-            yield from loaded_runs(*reader.columns(numbered, opened.name))
+        lines = [(line.number, line.content or b"") for line in ahead]
+        block = [b""]
+        while block:
+            first = opened.lines_read
+            block = opened.block()
+            lines += [each for each in enumerate(block, first) if each[1].strip()]
+            while len(lines) >= BATCH_DOCUMENTS or (lines and not block):
+                batch, lines = lines[:BATCH_DOCUMENTS], lines[BATCH_DOCUMENTS:]
+                yield from loaded_runs(*reader.columns(batch, opened.name))
 
     def _of_texts(self, lines: Iterator[Line], opened: InputLines) -> Iterator[LoadedRun]:
         jobs = jobs_for(self._jobs, opened.total_bytes)

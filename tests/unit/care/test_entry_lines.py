@@ -92,6 +92,24 @@ def test_a_line_that_is_wrong_is_named(line: bytes, said: str) -> None:
     assert "mine.jsonl, line 5" in str(error.value)
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        b'{"id":"x"}',
+        b'{"id":"x","fingerprint":"0123456789abcdef","time":"2024-05-32T04:00:00.000Z"}',
+        b'{"id":"x","fingerprint":"0123456789abcdeg"}',
+        b'{"id":"x","fingerprint":"0123456789abcdef","source":{"topic":"t","partition":-1,"offset":0}}',
+        b'{"id":"x","fingerprint":"0123456789abcdef"} {"id":"y","fingerprint":"0123456789abcdef"}',
+    ],
+)
+def test_a_wrong_line_among_good_ones_is_named(wrong: bytes) -> None:
+    """Given lines that are read together, one of them wrong, then the error names that one."""
+    good = b'{"id":"x","fingerprint":"0123456789abcdef","time":"2024-05-01T04:00:00.000Z"}'
+    lines = [good] * 7 + [wrong] + [good] * 7
+    with pytest.raises(UsageError, match=r"mine\.jsonl, line 8"):
+        READER.columns(list(enumerate(lines)), "mine.jsonl")
+
+
 def test_an_index_with_sketches_wants_them() -> None:
     """Given an index that confirms by sketches; when a line has none; then it is refused."""
     strict = EntryLines(64, needs_sketches=True)

@@ -11,7 +11,8 @@ import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.files.input_lines import InputLines, Line
+from streams.files import input_lines
+from streams.files.input_lines import InputFileError, InputLines, Line
 
 LIMIT = 8
 
@@ -80,3 +81,48 @@ def test_a_long_line_is_never_held(tmp_path: Path) -> None:
         tracemalloc.stop()
 
     assert peak < 4 << 20
+
+
+@given(
+    st.lists(st.binary(max_size=8).filter(lambda line: b"\n" not in line)),
+    st.booleans(),
+    st.booleans(),
+)
+def test_blocks_have_the_same_lines(
+    tmp_path_factory: pytest.TempPathFactory, contents: list[bytes], packed: bool, ended: bool
+) -> None:
+    """Given lines, the last one ended or not, then blocks have all that are left, unchanged."""
+    raw = b"\n".join(contents) + (b"\n" if ended and contents else b"")
+    expected = raw.removesuffix(b"\n").split(b"\n") if raw else []
+    path = tmp_path_factory.mktemp("lines") / ("f.gz" if packed else "f")
+    path.write_bytes(gzip.compress(raw) if packed else raw)
+
+    with InputLines(str(path), LIMIT) as lines:
+        first = next(iter(lines), None)
+        found = [] if first is None else [first.content]
+        while block := lines.block():
+            found += block
+
+        assert found == expected
+        assert lines.lines_read == len(expected)
+        assert lines.digest == xxhash.xxh3_64_intdigest(b"".join(one + b"\n" for one in expected))
+
+
+def test_a_block_is_of_whole_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given lines of more bytes than a block, then each block ends with a line."""
+    monkeypatch.setattr(input_lines, "_BLOCK_BYTES", 4)
+    path = tmp_path / "f"
+    path.write_bytes(b"ab\ncdefg\nh\n")
+    with InputLines(str(path), LIMIT) as lines:
+        assert [lines.block() for _ in range(3)] == [[b"ab", b"cdefg"], [b"h"], []]
+
+
+def test_a_block_refuses_a_line_that_is_too_long(tmp_path: Path) -> None:
+    """Given a line over the limit at the end of a file, then the error says after which line."""
+    path = tmp_path / "f"
+    path.write_bytes(b"ab\n" + b"c" * (LIMIT + 1))
+    with (
+        InputLines(str(path), LIMIT) as lines,
+        pytest.raises(InputFileError, match="more than 8 bytes, after line 1"),
+    ):
+        lines.block()

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simhash_core.errors import UsageError
+from streams.documents.timestamp_columns import times_ms
 from streams.documents.timestamps import (
     TIME_MS_MAX,
     TIME_MS_MIN,
@@ -147,3 +148,25 @@ def test_times_past_the_ends_are_not_written(time_ms: int) -> None:
     """Given a time that four digits of a year cannot say, then the error names it."""
     with pytest.raises(UsageError, match=str(time_ms)):
         format_rfc3339(time_ms)
+
+
+@given(st.lists(st.integers(TIME_MS_MIN, TIME_MS_MAX)), st.booleans())
+def test_many_times_are_read_together(moments: list[int], mixed: bool) -> None:
+    """Given times as they are written, alone or with another form, then all are read back."""
+    texts = [format_rfc3339(each) for each in moments]
+    if mixed:
+        moments, texts = [*moments, NOON_MS], [*texts, "2024-05-01T20:00:00+08:00"]
+    assert times_ms(texts).tolist() == moments
+
+
+@given(st.from_regex(r"[0-9]{4}-[0-3][0-9]-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}[Z1]\Z"))
+def test_a_time_among_others_is_read_as_alone(text: str) -> None:
+    """Given what looks like a time, then it is read, or refused, as it is by itself."""
+    noon = "2024-05-01T12:00:00.000Z"
+    try:
+        expected = parse_rfc3339(text)
+    except TimestampError:
+        with pytest.raises(TimestampError):
+            times_ms([noon, text])
+        return
+    assert times_ms([noon, text]).tolist() == [NOON_MS, expected]
