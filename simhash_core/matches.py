@@ -44,7 +44,7 @@ class Neighbour(msgspec.Struct, frozen=True, gc=False, array_like=True):
 class Answer(msgspec.Struct, frozen=True, array_like=True):
     """What an index, or a part of it, says of a document that is asked about.
 
-    ``neighbours``: the nearest documents that share a block, nearest first. ``candidates``: how
+    ``neighbours``: the nearest documents that share a bucket, nearest first. ``candidates``: how
     many share one. ``fullest_bucket``: the documents of its fullest bucket.
     """
 

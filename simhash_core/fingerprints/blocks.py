@@ -10,7 +10,7 @@ time, across: block ``blocks + i`` is bit ``i`` of every block of the first cut.
 square, the blocks of the first cut are its rows, those of the second its columns. Twice as many
 buckets find more near pairs, and the fingerprint grows no wider for it.
 
-Documents may meet in *bands* of their sketches as well (``simhash_core.index.prints``).
+Documents may also share *bands* of their sketches (``simhash_core.index.prints``).
 
 **Guarantee** (pigeonhole; Manku et al. 2007, section 3): d differing bits touch at most d blocks,
 so where d < blocks at least one block is equal. Two documents within a distance threshold below
@@ -47,7 +47,7 @@ BAND_KEY_BITS: Final = 32
 class BlockScheme:
     """How a fingerprint of ``bits`` bits is cut into blocks, and up to which distance two are near.
 
-    ``blocks``: those of one cut; 0 where documents meet in bands alone. ``block_bits`` 0 stands for
+    ``blocks``: those of one cut; 0 if only bands are used. ``block_bits`` 0 stands for
     bits // blocks. ``cuts``: 1, or 2 for a square scheme. ``bands``: of the sketch, each a bucket
     more (``simhash_core.index.prints``). Raises ``UsageError`` for a scheme that cannot be.
     """

@@ -130,7 +130,7 @@ class Segment:
         values: NDArray[np.uint32],
         lengths: NDArray[np.intp],
     ) -> Iterator[Candidates]:
-        """Yield what is met in overloaded buckets, and set the lengths of their ranges to 0."""
+        """Yield the candidates in overloaded buckets, and set the lengths of their ranges to 0."""
         ranges = lengths.reshape(len(values), -1)
         fewest = int(np.diff(self.hot.bounds).min()) if ranges.shape[1] == 1 else 0
         indexes = np.flatnonzero(ranges[:, 0] >= fewest)

@@ -1,10 +1,10 @@
 """Profiles: everything that decides what is near, under one name; and the index identity.
 
 ``classic`` is the published method: 64 bits, distance 3, a guarantee that no near pair is missed.
-``wide`` lets documents meet in bands of a sketch of their character shingles, and takes those for
-near that agree by the sketch and by 256 bits of fingerprint: it finds more and errs less, with a
-few candidates however large the index, for about five times the state. ``quick`` is the same by
-shingles alone, without segmentation: a fifth of its time, and less able to tell texts of one
+``wide`` compares documents that share a band of a sketch of their character shingles, and takes
+those for near that agree by the sketch and by 256 bits of fingerprint: it finds more and errs less,
+with a few candidates however large the index, for about five times the state. ``quick`` is the same
+by shingles alone, without segmentation: a fifth of its time, and less able to tell texts of one
 template apart.
 """
 
@@ -39,6 +39,12 @@ SAME_ID: Final = (COMPARE, REPLACE)
 """What a document with an id that is already in the index means: it is compared as any other is, or
 it takes the place of the entry with its id."""
 
+EXACT: Final = "exact"
+PASS: Final = "pass"
+SHORT_TEXTS: Final = (EXACT, PASS)
+"""What becomes of a text that is too short to be compared: its exact repeats are duplicates, or it
+is unique, as often as it comes."""
+
 OF_TERMS: Final = "terms"
 OF_SHINGLES: Final = "shingles"
 FINGERPRINTS: Final = (OF_TERMS, OF_SHINGLES)
@@ -60,7 +66,8 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ``window``: how far apart the times of near documents are at most, milliseconds; None: any time.
     ``lateness``: how far behind the latest documents a document may be and still meet all that are
     within its window, milliseconds. ``same_id``: one of ``SAME_ID``. ``scoped``: whether documents
-    have scopes.
+    have scopes. ``fold_traditional``: whether traditional Chinese characters are taken for their
+    simplified forms. ``short_texts``: one of ``SHORT_TEXTS``.
     """
 
     bits: int
@@ -82,6 +89,8 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stop_words: StopWords | None = None
     window: int | None = None
     lateness: int = USUAL_LATENESS_MS
+    fold_traditional: bool = False
+    short_texts: str = EXACT
     same_id: str = COMPARE
     scoped: bool = False
 
@@ -215,6 +224,8 @@ def index_identity(
         parts["same-id"] = profile.same_id
     if profile.scoped:
         parts["scoped"] = "yes"
+    if profile.short_texts != EXACT:
+        parts["short-texts"] = profile.short_texts
     return f"firstseen-index/{IDENTITY_VERSION} " + " ".join(f"{k}={v}" for k, v in parts.items())
 
 

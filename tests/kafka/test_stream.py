@@ -130,7 +130,7 @@ def test_duplicates_name_a_near_unique(finished: Finished) -> None:
 
 
 def test_no_two_uniques_are_near(finished: Finished) -> None:
-    """All pairs of uniques are compared: none is near and shares a block."""
+    """All pairs of uniques are compared: none is near and shares a bucket."""
     stream, outputs = finished
 
     stream.judge.separated(stream.sent, outputs)

@@ -1,7 +1,7 @@
 """What a single worker would answer that reads the log in order: by brute force, without an index.
 
 A document is a duplicate of the nearest unique one before it that is near, of equals the earliest.
-Near are two documents within the distance that share a block and are confirmed; undecidable ones
+Two documents within the distance that share a bucket and are confirmed are near; undecidable ones
 are where their contents are equal. Documents of other scopes are not near, nor such whose times are
 further apart than the window. What was taken out, and what has expired by the watermark of the log,
 is there no more.

@@ -224,7 +224,7 @@ class Judge:
         return len(outputs.duplicates)
 
     def separated(self, sent: Mapping[SourcePosition, Raw], outputs: Outputs) -> int:
-        """No two uniques are near and share a block. Returns the pairs that share none."""
+        """No two uniques are near and share a bucket. Returns the pairs that share none."""
         known = self._known(sent, outputs.uniques)
         for source, output in outputs.uniques.items():
             headers = dict(output.record.headers)

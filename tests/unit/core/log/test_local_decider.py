@@ -135,7 +135,7 @@ def test_sketches_that_do_not_agree_are_not_near() -> None:
 @given(seed=st.integers(0, 999), sizes=st.lists(st.integers(1, 40), max_size=8))
 def test_packets_change_no_verdict(scheme: BlockScheme, seed: int, sizes: list[int]) -> None:
     """Given documents of which many are near, then all packets give what a scan gives that takes
-    them one by one: of the uniques that share a block, the nearest, of equals the earliest.
+    them one by one: of the uniques that share a bucket, the nearest, of equals the earliest.
     """
     chance = random.Random(seed)
     centres = [chance.randbytes(scheme.bits // 8) for _ in range(3)]
