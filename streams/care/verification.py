@@ -16,10 +16,12 @@ from streams.care.changelog_heads import shard_heads
 from streams.care.findings import Finding
 from streams.care.index_topics import IndexTopics, committed_by, index_topics
 from streams.care.log_state import LogCutError, LogState, read_log
+from streams.care.segment_check import check_segments
 from streams.care.shard_comparison import compare_shard
 from streams.care.shard_places import ShardPlace
 from streams.ordering.index_identity import Claim, refuse_other_settings
 from streams.settings.settings import Settings
+from streams.store.segment_file import SegmentOwner
 from streams.store.shard_view import shard_view
 from streams.store.store_errors import StoreCorruptError, StoreError
 
@@ -78,6 +80,10 @@ def verify_index(
                 findings += findings_of_shard
                 sequences.append(logged.entries.sequences)
                 documents = len(view.store)
+                owner = SegmentOwner(
+                    view.owner.index_identity, view.owner.application_id, view.owner.partition
+                )
+            findings += check_segments(shard.path, owner, report)
             shards.append(VerifiedShard(shard.partition, documents, logged.records_behind))
         except StoreCorruptError as error:
             what = f"{error.path}: {error.what}"

@@ -51,6 +51,11 @@ class SegmentFile(NamedTuple):
     head: SegmentHead
 
 
+def segment_paths(store: Path) -> list[Path]:
+    """Return the segment files beside a store, in the directory ``store``, in their order."""
+    return sorted((store / DIRECTORY).glob(f"*{_SUFFIX}"))
+
+
 def documents_limit(scheme: BlockScheme) -> int:
     """Return how many documents a file may have."""
     a_document = 2 + scheme.bits // 8 + scheme.all_buckets * _BUCKET_BYTES
@@ -71,6 +76,7 @@ class ShardSegments:
         self.scheme = scheme
         self.files: list[SegmentFile] = []
         self.tail: list[EntryPrints] = []
+        self._store = shard
         self._directory = shard / DIRECTORY
         self._owner = owner
         self._with_times = with_times
@@ -88,7 +94,7 @@ class ShardSegments:
         """
         self.files = []
         segments = []
-        for path in sorted(self._directory.glob(f"*{_SUFFIX}")):
+        for path in segment_paths(self._store):
             try:
                 segments.append(self._checked(path, highest))
             except (SegmentDamagedError, OSError) as error:
