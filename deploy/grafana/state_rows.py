@@ -214,7 +214,17 @@ FAILURES: Final = Row(
                     "failed transactions",
                 ),
             ),
-            width=24,
+            width=12,
+        ),
+        Panel(
+            "Schema registry",
+            "Schemas asked for, a second, by outcome; and workers that wait for a schema.",
+            "short",
+            (
+                Query(rate("firstseen_schema_fetches_total", "outcome"), "{{outcome}}"),
+                Query(total("firstseen_registry_waiting"), "waiting"),
+            ),
+            width=12,
         ),
     ),
 )

@@ -17,6 +17,8 @@ from streams.output.received_outputs import (
     UniqueOutput,
     received_output,
 )
+from streams.registry.fetched_schema import RegistryUnavailableError
+from streams.registry.schema_fetches import command_reader
 from streams.settings.settings import Settings
 from streams.terminal.terminal_text import one_line
 
@@ -36,7 +38,8 @@ class RecordLines:
     """Makes the lines; ``width`` is that of the terminal in cells."""
 
     def __init__(self, settings: Settings, width: int) -> None:
-        self._reader = DocumentReader(settings.fields, _READ_BYTES_MAX)
+        self._reader = command_reader(settings, _READ_BYTES_MAX)
+        self._reader_without_schemas = DocumentReader(settings.fields, _READ_BYTES_MAX)
         self._raw_topic = settings.topics.raw
         self._width = width
 
@@ -75,7 +78,11 @@ class RecordLines:
         if record.value is None:
             return "(null)"
         raw = RawRecord(record.key, record.value, 0, record.headers)
-        read = self._reader.read(record.position, raw)
+        try:
+            read = self._reader.read(record.position, raw)
+        except RegistryUnavailableError:  # a look at a topic must not wait for each record
+            self._reader = self._reader_without_schemas
+            read = self._reader.read(record.position, raw)
         if isinstance(read, Document):
             text = f"{read.title} · {read.text}" if read.title else read.text
             return text or "(empty)"

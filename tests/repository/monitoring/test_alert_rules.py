@@ -31,6 +31,7 @@ ALERTS = {
     "RecordsSkipped": "critical",
     "OutputsExpire": "critical",
     "BrokerAway": "critical",
+    "SchemaRegistryAway": "critical",
     "StepsFailing": "warning",
     "SeveralIdentities": "critical",
     "ForeignRecords": "warning",
