@@ -44,6 +44,8 @@ logger = logging.getLogger(__name__)
 _LEAVE_SECONDS: Final = 5.0
 _WATCH_SECONDS: Final = 5.0
 """The longest wait for an answer to the question for lag."""
+_COLLECTED_OBJECTS: Final = 50_000
+"""The garbage collector looks at new objects when there are so many."""
 
 
 def run_worker(settings: Settings) -> int:
@@ -124,9 +126,11 @@ def run_worker(settings: Settings) -> int:
         settings.stall_seconds,
         group,
     )
-    # What was loaded so far stays: the collector need not walk through it again and again.
+    # What was loaded so far stays: the collector need not walk through it again and again. And
+    # what belongs to documents under way is gone before so many objects were made.
     gc.collect()
     gc.freeze()
+    gc.set_threshold(_COLLECTED_OBJECTS)
     with OpsServer(settings, page) as server, watch:
         if server.url is not None:
             served = "pages" if settings.web.serves_data else "health and metrics, no page,"

@@ -23,9 +23,8 @@ from simhash_core.document_columns import DocumentColumns
 from simhash_core.entries import Entry
 from simhash_core.errors import ProtocolError
 from simhash_core.index.look_up import Nearness, joined_answer, neighbour
-from simhash_core.index.prints import joined_prints, prints_of
 from simhash_core.index.view import View
-from simhash_core.log.nearest_matches import Pair, match_nearest, near_pairs, own_repeats
+from simhash_core.log.nearest_matches import Pair, compared, match_nearest, near_pairs, own_repeats
 from simhash_core.log.packets import Heads, Packet, entry_of
 from simhash_core.log.recent_uniques import RecentUniques
 from simhash_core.log.records import Control, Decision, PacketReport, Query, Removal, Report
@@ -181,21 +180,10 @@ class Decider:
                 break
             group.append((offset, columns))
             documents += len(columns)
-        self._pairs = near_pairs(self._nearness, group)
-        rows_of = [np.flatnonzero(columns.undecidable == 0) for _, columns in group]
-        positions = [
-            (offset, row)
-            for (offset, _), rows in zip(group, rows_of, strict=True)
-            for row in rows.tolist()
-        ]
-        prints = joined_prints(
-            [
-                prints_of(self._nearness.scheme, columns, rows)
-                for (_, columns), rows in zip(group, rows_of, strict=True)
-            ]
-        )
-        for at, distance, sequence in self._recent.near(prints):
-            offset, row = positions[at]
+        together = compared(self._nearness.scheme, group)
+        self._pairs = near_pairs(self._nearness, together)
+        for at, distance, sequence in self._recent.near(together.prints):
+            offset, row = together.offsets.item(at), together.rows.item(at)
             self._pairs[offset].append((row, distance, sequence))
 
     def _undecided(self, replica: Replica) -> Iterator[int]:

@@ -8,16 +8,17 @@ statement each.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simhash_core.document_columns import DocumentColumns
 from simhash_core.entries import Entry
+from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.document_index import DocumentIndex
 from simhash_core.index.look_up import Nearness
-from simhash_core.index.near_rows import near_rows
+from simhash_core.index.near_rows import near_earlier_rows
 from simhash_core.index.prints import Prints, joined_prints, prints_of
 from simhash_core.index.view import View
 from simhash_core.log.sequence import index_of, log_offset_of, sequence_number
@@ -67,36 +68,50 @@ def match_nearest(
 def own_pairs(nearness: Nearness, view: View, columns: DocumentColumns) -> Iterator[Pair]:
     """Yield the documents of a packet with the earlier ones of it."""
     offset = log_offset_of(view.first)
-    yield from near_pairs(nearness, [(offset, columns)])[offset]
+    documents = compared(nearness.scheme, [(offset, columns)])
+    yield from near_pairs(nearness, documents)[offset]
     yield from own_repeats(nearness, view, columns)
 
 
-def near_pairs(
-    nearness: Nearness, packets: Sequence[tuple[int, DocumentColumns]]
-) -> dict[int, list[Pair]]:
-    """Return the decidable documents of packets with the earlier ones, by offset of the packet.
+class Compared(NamedTuple):
+    """The decidable documents of packets, which are compared together.
 
-    ``packets``: with their offsets in the log, in its order. All are compared at once.
+    ``packets``: offsets in the log, rising. ``offsets``: int64, of the packet of each document.
+    ``rows``: intp, in its packet. ``prints``: in step.
     """
+
+    packets: Sequence[int]
+    offsets: NDArray[np.int64]
+    rows: NDArray[np.intp]
+    prints: Prints
+
+
+def compared(scheme: BlockScheme, packets: Sequence[tuple[int, DocumentColumns]]) -> Compared:
+    """Return the decidable documents of packets, which come with their offsets in the log."""
     rows_of = [np.flatnonzero(columns.undecidable == 0) for _, columns in packets]
-    offsets = np.repeat([offset for offset, _ in packets], [len(rows) for rows in rows_of])
-    rows_in_packet = np.concatenate(rows_of)
-    documents, others, distances = _earlier(
-        nearness,
-        joined_prints(
-            [
-                prints_of(nearness.scheme, columns, rows)
-                for (_, columns), rows in zip(packets, rows_of, strict=True)
-            ]
-        ),
+    offsets = np.array([offset for offset, _ in packets], dtype=np.int64)
+    prints = [
+        prints_of(scheme, columns, rows)
+        for (_, columns), rows in zip(packets, rows_of, strict=True)
+    ]
+    return Compared(
+        offsets.tolist(),
+        np.repeat(offsets, [len(rows) for rows in rows_of]),
+        np.concatenate(rows_of),
+        joined_prints(prints),
     )
-    pairs: dict[int, list[Pair]] = {offset: [] for offset, _ in packets}
+
+
+def near_pairs(nearness: Nearness, documents: Compared) -> dict[int, list[Pair]]:
+    """Return documents with the earlier ones that are near them, by offset of the packet."""
+    rows, others, distances = _earlier(nearness, documents.prints)
+    pairs: dict[int, list[Pair]] = {offset: [] for offset in documents.packets}
     for offset, row, distance, other_offset, other in zip(
-        offsets[documents].tolist(),
-        rows_in_packet[documents].tolist(),
+        documents.offsets[rows].tolist(),
+        documents.rows[rows].tolist(),
         distances.tolist(),
-        offsets[others].tolist(),
-        rows_in_packet[others].tolist(),
+        documents.offsets[others].tolist(),
+        documents.rows[others].tolist(),
         strict=True,
     ):
         pairs[offset].append((row, distance, sequence_number(other_offset, other)))
@@ -123,11 +138,10 @@ def _earlier(
 ) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.uint16]]:
     """Return which documents are near earlier ones: both rows, and the distance in bits."""
     if prints.documents <= _COMPARED_WHOLE:
-        rows, others, distances = near_rows(nearness.scheme, prints, prints)
-    else:
-        index = DocumentIndex(nearness.scheme)
-        index.add(index.open_slot(), np.arange(prints.documents, dtype=np.uint64), prints)
-        pairs = index.pairs(prints)
-        rows, others, distances = pairs.rows, pairs.sequences.astype(np.intp), pairs.distances
+        return near_earlier_rows(nearness.scheme, prints)
+    index = DocumentIndex(nearness.scheme)
+    index.add(index.open_slot(), np.arange(prints.documents, dtype=np.uint64), prints)
+    pairs = index.pairs(prints)
+    rows, others, distances = pairs.rows, pairs.sequences.astype(np.intp), pairs.distances
     earlier = others < rows
     return rows[earlier], others[earlier], distances[earlier]

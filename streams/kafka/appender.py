@@ -2,6 +2,11 @@
 
 The producer is idempotent, and sends at once. Where no answer comes, nobody knows whether the
 record is there: the log's chains make it harmless to append it again.
+
+While appends are on their way, later ones wait and then go together. An idempotent client of
+librdkafka (2.16) sends no more to a partition while five records or more are not answered; until
+then its thread polls without a pause, which took up to 50 µs of CPU for each document. And fewer
+requests with more in each are less work for the broker.
 """
 
 from __future__ import annotations
@@ -54,6 +59,9 @@ class Appender:
         self._thread = threading.Thread(target=self._run, name="appender", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waiting: set[asyncio.Future[int]] = set()
+        self._queued: list[tuple[str, bytes, asyncio.Future[int]]] = []
+        self._unanswered = 0
+        self._is_sending_soon = False
         self._reports: list[Callable[[], None]] = []
         self._closing = False
         self._is_fatal = False
@@ -83,6 +91,24 @@ class Appender:
         future: asyncio.Future[int] = self._loop.create_future()
         self._waiting.add(future)
         future.add_done_callback(self._waiting.discard)
+        self._queued.append((topic, value, future))
+        self._send_soon()
+        return future
+
+    def _send_soon(self) -> None:
+        """Send what is queued after the present callback of the loop, which may append more."""
+        if self._queued and not self._unanswered and not self._is_sending_soon:
+            assert self._loop is not None
+            self._is_sending_soon = True
+            self._loop.call_soon(self._send)
+
+    def _send(self) -> None:
+        self._is_sending_soon = False
+        queued, self._queued = self._queued, []
+        for topic, value, future in queued:
+            self._produce(topic, value, future)
+
+    def _produce(self, topic: str, value: bytes, future: asyncio.Future[int]) -> None:
         if self._is_fatal:
             # It has lost the order of its records and gives up. A new one begins without a past;
             # the old one still reports what it had.
@@ -98,7 +124,8 @@ class Appender:
             )
         except KafkaException as error:
             _resolve(future, _meaning(error.args[0], topic, len(value)))
-        return future
+        else:
+            self._unanswered += 1
 
     def _run(self) -> None:
         while not self._closing:
@@ -111,7 +138,14 @@ class Appender:
             if reports:
                 with contextlib.suppress(RuntimeError):  # the loop has ended
                     assert self._loop is not None
-                    self._loop.call_soon_threadsafe(_call_all, reports)
+                    self._loop.call_soon_threadsafe(self._answered, reports)
+
+    def _answered(self, reports: list[Callable[[], None]]) -> None:
+        """Resolve what was answered, and send what has waited for it."""
+        self._unanswered -= len(reports)
+        for report in reports:
+            report()
+        self._send_soon()
 
     def _report(
         self,
@@ -149,8 +183,3 @@ def _resolve(future: asyncio.Future[int], result: int | FirstseenError) -> None:
         future.set_exception(result)
     else:
         future.set_result(result)
-
-
-def _call_all(reports: list[Callable[[], None]]) -> None:
-    for report in reports:
-        report()

@@ -210,7 +210,9 @@ def output_config(settings: Settings) -> dict[str, Any]:
         "compression.type": "lz4",
         # Kafka's own choice by key, so that outputs lie where other clients would put them.
         "partitioner": "murmur2_random",
-        "linger.ms": 2,
+        # A commit sends at once what is left, so this delays nothing. What is sent before it is
+        # waited for by a thread of the client that polls without a pause (see ``appender``).
+        "linger.ms": 100,
         **producer_config(settings, acks="all"),
     }
 

@@ -203,7 +203,7 @@ DECIDING = (
     one_edit(
         "pairs of packets that are decided together are ignored",
         "log.decider:Decider._compare",
-        "self._pairs = near_pairs(self._nearness, group)",
+        "self._pairs = near_pairs(self._nearness, together)",
         "self._pairs = {offset: [] for offset, _ in group}",
     ),
     one_edit(

@@ -58,7 +58,7 @@ LOOK_UP = (
     ),
     one_edit(
         "pairs that share no block are near",
-        "index.near_rows:near_rows",
+        "index.near_rows:_near",
         "not scheme.guaranteed and",
         "False and",
     ),

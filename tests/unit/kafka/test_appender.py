@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import threading
+from collections.abc import Callable
+from typing import NamedTuple
 
 import pytest
 
@@ -39,6 +42,73 @@ def test_offsets_follow_the_order_of_appends(broker: Broker) -> None:
 
     assert asyncio.run(scene()) == list(range(500))
     assert [m.value() for m in broker.read_partition(topic, 500)] == [b"%d" % n for n in range(500)]
+
+
+class AnsweringByHand:
+    """Stands for librdkafka's producer; answers what it was given when ``answer`` is set."""
+
+    def __init__(self) -> None:
+        self.sent: list[bytes] = []
+        self.answer = threading.Event()
+        self._reports: list[Callable[[None, Answered], None]] = []
+
+    def produce(
+        self,
+        topic: str,  # noqa: ARG002
+        value: bytes,
+        *,
+        partition: int,  # noqa: ARG002
+        on_delivery: Callable[[None, Answered], None],
+    ) -> None:
+        """Take a record."""
+        self.sent.append(value)
+        self._reports.append(on_delivery)
+
+    def poll(self, seconds: float) -> None:
+        """Answer all that was taken."""
+        if self.answer.wait(min(seconds, 0.01)):
+            self.answer.clear()
+            reports, self._reports = self._reports, []
+            for offset, report in enumerate(reports):
+                report(None, Answered(offset))
+
+
+class Answered(NamedTuple):
+    """A message that was appended."""
+
+    at: int
+
+    def offset(self) -> int:
+        """Return its offset."""
+        return self.at
+
+
+def test_appends_wait_while_others_are_not_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given two appends that are not answered, when three more follow, then those are sent once
+    the first two are answered, all three together.
+    """
+    producer = AnsweringByHand()
+    monkeypatch.setattr("streams.kafka.appender.Producer", lambda _: producer)
+
+    async def scene() -> None:
+        appender = Appender({})
+        appender.open()
+        first = [appender.append("log", value) for value in (b"a", b"b")]
+        await asyncio.sleep(0)
+        later = [appender.append("log", b"c")]
+        await asyncio.sleep(0)
+        later += [appender.append("log", value) for value in (b"d", b"e")]
+        await asyncio.sleep(0)
+        assert producer.sent == [b"a", b"b"]
+        producer.answer.set()
+        await asyncio.gather(*first)
+        await asyncio.sleep(0)
+        assert producer.sent == [b"a", b"b", b"c", b"d", b"e"]
+        producer.answer.set()
+        await asyncio.gather(*later)
+        await appender.close()
+
+    asyncio.run(scene())
 
 
 def test_a_record_too_large_is_told_apart(kafka_broker: Broker) -> None:
