@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
-from concurrent.futures import TimeoutError as FutureTimeoutError
-from typing import Final
+from typing import Any, Final
 
-from confluent_kafka import Consumer, ConsumerGroupState, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from streams.errors import BrokerUnavailableError
@@ -17,7 +17,7 @@ from streams.settings.settings import Delivery, Settings
 from streams.topics.admin import partitions_of
 
 _ANSWER_SECONDS: Final = 5.0
-_SPARE_SECONDS: Final = 1.0
+_STABLE: Final = "Stable"
 
 Owned = Mapping[str, frozenset[int]]
 """The shards of each worker of the group, by the worker's name."""
@@ -38,34 +38,31 @@ class GroupOwners:
 
         Raises ``BrokerUnavailableError``.
         """
-        # After an outage a client of librdkafka's (2.16) may wait for ever: ask with a new one.
-        admin, self._admin = self._admin, None
-        if admin is None:
-            admin = AdminClient({**admin_config(self._settings), "log_level": 0})
+        if self._admin is None:
+            self._admin = AdminClient({**admin_config(self._settings), "log_level": 0})
         try:
-            found = self._described(admin) if self._describes else self._noted(admin)
-        except (KafkaException, FutureTimeoutError) as error:
+            return self._described(self._admin) if self._describes else self._noted(self._admin)
+        except (KafkaException, struct.error) as error:
             raise BrokerUnavailableError(
                 f"it is not known who else works in the group: {error}"
             ) from error
-        self._admin = admin
-        return found
 
     def _described(self, admin: AdminClient) -> Owned | None:
-        group = self._settings.application_id
-        asked = admin.describe_consumer_groups([group], request_timeout=_ANSWER_SECONDS)
-        described = asked[group].result(_ANSWER_SECONDS + _SPARE_SECONDS)
-        if described.state is not ConsumerGroupState.STABLE:
-            return None
-        raw = self._settings.topics.raw
-        return {
-            member.client_id: frozenset(
-                place.partition
-                for place in (member.assignment.topic_partitions if member.assignment else [])
-                if place.topic == raw
-            )
-            for member in described.members
-        }
+        """Return the members of the group as the broker describes them.
+
+        Not by ``describe_consumer_groups``: where a broker goes away and comes back meanwhile, it
+        ends the process (librdkafka 2.16, ``rd_kafka_enq_once_del_source_return``). Past the
+        warning that there is a newer call.
+        """
+        group, raw = self._settings.application_id, self._settings.topics.raw
+        described: list[Any] = super(AdminClient, admin).list_groups(group, timeout=_ANSWER_SECONDS)
+        for each in described:
+            if each.id == group and each.state == _STABLE:
+                return {
+                    member.client_id: assigned_partitions(member.assignment, raw)
+                    for member in each.members
+                }
+        return None
 
     def _noted(self, admin: AdminClient) -> Owned:
         """Return who committed last, as a broker says that describes no groups.
@@ -74,12 +71,11 @@ class GroupOwners:
         """
         raw = self._settings.topics.raw
         config = consumer_config(self._settings, group_id=self._settings.application_id)
+        partitions = partitions_of(admin, [raw]).get(raw, 0)
         consumer = Consumer({**config, "log_level": 0})
         try:
-            places = [TopicPartition(raw, each) for each in range(partitions_of(admin, [raw])[raw])]
+            places = [TopicPartition(raw, each) for each in range(partitions)]
             found = committed_offsets(consumer, places, _ANSWER_SECONDS)
-        except KeyError:
-            return {}
         finally:
             consumer.close()
         owned: dict[str, set[int]] = {self._writer: set()}
@@ -88,3 +84,26 @@ class GroupOwners:
             if note is not None:
                 owned.setdefault(note.worker, set()).add(each.partition)
         return {name: frozenset(partitions) for name, partitions in owned.items()}
+
+
+def assigned_partitions(assignment: bytes, topic: str) -> frozenset[int]:
+    """Return the partitions of a topic in the assignment of a member, as Kafka encodes it.
+
+    A version (int16), then an array of topics (int32 count), each with its name (int16 length) and
+    an array of partitions (int32 each); b"" while there is none. Raises ``struct.error``.
+    """
+    if not assignment:
+        return frozenset()
+    (count,) = struct.unpack_from(">i", assignment, 2)
+    at = 6
+    found: set[int] = set()
+    for _ in range(count):
+        (length,) = struct.unpack_from(">h", assignment, at)
+        name = assignment[at + 2 : at + 2 + length].decode("utf-8", "replace")
+        at += 2 + length
+        (partitions,) = struct.unpack_from(">i", assignment, at)
+        numbers = struct.unpack_from(f">{partitions}i", assignment, at + 4)
+        at += 4 + 4 * partitions
+        if name == topic:
+            found.update(numbers)
+    return frozenset(found)
