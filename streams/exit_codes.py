@@ -75,8 +75,21 @@ def report(error: BaseException, *, debug: bool = False, stream: TextIO | None =
         traceback.print_exception(error, file=stream)
     message = _message_of(error, debug=debug)
     if message:
-        print(f"firstseen: {message}", file=stream)
+        print(fit_terminal(f"firstseen: {message}", stream), file=stream)
     return exit_code_of(error)
+
+
+def fit_terminal(message: str, stream: TextIO) -> str:
+    """Return a message with no line wider than the terminal; unchanged where there is none."""
+    if not stream.isatty():
+        return message
+    # Only for who reads along: a worker under a supervisor need not load it.
+    from rich.console import Console  # noqa: PLC0415 - see above
+    from rich.text import Text  # noqa: PLC0415 - see above
+
+    console = Console(file=stream)
+    lines = Text(message).wrap(console, console.width)
+    return "\n".join(line.plain.rstrip() for line in lines)
 
 
 def _message_of(error: BaseException, *, debug: bool) -> str:

@@ -10,7 +10,7 @@ from streams.dead_letters.letters import DeadLetter, ReplayOutcome
 from streams.dead_letters.replay import Account
 from streams.dead_letters.summary import Listed, Summary
 from streams.documents.timestamps import format_rfc3339
-from streams.terminal.layout import Block, table
+from streams.terminal.layout import Block, Listing, table
 from streams.terminal.terminal_text import counted, escaped, one_line
 
 _KEY_CELLS: Final = 28
@@ -49,7 +49,7 @@ def summary_view(topic: str, summary: Summary) -> list[Block]:
         lines += ["", table([head, *numbers], "<>>", "  ")]
     if summary.newest:
         head_of = ("position", "time", "reason", "sent again", "state", "source", "key", "what")
-        lines += ["", table([head_of, *map(_row, summary.newest)], "<<<><<<<", "  ")]
+        lines += ["", Listing(head_of, [*map(_row, summary.newest)], "<<<><<<<", "  ")]
         if len(summary.newest) < records:
             lines.append(f"  the newest {len(summary.newest):,} of {records:,}: --limit shows more")
     return lines

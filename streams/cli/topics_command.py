@@ -122,7 +122,7 @@ def check(
       firstseen topics check --json | jq -r '.differences[].topic'
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
     from streams.kafka.connection import connect_admin
-    from streams.terminal.layout import show, table
+    from streams.terminal.layout import Listing, show
     from streams.topics import admin as topics
     from streams.topics.checking import check as check_topics
     from streams.topics.plans import topic_plans
@@ -134,7 +134,7 @@ def check(
         states = [state._asdict() for state in checked.states]
         write_json("topics", {"topics": states, **_as_content(checked)})
     else:
-        show([table([_HEADINGS, *map(_state_row, checked.states)], "<>>>>")])
+        show([Listing(_HEADINGS, [*map(_state_row, checked.states)], "<>>>>")])
         if not checked.differences:
             shards = next(each for each in checked.states if each.topic == settings.topics.raw)
             click.echo(f"All topics fit: {counted(shards.partitions, 'shard')}.")

@@ -9,20 +9,34 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
+from rich.cells import cell_len
 from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from streams.terminal.terminal_text import one_line
 
-Block: TypeAlias = str | Text | Table
-"""A line of text, or a table."""
-
 _UNBOUNDED: Final = 100_000
 _GAP: Final = 2
 _JUSTIFY: Final[dict[str, Literal["left", "right"]]] = {"<": "left", ">": "right"}
+
+
+class Listing(NamedTuple):
+    """A table that becomes a paragraph for each row where its words do not fit beside each other.
+
+    ``head`` names the columns, the first of which names a row; ``align`` is as for ``table``.
+    """
+
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    align: str
+    indent: str = ""
+
+
+Block: TypeAlias = str | Text | Table | Listing
+"""A line of text, or a table."""
 
 
 def table(rows: Iterable[Sequence[str | Text]], align: str, indent: str = "") -> Table:
@@ -60,12 +74,34 @@ def show(blocks: Iterable[Block], *, stderr: bool = False, console: Console | No
     """Print lines and tables, no line wider than the console."""
     console = console or output_console(stderr=stderr)
     for block in blocks:
-        if isinstance(block, Table):
+        if isinstance(block, Listing):
+            show(_as_blocks(block, console.width), console=console)
+        elif isinstance(block, Table):
             _print_table(console, block)
         else:
             line = Text(block) if isinstance(block, str) else block
             for part in folded(line, console.width):
                 console.print(part, soft_wrap=True)
+
+
+def _as_blocks(listing: Listing, width: int) -> Iterator[Block]:
+    """Yield a listing as a table, or as paragraphs where a column would cut its words."""
+    head, rows, align, indent = listing
+    columns = zip(*([one_line(cell) for cell in row] for row in (head, *rows)), strict=True)
+    narrowest = [
+        max((cell_len(word) for cell in column for word in cell.split()), default=0)
+        for column in columns
+    ]
+    if len(indent) + sum(narrowest) + _GAP * (len(narrowest) - 1) <= width:
+        yield table([head, *rows], align, indent)
+        return
+    label_cells = max(map(cell_len, head[1:]))
+    for row in rows:
+        yield indent + one_line(row[0])
+        for name, cell in zip(head[1:], row[1:], strict=True):
+            if cell:
+                blanks = " " * (label_cells - cell_len(name) + _GAP)
+                yield f"{indent}  {name}{blanks}{one_line(cell)}"
 
 
 def folded(line: Text, width: int) -> Iterator[Text]:

@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient
+from msgspec.structs import replace
 
 from streams.corpus.corpus import generate
 from streams.output.received_outputs import DeadLetterOutput, DuplicateOutput, UniqueOutput
-from streams.topics.admin import partitions_of
+from streams.settings.settings import Mode
+from streams.topics.admin import create, partitions_of
+from streams.topics.plans import topic_plans
 from tests.kafka.test_growing_topic import grow
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.workers.short_documents import keyed_documents
@@ -140,7 +143,9 @@ def test_kills_a_growing_topic_and_another_mode(kafka_broker: Broker, tmp_path: 
     with Stream(kafka_broker, tmp_path, raw_partitions=2, options=["mode=tag"]) as stream:
         topics = stream.settings.topics
         others = (topics.unique, topics.duplicates)
-        kafka_broker.create_topics(dict.fromkeys(others, OUTPUT_PARTITIONS), {"retention.ms": "-1"})
+        split = replace(stream.settings, mode=Mode.SPLIT)
+        admin = AdminClient({"bootstrap.servers": kafka_broker.bootstrap_servers})
+        create(admin, topic_plans(split, OUTPUT_PARTITIONS, 2))
         of_both_modes = dict.fromkeys((topics.tagged, *others), OUTPUT_PARTITIONS)
         stream.outputs = Outputs(stream.settings, {**of_both_modes, topics.dead_letters: 1})
         workers = [stream.worker(state=f"machine-{number}") for number in range(2)]

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from streams.terminal.layout import show, table
+from streams.exit_codes import fit_terminal
+from streams.terminal.layout import Listing, show, table
 
 ROWS = [
     ("document", "near", "source position"),
@@ -59,3 +60,41 @@ def test_a_line_of_any_text_fits(text: str, width: int) -> None:
     """Given any printable text, then no part of it is wider than the console."""
     text = "".join(sign for sign in text if sign.isprintable())
     assert all(cell_len(line) <= width for line in printed(width, text))
+
+
+def test_a_listing_is_a_table_where_its_words_fit() -> None:
+    """Given a terminal that is wide enough for the longest word of each column, then a listing is
+    the table that its rows make; given a narrower one, then each row is a paragraph whose lines
+    name their columns, no word is cut, and cells without text are left out.
+    """
+    head = ("topic", "partitions", "kept")
+    rows = [("firstseen.changelog", "4", "for ever"), ("dlq.raw-documents", "1", "")]
+
+    assert printed(60, Listing(head, rows, "<><")) == printed(60, table([head, *rows], "<><"))
+    assert printed(30, Listing(head, rows, "<><")) == [
+        "firstseen.changelog",
+        "  partitions  4",
+        "  kept        for ever",
+        "dlq.raw-documents",
+        "  partitions  1",
+    ]
+
+
+def test_messages_of_errors_fit_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given a long message on a terminal, then no line of it is wider; in a file it is one line."""
+    message = "firstseen: topics 'one' and 'two' are missing: run 'firstseen topics create'"
+    monkeypatch.setenv("COLUMNS", "40")
+
+    shown = fit_terminal(message, Terminal())
+
+    assert max(map(cell_len, shown.splitlines())) <= 40
+    assert " ".join(shown.split()) == message
+    assert fit_terminal(message, io.StringIO()) == message
+
+
+class Terminal(io.StringIO):
+    """A stream that says that it is a terminal."""
+
+    def isatty(self) -> bool:
+        """Return True."""
+        return True
