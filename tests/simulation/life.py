@@ -96,7 +96,7 @@ class Life:
             Action.TRIM: self._trim,
             Action.ANSWER: self.answered,
             Action.LEARN: self.learn,
-            Action.FOLLOW: lambda: self.standbys.follow(self._rng.randint(1, 3)),
+            Action.FOLLOW: self._follow,
         }
         self._actions = list(actions.values())
         self._often = list(accumulate(self._rng.choice(RATES) for _ in actions))
@@ -289,6 +289,12 @@ class Life:
         for shard, needed in report.positions.items():
             self._needed[shard] = max(needed, self._needed.get(shard, 0))
 
+    def _follow(self) -> None:
+        """Follow the owners of shards; lead for one that may be silent."""
+        self.standbys.follow(self._rng.randint(1, 3))
+        if self.standbys.lead(self._rng):
+            self._reports_read = len(self._world.broker.reports)
+
     def _decide(self) -> None:
         control = self.participant.control(self._world.scenario.decide_limit)
         if control is not None:
@@ -302,6 +308,8 @@ class Life:
             return
         rules = self._world.rules
         if not self.participant.leads or not self._needed:
+            return
+        if LEADING_SHARD not in self.participant.shards:
             return
         told = set(self._needed) >= set(self._world.broker.partitions())
         if told or not rules.trims_when_all_have_told:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from random import Random
 from typing import Protocol
 
-from simhash_core.log.participant import Participant
+from simhash_core.log.participant import LEADING_SHARD, Participant
 from simhash_core.log.records import Progress
 from tests.simulation.broker import Broker, RawRecord, StoredEntries
 from tests.simulation.rules import Rules
 
 _ALL = 1_000_000
+_LEADS = 0.1
+"""How often a worker leads that has a standby of the leading shard."""
 
 
 @dataclass(slots=True)
@@ -70,6 +73,14 @@ class StandbyCopies:
         """Take in some of what owners have committed."""
         for partition, copy in self._copies.items():
             self._follow(copy, partition, limit)
+
+    def lead(self, rng: Random) -> bool:
+        """Lead for the owner of the leading shard at times, which may be alive or not."""
+        can_lead = LEADING_SHARD in self._held.standbys
+        if not can_lead or rng.random() > _LEADS or not self._participant.stand_in():
+            return False
+        self._world.tell(f"{self._name} leads for the owner of the leading shard")
+        return True
 
     def has_followed(self, partition: int) -> bool:
         """Return whether a standby has taken in all that its owner has committed."""
