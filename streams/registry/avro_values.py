@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from streams.documents.json_values import UnreadableError
 from streams.registry.fetched_schema import Decode, FetchedSchema, bad_schema, not_of_schema
 
 _PRIMITIVES: Final = frozenset(
@@ -29,9 +30,11 @@ def avro_decoder(schema: FetchedSchema) -> Decode:
         for reference in schema.references:
             parse_schema(msgspec.json.decode(reference.text), named)
         parsed = parse_schema(msgspec.json.decode(schema.text), named)
+        _Check(named).walk(parsed, ())
+    except UnreadableError:
+        raise
     except Exception as error:  # noqa: BLE001 - a schema may be anything
         raise bad_schema(f"no Avro schema: {type(error).__name__}: {error}") from None
-    _Check(named).walk(parsed, ())
 
     def decode(content: bytes) -> object:
         stream = BytesIO(content)

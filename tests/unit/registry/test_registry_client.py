@@ -1,0 +1,166 @@
+"""What the registry answers, and what is made of it: a schema, "there is none", or "no answer"."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from streams.documents.schema_framing import SchemaId
+from streams.errors import SettingsError
+from streams.registry.fetched_schema import (
+    FetchedSchema,
+    Reference,
+    RegistryUnavailableError,
+    UnknownSchemaError,
+)
+from streams.registry.registry_client import RegistryClient
+from streams.settings.registry import RegistrySettings
+from tests.rigs.registry.schema_registry import SchemaRegistry
+
+PASSWORD = "worker:let me in"  # noqa: S105 - of a registry of this test
+GUID = "00000000-0000-0000-0000-000000000001"
+
+
+@pytest.fixture
+def registry() -> Iterator[SchemaRegistry]:
+    """A registry without schemas."""
+    with SchemaRegistry() as opened:
+        yield opened
+
+
+def fetched(
+    settings: RegistrySettings, schema: SchemaId, value_format: str = "avro"
+) -> FetchedSchema:
+    """What a client of its own fetches."""
+    with closing(RegistryClient(settings, value_format)) as client:
+        return client.fetch(schema)
+
+
+def by_number(number: int) -> SchemaId:
+    """The id of a schema by its number."""
+    return SchemaId(number, "")
+
+
+def test_a_schema_by_number_and_by_guid(registry: SchemaRegistry) -> None:
+    """Given a registered schema, then it is fetched by either id."""
+    made = registry.register("a", {"schema": '"string"'})
+    settings = RegistrySettings(url=registry.url)
+
+    assert fetched(settings, by_number(made.number)) == FetchedSchema("AVRO", '"string"')
+    assert fetched(settings, SchemaId(None, made.guid)) == FetchedSchema("AVRO", '"string"')
+
+
+def test_references_come_before_what_refers_to_them(registry: SchemaRegistry) -> None:
+    """Given a schema that refers to one which refers to another, and to that one itself as well,
+    then each comes once, and after what it refers to.
+    """
+    registry.register("low", {"schema": '"low"'})
+    low = {"name": "low", "subject": "low", "version": 1}
+    registry.register("middle", {"schema": '"middle"', "references": [low]})
+    middle = {"name": "middle", "subject": "middle", "version": 1}
+    top = registry.register("top", {"schema": '"top"', "references": [middle, low]})
+
+    found = fetched(RegistrySettings(url=registry.url), by_number(top.number))
+
+    assert found.references == (Reference("low", '"low"'), Reference("middle", '"middle"'))
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [by_number(999), by_number(2**31), by_number(2**32 - 1), by_number(0), SchemaId(None, GUID)],
+    ids=str,
+)
+def test_there_is_no_such_schema(registry: SchemaRegistry, schema: SchemaId) -> None:
+    """Given an id that the registry does not have, or cannot even read, then it is unknown: a
+    record with such an id must not stop the stream.
+    """
+    with pytest.raises(UnknownSchemaError):
+        fetched(RegistrySettings(url=registry.url), schema)
+
+
+def test_a_reference_that_is_gone(registry: SchemaRegistry) -> None:
+    """Given a schema that refers to what the registry does not have, then it is unknown."""
+    gone = {"name": "gone", "subject": "gone", "version": 3}
+    made = registry.register("a", {"schema": '"string"', "references": [gone]})
+
+    with pytest.raises(UnknownSchemaError):
+        fetched(RegistrySettings(url=registry.url), by_number(made.number))
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 408, 429, 500, 502, 503])
+def test_what_is_no_answer_of_a_registry(registry: SchemaRegistry, status: int) -> None:
+    """Given a server that answers everything by an error, such as a proxy, a wrong address or a
+    registry that refuses the user, then that is no answer: not even of a schema that it has.
+    """
+    made = registry.register("a", {"schema": '"string"'})
+    registry.broken = status
+
+    with pytest.raises(RegistryUnavailableError, match=str(status)):
+        fetched(RegistrySettings(url=registry.url), by_number(made.number))
+
+
+def test_nobody_there(registry: SchemaRegistry) -> None:
+    """Given a closed port, then that is no answer; and once the registry is back there is one."""
+    made = registry.register("a", {"schema": '"string"'})
+    settings = RegistrySettings(url=registry.url)
+    registry.close()
+    with closing(RegistryClient(settings, "avro")) as client:
+        with pytest.raises(RegistryUnavailableError):
+            client.fetch(by_number(made.number))
+        registry.open()
+
+        assert client.fetch(by_number(made.number)).text == '"string"'
+
+
+def test_basic_authentication(registry: SchemaRegistry, tmp_path: Path) -> None:
+    """Given a registry with a password, then it is read from the file; a wrong one is no answer."""
+    registry.password = PASSWORD
+    made = registry.register("a", {"schema": '"string"'})
+    user, _, password = PASSWORD.partition(":")
+    file = tmp_path / "password"
+    file.write_text(f"{password}\n")
+    by_file = RegistrySettings(url=registry.url, username=user, password_file=str(file))
+    wrong = RegistrySettings(url=registry.url, username=user, password="wrong")  # noqa: S106
+
+    assert fetched(by_file, by_number(made.number)).text == '"string"'
+    with pytest.raises(RegistryUnavailableError, match="401"):
+        fetched(wrong, by_number(made.number))
+
+
+def test_a_second_address(registry: SchemaRegistry) -> None:
+    """Given two addresses, the first of which nobody answers, then the second is asked."""
+    made = registry.register("a", {"schema": '"string"'})
+    settings = RegistrySettings(url=f"http://127.0.0.1:1, {registry.url}")
+
+    assert fetched(settings, by_number(made.number)).text == '"string"'
+
+
+def test_a_client_that_cannot_be_made(tmp_path: Path) -> None:
+    """Given a file that holds no certificate, or a password file that is not there, then the
+    settings are refused before anything starts.
+    """
+    file = tmp_path / "ca.pem"
+    file.write_text("no certificate")
+
+    for settings in (
+        RegistrySettings(url="https://127.0.0.1:1", ca_file=str(file)),
+        RegistrySettings(url="http://127.0.0.1:1", username="a", password_file=str(tmp_path / "x")),
+    ):
+        with pytest.raises(SettingsError):
+            RegistryClient(settings, "avro")
+
+
+def test_what_a_client_fetched_is_not_kept_in_it(registry: SchemaRegistry) -> None:
+    """Given a schema that is fetched twice by one client, then the registry is asked twice: the
+    client's own caches have no limit.
+    """
+    made = registry.register("a", {"schema": json.dumps({"type": "string"})})
+    with closing(RegistryClient(RegistrySettings(url=registry.url), "avro")) as client:
+        client.fetch(by_number(made.number))
+        client.fetch(by_number(made.number))
+
+    assert registry.asked[f"GET /schemas/ids/{made.number}"] == 2

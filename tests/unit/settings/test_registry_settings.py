@@ -1,0 +1,105 @@
+"""The settings of the schema registry: what they must be together; its password is never shown."""
+
+from __future__ import annotations
+
+import pytest
+
+from streams.settings import registry
+from streams.settings.reading_rules import differing_rules, reading_rules
+from streams.settings.reference import rows, text_rows
+from tests.unit.settings.sources import load, problems_of, settings_of
+
+URL = "registry.url=http://registry:8081"
+AVRO = "fields.format=avro"
+PASSWORD = "not-for-the-log"  # noqa: S105 - a test's
+
+
+@pytest.mark.parametrize("value_format", ["avro", "protobuf", "json-schema"])
+def test_a_format_with_its_registry(value_format: str) -> None:
+    """Given a format that needs a registry, and one or several addresses, then that will do."""
+    for url in ("http://a:8081", "https://a/registry, https://b"):
+        settings = settings_of(f"fields.format={value_format}", f"registry.url={url}")
+        assert settings.registry.url == url
+
+
+@pytest.mark.parametrize(
+    ("assignments", "setting", "says"),
+    [
+        ([AVRO], "registry.url", "must be given"),
+        ([URL], "registry.url", "no effect"),
+        ([URL, "fields.format=json"], "registry.url", "no effect"),
+        ([AVRO, "registry.url=registry:8081"], "registry.url", "http://"),
+        ([AVRO, "registry.url=http://"], "registry.url", "host"),
+        ([AVRO, "registry.url=http://a, b:1"], "registry.url", "http://"),
+        ([AVRO, "registry.url=http://a:b@c"], "registry.url", "registry.username"),
+        ([AVRO, URL, "registry.username=a"], "registry.username", "password"),
+        ([AVRO, URL, f"registry.password={PASSWORD}"], "registry.username", "a password a user"),
+        (
+            [AVRO, URL, "registry.username=a:b", f"registry.password={PASSWORD}"],
+            "registry.username",
+            "no colon",
+        ),
+        (
+            [
+                *(AVRO, URL, "registry.username=a"),
+                *(f"registry.password={PASSWORD}", "registry.password_file=b"),
+            ],
+            "registry.password_file",
+            "choose one",
+        ),
+        (
+            [AVRO, URL, "registry.certificate_file=/dev/null"],
+            "registry.certificate_file",
+            "registry.key_file",
+        ),
+        ([AVRO, URL, "registry.ca_file=/no/such"], "registry.ca_file", "no such file"),
+    ],
+)
+def test_what_does_not_fit(assignments: list[str], setting: str, says: str) -> None:
+    """Given settings that do not fit each other, then one problem says which and why."""
+    problems = problems_of(*assignments)
+
+    assert says in problems[setting].message
+    assert PASSWORD not in str(problems)
+
+
+def test_the_extra_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given a format whose packages are not there, then it says how to install them."""
+    monkeypatch.setattr(registry, "find_spec", lambda name: None if name == "fastavro" else name)
+
+    message = problems_of(AVRO, URL)["fields.format"].message
+
+    assert "fastavro" in message
+    assert "pip install 'firstseen[registry]'" in message
+
+
+def test_the_password_is_never_shown() -> None:
+    """Given a password, then no row, no text and no repr of the settings has it."""
+    assignments = [AVRO, URL, "registry.username=a", f"registry.password={PASSWORD}"]
+    loaded = load(*assignments)
+
+    shown = [rows(loaded), text_rows(loaded), loaded.settings, loaded.settings.registry]
+    assert PASSWORD not in repr(shown)
+    assert loaded.settings.registry.password == PASSWORD
+
+
+def test_rules_of_reading() -> None:
+    """Given a format with schemas, then it is among the rules that an index compares, and so is
+    whether JSON Schemas are checked; where the registry is, is not: it may move.
+    """
+    plain = reading_rules(settings_of())
+    avro = reading_rules(settings_of(AVRO, URL))
+    elsewhere = reading_rules(settings_of(AVRO, "registry.url=http://b", "registry.validate=false"))
+    checked = reading_rules(settings_of("fields.format=json-schema", URL))
+    unchecked = reading_rules(
+        settings_of("fields.format=json-schema", URL, "registry.validate=false")
+    )
+
+    assert avro == elsewhere
+    assert differing_rules(avro, plain) == [
+        "fields.format is 'avro' here and 'auto' in the index",
+        "schema_reader is '1' here and 'unknown' in the index",
+    ]
+    assert differing_rules(checked, unchecked) == [
+        "registry.validate is 'true' here and 'false' in the index"
+    ]
