@@ -50,8 +50,12 @@ class Standby(ShardCopy):
         self._told.append(progress)
 
     def catch_up(self, decided_before: int) -> bool:
-        """Let the progress follow what was read of the log; return whether it is the owner's."""
-        while self._told and self._told[0].position <= decided_before:
+        """Let the progress follow what was read of the log; return whether it is the owner's.
+
+        What was read in sessions that this copy had no part in does not count: it has not applied
+        it.
+        """
+        while self.in_session and self._told and self._told[0].position <= decided_before:
             self.progress = self._told.popleft()
         return not self._told
 

@@ -41,6 +41,16 @@ CREATED_AGAIN: Final[dict[str, Any]] = {
 }
 """Scenarios in which the raw topic is created again while zombies live on."""
 
+COMING: Final[dict[str, Any]] = {
+    **MOVING,
+    "faults": {
+        fault: float(fault in {Fault.MOVE, Fault.STANDSTILL, Fault.ZOMBIE_RETURNS})
+        for fault in Fault
+    },
+    "window": None,
+}
+"""Scenarios in which standbys are opened all the time."""
+
 STANDBYS = (
     one_edit(
         "a standby does not take verdicts in",
@@ -73,9 +83,16 @@ STANDBYS = (
     one_edit(
         "a standby goes on where its owner is, not where it has read",
         "log.standby:Standby.catch_up",
-        "while self._told and self._told[0].position <= decided_before:",
+        "while self.in_session and self._told and self._told[0].position <= decided_before:",
         "while self._told:",
         WITH_STANDBYS,
+    ),
+    one_edit(
+        "a standby takes for read what was read before its session",
+        "log.standby:Standby.catch_up",
+        "self.in_session and ",
+        "",
+        COMING,
     ),
     one_edit(
         "a standby that is behind becomes the owner's shard",

@@ -122,6 +122,34 @@ def test_a_session_reads_from_where_the_standby_has_read() -> None:
     assert worker.standby.progress == progress_at(1, 2, 0)
 
 
+def test_what_was_read_before_its_session_is_read_again() -> None:
+    """Given a standby that is opened in the middle of a session, and commits of its owner as far as
+    this worker has read the log, then the next session reads all that the standby has not applied.
+    """
+    participant: Participant[str] = Participant("standby", NEARNESS)
+    participant.add_shard(Progress(chain(0), 0, 0, NO_CONTROL), MemoryEntries())
+    participant.begin(0)
+    held, store = participant.held, MemoryEntries()
+    standby = held.stand_by(progress_at(0, 0, NO_CONTROL), store, held.fill_slot(()), 0)
+    first = packet(FAR[:2], partition=1)
+    heads = [(chain(0), 0), (chain(1), 1)]
+    log = [
+        *(BEGINS, first, decided(1, 1), packet(FAR[2:3])),
+        control(2, [Decision(3, [])], heads=heads),
+    ]
+    for offset, record in enumerate(log):
+        participant.read(offset, record, 0)
+    store.add(NewEntries(1, first, np.arange(2)))
+    standby.owner_committed(progress_at(2, 3, 2), [])
+    participant.drop_shard(0)
+
+    start = participant.begin(len(log))
+    for offset in range(start, len(log)):
+        participant.read(offset, log[offset], 0)
+
+    assert participant.index.documents(standby.slot) == 2
+
+
 def test_what_comes_to_a_topic_that_was_created_again_is_taken_in() -> None:
     """Given packets of another chain of the partition, then those that were in the log before the
     standby was opened are in its store or nowhere, and later ones are documents of the shard.
@@ -164,3 +192,71 @@ def test_what_the_owner_has_let_go_of_is_passed_over() -> None:
 
     assert report is not None
     assert [each.sequence for each in report.packets[0].matches] == [1 << 16 | 1]
+
+
+def leading_standby() -> tuple[Participant[str], list[LogRecord]]:
+    """A worker with a standby of the leading shard; and the log, of which it has read all."""
+    participant: Participant[str] = Participant("standby", NEARNESS)
+    held = participant.held
+    log: list[LogRecord] = [BEGINS, packet(FAR[:2]), packet(FAR[2:3], previous=1)]
+    first = Progress(chain(0), 0, 0, NO_CONTROL)
+    held.stand_by(first, MemoryEntries(), held.fill_slot(()), len(log))
+    participant.begin(len(log))
+    for offset, record in enumerate(log):
+        participant.read(offset, record, 0)
+    return participant, log
+
+
+def test_a_standby_of_the_leading_shard_leads_for_its_owner() -> None:
+    """Given a leader that is silent, then the worker with the standby of its shard begins to lead,
+    and decides what is undecided once its first record is read back.
+    """
+    participant, log = leading_standby()
+    participant.report(9)
+    assert participant.control(9) is None
+
+    assert participant.stand_in()
+    begins = participant.control(9)
+    assert begins is not None
+    assert (begins.leads, begins.decisions) == (True, [])
+    participant.read(len(log), begins, 0)
+    participant.control_appended(len(log), begins.leader)
+    assert participant.leads
+    report = participant.report(9)
+    assert report is not None
+    participant.take_report(report)
+    control_ = participant.control(9)
+    assert control_ is not None
+    assert [each.offset for each in control_.decisions] == [1, 2]
+
+
+def test_who_stands_in_gives_way_to_the_owner() -> None:
+    """Given an owner of the leading shard that leads again, then who stood in leads no more, and
+    reports to it.
+    """
+    participant, log = leading_standby()
+    participant.stand_in()
+    begins = participant.control(9)
+    assert begins is not None
+    participant.read(len(log), begins, 0)
+    participant.control_appended(len(log), begins.leader)
+
+    participant.read(len(log) + 1, control(len(log), leader="leader.2", leads=True), 0)
+
+    assert participant.decider is None
+    report = participant.report(9)
+    assert report is not None
+    assert [each.offset for each in report.packets] == [1, 2]
+
+
+def test_only_a_standby_of_the_leading_shard_stands_in() -> None:
+    """Given a standby of another shard, or one that was let go of, then the worker cannot lead."""
+    worker = StandsBy(progress_at(0, 0, NO_CONTROL))
+    assert not worker.participant.stand_in()
+
+    participant, _ = leading_standby()
+    assert participant.stand_in()
+    assert not participant.stand_in(), "it leads already"
+    participant.drop_standby(0)
+    assert participant.decider is None
+    assert not participant.stand_in()
