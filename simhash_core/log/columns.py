@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from hashlib import blake2b
 from typing import Final
 
 import numpy as np
@@ -56,6 +57,10 @@ def document_columns(
             if print_.fingerprint:
                 fingerprints[row] = masked(print_.fingerprint, document.scope)
             digests[row] = scoped_digest(print_.content_digest, document.scope)
+    if any(each.passes for each in prints):
+        for row, (document, print_) in enumerate(zip(documents, prints, strict=True)):
+            if print_.passes:
+                digests[row] = arrival_digest(print_.content_digest, document.source)
     return DocumentColumns(
         np.fromiter((each.source.offset for each in documents), np.int64, count),
         np.fromiter((each.event_time_ms for each in documents), np.int64, count),
@@ -66,6 +71,15 @@ def document_columns(
         BytesColumn.of([each.sketch for each in prints]),
         scopes=scopes,
     )
+
+
+def arrival_digest(digest: bytes, source: SourcePosition) -> bytes:
+    """Return what stands for the content of a document that nothing is to be a repeat of.
+
+    ``digest``: of its content. No other arrival has the same, and this one always has.
+    """
+    key = blake2b(str(source).encode(), digest_size=CONTENT_DIGEST_SIZE).digest()
+    return blake2b(digest, digest_size=len(digest), key=key, person=b"arrival digest").digest()
 
 
 class PacketRows:

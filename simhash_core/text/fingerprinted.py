@@ -13,7 +13,8 @@ class Fingerprinted(NamedTuple):
 
     ``content_digest``: BLAKE2b-128 of the normalised text. It decides alone for undecidable
     texts, so it is one that nobody can collide on purpose. ``sketch``: what candidates are
-    confirmed by; empty where the profile confirms none, and for undecidable texts.
+    confirmed by; empty where the profile confirms none, and for undecidable texts. ``passes``: it
+    is undecidable, and not compared by its content either.
     """
 
     fingerprint: bytes
@@ -21,6 +22,7 @@ class Fingerprinted(NamedTuple):
     features: int
     undecidable: UndecidableReason | None
     sketch: bytes = b""
+    passes: bool = False
 
 
 class Printed(NamedTuple):

@@ -10,9 +10,10 @@ from simhash_core.documents import Content
 from simhash_core.text.fingerprint_memo import FINGERPRINT_MEMORY_BYTES, FingerprintMemo
 from simhash_core.text.fingerprinted import Fingerprinted, WeightedTerm
 from simhash_core.text.normal_forms import normalize_batch
-from simhash_core.text.normalization import NORMALIZATION, normalize
-from simhash_core.text.profiles import OF_SHINGLES, Profile, index_identity
+from simhash_core.text.normalization import NORMALIZATION
+from simhash_core.text.profiles import OF_SHINGLES, PASS, Profile, index_identity
 from simhash_core.text.shingle_prints import ShinglePrints
+from simhash_core.text.simplified import simplified_identity
 from simhash_core.text.term_prints import TermPrints
 from simhash_core.verdicts import UndecidableReason
 
@@ -48,10 +49,11 @@ class Fingerprinter:
             else TermPrints(profile, remember=remember)
         )
         self._memo = FingerprintMemo[Fingerprinted](FINGERPRINT_MEMORY_BYTES if remember else 0)
-        normalize_batch(())  # makes its table now, so that no document waits for it
-        self.identity = index_identity(
-            profile, self._prints.made_with, NORMALIZATION, self._prints.more
-        )
+        self._normal([])  # makes its table now, so that no document waits for it
+        more = dict(self._prints.more)
+        if profile.fold_traditional:
+            more["folding"] = simplified_identity()
+        self.identity = index_identity(profile, self._prints.made_with, NORMALIZATION, more)
 
     def fingerprint(self, content: Content | str) -> Fingerprinted:
         """Return the fingerprint of one document as it came (not yet normalised)."""
@@ -84,19 +86,23 @@ class Fingerprinter:
         Terms that differ in their tag alone are one here, as their weights add up.
         """
         whole = Content(content) if isinstance(content, str) else content
-        pairs = self._prints.weighted_terms(whole, normalize(whole.text))
+        pairs = self._prints.weighted_terms(whole, self._normal([whole])[0])
         return sorted(pairs, key=lambda pair: (-pair.weight, pair.term))
 
     def _fingerprint_portion(self, contents: Sequence[Content]) -> list[Fingerprinted]:
-        normal = normalize_batch([content.text for content in contents])
+        normal, passes = self._normal(contents), self.profile.short_texts == PASS
         return [
-            Fingerprinted(b"", content_digest(text), features, undecidable)
+            Fingerprinted(b"", content_digest(text), features, undecidable, passes=passes)
             if undecidable
             else Fingerprinted(fingerprint, content_digest(text), features, None, sketch)
             for text, (fingerprint, features, undecidable, sketch) in zip(
                 normal, self._prints.prints(contents, normal, self._judge), strict=True
             )
         ]
+
+    def _normal(self, contents: Sequence[Content]) -> list[str]:
+        simplify = self.profile.fold_traditional
+        return normalize_batch([content.text for content in contents], simplify=simplify)
 
     def _judge(self, normal: str, features: int) -> UndecidableReason | None:
         """Return why a text has too little in it to be compared, None where it has enough."""

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhash_core.text.normalization import normalize
+from simhash_core.text.simplified import simplified_forms
 
 _UTF16: Final = "utf-16-le"
 _UNITS: Final = 0x10000
@@ -32,11 +33,15 @@ _OWN_FORMS: Final = (np.arange(0x3400, 0xA000), np.arange(0xAC00, 0xD7A4))
 _MAY_JOIN: Final = range(0x0900, 0x1E00)
 
 
-def normalize_batch(texts: Sequence[str], *, fold_case: bool = True) -> list[str]:
-    """Return the normalised form of each text; ``fold_case`` as of ``normalize``."""
+def normalize_batch(
+    texts: Sequence[str], *, fold_case: bool = True, simplify: bool = False
+) -> list[str]:
+    """Return the normalised form of each text; the options are those of ``normalize``."""
     encoded = [text.encode(_UTF16, "surrogatepass") for text in texts]
     ends = np.cumsum([len(units) // 2 for units in encoded])
-    forms = _table(fold_case).take(np.frombuffer(b"".join(encoded), dtype="<u2"))
+    forms = _table(fold_case=fold_case, simplify=simplify).take(
+        np.frombuffer(b"".join(encoded), dtype="<u2")
+    )
     special = set(np.searchsorted(ends, np.flatnonzero(forms == _NO_FORM), side="right").tolist())
     blank = forms == _BLANK
     # Runs become one blank, also where one runs over into the next text: texts are stripped below.
@@ -47,7 +52,7 @@ def normalize_batch(texts: Sequence[str], *, fold_case: bool = True) -> list[str
     joined = forms.tobytes().decode(_UTF16)
     limits = [0, *ends.tolist()]
     return [
-        normalize(text, fold_case=fold_case)
+        normalize(text, fold_case=fold_case, simplify=simplify)
         if i in special
         else joined[limits[i] : limits[i + 1]].strip(" ")
         for i, text in enumerate(texts)
@@ -61,7 +66,9 @@ def normalize_terms(terms: Sequence[str]) -> list[str]:
     ends = np.flatnonzero(between)
     if ends.size != len(terms):
         return normalize_batch(terms)
-    own_form = (_table(True).take(units) == units) & (units != _BLANK) & (units != _NO_FORM)
+    own_form = (
+        (_table(fold_case=True).take(units) == units) & (units != _BLANK) & (units != _NO_FORM)
+    )
     normal = list(terms)
     others = np.unique(np.searchsorted(ends, np.flatnonzero(~own_form & ~between))).tolist()
     for index, form in zip(others, normalize_batch([terms[i] for i in others]), strict=True):
@@ -70,8 +77,10 @@ def normalize_terms(terms: Sequence[str]) -> list[str]:
 
 
 @cache
-def _table(fold_case: bool) -> NDArray[np.uint16]:  # noqa: FBT001 - a cached key
+def _table(*, fold_case: bool, simplify: bool = False) -> NDArray[np.uint16]:
     """Return the normal form of each UTF-16 unit that has one of its own, else ``_NO_FORM``."""
+    if simplify:
+        return _simplified(_table(fold_case=fold_case))
     table = np.full(_UNITS, _NO_FORM, dtype="<u2")
     for own in _OWN_FORMS:
         table[own] = own
@@ -87,6 +96,15 @@ def _table(fold_case: bool) -> NDArray[np.uint16]:  # noqa: FBT001 - a cached ke
         if len(form) == 1 and (ord(form) == unit or _stands_alone(ord(form))):
             table[unit] = ord(form)
     return table
+
+
+def _simplified(table: NDArray[np.uint16]) -> NDArray[np.uint16]:
+    """Return a table whose forms are simplified characters."""
+    forms = np.arange(_UNITS, dtype="<u2")
+    for character, form in simplified_forms().items():
+        if character < _UNITS:
+            forms[character] = form if form < _UNITS else _NO_FORM
+    return forms.take(table)
 
 
 def _stands_alone(code: int) -> bool:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import unicodedata
 from typing import Final
 
+from simhash_core.text.simplified import simplified
+
 NORMALIZATION: Final = "nfkc-casefold-1"
 
 # The full-width signs of everyday Chinese. Each one's NFKC form is one ASCII character whatever
@@ -25,11 +27,12 @@ _FULL_WIDTH_SIGNS: Final = tuple(
 _DROPPED: Final = frozenset({"Cc", "Cf", "Cs", "Co"})
 
 
-def normalize(text: str, *, fold_case: bool = True) -> str:
+def normalize(text: str, *, fold_case: bool = True, simplify: bool = False) -> str:
     """Return the normalised form of ``text``; applying it twice changes nothing more.
 
     Lone surrogates are dropped, so the result can always be encoded as UTF-8. Without
     ``fold_case`` capitals stay: what is left then is how a text is set, not how it is encoded.
+    ``simplify``: traditional Chinese characters become simplified ones.
     """
     fold = _fold if fold_case else _compose
     for sign, plain in _FULL_WIDTH_SIGNS:
@@ -37,7 +40,7 @@ def normalize(text: str, *, fold_case: bool = True) -> str:
     text = fold(text)
     if not text.isprintable():
         text = fold("".join(c for c in text if unicodedata.category(c) not in _DROPPED))
-    return text
+    return simplified(text) if simplify else text
 
 
 def _compose(text: str) -> str:

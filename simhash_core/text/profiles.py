@@ -40,7 +40,7 @@ SAME_ID: Final = (COMPARE, REPLACE)
 it takes the place of the entry with its id."""
 
 EXACT: Final = "exact"
-PASS: Final = "pass"
+PASS: Final = "pass"  # noqa: S105 - no password
 SHORT_TEXTS: Final = (EXACT, PASS)
 """What becomes of a text that is too short to be compared: its exact repeats are duplicates, or it
 is unique, as often as it comes."""

@@ -39,6 +39,7 @@ class ShinglePrints:
                     f"{name} has no effect where fingerprint is shingles, which uses no terms"
                 )
         self._bits = profile.bits
+        self._simplify = profile.fold_traditional
         self._bands = profile.scheme().bands
 
     @property
@@ -55,7 +56,7 @@ class ShinglePrints:
         self, contents: Sequence[Content], normal: Sequence[str], judge: Judge
     ) -> list[Printed]:
         """Return what is made of documents; ``normal``: their normalised texts."""
-        bare = shingles.bare_texts([content.text for content in contents])
+        bare = shingles.bare_texts([content.text for content in contents], simplify=self._simplify)
         some = [text for text in bare if text]
         if not some:
             return [Printed(b"", 0, judge(text, 0), b"") for text in normal]

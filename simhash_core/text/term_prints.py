@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -13,13 +13,17 @@ from simhash_core.fingerprints.feature_hashes import feature_hash_named
 from simhash_core.fingerprints.fingerprint import pack, scale, sums
 from simhash_core.text.features import FeatureBatch, extract
 from simhash_core.text.fingerprinted import Judge, Printed, WeightedTerm
-from simhash_core.text.idf import jieba_idf
+from simhash_core.text.idf import IdfModel, jieba_idf
 from simhash_core.text.lexicon import Lexicon
 from simhash_core.text.normal_forms import normalize_batch
 from simhash_core.text.profiles import Profile
 from simhash_core.text.run_memo import RUN_MEMORY_BYTES, RunMemo
 from simhash_core.text.segmentation import load_segmenter
+from simhash_core.text.simplified import simplified
+from simhash_core.text.stop_words import StopWords
+from simhash_core.text.term_codes import SEPARATOR
 from simhash_core.text.term_traits import traits_identity, word_of
+from simhash_core.text.user_dictionary import UserDictionary
 from simhash_core.text.verification import Sketched
 from simhash_core.text.weighting import weighting_named
 
@@ -37,10 +41,9 @@ class TermPrints:
         self._profile = profile
         self._bands = profile.scheme().bands
         self._verifier = profile.verifier()
-        self._segmenter = load_segmenter(profile.segmenter, profile.user_dictionary)
+        idf, user_dictionary, stop_words = _word_lists(profile)
+        self._segmenter = load_segmenter(profile.segmenter, user_dictionary)
         self._weighting = weighting_named(profile.weighting)
-        idf = profile.idf or jieba_idf()
-        stop_words = profile.stop_words
         self._lexicon = Lexicon(
             profile.bits,
             feature_hash_named(profile.feature_hash),
@@ -95,7 +98,13 @@ class TermPrints:
                 for content, outcome in zip(contents, undecidable, strict=True)
             ]
             sketches = self._verifier.verification.sketches(
-                Sketched(decidable, features, self._lexicon.short_hashes[rows], self._bands)
+                Sketched(
+                    decidable,
+                    features,
+                    self._lexicon.short_hashes[rows],
+                    self._bands,
+                    self._profile.fold_traditional,
+                )
             )
         size, packed = self._profile.bits // 8, pack(bit_sums)
         fingerprints = [packed[start : start + size] for start in range(0, len(packed), size)]
@@ -119,5 +128,32 @@ class TermPrints:
     def _features(self, normal: Sequence[str], contents: Sequence[Content]) -> FeatureBatch:
         titles: Sequence[str] = ()
         if self._weighting.titles:
-            titles = normalize_batch([content.title for content in contents])
+            titles = normalize_batch(
+                [content.title for content in contents], simplify=self._profile.fold_traditional
+            )
         return extract(normal, self._runs, self._lexicon, self._weighting, titles)
+
+
+def _word_lists(profile: Profile) -> tuple[IdfModel, UserDictionary | None, StopWords | None]:
+    """Return what the profile says of single words, spelled as its normalised texts are.
+
+    Identities are those of the lists as they came: the normalisation is in the identity as well.
+    """
+    idf, words, stop_words = profile.idf or jieba_idf(), profile.user_dictionary, profile.stop_words
+    if not profile.fold_traditional:
+        return idf, words, stop_words
+    idf = idf._replace(table=dict(zip(_simplified(idf.table), idf.table.values(), strict=True)))
+    if words is not None:
+        texts = _simplified([word.text for word in words.words])
+        words = words._replace(
+            words=tuple(
+                word._replace(text=text) for word, text in zip(words.words, texts, strict=True)
+            )
+        )
+    if stop_words is not None:
+        stop_words = stop_words._replace(words=frozenset(_simplified(stop_words.words)))
+    return idf, words, stop_words
+
+
+def _simplified(words: Iterable[str]) -> list[str]:
+    return simplified(SEPARATOR.join(words)).split(SEPARATOR)

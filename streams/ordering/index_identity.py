@@ -36,6 +36,8 @@ _SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
         "lateness": "index.lateness",
         "same-id": "index.same_id",
         "scoped": "fields.scope",
+        "short-texts": "index.short_texts",
+        "folding": "index.fold_traditional",
     }
 )
 """The settings behind each part of an identity; others are of the program itself."""

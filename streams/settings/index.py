@@ -137,6 +137,21 @@ class IndexSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             "within its window.",
         ),
     ] = None
+    fold_traditional: Annotated[
+        bool | None,
+        Meta(
+            description="Whether traditional Chinese characters count as their simplified forms, "
+                "so that a text is near its copy in the other script."
+        ),
+    ] = None
+    short_texts: Annotated[
+        Literal["exact", "pass"] | None,
+        Meta(
+            extra={"default": "exact"},
+            description="What happens to a text that is too short to compare: exact sends exact "
+                "repeats of it to the duplicates, pass sends it on every time.",
+        ),
+    ] = None
     same_id: Annotated[
         Literal["compare", "replace"] | None,
         Meta(

@@ -20,7 +20,9 @@ BEGIN: Final = "<!-- begin: firstseen config reference -->"
 END: Final = "<!-- end -->"
 
 _INDEX: Final = "index."
-_OF_NO_PROFILE: Final = frozenset({"window", "lateness", "same_id", "scoped"})
+_OF_NO_PROFILE: Final = frozenset(
+    {"window", "lateness", "same_id", "scoped", "fold_traditional", "short_texts"}
+)
 """Parts of a profile that are the same in all profiles."""
 
 
@@ -42,7 +44,7 @@ def rows(loaded: LoadedSettings) -> list[Row]:
         if name.startswith(_INDEX) and value is None:
             value = profile[name.removeprefix(_INDEX)]
             if name.removeprefix(_INDEX) in _OF_NO_PROFILE:
-                value = format_duration(value) if isinstance(value, int) else value
+                value = format_duration(value) if type(value) is int else value
             else:
                 origin = f"the profile {settings.profile}"
         if name in SECRETS and value is not None:

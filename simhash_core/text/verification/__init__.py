@@ -28,13 +28,14 @@ class Sketched(NamedTuple):
     """What sketches are made of: some documents, as they came and as they were weighed.
 
     ``term_hashes``: a hash of each feature of the batch, uint32 (features,). ``bands``: how many
-    keys of bands a sketch ends with.
+    keys of bands a sketch ends with. ``simplify``: as of ``normalize``.
     """
 
     contents: Sequence[Content]
     features: FeatureBatch
     term_hashes: NDArray[np.uint32]
     bands: int = 0
+    simplify: bool = False
 
 
 class Verification(NamedTuple):
@@ -62,7 +63,9 @@ _BY_NAME: Final[Mapping[str, Verification]] = {
     WITH_BANDS: Verification(
         shingles.IDENTITY,
         _SHINGLES_AGREE_AT,
-        lambda batch: shingles.sketches([each.text for each in batch.contents], batch.bands),
+        lambda batch: shingles.sketches(
+            [each.text for each in batch.contents], batch.bands, simplify=batch.simplify
+        ),
         lambda _distance, a, b: shingles.similarity(a, b),
     ),
     "cosine": Verification(
@@ -76,7 +79,7 @@ _BY_NAME: Final[Mapping[str, Verification]] = {
     "metadata": Verification(
         metadata.IDENTITY,
         metadata.USUAL_THRESHOLD,
-        lambda batch: metadata.sketches(batch.contents),
+        lambda batch: metadata.sketches(batch.contents, simplify=batch.simplify),
         metadata.similarity,
     ),
 }

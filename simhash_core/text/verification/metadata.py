@@ -41,9 +41,15 @@ _CHANCE: Final = 2**-8
 _FAMILY: Final = splitmix_family(FUNCTIONS)
 
 
-def sketches(contents: Sequence[Content]) -> list[bytes]:
-    """Return the sketch of the metadata of each document: ``FUNCTIONS`` bytes, or none."""
-    return [_sketch((*item.keywords, *item.tags, *item.references)) for item in contents]
+def sketches(contents: Sequence[Content], *, simplify: bool = False) -> list[bytes]:
+    """Return the sketch of the metadata of each document: ``FUNCTIONS`` bytes, or none.
+
+    ``simplify``: as of ``normalize``.
+    """
+    return [
+        _sketch((*item.keywords, *item.tags, *item.references), simplify=simplify)
+        for item in contents
+    ]
 
 
 def similarity(distance: int, a: bytes, b: bytes) -> float:
@@ -64,10 +70,10 @@ def combined(distance: int, shared: float | None) -> float:
     return (CONTENT_TENTHS / (distance + 1) + (_TENTHS - CONTENT_TENTHS) * shared) / _TENTHS
 
 
-def _sketch(metadata: Sequence[str]) -> bytes:
+def _sketch(metadata: Sequence[str], *, simplify: bool) -> bytes:
     if not metadata:
         return b""
-    elements = {element for element in normalize_batch(metadata) if element}
+    elements = {element for element in normalize_batch(metadata, simplify=simplify) if element}
     if not elements:
         return b""
     return min_hash(element_hashes(elements), _FAMILY).astype(np.uint8).tobytes()

@@ -49,13 +49,13 @@ _BETWEEN: Final = "\0" * SHINGLE_CHARACTERS
 BINS_OF_BAND: Final = 2
 
 
-def sketches(texts: Sequence[str], bands: int = 0) -> list[bytes]:
+def sketches(texts: Sequence[str], bands: int = 0, *, simplify: bool = False) -> list[bytes]:
     """Return the sketch of each text as it came, with the keys of so many bands at its end.
 
     ``SKETCH_BYTES`` and 4 a band each; empty where all is space. Memory: about 40 bytes a
-    character, of all texts together.
+    character, of all texts together. ``simplify``: as of ``normalize``.
     """
-    bare = bare_texts(texts)
+    bare = bare_texts(texts, simplify=simplify)
     some = [text for text in bare if text]
     packed = iter(pack(bins_of(some).filled, bands) if some else ())
     return [next(packed) if text else b"" for text in bare]
@@ -71,9 +71,10 @@ class Bins(NamedTuple):
     counts: NDArray[np.int64]
 
 
-def bare_texts(texts: Sequence[str]) -> list[str]:
+def bare_texts(texts: Sequence[str], *, simplify: bool = False) -> list[str]:
     """Return what shingles are made of: texts normalised, without white space."""
-    return [text.replace(" ", "") for text in normalize_batch(texts, fold_case=False)]
+    normal = normalize_batch(texts, fold_case=False, simplify=simplify)
+    return [text.replace(" ", "") for text in normal]
 
 
 def bins_of(bare: Sequence[str]) -> Bins:

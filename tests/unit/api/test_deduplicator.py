@@ -104,7 +104,7 @@ def test_state_outlives_the_process(tmp_path: Path, texts: list[str]) -> None:
         after = seen.add(texts[3])
         assert isinstance(after, DuplicateOf)
         assert after.original_id == "4"
-        with pytest.raises(FirstseenError, match="One process at a time"):
+        with pytest.raises(FirstseenError, match="Only one process at a time"):
             Deduplicator(state=tmp_path / "seen")
     with pytest.raises(FirstseenError, match="distance"):
         Deduplicator(state=tmp_path / "seen", index=IndexSettings(distance=9))
@@ -151,7 +151,7 @@ def test_fingerprints(texts: list[str]) -> None:
     assert maker.fingerprint(texts[0]) == a
     assert maker.distance(a, copy) <= 3 < maker.distance(a, other)
     assert short.undecidable is not None
-    with pytest.raises(ValueError, match="too little"):
+    with pytest.raises(ValueError, match="too short"):
         maker.distance(a, short)
 
 
@@ -162,3 +162,19 @@ def test_the_module_is_the_command() -> None:
     command = [sys.executable, "-m", "firstseen", "--version"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.startswith("firstseen ")
+
+
+def test_short_texts_pass_every_time_where_the_settings_say_so(
+    tmp_path: Path, texts: list[str]
+) -> None:
+    """Given the setting, then a short text passes each time, also after a restart, and an exact
+    repeat of a longer one is still a duplicate.
+    """
+    index = IndexSettings(short_texts="pass")
+    for _ in range(2):
+        with Deduplicator(state=tmp_path, index=index) as seen:
+            verdicts = seen.add_batch(["好的", "好的", "", texts[0], texts[0]])
+            assert [type(verdict) for verdict in verdicts[:3]] == [Undecidable] * 3
+            assert isinstance(verdicts[4], DuplicateOf)
+    with Deduplicator(index=IndexSettings(short_texts="exact")) as seen:
+        assert isinstance(seen.add_batch(["好的", "好的"])[1], DuplicateOf)

@@ -57,6 +57,19 @@ def test_windows_same_ids_and_scopes_are_part_of_the_identity() -> None:
     ]
 
 
+def test_folding_and_passing_short_texts_are_part_of_the_identity() -> None:
+    """Given an index with them, then a worker without them names the settings."""
+    more = msgspec.structs.replace(
+        profile_named("classic"), fold_traditional=True, short_texts="pass"
+    )
+    identity = Fingerprinter(more).identity
+
+    assert identity.endswith(" short-texts=pass")
+    assert [
+        each.setting for each in differences(Claim(identity, READING, 7, 5), CLASSIC, READING)
+    ] == ["index.fold_traditional", "index.short_texts"]
+
+
 def test_only_what_differs_is_named() -> None:
     """Given another distance and another text field, then the error names both settings with both
     values, says how to go on, ends with the code of configuration, and names nothing else.

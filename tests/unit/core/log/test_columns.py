@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from simhash_core.document_columns import DocumentColumns
 from simhash_core.documents import Document, SourcePosition
 from simhash_core.log.columns import document_columns, verdict_of
@@ -70,3 +72,21 @@ def test_verdicts() -> None:
     ]
     assert verdict_of(columns, 1, near) == DuplicateOf("o", source, 12, 5, 3, Method.NEAR, 0.75)
     assert verdict_of(columns, 0, same) == DuplicateOf("o", source, 12, 0, None, Method.EXACT)
+
+
+def test_short_texts_that_pass_have_no_content_in_common() -> None:
+    """Given the setting, then equal short texts differ in what stands for their content, each has
+    always the same, and nothing else changes; longer texts keep theirs.
+    """
+    profile = msgspec.structs.replace(profile_named("wide"), short_texts="pass")
+    repeat = msgspec.structs.replace(DOCUMENTS[3], source=SourcePosition("raw", 3, 99))
+    documents = [*DOCUMENTS, repeat]
+    prints = Fingerprinter(profile).fingerprint_batch([each.content for each in documents])
+    columns = document_columns(documents, prints, 4)
+
+    assert columns.digest(1) == prints[1].content_digest
+    assert len({columns.digest(row) for row in range(5)}) == 5
+    assert prints[3].content_digest == prints[4].content_digest
+    again = document_columns(documents, prints, 4)
+    assert [again.digest(row) for row in range(5)] == [columns.digest(row) for row in range(5)]
+    assert columns.undecidable.tolist() == [*_made()[1].undecidable.tolist(), 3]
