@@ -17,7 +17,6 @@ import time
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from types import TracebackType
 from typing import Final, NamedTuple, Self
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -68,12 +67,7 @@ class ContenderProcess:
             raise ContenderError(f"{self.name} did {done:.0f} of {len(self._texts)} documents")
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """End it."""
         self._end()
 

@@ -8,7 +8,6 @@ from contextlib import ExitStack, closing
 from datetime import datetime
 from itertools import count
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 from simhash_core.documents import Document, SourcePosition
@@ -93,12 +92,7 @@ class Deduplicator:
         """Give itself."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close the state."""
         self.close()
 

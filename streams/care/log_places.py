@@ -9,7 +9,6 @@ nothing is decided.
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import TracebackType
 from typing import Final, Self
 from uuid import uuid4
 
@@ -62,12 +61,7 @@ class LogPlaces:
         """Give itself."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Let go of the client."""
         self._producer.close()
 

@@ -7,7 +7,6 @@ it, the sender waits for the worker of the application id after each part of wha
 from __future__ import annotations
 
 import time
-from types import TracebackType
 from typing import Final, NamedTuple, Self
 
 from confluent_kafka import (
@@ -107,12 +106,7 @@ class DocumentSender:
         """Return itself."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close the connections; what is not acknowledged is dropped."""
         self._producer.purge()
         self._producer.flush(_GRACE_SECONDS)

@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Final, NamedTuple, Self
 
 from simhash_core.documents import TopicPartition
@@ -87,12 +86,7 @@ class WorkerWatch:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Stop, at the latest when a request in progress has timed out."""
         self._stop.set()
         self._thread.join(_STOP_SECONDS)

@@ -11,7 +11,6 @@ import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from types import TracebackType
 from typing import Final, Self
 
 from aiohttp import web
@@ -80,12 +79,7 @@ class OpsServer:
             self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Stop answering and free the port."""
         if self._socket is not None:
             self._loop.call_soon_threadsafe(self._stop.set)

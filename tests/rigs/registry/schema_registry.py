@@ -13,7 +13,6 @@ import threading
 import uuid
 from collections import Counter
 from functools import cached_property
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from aiohttp import web
@@ -63,12 +62,7 @@ class SchemaRegistry:
         self.open()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.client.close()
         self.close()
 
