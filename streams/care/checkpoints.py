@@ -25,7 +25,7 @@ import msgspec
 from rocksdict import WriteBatch
 
 from simhash_core.errors import FirstseenError, UsageError
-from streams.care.shard_places import ShardPlace
+from streams.care.local_shards import LocalShard
 from streams.store.rocksdb_options import (
     LEAST_CACHE_BYTES,
     StoreSettings,
@@ -81,7 +81,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
     files: list[CheckpointFile]
 
 
-def make_checkpoint(shard: ShardPlace, directory: Path, report: Report) -> Checkpoint:
+def make_checkpoint(shard: LocalShard, directory: Path, report: Report) -> Checkpoint:
     """Copy the store of a shard to ``directory``, beside those of other shards.
 
     Raises ``CheckpointError`` where one is there already, and ``StoreError``.
@@ -166,7 +166,7 @@ def check_files(directory: Path, checkpoint: Checkpoint, report: Report) -> None
 
 
 def restore_checkpoint(
-    directory: Path, checkpoint: Checkpoint, shard: ShardPlace, report: Report, *, force: bool
+    directory: Path, checkpoint: Checkpoint, shard: LocalShard, report: Report, *, force: bool
 ) -> None:
     """Put the copy of a store in its place; the checkpoint stays as it is.
 
@@ -196,7 +196,7 @@ def restore_checkpoint(
     partial.rename(shard.path)
 
 
-def refuse_open(shard: ShardPlace) -> None:
+def refuse_open(shard: LocalShard) -> None:
     """Raise ``StoreLockedError`` where a process has the store open."""
     try:
         with closing(_opened(shard)):
@@ -207,7 +207,7 @@ def refuse_open(shard: ShardPlace) -> None:
         return  # it is open nowhere
 
 
-def _copy_files(shard: ShardPlace, target: Path) -> bool:
+def _copy_files(shard: LocalShard, target: Path) -> bool:
     """Copy a store that nobody has open; return False for one that is open.
 
     RocksDB makes links to its files; they become copies, for what damages a file damages all links
@@ -226,7 +226,7 @@ def _copy_files(shard: ShardPlace, target: Path) -> bool:
     return True
 
 
-def _opened(shard: ShardPlace) -> RocksStore:
+def _opened(shard: LocalShard) -> RocksStore:
     if not holds_a_store(shard.path):
         raise CheckpointError(f"there is no store in {shard.path}")
     settings = StoreSettings()

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from streams.care.checkpoints import refuse_open
-from streams.care.shard_places import ShardPlace
+from streams.care.local_shards import LocalShard
 from streams.care.sole_member import refuse_running_workers
 from streams.kafka.retries import becomes_true
 from streams.settings.settings import Settings
@@ -32,7 +32,7 @@ class Dropped(msgspec.Struct, frozen=True, kw_only=True):
     topics: list[str]
 
 
-def drop_stores(settings: Settings, shards: Sequence[ShardPlace]) -> Dropped:
+def drop_stores(settings: Settings, shards: Sequence[LocalShard]) -> Dropped:
     """Delete the stores of shards; a worker makes them again from the changelog.
 
     Raises ``StoreLockedError`` before anything is deleted where one is open.
@@ -49,7 +49,7 @@ def drop_stores(settings: Settings, shards: Sequence[ShardPlace]) -> Dropped:
 
 
 def drop_index(
-    settings: Settings, admin: AdminClient, shards: Sequence[ShardPlace], report: Report
+    settings: Settings, admin: AdminClient, shards: Sequence[LocalShard], report: Report
 ) -> Dropped:
     """Delete an index: log, reports, changelog, the group's offsets, and the stores on this disk.
 

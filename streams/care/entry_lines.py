@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhash_core.document_columns import REASON_CODES, BytesColumn, DocumentColumns
+from simhash_core.documents import TopicPartition
 from simhash_core.entries import Entry
 from simhash_core.errors import UsageError
 from simhash_core.scopes import masked
-from streams.care.loaded_batches import Place
 from streams.documents.timestamp_columns import times_ms
 from streams.documents.timestamps import TimestampError, format_rfc3339
 
@@ -118,7 +118,7 @@ class EntryLines:
 
     def columns(
         self, lines: Sequence[tuple[int, bytes]], name: str
-    ) -> tuple[list[Place], DocumentColumns]:
+    ) -> tuple[list[TopicPartition], DocumentColumns]:
         """Return sources and columns of lines, given with their numbers from 0.
 
         ``name``: of the file, the source of lines that name none. Raises ``UsageError``, which
@@ -154,9 +154,11 @@ class EntryLines:
             sketches=BytesColumn.of([line.sketch for line in found]),
             scopes=scopes if scopes.joined else None,
         )
-        unnamed = (name, 0)
+        unnamed = TopicPartition(name, 0)
         sources = [
-            unnamed if line.source is None else (line.source.topic, line.source.partition)
+            unnamed
+            if line.source is None
+            else TopicPartition(line.source.topic, line.source.partition)
             for line in found
         ]
         return sources, columns

@@ -11,7 +11,7 @@ from simhash_core.document_columns import REASON_CODES
 from simhash_core.entries import Entry
 from simhash_core.errors import IndexMismatchError
 from streams.care.entry_lines import EXPORT_SCHEMA, ExportHeader, encode_entry, encode_header
-from streams.care.shard_places import ShardPlace
+from streams.care.local_shards import LocalShard
 from streams.store.shard_view import ShardView, shard_view
 from streams.store.state_codec import entry_key
 
@@ -22,7 +22,7 @@ _REPORT_DOCUMENTS = 2_000
 
 
 def export_entries(
-    application: str, stores: Sequence[ShardPlace], output: BinaryIO, report: Report
+    application: str, stores: Sequence[LocalShard], output: BinaryIO, report: Report
 ) -> int:
     """Write a header and a line for each entry of shards; return the number of entries.
 

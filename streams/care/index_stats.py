@@ -14,7 +14,7 @@ from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.prints import Prints, bucket_values, joined_prints
 from simhash_core.index_digest import index_digest
 from simhash_core.log.sequence import log_offset_of
-from streams.care.shard_places import ShardPlace
+from streams.care.local_shards import LocalShard
 from streams.documents.timestamps import format_rfc3339
 from streams.store.shard_view import ShardView, shard_view
 from streams.store.state_codec import ENTRY_TAG, after, entry_key
@@ -76,7 +76,7 @@ class IndexStats(msgspec.Struct, frozen=True, kw_only=True):
 
 def index_stats(
     application: str,
-    stores: Sequence[ShardPlace],
+    stores: Sequence[LocalShard],
     scheme: BlockScheme,
     identity: str,
     window: str | None,
@@ -115,7 +115,7 @@ def index_stats(
     )
 
 
-def _shard(shard: ShardPlace, view: ShardView, prints: Sequence[Prints]) -> ShardStats:
+def _shard(shard: LocalShard, view: ShardView, prints: Sequence[Prints]) -> ShardStats:
     store, stored = view.store, view.store.progress()
     documents = len(store)
     times = [each.times_ms for each in prints if each.documents]

@@ -11,7 +11,7 @@ from typing import Final, Literal, Protocol
 
 from confluent_kafka.admin import AdminClient
 
-from simhash_core.documents import Document, RawRecord, SourcePosition
+from simhash_core.documents import Document, RawRecord, SourcePosition, TopicPartition
 from simhash_core.errors import IndexMismatchError, UsageError
 from simhash_core.fingerprints.fingerprint import WORD_BITS
 from simhash_core.log.columns import document_columns
@@ -77,7 +77,7 @@ class Texts:
             return
         prints = self._fingerprinter.fingerprint_batch([each.content for each in documents])
         columns = document_columns(documents, prints, self._words)
-        sources = [(each.source.topic, each.source.partition) for each in documents]
+        sources = [TopicPartition(each.source.topic, each.source.partition) for each in documents]
         yield from loaded_runs(sources, columns)
 
 
@@ -166,7 +166,7 @@ class FileSource:
         with prepared_by(self._settings, self._fingerprinter, jobs, topics) as prepare:
             for _, prepared in prepare(_batches(lines)):
                 self.refused.update(each.reason for each in prepared.refused.values())
-                sources = [(opened.name, 0)] * len(prepared.columns)
+                sources = [TopicPartition(opened.name, 0)] * len(prepared.columns)
                 yield from loaded_runs(sources, prepared.columns)
 
 

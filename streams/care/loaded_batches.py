@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhash_core.document_columns import DocumentColumns
+from simhash_core.documents import TopicPartition
 from streams.care.load_spool import LoadedRun
 
 BATCH_DOCUMENTS: Final = 8192
@@ -18,13 +19,10 @@ BATCH_DOCUMENTS: Final = 8192
 _RUN_BYTES: Final = 512 * 1024
 """A run becomes one record of the changelog: well below what its topic takes."""
 
-Place = tuple[str, int]
-"""A topic and a partition, or what stands for them."""
 
-
-def loaded_runs(sources: Sequence[Place], columns: DocumentColumns) -> Iterator[LoadedRun]:
+def loaded_runs(sources: Sequence[TopicPartition], columns: DocumentColumns) -> Iterator[LoadedRun]:
     """Yield documents in runs; ``sources``: of each document, in step with ``columns``."""
-    rows_of: dict[Place, list[int]] = {}
+    rows_of: dict[TopicPartition, list[int]] = {}
     for row, source in enumerate(sources):
         rows_of.setdefault(source, []).append(row)
     for (topic, partition), rows in rows_of.items():

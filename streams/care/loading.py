@@ -33,7 +33,7 @@ from streams.care.index_topics import (
 from streams.care.index_transaction import IndexTransaction
 from streams.care.load_sources import LoadSource, Report
 from streams.care.load_spool import LoadSpool
-from streams.care.log_places import LogPlaces
+from streams.care.log_reservations import LogReservations
 from streams.care.log_state import LogState, read_log
 from streams.care.sole_member import SoleMember
 from streams.settings.reading_rules import reading_rules
@@ -121,16 +121,16 @@ class Loading:
                 log = read_log(self._settings, self._identity, shards)
                 heads = self._heads(shards, log)
                 with (
-                    LogPlaces(
+                    LogReservations(
                         self._settings,
                         self._identity,
                         log.replica,
                         heads,
                         begins=self._topics.is_empty,
-                    ) as places,
+                    ) as reservations,
                     IndexTransaction(self._settings, _NAME) as transaction,
                 ):
-                    self._send(spool, places, transaction, member, account, report)
+                    self._send(spool, reservations, transaction, member, account, report)
                     if self._topics.is_empty:
                         self._begin(account.log_offset, transaction)
                         account.begins = self._begins
@@ -143,7 +143,7 @@ class Loading:
     def _send(
         self,
         spool: LoadSpool,
-        places: LogPlaces,
+        reservations: LogReservations,
         transaction: IndexTransaction,
         member: SoleMember,
         account: LoadAccount,
@@ -164,7 +164,7 @@ class Loading:
         for run in spool.read():
             count = len(run.columns)
             if not free or limit + count > PACKET_DOCUMENTS_LIMIT:
-                account.log_offset = places.take()
+                account.log_offset = reservations.take()
                 free, limit = set(counts), 0
             horizons.packet(account.log_offset, run.columns, now_ms)
             first = sequence_number(account.log_offset, limit)

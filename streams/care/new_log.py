@@ -23,7 +23,7 @@ from simhash_core.log.sequence import log_offset_of
 from streams.care.changelog_heads import ShardHead, log_of, shard_heads
 from streams.care.index_topics import index_topics, raw_watermarks, refuse_other_index
 from streams.care.index_transaction import IndexTransaction
-from streams.care.log_places import LogPlaces
+from streams.care.log_reservations import LogReservations
 from streams.care.log_state import LogCutError, read_log
 from streams.care.sole_member import SoleMember
 from streams.settings.settings import Settings
@@ -82,7 +82,9 @@ def begin_new_log(
         ]
         filled = max(0, first - end)
         with (
-            LogPlaces(settings, identity, Replica(end, NO_CONTROL), heads, begins=True) as places,
+            LogReservations(
+                settings, identity, Replica(end, NO_CONTROL), heads, begins=True
+            ) as reservations,
             IndexTransaction(settings, _NAME) as transaction,
         ):
 
@@ -90,9 +92,9 @@ def begin_new_log(
                 member.keep()
                 report("filling the log", done, filled)
 
-            places.fill(filled, show)
-            places.begin_at(max(first, end))
-            control = places.take()
+            reservations.fill(filled, show)
+            reservations.begin_at(max(first, end))
+            control = reservations.take()
             nexts: dict[int, int] = {}
             for each in shards:
                 if each.progress is None:

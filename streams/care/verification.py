@@ -15,10 +15,10 @@ from simhash_core.index_digest import index_digest
 from streams.care.changelog_heads import shard_heads
 from streams.care.findings import Finding
 from streams.care.index_topics import IndexTopics, committed_by, index_topics
+from streams.care.local_shards import LocalShard
 from streams.care.log_state import LogCutError, LogState, read_log
 from streams.care.segment_check import check_segments
 from streams.care.shard_comparison import compare_shard
-from streams.care.shard_places import ShardPlace
 from streams.ordering.index_identity import Claim, refuse_other_settings
 from streams.settings.settings import Settings
 from streams.store.segment_file import SegmentOwner
@@ -58,7 +58,7 @@ def verify_index(
     settings: Settings,
     admin: AdminClient,
     identity: str,
-    stores: Sequence[ShardPlace],
+    stores: Sequence[LocalShard],
     report: Report,
 ) -> Verified:
     """Compare everything that can be compared; safe beside workers that run. Blocking.

@@ -135,7 +135,7 @@ def drop(
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
     from simhash_core.errors import UsageError
     from streams.care.dropping import drop_index, drop_stores
-    from streams.care.shard_places import shard_places
+    from streams.care.local_shards import local_shards
     from streams.cli.index_view import drop_text
     from streams.kafka.connection import connect_admin
     from streams.terminal.progress_bar import progress_bar
@@ -143,20 +143,20 @@ def drop(
     if everything and shards:
         raise click.UsageError("--everything is the whole index: leave --shard out")
     try:
-        places = shard_places(settings, shards)
+        local = local_shards(settings, shards)
     except UsageError:
         if not everything:
             raise
-        places = []
-    what = f"the index of {settings.application_id}" if everything else f"{len(places)} stores"
+        local = []
+    what = f"the index of {settings.application_id}" if everything else f"{len(local)} stores"
     if not yes:
         click.confirm(f"Delete {what}?", abort=True, err=True)
     if everything:
         admin = connect_admin(settings, timeout_seconds, announce)
         with progress_bar() as show:
-            dropped = drop_index(settings, admin, places, show)
+            dropped = drop_index(settings, admin, local, show)
     else:
-        dropped = drop_stores(settings, places)
+        dropped = drop_stores(settings, local)
     write_answer("index-drop", dropped, drop_text(dropped), as_json=as_json)
 
 

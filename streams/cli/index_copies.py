@@ -32,13 +32,13 @@ def checkpoint(
       firstseen index checkpoint /backup/firstseen-monday
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
     from streams.care.checkpoints import make_checkpoint
-    from streams.care.shard_places import shard_places
+    from streams.care.local_shards import local_shards
     from streams.cli.index_view import checkpoint_text
     from streams.terminal.progress_bar import progress_bar
 
     with progress_bar() as show:
         checkpoints = [
-            make_checkpoint(each, directory, show) for each in shard_places(settings, shards)
+            make_checkpoint(each, directory, show) for each in local_shards(settings, shards)
         ]
     content = {"directory": str(directory), "checkpoints": checkpoints}
     write_answer(
@@ -66,14 +66,14 @@ def restore(
       firstseen index restore /backup/firstseen-monday --shard 3 --force
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
     from streams.care.checkpoints import checkpoints_in, read_checkpoint, restore_checkpoint
-    from streams.care.shard_places import place_of
+    from streams.care.local_shards import local_shard
     from streams.cli.index_view import restore_text
     from streams.terminal.progress_bar import progress_bar
 
     restored = [read_checkpoint(directory, each) for each in checkpoints_in(directory, shards)]
     with progress_bar() as show:
         for each in restored:
-            shard = place_of(settings, each.partition)
+            shard = local_shard(settings, each.partition)
             restore_checkpoint(directory, each, shard, show, force=force)
     content = {"directory": str(directory), "checkpoints": restored}
     write_answer("index-restore", content, restore_text(restored), as_json=as_json)

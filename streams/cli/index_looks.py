@@ -30,16 +30,16 @@ def stats(settings: Settings, *, shards: tuple[int, ...], as_json: bool) -> None
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
     from simhash_core.text.fingerprinter import Fingerprinter
     from streams.care.index_stats import index_stats
-    from streams.care.shard_places import shard_places
+    from streams.care.local_shards import local_shards
     from streams.cli.index_view import stats_text
     from streams.terminal.progress_bar import progress_bar
 
-    places = shard_places(settings, shards)
+    local = local_shards(settings, shards)
     fingerprinter = Fingerprinter(settings.index_profile())
     with progress_bar() as show:
         figures = index_stats(
             settings.application_id,
-            places,
+            local,
             fingerprinter.scheme,
             fingerprinter.identity,
             settings.index.window,
@@ -69,17 +69,17 @@ def verify(
       firstseen index verify --shard 3 --json | jq -r '.findings[].what'
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
     from simhash_core.text.fingerprinter import Fingerprinter
-    from streams.care.shard_places import shard_places
+    from streams.care.local_shards import local_shards
     from streams.care.verification import verify_index
     from streams.cli.index_view import verify_text
     from streams.kafka.connection import connect_admin
     from streams.terminal.progress_bar import progress_bar
 
-    places = shard_places(settings, shards)
+    local = local_shards(settings, shards)
     admin = connect_admin(settings, timeout_seconds, announce)
     identity = Fingerprinter(settings.index_profile()).identity
     with progress_bar() as show:
-        verified = verify_index(settings, admin, identity, places, show)
+        verified = verify_index(settings, admin, identity, local, show)
     write_answer("index-verify", verified, verify_text(verified), as_json=as_json)
     if verified.findings:
         click.get_current_context().exit(1)
@@ -103,15 +103,15 @@ def export(settings: Settings, file: str, *, shards: tuple[int, ...], as_json: b
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
     from streams.care.export_files import export_output
     from streams.care.exporting import export_entries
-    from streams.care.shard_places import shard_places
+    from streams.care.local_shards import local_shards
     from streams.terminal.progress_bar import progress_bar
 
     if as_json and file == "-":
         raise click.UsageError("--json writes to standard output, as FILE - does: name a file")
-    places = shard_places(settings, shards)
+    local = local_shards(settings, shards)
     with progress_bar("exporting") as show, export_output(file) as output:
-        count = export_entries(settings.application_id, places, output, show)
-    content = {"file": file, "documents": count, "shards": [each.partition for each in places]}
+        count = export_entries(settings.application_id, local, output, show)
+    content = {"file": file, "documents": count, "shards": [each.partition for each in local]}
     if as_json:
         write_answer("index-export", content, "", as_json=True)
     else:

@@ -14,14 +14,14 @@ from streams.store.shard_directory import shard_directory
 _NAME: Final = re.compile(r"shard-(\d+)")
 
 
-class ShardPlace(NamedTuple):
+class LocalShard(NamedTuple):
     """The directory of the store of a shard."""
 
     partition: int
     path: Path
 
 
-def shard_places(settings: Settings, wanted: Sequence[int]) -> list[ShardPlace]:
+def local_shards(settings: Settings, wanted: Sequence[int]) -> list[LocalShard]:
     """Return the shards that are here, or those that are ``wanted``.
 
     Raises ``UsageError`` where there is none, or one that is wanted is not here.
@@ -39,10 +39,10 @@ def shard_places(settings: Settings, wanted: Sequence[int]) -> list[ShardPlace]:
             f"there is {which} in {root}: is it on another machine, or under another state_dir "
             f"or application_id?"
         )
-    return [ShardPlace(each, shards[each]) for each in sorted(set(wanted) or shards)]
+    return [LocalShard(each, shards[each]) for each in sorted(set(wanted) or shards)]
 
 
-def place_of(settings: Settings, partition: int) -> ShardPlace:
+def local_shard(settings: Settings, partition: int) -> LocalShard:
     """Return where a shard is, or would be."""
     path = shard_directory(settings.state_dir, settings.application_id, partition)
-    return ShardPlace(partition, path)
+    return LocalShard(partition, path)

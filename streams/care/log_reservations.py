@@ -1,4 +1,4 @@
-"""Places in the log that a command takes: control records that decide nothing, and fillers.
+"""Offsets of the log that a command reserves: control records that decide nothing, and fillers.
 
 They are appended outside of the command's transaction: a reader of the log knows that it has read
 all of it by the offset of its end, which the mark of a transaction would move past the last record.
@@ -27,7 +27,7 @@ FILLER: Final = b"\x00"
 """A record that is in the log for its offset alone. Whoever reads it passes over it."""
 
 
-class LogPlaces:
+class LogReservations:
     """Appends to the log, as the reader that ``replica`` is at its end knows it.
 
     Its methods raise ``UnansweredError`` and ``DeliveryError``.
