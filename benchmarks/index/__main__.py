@@ -21,7 +21,8 @@ from typing import Final
 
 from rich.table import Table
 
-from benchmarks.index.figures import Measured, Report, goals_of
+from benchmarks.index.figures import Measured, Report, flood_of, goals_of
+from benchmarks.index.flood import FLOOD_DOCUMENTS
 from benchmarks.index.shard import run_step
 from benchmarks.peers.environment import peers_python
 from benchmarks.report import add_json_option, machine, new_table, publish
@@ -44,6 +45,7 @@ def of_profile(profile: str, documents: int, state: Path | None) -> Iterator[Mea
         with tempfile.TemporaryDirectory(dir=state, prefix="index-") as name:
             path = Path(name) / "shard-0"
             values |= run_step("rebuild", path, profile, documents, skewed=False)
+            values |= run_step("lines", Path(name) / "lines", profile, documents, skewed=False)
     yield Measured(who=profile, documents=documents, skewed=False, values=values)
     values = run_step("in_memory", Path(), profile, documents, skewed=True)
     yield Measured(who=profile, documents=documents, skewed=True, values=values)
@@ -70,6 +72,8 @@ def tables(report: Report) -> list[Table]:
         "CPU µs a document", "", "documents", "", "look up + insert", "look up", "candidates"
     )
     for one in report.figures:
+        if "cpu_us" not in one.values:
+            continue
         costs.add_row(
             one.who,
             f"{one.documents:,}",
@@ -91,6 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--profile", nargs="+", choices=list(PROFILES), default=list(PROFILES))
     parser.add_argument("--peer-documents", type=int, nargs="+", default=[100_000])
     parser.add_argument("--peers", nargs="*", choices=PEERS, default=PEERS)
+    parser.add_argument("--flood", type=int, default=FLOOD_DOCUMENTS, help="documents of a flood")
     parser.add_argument("--without-peers", action="store_true")
     parser.add_argument("--state-dir", type=Path, help="where to make stores (a temporary one)")
     add_json_option(parser)
@@ -100,6 +105,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for documents in options.documents:
             _say(f"{profile}, {documents:,}")
             measured += of_profile(profile, documents, options.state_dir)
+        _say(f"{profile}, a flood of {options.flood:,}")
+        values = run_step("flood", Path(), profile, options.flood, skewed=False)
+        who = flood_of(profile)
+        measured.append(Measured(who=who, documents=options.flood, skewed=False, values=values))
     for name in () if options.without_peers else options.peers:
         for documents in options.peer_documents:
             for skewed in (False, True):

@@ -101,6 +101,17 @@ def _skew(profile: str) -> Callable[[Figures], float | None]:
     return value
 
 
+def flood_of(profile: str) -> str:
+    """Return who is measured in a flood."""
+    return f"{profile}, flood"
+
+
+def _flood(profile: str) -> Callable[[Figures], float | None]:
+    who = flood_of(profile)
+    last, first = (_largest(who, name) for name in ("flood_last_cpu_us", "flood_first_cpu_us"))
+    return lambda figures: figures.ratio(last(figures), first(figures))
+
+
 def _largest(profile: str, name: str, at: int | None = None) -> Callable[[Figures], float | None]:
     """Return a figure of ``at`` documents, or of the most that were measured."""
 
@@ -140,6 +151,10 @@ GOALS: Final[Mapping[str, _Rule]] = {
             f"{profile}_loaded_a_cpu_second": _Rule(
                 200_000, _AT_LEAST, _largest(profile, "load_per_cpu_second")
             ),
+            f"{profile}_lines_read_a_cpu_second": _Rule(
+                200_000, _AT_LEAST, _largest(profile, "lines_per_cpu_second")
+            ),
+            f"{profile}_flood_last_beside_first": _Rule(1.5, _AT_MOST, _flood(profile)),
         }.items()
     },
 }

@@ -20,6 +20,8 @@ from typing import Final
 import numpy as np
 
 from benchmarks.index.documents import BLOCK, CHAIN, HOT_SHARE, PROBES, blocks_of, columns_of
+from benchmarks.index.flood import flood
+from benchmarks.index.lines import read_lines
 from benchmarks.recovery import from_records
 from simhash_core.index.document_index import DocumentIndex
 from simhash_core.index.memtable import Rows
@@ -189,7 +191,8 @@ def _status(name: str) -> float:
 def main() -> None:
     """Run one step."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("step", choices=("load", "rebuild", "look_up", "in_memory"))
+    steps = ("load", "rebuild", "lines", "look_up", "in_memory", "flood")
+    parser.add_argument("step", choices=steps)
     parser.add_argument("path", type=Path)
     parser.add_argument("profile")
     parser.add_argument("documents", type=int)
@@ -199,6 +202,10 @@ def main() -> None:
         figures = load(options.path, options.profile, options.documents)
     elif options.step == "rebuild":
         figures = rebuild(options.path, options.profile, options.documents)
+    elif options.step == "lines":
+        figures = read_lines(options.path, options.profile, options.documents)
+    elif options.step == "flood":
+        figures = flood(options.profile, options.documents)
     elif options.step == "look_up":
         figures = look_up(options.path, options.profile, options.documents)
     else:

@@ -36,7 +36,7 @@ DIRECTORY: Final = "segments"
 FILE_DOCUMENTS: Final = 1 << 18
 """New documents of a shard that are worth a file."""
 
-FILE_BYTES_LIMIT: Final = 1 << 29
+FILE_BYTES_LIMIT: Final = 3 << 27
 """A file is no longer, about: it bounds the memory and the time of a merge."""
 
 _SUFFIX: Final = ".segment"

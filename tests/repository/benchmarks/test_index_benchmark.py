@@ -15,17 +15,20 @@ def test_a_small_index_is_measured(tmp_path: Path, capsys: pytest.CaptureFixture
     """Given few documents, then one object of JSON has all goals by their keys, those measured that
     can be, and the figures of each index.
     """
-    arguments = ["--documents", "3000", "--profile", "classic", "--without-peers", "--json", "-"]
+    arguments = ["--documents", "3000", "--flood", "5000", "--profile", "classic"]
 
-    main([*arguments, "--state-dir", str(tmp_path)])
+    main([*arguments, "--without-peers", "--json", "-", "--state-dir", str(tmp_path)])
 
     found = json.loads(capsys.readouterr().out)
     assert list(found["goals"]) == list(GOALS)
     assert found["goals"]["classic_disk_bytes_a_document"]["value"] > 50
     assert found["goals"]["wide_disk_bytes_a_document"]["met"] is None
-    uniform, skewed = found["figures"]
+    uniform, skewed, flooded = found["figures"]
     assert (uniform["skewed"], skewed["skewed"]) == (False, True)
-    assert {"cpu_us", "open_seconds", "rebuilt_per_cpu_second"} <= uniform["values"].keys()
+    keys = {"cpu_us", "open_seconds", "rebuilt_per_cpu_second", "lines_per_cpu_second"}
+    assert keys <= uniform["values"].keys()
+    assert flooded["values"]["flood_uniques"] == 1
+    assert found["goals"]["classic_flood_last_beside_first"]["value"] > 0
     assert list(tmp_path.iterdir()) == []
 
 

@@ -108,13 +108,13 @@ def test_without_a_common_term_there_is_no_model() -> None:
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda _: b"", "the file is none, it begins with ''"),
-        (lambda _: "的 0.9\n".encode(), "the file is none"),
-        (lambda data: data.replace(b"idf/1", b"idf/2", 1), "of format version 2, this release"),
-        (lambda data: data[:-60], "damaged or cut off"),
-        (lambda data: data[:-1], "damaged or cut off"),
-        (lambda data: data.replace(b"0.6931", b"0.6932"), "damaged or cut off"),
-        (lambda data: data + b"\n", "damaged or cut off"),
+        (lambda _: b"", "the file is not a model, it begins with ''"),
+        (lambda _: "的 0.9\n".encode(), "the file is not a model"),
+        (lambda data: data.replace(b"idf/1", b"idf/2", 1), "it has format version 2, this release"),
+        (lambda data: data[:-60], "damaged or truncated"),
+        (lambda data: data[:-1], "damaged or truncated"),
+        (lambda data: data.replace(b"0.6931", b"0.6932"), "damaged or truncated"),
+        (lambda data: data + b"\n", "damaged or truncated"),
     ],
 )
 def test_a_damaged_model_is_refused(damage: Callable[[bytes], bytes], message: str) -> None:

@@ -84,7 +84,7 @@ def test_the_fingerprint_is_the_same_in_every_release() -> None:
                 verify="shingles",
                 stop_words=parse_stop_words("的"),
             ),
-            "stop_words is of no use",
+            "stop_words has no effect",
         ),
     ],
 )
