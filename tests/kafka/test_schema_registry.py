@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from tests.rigs.workers.worker_metrics import await_that, value
 DOCUMENTS = 200
 UNKNOWN = b"\x00\x00\x00\x03\xe7"
 """The id of a schema that nobody has registered."""
+UNAVAILABLE = HTTPStatus.SERVICE_UNAVAILABLE
 TIME_MS = 1_714_536_000_000
 WAITING = "firstseen_registry_waiting"
 
@@ -116,7 +118,8 @@ def test_a_registry_that_is_away(broker: Broker, registry: SchemaRegistry, tmp_p
     second = registry.register("second", {"schema": json.dumps(schema)})
     head = b"\x00" + second.number.to_bytes(4, "big")
     others = [Raw(None, head + each[5:], partition=0) for each in values[10:]]
-    with Stream(broker, tmp_path, options=options(registry, "avro"), raw_partitions=1) as stream:
+    settings = [*options(registry, "avro"), "stall_seconds=2"]
+    with Stream(broker, tmp_path, options=settings, raw_partitions=1) as stream:
         worker = stream.started()
         stream.send(known)
         stream.settle()
@@ -129,7 +132,11 @@ def test_a_registry_that_is_away(broker: Broker, registry: SchemaRegistry, tmp_p
         registry.broken = 500
         registry.open()
         asked = f"GET /schemas/ids/{second.number}"
-        await_that("it asks again", lambda: registry.asked[asked] > 0, worker)
+        # Longer than stall_seconds: each wait is twice the one before.
+        await_that("it asks again", lambda: registry.asked[asked] > 3, worker)
+        status, why = worker._get("/readyz")
+        assert (status, "the schema registry does not answer" in why) == (UNAVAILABLE, True)
+        assert worker._get("/healthz")[0] == HTTPStatus.OK
         assert stream.open == len(others)
         registry.broken = 0
         outputs = stream.settle()
@@ -139,3 +146,30 @@ def test_a_registry_that_is_away(broker: Broker, registry: SchemaRegistry, tmp_p
         worker.await_log("the schema registry answers again")
         assert value(worker, WAITING) == 0
         worker.stop_gently()
+
+
+def test_a_worker_that_is_stopped_while_it_waits(
+    broker: Broker, registry: SchemaRegistry, tmp_path: Path
+) -> None:
+    """Given a registry that is away, and a worker that waits for it; when the worker is told to
+    stop, then it ends in good order; one that is killed, and the next one, which finds the
+    registry again, leave each record with its output.
+    """
+    serialize = SERIALIZERS["avro"](registry.client)
+    records = [Raw(None, serialize(each)) for each in articles(20)]
+    registry.close()
+    with Stream(broker, tmp_path, options=options(registry, "avro")) as stream:
+        worker = stream.started()
+        stream.send(records)
+        worker.await_log("the schema registry does not answer")
+        worker.stop_gently()
+        worker = stream.worker()
+        worker.start()
+        worker.await_log("the schema registry does not answer")
+        worker.kill()
+        registry.open()
+        stream.started()
+        outputs = stream.settle()
+
+        assert outputs.dead_letters == {}
+        assert stream.judge.conserved(stream.sent, outputs) == 0
