@@ -266,7 +266,7 @@ WRONG = {
         "sasl_ssl",
         {"ssl.ca.location": "other"},
         ExitCode.CONFIGURATION,
-        ("kafka.ssl.ca.location", "not signed by an authority that is trusted"),
+        ("kafka.ssl.ca.location", "not signed by a trusted authority"),
     ),
     "no certificate": Wrong(
         "mtls",

@@ -93,7 +93,7 @@ def test_a_changelog_that_is_silent_is_read_again(kafka_broker: Broker, tmp_path
         stream.judge_all()
 
         said = worker.log_text()
-        assert "does not tell the ends of the changelog" in said
+        assert "does not return the ends of the changelog" in said
         worker.stop_gently()
 
 

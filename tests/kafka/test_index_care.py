@@ -162,7 +162,7 @@ def test_damage_is_named_and_a_checkpoint_catches_up(kafka_broker: Broker, tmp_p
         assert sum(each["documents"] for each in made) == len(stream.outputs.uniques)
         put_out(stream, documents[DOCUMENTS:])
         refused = index(stream, "restore", str(backup), "--force", code=1)
-        assert "One process at a time" in refused.stderr
+        assert "Only one process at a time" in refused.stderr
         worker.stop_gently()
         answer(stream, "checkpoint", str(tmp_path / "later"))
 
@@ -215,7 +215,7 @@ def test_a_lost_log_begins_again(kafka_broker: Broker, tmp_path: Path) -> None:
         assert "stop the workers" in refused.stderr
         worker.stop_gently()
         refused = index(stream, "new-log", code=1)
-        assert "has all that the shards need" in refused.stderr
+        assert "has everything that the shards need" in refused.stderr
 
         log = stream.settings.topics.log
         admin = admin_of(stream)
@@ -313,7 +313,7 @@ def test_changes_are_refused_beside_workers(kafka_broker: Broker, tmp_path: Path
             refused = index(stream, *command, code=1)
             assert "stop the workers" in refused.stderr
         refused = index(stream, "drop", "--yes", code=1)
-        assert "One process at a time" in refused.stderr
+        assert "Only one process at a time" in refused.stderr
         worker.stop_gently()
 
         answer(stream, "drop", "--yes")

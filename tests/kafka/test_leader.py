@@ -99,7 +99,7 @@ def test_the_leader_trims_the_log(kafka_broker: Broker, tmp_path: Path) -> None:
             stream.settle()
         begins, _ = log_ends(stream)
         stream.send(keyed_documents(146, 100))
-        await_that("the log is trimmed", lambda: log_ends(stream)[0] > begins, worker)
+        await_that("trimmed the log", lambda: log_ends(stream)[0] > begins, worker)
         worker.stop_gently()
 
         for state in ("third", "first"):

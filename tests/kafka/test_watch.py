@@ -83,7 +83,7 @@ def test_a_stalled_consumer(embedded_broker: Broker, tmp_path: Path, fault: byte
         assert status == HTTPStatus.SERVICE_UNAVAILABLE
         assert fault != STALL or why.endswith("at offset 10, with 12 records to process\n")
         assert worker._get("/readyz")[0] == HTTPStatus.OK
-        assert worker.log_text().count("stalled, /healthz fails from now on") == 1
+        assert worker.log_text().count("no progress, so /healthz fails from now on") == 1
         assert "(stall_seconds=3)" in worker.log_text()
 
 

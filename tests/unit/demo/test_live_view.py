@@ -155,7 +155,7 @@ def test_the_summary_says_how_well_and_where_the_time_went() -> None:
         "edit, 10–20 % 60 40 39 0.975 1.000",
         "broken records 40 0 0 – –",
         "all 100 40 39 0.975 1.000",
-        "Overtaken by a copy of theirs: 2; “all” has them as found.",
+        "2 originals arrived after a copy; “all” counts them as found.",
         "lookup 7 0.50 25% 5,000",
     ):
         assert row in rows

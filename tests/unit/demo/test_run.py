@@ -305,7 +305,7 @@ def test_a_worker_that_dies(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["--set", "brokers=x:1"], 2, "--set brokers: in a demo this setting is not yours"),
+        (["--set", "brokers=x:1"], 2, "--set brokers: the demo does not allow this setting"),
         (["--set", "batch.documents=0"], 78, "batch.documents is '0' (from --set)"),
         (["--profile", "wider"], 78, "profile is 'wider' (from --profile)"),
         (["--input", "absent.jsonl"], 2, "cannot read absent.jsonl"),

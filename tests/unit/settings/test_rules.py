@@ -125,7 +125,7 @@ def test_a_scope_is_part_of_the_index() -> None:
         (["index.window=30 days"], "index.window", "such as 30d"),
         (["index.window=0d"], "index.window", "only documents of one time"),
         (["index.window=40000d"], "index.window", "more than 36500d"),
-        (["index.window=30d", "index.lateness=soon"], "index.lateness", "is no duration"),
+        (["index.window=30d", "index.lateness=soon"], "index.lateness", "is not a duration"),
         (["index.lateness=1h"], "index.lateness", "no effect without index.window"),
         (["index.same_id=update"], "index.same_id", "one of compare, replace"),
     ],

@@ -58,7 +58,7 @@ def test_a_file_goes_by_its_source(tmp_path: Path) -> None:
         (b"\n", "empty"),
         (b"\xff", "not UTF-8"),
         (b"x" * 70_000, "more than"),
-        (b"a\0b", "no text"),
+        (b"a\0b", "not text"),
     ],
 )
 def test_files_that_hold_no_secret(tmp_path: Path, content: bytes | None, says: str) -> None:

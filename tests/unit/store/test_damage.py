@@ -122,7 +122,7 @@ def test_damage_that_reading_finds(path: Path, share: float) -> None:
     assert str(caught).startswith(f"{path}: ")
     assert (path / DAMAGE_MARK).exists()
 
-    with pytest.raises(StoreCorruptError, match="found damaged"):
+    with pytest.raises(StoreCorruptError, match="marked as damaged"):
         open_store(path)
     discard_store(path)
     with closing(open_store(path)) as store:

@@ -96,8 +96,8 @@ def test_another_index_identity(path: Path) -> None:
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"application_id": "other"}, "application id tests, and here it is other"),
-        ({"partition": 1}, "partition 3, and here it is 1"),
+        ({"application_id": "other"}, "application id tests, not other"),
+        ({"partition": 1}, "partition 3, not 1"),
     ],
 )
 def test_another_shard(path: Path, changed: dict[str, object], said: str) -> None:
@@ -140,7 +140,7 @@ def test_a_database_of_something_else(tmp_path: Path) -> None:
     """Given a database without an identity but with keys, then it is not made ours."""
     write_raw(tmp_path / "theirs", {entry_key(0): b"something"})
 
-    assert "does not say whose" in refused(tmp_path / "theirs", StoreCorruptError)
+    assert "does not name its index" in refused(tmp_path / "theirs", StoreCorruptError)
 
 
 def test_a_store_that_must_exist(tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_a_store_that_must_exist_and_lost_all(tmp_path: Path) -> None:
         batch.delete(b"one")
         store.write(batch)
 
-    with pytest.raises(StoreCorruptError, match="does not say whose"):
+    with pytest.raises(StoreCorruptError, match="does not name its index"):
         open_store(path, must_exist=True)
     open_store(path).close()
     open_store(path, must_exist=True).close()
@@ -213,7 +213,7 @@ def holder(path: Path) -> Iterator[subprocess.Popen[str]]:
 
 def test_a_store_that_another_process_has(path: Path, holder: subprocess.Popen[str]) -> None:
     """Given a store that another process has open, then it is refused until that one is gone."""
-    assert "One process at a time" in refused(path, StoreLockedError)
+    assert "Only one process at a time" in refused(path, StoreLockedError)
 
     holder.kill()
     holder.wait(SECONDS_MAX)
