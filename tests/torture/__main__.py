@@ -29,6 +29,7 @@ def main() -> int:
     parser.add_argument(
         "--mode", choices=list(Mode), default=Mode.SPLIT, help="how documents are put out (split)"
     )
+    parser.add_argument("--standbys", type=int, default=1, help="of each shard (1)")
     parser.add_argument("--json", action="store_true", help="nothing but the JSON object")
     parser.add_argument("--keep", type=Path, help="a new directory for logs and state, to be kept")
     chosen = parser.parse_args()
@@ -36,7 +37,9 @@ def main() -> int:
     if reason is not None:
         parser.error(reason)
     seed = chosen.seed if chosen.seed is not None else random.SystemRandom().randrange(2**32)
-    order = Order(chosen.minutes, chosen.documents, chosen.faults, seed, chosen.mode)
+    order = Order(
+        chosen.minutes, chosen.documents, chosen.faults, seed, chosen.mode, chosen.standbys
+    )
     directory = chosen.keep or Path(tempfile.mkdtemp(prefix="firstseen-torture-"))
     directory.mkdir(parents=True, exist_ok=True)
     if not chosen.json:

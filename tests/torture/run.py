@@ -58,11 +58,12 @@ class Order:
     faults: int
     seed: int
     mode: Mode = Mode.SPLIT
+    standbys: int = 1
 
     @property
     def options(self) -> tuple[str, ...]:
         """The settings of all workers."""
-        return (*OPTIONS, f"mode={self.mode}")
+        return (*OPTIONS, f"mode={self.mode}", f"standbys={self.standbys}")
 
 
 @dataclass
@@ -107,6 +108,7 @@ class Report:
             "stalled": self.stalled,
             "seed": self.order.seed,
             "mode": self.order.mode,
+            "standbys": self.order.standbys,
             "minutes": round(self.seconds / 60, 1),
         }
 

@@ -316,3 +316,23 @@ def test_a_directory_that_cannot_be_written_is_done_without(
     assert segments.files == []
     assert not asyncio.run(SegmentKeeper(index).step(lambda: [KeptShard(slot, store, segments)]))
     assert looked_up(index) == scanned(store)
+
+
+def test_files_of_a_standby_have_what_was_read_of_the_log(path: Path, store: ShardStore) -> None:
+    """Given a standby whose store is ahead of its index, with entries that come and one that goes,
+    then a file covers no more than the index has, and what goes stays gone when it is opened.
+    """
+    index, slot, segments = opened(path, store)
+    commit(store, range(60))
+    put(index, slot, range(40))
+    commit(store, range(60, 61), (7 << 16 | 2,))
+    keeper = SegmentKeeper(index)
+    shards = [KeptShard(slot, store, segments, standby_before=40 << 16)]
+
+    while asyncio.run(keeper.step(lambda: shards)):
+        assert segments.next <= 40 << 16
+    assert segments.next > 20 << 16
+    assert store.gone() == [7 << 16 | 2]
+
+    again, _, _ = opened(path, store)
+    assert looked_up(again) == scanned(store)
