@@ -2,16 +2,45 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from simhash_core.window import Window
+from tests.simulation.documents import Families, SimulatedDocument
 from tests.simulation.edits import Edit
 from tests.simulation.mutant import Mutant, one_edit
 from tests.simulation.rules import KEPT
+from tests.simulation.scenario import Fault, Scenario, draw_records
 
 SHORT: Final = {"window": Window(150, 60)}
 """Scenarios in which documents expire soon."""
+
+
+def _many_records(scenario: Scenario) -> list[list[SimulatedDocument | None]]:
+    """Return the records of two partitions, more than a window holds."""
+    rng = random.Random(scenario.seed)
+    families = Families(rng, scenario.scheme, scenario.verifier)
+    return draw_records(rng, families, 2, 120)
+
+
+RETURNING: Final[dict[str, Any]] = {
+    "window": Window(40, 0),
+    "replaces": True,
+    "standbys": False,
+    "partitions": _many_records,
+    "later": [],
+    "born": [True, True],
+    "queries": [],
+    "workers": 2,
+    "faults": {fault: float(fault is Fault.MOVE) for fault in Fault},
+    "fault_limit": 300,
+    "fault_rate": 0.03,
+    "decide_limit": 1,
+    "steps": 6_000,
+    "produced": 0.3,
+}
+"""Scenarios in which workers lose all shards, read on, and soon own shards again."""
 
 WINDOWS = (
     one_edit(
@@ -100,6 +129,18 @@ WINDOWS = (
         "bisect_left(self._offsets, offset) - 1",
         "min(bisect_left(self._offsets, offset), len(self._offsets) - 1)",
         SHORT,
+    ),
+    Mutant(
+        "a worker without shards forgets the watermark of what is undecided",
+        (
+            Edit(
+                "log.replica:Replica.forget_before",
+                "position = min(position, self.decided_before)",
+                "",
+            ),
+            Edit("log.log_clock:Horizons.before", "if not at:", "if False:"),
+        ),
+        changes=RETURNING,
     ),
     Mutant(
         "a new shard does not know the watermark",

@@ -102,10 +102,10 @@ def draw_scenario(seed: int) -> Scenario:
     families = Families(rng, scheme, verifier)
     partitions = rng.randint(1, 5)
     born = [partition == 0 or rng.random() < 0.6 for partition in range(partitions)]
-    records = _records(rng, families, partitions, rng.randint(4, 40))
+    records = draw_records(rng, families, partitions, rng.randint(4, 40))
     later = []
     if rng.random() < 0.12:
-        later = _records(rng, families, partitions, rng.randint(4, 20))
+        later = draw_records(rng, families, partitions, rng.randint(4, 20))
     quiet = rng.random() < 0.1
     chance = (0.0, 0.0, 0.05, 0.15)
     return Scenario(
@@ -147,9 +147,10 @@ def _window(rng: random.Random) -> Window | None:
     return Window(rng.choice([0, 40, 150, 400]), rng.choice([0, 60, 300]))
 
 
-def _records(
+def draw_records(
     rng: random.Random, families: Families, partitions: int, count: int
 ) -> list[list[SimulatedDocument | None]]:
+    """Return so many records, divided among so many partitions."""
     records: list[list[SimulatedDocument | None]] = [[] for _ in range(partitions)]
     nothing = rng.choice([0.0, 0.1, 0.4])
     for _ in range(count):
