@@ -117,6 +117,7 @@ CASES = (
 OTHER_COUNTERS = frozenset(
     {
         *("documents", "input_bytes", "internal_bytes", "stage_cpu_seconds", "rebalances"),
+        "schema_fetches",
         # A tombstone is done as it asks, and entries leave as the window says.
         *("deletes", "removed_entries"),
     }

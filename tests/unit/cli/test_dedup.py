@@ -30,6 +30,8 @@ from tests.unit.cli.dedup_corpus import (
 )
 from tests.unit.cli.running import clean_environment
 
+pytestmark = pytest.mark.usefixtures("empty_directory")
+
 TEXT: Final = (
     "北京今天下雪了，地铁照常运行，早高峰时各条线路都有人扫雪，公交车慢一些，出租车少一些，"
     "学校推迟上课，机场取消航班，市民最好提前出门。"
@@ -38,14 +40,6 @@ OTHER: Final = (
     "The council has voted to keep the library open on Sundays, from noon until six o'clock, for "
     "as long as readers climb its old stairs and ask for something new to take home."
 )
-
-
-@pytest.fixture(autouse=True)
-def _in_an_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name in os.environ:
-        if name.startswith("FIRSTSEEN_"):
-            monkeypatch.delenv(name)
 
 
 @pytest.fixture(scope="module")

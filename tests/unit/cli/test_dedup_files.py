@@ -17,13 +17,10 @@ from streams.cli.main import main
 from streams.corpus.corpus import generate
 from streams.exit_codes import ExitCode
 
+pytestmark = pytest.mark.usefixtures("empty_directory")
+
 NEWS = "市气象台今天上午发布暴雨黄色预警信号，预计未来六小时内，东部和南部山区将出现短时强降水。"
 TEXTS = [f"{NEWS}这是第{number}条消息，与其他消息的内容并不相同。" * 2 for number in range(3)]
-
-
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def documents(*numbers: int) -> list[dict[str, str]]:

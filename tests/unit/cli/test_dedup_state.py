@@ -36,6 +36,8 @@ from tests.unit.cli.dedup_corpus import (
 )
 from tests.unit.cli.running import clean_environment
 
+pytestmark = pytest.mark.usefixtures("empty_directory")
+
 DOCUMENTS: Final = 2500
 KILLS: Final = 6
 SECONDS_MAX: Final = 120
@@ -43,14 +45,6 @@ SECONDS_MAX: Final = 120
 SMALL_BATCHES: Final = ("--set", "batch.documents=50")
 SOME_BATCHES_BYTES: Final = 200_000
 """More uniques than are in one batch: where they are written, one at least is committed."""
-
-
-@pytest.fixture(autouse=True)
-def _in_an_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name in os.environ:
-        if name.startswith("FIRSTSEEN_"):
-            monkeypatch.delenv(name)
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,13 +18,7 @@ from streams.corpus.generated import EditKind
 from streams.exit_codes import ExitCode
 from streams.offline.explanation import explain, margins
 
-
-@pytest.fixture(autouse=True)
-def _in_an_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name in os.environ:
-        if name.startswith("FIRSTSEEN_"):
-            monkeypatch.delenv(name)
+pytestmark = pytest.mark.usefixtures("empty_directory")
 
 
 def _texts() -> tuple[str, str, str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Final
@@ -19,19 +18,13 @@ from simhash_core.text.profiles import profile_named
 from streams.cli.main import main
 from streams.exit_codes import ExitCode
 
+pytestmark = pytest.mark.usefixtures("empty_directory")
+
 TEXT: Final = (
     "北京今天下雪了，地铁照常运行，早高峰时各条线路都有人扫雪，公交车慢一些，出租车少一些，"
     "学校推迟上课，机场取消航班，市民最好提前出门。"
 )
 SHORT: Final = "北京今天下雪了。"
-
-
-@pytest.fixture(autouse=True)
-def _in_an_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name in os.environ:
-        if name.startswith("FIRSTSEEN_"):
-            monkeypatch.delenv(name)
 
 
 def shown(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:

@@ -454,7 +454,7 @@ def test_the_table_for_people(kafka_broker: Broker) -> None:
 
 
 def test_a_broker_without_admin_requests(embedded_broker: Broker) -> None:
-    """Given the embedded broker, which cannot create topics on request, then create says so; when the
+    """Given the embedded broker, which creates no topics on request, then create says so; when the
     topics are there, create and check find them, and check says what it could not look at.
     """
     settings = settings_for(embedded_broker)

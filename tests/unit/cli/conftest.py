@@ -1,0 +1,17 @@
+"""What tests of commands share."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run the test in an empty directory, without variables of ours."""
+    monkeypatch.chdir(tmp_path)
+    for name in os.environ:
+        if name.startswith("FIRSTSEEN_"):
+            monkeypatch.delenv(name)
