@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 FIRST_AT, LAST_AT = 0.08, 0.92  # of the time that the feed takes
+LAST_TRIM_AT = 0.6  # after the feed nothing is trimmed any more
 
 
 class Fault(StrEnum):
@@ -52,7 +53,8 @@ def schedule(rng: random.Random, faults: int, seconds: float) -> list[Event]:
     kinds: list[Fault] = []
     while len(kinds) < faults:
         kinds += rng.sample(list(Fault), len(Fault))
-    times = (rng.uniform(FIRST_AT * seconds, LAST_AT * seconds) for _ in range(faults))
+    last = {Fault.TRIMMED_WHILE_DOWN: LAST_TRIM_AT}
+    times = (rng.uniform(FIRST_AT, last.get(kind, LAST_AT)) * seconds for kind in kinds[:faults])
     return sorted(map(Event, times, kinds))
 
 
