@@ -1,10 +1,13 @@
-"""The pure core of Firstseen: text to fingerprint, fingerprint to verdict.
+"""The pure core of Firstseen: values in, values out.
 
-The route of a document, module by module:
+No Kafka, Faust, RocksDB, clock, environment, file or log. A document takes this route:
 
-``documents`` → ``normalization`` → ``segmentation`` → ``weighting`` → ``fingerprint`` →
-``log.packets`` → ``index.look_up`` → ``log.decider`` → ``log.shard_stream`` → ``verdicts``.
+- ``text``: text to fingerprint and sketch, by ``fingerprints``
+- ``log.packets``: documents as columns in the order of the log
+- ``index.look_up``: the nearest match of each document in a shard
+- ``log.decider``: verdicts, from the reports of all shards
+- ``log.shard_stream``: verdicts joined with the raw records that wait
 
-Nothing here knows of Kafka, Faust, RocksDB, the clock or the environment; values go in and
-values come out.
+The modules of this folder are the types that all of them share. ``analysis`` is beside the route.
+``streams`` and ``firstseen`` call the core; the core imports neither.
 """

@@ -1,1 +1,4 @@
-"""Deciding: what the leader does beside its part of the protocol in ``simhash_core.log``."""
+"""What only the leader does: it appends control records and trims the log.
+
+``streams.pipeline`` calls it; the decisions themselves are in ``simhash_core.log``.
+"""

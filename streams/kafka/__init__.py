@@ -1,1 +1,4 @@
-"""Kafka through librdkafka: clients and their configuration, the log's reader and appender."""
+"""Kafka through librdkafka: configuration, connections, readers, producers, transactions.
+
+Every higher folder that talks to a broker uses these clients; nothing else creates one.
+"""

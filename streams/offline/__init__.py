@@ -1,1 +1,4 @@
-"""What needs no broker: deduplication of files, evaluation, explanations, plans, idf models."""
+"""What needs no broker: deduplication of files, evaluation, explanations, plans, idf models.
+
+The commands call it, and the ops page for ``pages``. ``evaluation`` measures the answers.
+"""

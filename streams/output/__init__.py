@@ -1,1 +1,5 @@
-"""Verdicts to the records that go out, and the transactions that make them last."""
+"""Verdicts to output records, and the transactions that commit them.
+
+``put_out`` is the cycle that ``streams.pipeline`` runs; ``output_records`` has the records and
+``received_outputs`` reads them back, for commands, the demo and tests.
+"""

@@ -1,1 +1,4 @@
-"""Settings: their fields and rules, where they come from, what of them an index depends on."""
+"""Settings: fields, rules, sources, and what of them belongs to an index.
+
+``loader`` reads them from flags, environment and files. Every higher folder takes a ``Settings``.
+"""

@@ -1,1 +1,4 @@
-"""What commands print: texts made safe for a terminal, columns, lines for records, progress."""
+"""What commands print: text that is safe for a terminal, tables, lines for records, progress.
+
+``cli`` and ``demo`` call it.
+"""

@@ -1,1 +1,4 @@
-"""The topics of an index: how they should be, creating and checking them, their identity."""
+"""The topics of an index: their configuration, creation and check, their ids and watermarks.
+
+Called at the start of a worker, by its watch, and by the commands ``topics`` and ``index``.
+"""

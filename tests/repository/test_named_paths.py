@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -41,6 +42,35 @@ def test_files_that_pages_name_are_there(page: Path) -> None:
     named = set(_IN_PAGES.findall(page.read_text("utf-8")))
 
     assert {each for each in named if not (ROOT / each).exists()} == set()
+
+
+def names_in(module: Path) -> set[str]:
+    """The names that a module defines, those in its classes with the class in front."""
+    names = set()
+    for node in ast.parse(module.read_text("utf-8")).body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            names.add(node.name)
+        for inner in node.body if isinstance(node, ast.ClassDef) else []:
+            if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef):
+                names.add(f"{node.name}.{inner.name}")  # type: ignore[attr-defined]
+    return names
+
+
+def test_the_walk_names_what_is_there() -> None:
+    """Given the walk of a record in ten steps, then each function is in the module before it."""
+    page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    walk = page.partition("## A walk")[2].partition("\n## ")[0]
+    named: list[tuple[str, str]] = []
+    for row in walk.splitlines():
+        module = ""
+        for name in re.findall(r"`([\w./]+)`", row.rpartition(" | ")[2] or row):
+            if name.endswith(".py"):
+                module = name
+            elif module:
+                named.append((module, name))
+
+    assert len(named) > 10
+    assert [each for each in named if each[1] not in names_in(ROOT / each[0])] == []
 
 
 def test_modules_that_docstrings_name_are_there() -> None:
