@@ -24,7 +24,7 @@ from streams.errors import BrokerUnavailableError
 from streams.files.input_lines import InputLines, Line
 from streams.kafka.topic_follower import ReadRecord, TopicFollower
 from streams.offline.dedup_inputs import Batch
-from streams.offline.fingerprint_pool import jobs_for, prepared_by
+from streams.offline.fingerprint_pool import jobs_for, prepared_by, started_pool
 from streams.ordering.index_identity import Claim, differences
 from streams.output.received_outputs import source_position
 from streams.registry.schema_fetches import command_reader
@@ -163,7 +163,8 @@ class FileSource:
     def _of_texts(self, lines: Iterator[Line], opened: InputLines) -> Iterator[LoadedRun]:
         jobs = jobs_for(self._jobs, opened.total_bytes)
         topics = partial(_name_of, opened.name)
-        with prepared_by(self._settings, self._fingerprinter, jobs, topics) as prepare:
+        with started_pool(self._settings, jobs) as pool:
+            prepare = prepared_by(self._settings, self._fingerprinter, pool, jobs, topics)
             for _, prepared in prepare(_batches(lines)):
                 self.refused.update(each.reason for each in prepared.refused.values())
                 sources = [TopicPartition(opened.name, 0)] * len(prepared.columns)

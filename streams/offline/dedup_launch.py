@@ -20,7 +20,7 @@ from streams.offline.dedup_outputs import (
 )
 from streams.offline.dedup_progress import Kind, RunProgress, decode_run
 from streams.offline.dedup_runs import abandon, check_same_command, new_run, skip_done
-from streams.offline.fingerprint_pool import jobs_for, prepared_by
+from streams.offline.fingerprint_pool import jobs_for, prepared_by, started_pool
 from streams.offline.local_dedup import LocalDedup, begin, topic_of
 from streams.offline.local_index import open_local_index
 from streams.settings.settings import Settings
@@ -76,6 +76,8 @@ def launched(
         check_can_be_continued(paths)
     with ExitStack() as opened:
         inputs = opened.enter_context(closing(DedupInputs(request.files, settings)))
+        jobs = jobs_for(request.jobs, inputs.total_bytes)
+        pool = opened.enter_context(started_pool(settings, jobs))
         fingerprinter = fingerprinter_of(settings.index_profile())
         store = opened.enter_context(
             open_local_index(
@@ -90,13 +92,8 @@ def launched(
             begin(store, run)
         outputs = open_outputs(run, with_state=request.state is not None)
         opened.callback(close_outputs, outputs.values())
-        prepare = opened.enter_context(
-            prepared_by(
-                settings,
-                fingerprinter,
-                jobs_for(request.jobs, inputs.total_bytes),
-                lambda batch: topic_of(run, batch.file),
-            )
+        prepare = prepared_by(
+            settings, fingerprinter, pool, jobs, lambda batch: topic_of(run, batch.file)
         )
         dedup = LocalDedup(settings, fingerprinter, store, run, outputs, prepare)
         done = run.all_lines if resumed else None

@@ -10,12 +10,13 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final, NamedTuple
 
 from simhash_core.document_columns import DocumentColumns
@@ -25,6 +26,7 @@ from simhash_core.fingerprints.fingerprint import WORD_BITS
 from simhash_core.log.columns import document_columns
 from simhash_core.rejections import Rejection, RejectionReason
 from simhash_core.text.fingerprinter import Fingerprinter
+from simhash_core.text.profiles import DEFAULT_PROFILE, profile_named
 from streams.documents.raw_documents import DocumentReader
 from streams.files.input_lines import Line
 from streams.offline.dedup_inputs import Batch
@@ -36,6 +38,7 @@ NO_TIME_MS: Final = 0
 timestamp get the beginning of time, so that equal input gives equal bytes."""
 
 _WORTH_A_POOL_BYTES: Final = 16 << 20
+_DEFAULT_FINGERPRINTER: Final = "streams.offline.default_fingerprinter"
 _AHEAD: Final = 2
 """Batches that wait for each process, so that none is idle."""
 
@@ -102,28 +105,57 @@ PreparedBatches = Callable[[Iterable[Batch]], Iterator[tuple[Batch, Prepared]]]
 
 
 @contextmanager
-def prepared_by(
-    settings: Settings, fingerprinter: Fingerprinter, jobs: int, topics: Callable[[Batch], str]
-) -> Iterator[PreparedBatches]:
-    """Give the function that prepares batches, in their order.
+def started_pool(settings: Settings, jobs: int) -> Iterator[ProcessPoolExecutor | None]:
+    """Give ``jobs`` processes that prepare batches, None for one: this process does it.
 
-    With ``jobs`` over 1, so many processes do it. ``topics`` says what stands for the topic of a
-    batch.
+    They begin in the background: this process can load what it needs itself meanwhile.
     """
     if jobs == 1:
-        preparer = Preparer(settings, fingerprinter)
-        yield lambda batches: (
-            (batch, preparer.prepare(topics(batch), batch.lines)) for batch in batches
-        )
+        yield None
         return
     # Not forked from here, where the index may have threads; a server that has loaded all is.
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])
+    usual = settings.index_profile() == profile_named(DEFAULT_PROFILE)
+    context.set_forkserver_preload([__name__, *([_DEFAULT_FINGERPRINTER] if usual else [])])
     pool = ProcessPoolExecutor(jobs, context, _begin_process, (settings,))
+    # A process begins with its first task, and whoever gives that waits for the server.
+    begin = threading.Thread(target=_begin_all, args=(pool, jobs), daemon=True)
+    begin.start()
     try:
-        yield lambda batches: _through_pool(pool, jobs * _AHEAD, batches, topics)
+        yield pool
     finally:
+        begin.join()
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+def prepared_by(
+    settings: Settings,
+    fingerprinter: Fingerprinter,
+    pool: ProcessPoolExecutor | None,
+    jobs: int,
+    topics: Callable[[Batch], str],
+) -> PreparedBatches:
+    """Return the function that prepares batches, in their order.
+
+    The ``jobs`` processes of ``pool`` do it, or this one. ``topics`` says what stands for the topic
+    of a batch.
+    """
+    if pool is not None:
+        return lambda batches: _through_pool(pool, jobs * _AHEAD, batches, topics)
+    preparer = Preparer(settings, fingerprinter)
+    return lambda batches: (
+        (batch, preparer.prepare(topics(batch), batch.lines)) for batch in batches
+    )
+
+
+def _begin_all(pool: ProcessPoolExecutor, jobs: int) -> None:
+    with suppress(BrokenProcessPool, RuntimeError):  # who gives a batch will be told
+        for _ in range(jobs):
+            pool.submit(_do_nothing)
+
+
+def _do_nothing() -> None:
+    """Be the first task of a process."""
 
 
 def jobs_for(jobs: int | None, total_bytes: int | None) -> int:
@@ -165,7 +197,12 @@ def _begin_process(settings: Settings) -> None:
     global _preparer  # noqa: PLW0603 - a process of the pool has no other place
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the first process's business
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    _preparer = Preparer(settings, Fingerprinter(settings.index_profile()))
+    loaded = sys.modules.get(_DEFAULT_FINGERPRINTER)
+    profile = settings.index_profile()
+    if loaded is not None and loaded.FINGERPRINTER.profile == profile:
+        _preparer = Preparer(settings, loaded.FINGERPRINTER)
+    else:
+        _preparer = Preparer(settings, Fingerprinter(profile))
 
 
 def _end_with_parent() -> None:

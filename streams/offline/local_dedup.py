@@ -48,8 +48,8 @@ from streams.offline.fingerprint_pool import (
 )
 from streams.offline.local_index import LocalStore
 from streams.output.output_records import duplicate_record
-from streams.output.verdict_headers import arrival_of
 from streams.output.record_views import bytes_view
+from streams.output.verdict_headers import arrival_of
 from streams.settings.settings import Settings
 from streams.store.state_codec import StoredProgress
 
