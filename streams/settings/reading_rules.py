@@ -53,24 +53,5 @@ def _of_the_registry(settings: Settings) -> dict[str, str]:
     return rules
 
 
-def differing_rules(here: str, of_the_index: str) -> list[str]:
-    """Return what differs between two texts of rules, a phrase for each rule; [] for nothing.
-
-    ``here``: of this worker's settings.
-    """
-    ours, theirs = _by_name(here), _by_name(of_the_index)
-    return [
-        f"{name} is {ours.get(name, 'unknown')!r} here and {theirs.get(name, 'unknown')!r} in the "
-        "index"
-        for name in dict.fromkeys([*ours, *theirs])
-        if ours.get(name) != theirs.get(name)
-    ]
-
-
 def _on_a_line(value: str) -> str:
     return value.replace("\\", "\\\\").replace("\r", "\\r").replace("\n", "\\n")
-
-
-def _by_name(rules: str) -> dict[str, str]:
-    pairs = (line.partition("=") for line in rules.split("\n") if line)
-    return {name: value for name, _, value in pairs}

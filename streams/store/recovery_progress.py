@@ -10,8 +10,3 @@ class Recovery(NamedTuple):
 
     remaining: int
     total: int
-
-    @property
-    def share_done(self) -> float | None:
-        """The part that is read, 0 to 1; None where there is nothing to read."""
-        return round(1 - self.remaining / self.total, 4) if self.total else None

@@ -36,19 +36,6 @@ class RawTopic(NamedTuple):
     identifier: str
     partitions: int
 
-    def change_since(self, earlier: RawTopic) -> str | None:
-        """Say what became of the topic since ``earlier``; None where nothing did."""
-        was, now = earlier.partitions, self.partitions
-        if self.identifier != earlier.identifier:
-            return (
-                f"{self.name} was deleted and created again (id {earlier.identifier}, now "
-                f"{self.identifier}; {was} partitions, now {now}): it is read from its beginning; "
-                "what the old one had and nobody had read is gone with it"
-            )
-        if now > was:
-            return f"{self.name} has {now} partitions, {was} before: {now - was} new shards"
-        return None
-
 
 def raw_topic(admin: AdminClient, settings: Settings) -> RawTopic:
     """Return the raw topic as it is now. Blocking.

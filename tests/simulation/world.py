@@ -37,7 +37,6 @@ class Summary:
 
     documents: int = 0
     packets: int = 0
-    calm_rounds: int = 0
     faults: Counter[str] = field(default_factory=Counter)
 
 
@@ -119,7 +118,6 @@ class World:
         for _ in range(CALM_ROUNDS_LIMIT + len(self.judge.undecided)):
             if self._is_over():
                 return
-            self.summary.calm_rounds += 1
             for raw in self.broker.raw:
                 raw.produce(raw.limit)
             while self._queries:

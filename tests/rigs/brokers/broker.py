@@ -41,11 +41,6 @@ class Broker:
         return self.name == "kafka"
 
     @property
-    def supports_rebalances(self) -> bool:
-        """Whether two workers can share a group; the embedded broker takes long for a change."""
-        return self.name == "kafka"
-
-    @property
     def supports_compaction(self) -> bool:
         """Whether a topic is kept for longer than its last 5 MiB a partition, and compacted."""
         return self.name == "kafka"

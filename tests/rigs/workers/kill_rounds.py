@@ -56,8 +56,6 @@ class KillFigures:
     seed: int
     kills: int = 0
     kills_with_records_under_way: int = 0
-    records_under_way_at_kills: int = 0
-    kills_while_starting: int = 0
     unique: int = 0
     duplicates: int = 0
     dead_letters: int = 0
@@ -106,7 +104,6 @@ def run_rounds(
                 worker.start()
                 time.sleep(rng.uniform(*START_KILL_SECONDS))
                 worker.kill()
-                figures.kills_while_starting += 1
             worker = _worker(stream, rng)
             worker.start()
             worker.await_ready()
@@ -116,7 +113,6 @@ def run_rounds(
             stream.outputs.read_to_ends()
             figures.kills += 1
             figures.kills_with_records_under_way += stream.open > 0
-            figures.records_under_way_at_kills += stream.open
             say(f"round {number}: killed after {seconds:.2f} s, {stream.open} records under way")
         stream.send(queue)
         worker = stream.started(state=_MACHINES[0])

@@ -354,10 +354,7 @@ def test_a_raw_topic_with_fewer_partitions(kafka_broker: Broker) -> None:
     after = raw_topic(admin, settings)
 
     refuse_lost_shards(admin, settings)
-    assert "was deleted and created again" in (after.change_since(before) or "")
-    assert before.change_since(before) is None
-    grown = before._replace(partitions=5)
-    assert grown.change_since(before) == f"{raw} has 5 partitions, 2 before: 3 new shards"
+    assert (after.partitions, after.identifier != before.identifier) == (3, True)
 
 
 def test_outputs_take_the_times_that_raw_records_bear(kafka_broker: Broker) -> None:
