@@ -10,12 +10,17 @@ from msgspec import Meta
 _TOPIC: Final = "^[a-zA-Z0-9._-]{0,249}$"
 _TOPIC_EXPECTED: Final = {"expected": "a topic name: 1 to 249 of the characters a-z A-Z 0-9 . _ -"}
 
+_ONE_TOPIC_EXPECTED: Final = {
+    "expected": "one topic name, no list and no pattern: 1 to 249 of the characters a-z A-Z 0-9 . "
+    "_ - (several topics: docs/decisions/several-raw-topics.md)"
+}
+
 
 class TopicSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Names of the topics. An empty name of an internal one is filled in by ``Settings``."""
 
     raw: Annotated[
-        str, Meta(pattern=_TOPIC, extra=_TOPIC_EXPECTED, description="Input: the documents.")
+        str, Meta(pattern=_TOPIC, extra=_ONE_TOPIC_EXPECTED, description="Input: the documents.")
     ] = "raw-documents"
     unique: Annotated[
         str,
