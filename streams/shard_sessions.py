@@ -244,10 +244,13 @@ class ShardSessions:
 
     async def _begin_session(self) -> None:
         """Read the log again, as far back as those need it that are held now."""
-        await self._standbys.before_session()
-        end = await self._log_reader.end_offset()
-        if LEADING_SHARD in self._participant.shards:
-            await self._prepare_leader()
+        offsets = asyncio.ensure_future(self._log_reader.offsets())
+        try:
+            if LEADING_SHARD in self._participant.shards:
+                await self._prepare_leader()
+        finally:
+            start, end = await offsets  # each may wait for a fetch that the broker holds
+        self._standbys.before_session(start)
         self.epoch = self._log_reader.seek(self._participant.begin(end))
 
     async def _commit_new(self, opened: list[OpenedShard]) -> list[OpenedShard]:

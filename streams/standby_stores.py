@@ -18,7 +18,6 @@ from simhash_core.log.records import Progress
 from simhash_core.log.sequence import log_offset_of, sequence_number
 from simhash_core.log.standby import Standby
 from streams.intake.raw_batches import RawArrival
-from streams.kafka.log_reader import LogReader
 from streams.monitoring.metrics import Metrics
 from streams.monitoring.rare_lines import RareLines
 from streams.store.changelog_follower import ChangelogFollower
@@ -63,7 +62,6 @@ class StandbyStores:
         self,
         participant: Participant[RawArrival],
         changelog: FollowedChangelog,
-        log_reader: LogReader,
         metrics: Metrics,
         troubles: RareLines,
     ) -> None:
@@ -71,7 +69,6 @@ class StandbyStores:
         self._participant = participant
         self._held = participant.held
         self._changelog = changelog
-        self._log_reader = log_reader
         self._metrics = metrics
         self._troubles = troubles
         self._stores: dict[int, ShardStore] = {}
@@ -144,14 +141,11 @@ class StandbyStores:
             if self._held.standbys[partition].is_outdated:
                 self.drop(partition, "the raw topic was created again")
 
-    async def before_session(self) -> None:
-        """Let those go that need more of the log than there is."""
-        if not self._stores:
-            return
-        start = await self._log_reader.start_offset()
+    def before_session(self, log_start: int) -> None:
+        """Let those go that need more of the log than there is; ``log_start``: of the log."""
         self._held.progresses(self._participant.replica.decided_before)
         for partition in self.partitions:
-            if self._held.standbys[partition].progress.needed < start:
+            if self._held.standbys[partition].progress.needed < log_start:
                 self.drop(partition, "the log was trimmed past it")
 
     # ---- they become shards

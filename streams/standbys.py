@@ -119,9 +119,9 @@ class Standbys:
         """Let a standby become the shard (``StandbyStores.promote``)."""
         return self.stores.promote(progress)
 
-    async def before_session(self) -> None:
+    def before_session(self, log_start: int) -> None:
         """Let those go that need more of the log than there is."""
-        await self.stores.before_session()
+        self.stores.before_session(log_start)
 
     async def level(self, chain: Chain, committed_next: int) -> ShardStore | None:
         """Return the store of a standby that is level (``StandbyStores.level``).
@@ -257,7 +257,7 @@ def standbys_of(
     config = consumer_config(settings, group_id=changelog_group(settings))
     changelog = FollowedChangelog(settings.topics.changelog, rules.identity, config)
     troubles = RareLines(logger, "%d troubles with standbys, which are tried again; the last: %s")
-    stores = StandbyStores(participant, changelog, log_reader, metrics, troubles)
+    stores = StandbyStores(participant, changelog, metrics, troubles)
     return Standbys(
         settings.standbys,
         Group(rules.writer, GroupOwners(settings, rules.writer).read, watch_leader),

@@ -127,13 +127,17 @@ class LogReader:
 
     async def start_offset(self, seconds: float = 10.0) -> int:
         """Return the offset of the first record; raises ``UnansweredError``."""
-        return (await self._ends(seconds))[0]
+        return (await self.offsets(seconds))[0]
 
     async def end_offset(self, seconds: float = 10.0) -> int:
         """Return the offset after the last record; raises ``UnansweredError``."""
-        return (await self._ends(seconds))[1]
+        return (await self.offsets(seconds))[1]
 
-    async def _ends(self, seconds: float) -> tuple[int, int]:
+    async def offsets(self, seconds: float = 10.0) -> tuple[int, int]:
+        """Return the offset of the first record, and the one after the last.
+
+        Raises ``UnansweredError``.
+        """
         again = retrying_on_loop(seconds, _AGAIN_SECONDS, is_of_client)
         try:
             return await again(self._calls.ask, self._watermarks)

@@ -70,7 +70,7 @@ class StandbyShards(Protocol):
         """Let a standby become the shard; None: it is gone, and the shard is to be opened."""
         ...
 
-    async def before_session(self) -> None:
+    def before_session(self, log_start: int) -> None:
         """Let those go that need more of the log than there is."""
         ...
 
