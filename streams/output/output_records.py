@@ -17,8 +17,15 @@ import msgspec
 from simhash_core.documents import Headers, RawRecord, SourcePosition
 from simhash_core.index_digest import index_digest
 from simhash_core.rejections import Rejection, RejectionReason
-from simhash_core.verdicts import DuplicateOf, Method, Undecidable, Unique, Verdict
+from simhash_core.verdicts import DuplicateOf, Undecidable, Unique, Verdict
 from streams.documents.timestamps import format_rfc3339
+from streams.output.duplicate_value import (
+    DUPLICATE_SCHEMA,
+    DuplicateValue,
+    OriginalValue,
+    PositionValue,
+    encode_duplicate,
+)
 from streams.output.verdict_headers import (
     FILTER_HEADER_PREFIX,
     Arrival,
@@ -32,8 +39,6 @@ from streams.output.verdict_headers import (
 ERROR_HEADER_PREFIX: Final = "__connect.errors."
 REDELIVERIES_HEADER: Final = "firstseen-redeliveries"
 """How often a dead letter was sent again; the one header of ours that a dead letter keeps."""
-
-DUPLICATE_SCHEMA: Final = "firstseen.duplicate-of/2"
 
 # What JSON writes in six bytes instead of one. Text without them grows to twice its size at most.
 _LONG_ESCAPES: Final = re.compile(rb"[\x00-\x07\x0b\x0e-\x1f]")
@@ -66,42 +71,6 @@ class OutputRecord(msgspec.Struct, frozen=True, gc=False):
     value: bytes | None
     timestamp_ms: int
     headers: Headers
-
-
-class _Position(msgspec.Struct, frozen=True):
-    """A source position with names, as it stands in JSON."""
-
-    topic: str
-    partition: int
-    offset: int
-
-
-class _Original(msgspec.Struct, frozen=True):
-    id: str
-    source: _Position
-    timestamp: str
-
-
-class _Duplicate(msgspec.Struct, frozen=True):
-    """The value of a ``duplicate-of`` record; the order of the fields is that of the JSON."""
-
-    schema: str
-    id: str
-    source: _Position
-    original: _Original
-    distance: int
-    bits: int
-    similarity: float
-    block: int | None
-    method: Method
-    agreement: float | None
-    index: str
-    timestamp: str
-    body: str | msgspec.UnsetType = msgspec.UNSET
-    body_base64: str | msgspec.UnsetType = msgspec.UNSET
-
-
-_encode = msgspec.json.Encoder().encode
 
 
 def unique_record(arrival: Arrival, verdict: Unique | Undecidable, identity: str) -> OutputRecord:
@@ -164,13 +133,13 @@ def duplicate_record(
     """
     record, source, document_id, event_time_ms, _ = arrival
     text, encoded = _body(record.value) if include_body else (msgspec.UNSET, msgspec.UNSET)
-    value = _Duplicate(
+    value = DuplicateValue(
         schema=DUPLICATE_SCHEMA,
         id=document_id,
-        source=_position(source),
-        original=_Original(
+        source=PositionValue.of(source),
+        original=OriginalValue(
             id=verdict.original_id,
-            source=_position(verdict.original),
+            source=PositionValue.of(verdict.original),
             timestamp=format_rfc3339(verdict.original_event_time_ms),
         ),
         distance=verdict.distance,
@@ -191,7 +160,11 @@ def duplicate_record(
         *verdict_headers(arrival, verdict, identity),
     )
     return OutputRecord(
-        OutputKind.DUPLICATE_OF, record.key, _encode(value), record.timestamp_ms, own + ours
+        OutputKind.DUPLICATE_OF,
+        record.key,
+        encode_duplicate(value),
+        record.timestamp_ms,
+        own + ours,
     )
 
 
@@ -234,10 +207,6 @@ def dead_letter_record(rejection: Rejection) -> OutputRecord:
 def _exception_name(reason: RejectionReason) -> str:
     """Return a reason as the name of a class, which is what Connect's tools group by."""
     return "".join(word.capitalize() for word in reason.split("_"))
-
-
-def _position(source: SourcePosition) -> _Position:
-    return _Position(source.topic, source.partition, source.offset)
 
 
 def _body(value: bytes | None) -> tuple[str | msgspec.UnsetType, str | msgspec.UnsetType]:

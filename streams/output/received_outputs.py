@@ -13,8 +13,8 @@ import msgspec
 
 from simhash_core.documents import SourcePosition
 from simhash_core.errors import UsageError
+from streams.output.duplicate_value import READABLE_SCHEMAS, DuplicateValue, decode_duplicate
 
-_DUPLICATE_SCHEMAS: Final = frozenset({"firstseen.duplicate-of/1", "firstseen.duplicate-of/2"})
 _ERROR: Final = "__connect.errors."
 
 
@@ -58,34 +58,6 @@ class TombstoneOutput(msgspec.Struct, frozen=True):
 ReceivedOutput = UniqueOutput | TombstoneOutput | DuplicateOutput | DeadLetterOutput
 
 
-class _Place(msgspec.Struct):
-    topic: str
-    partition: int
-    offset: int
-
-    def position(self) -> SourcePosition:
-        return SourcePosition(self.topic, self.partition, self.offset)
-
-
-class _Original(msgspec.Struct):
-    id: str
-    source: _Place
-
-
-class _Duplicate(msgspec.Struct):
-    schema: str
-    id: str
-    source: _Place
-    original: _Original
-    distance: int
-    bits: int
-    similarity: float
-    method: str
-
-
-_decode_duplicate = msgspec.json.Decoder(_Duplicate).decode
-
-
 def received_output(
     value: bytes | None, headers: Iterable[tuple[str, bytes | None]]
 ) -> ReceivedOutput | None:
@@ -105,7 +77,7 @@ def received_output(
             case "duplicate" if "firstseen-original-source" in named:
                 return _tagged_duplicate(named)
             case "duplicate":
-                return _duplicate(_decode_duplicate(value or b""))
+                return _duplicate(decode_duplicate(value or b""))
             case None if f"{_ERROR}offset" in named and "firstseen-reason" in named:
                 return DeadLetterOutput(
                     SourcePosition(
@@ -144,8 +116,8 @@ def source_position(shown: str) -> SourcePosition:
     return SourcePosition(topic, int(partition), int(offset))
 
 
-def _duplicate(record: _Duplicate) -> DuplicateOutput | None:
-    if record.schema not in _DUPLICATE_SCHEMAS:
+def _duplicate(record: DuplicateValue) -> DuplicateOutput | None:
+    if record.schema not in READABLE_SCHEMAS:
         return None
     return DuplicateOutput(
         record.source.position(),
