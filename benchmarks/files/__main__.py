@@ -5,8 +5,8 @@
     python -m benchmarks.files [--documents N] [--rounds N]
 
 Times are of whole processes, their start included: seconds of the clock, and of all processors,
-medians of the rounds, in each of which all run in turn. The peers use one core; ``firstseen`` is run
-with one process and with two beside the first, with the default profile and with ``quick``.
+medians of the rounds, in each of which all run in turn. The peers use one core; ``firstseen`` is
+run with one process and with two beside the first, with the default profile and with ``quick``.
 """
 
 from __future__ import annotations
