@@ -4,8 +4,6 @@ real one does.
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
@@ -68,84 +66,6 @@ def test_a_tombstone_stays_without_value(broker: Broker, topic: str) -> None:
     assert values(broker.read_partition(topic, 2)) == [None, b""]
 
 
-def test_a_record_of_900_kb_passes(broker: Broker, topic: str) -> None:
-    """Given a document near the usual limit of 1 MB; when it is sent; then it arrives unchanged."""
-    body = bytes(range(256)) * 3516
-    assert len(body) > 900_000
-    send(broker, topic, body)
-
-    assert values(broker.read_partition(topic, 1)) == [body]
-
-
-def test_a_key_keeps_its_partition(broker: Broker, topic: str) -> None:
-    """Given many records of five keys; when they are sent without a partition; then all
-    of one key are in one partition, in order.
-    """
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
-    keys = [b"a", b"b", b"c", b"d", b"e"]
-    for number in range(20):
-        for key in keys:
-            producer.produce(topic, key=key, value=b"%d" % number)
-    assert producer.flush(SECONDS_MAX) == 0
-
-    consumer = Consumer(broker.consumer_settings(broker.unique("reader")))
-    try:
-        consumer.assign([TopicPartition(topic, partition, 0) for partition in range(4)])
-        seen: dict[bytes | None, list[tuple[int | None, bytes | None]]] = {}
-        deadline = time.monotonic() + SECONDS_MAX
-        while sum(map(len, seen.values())) < 100 and time.monotonic() < deadline:
-            for message in consumer.consume(100, timeout=0.1):
-                seen.setdefault(message.key(), []).append((message.partition(), message.value()))
-    finally:
-        consumer.close()
-
-    assert set(seen) == set(keys)
-    for records in seen.values():
-        assert len({partition for partition, _ in records}) == 1
-        assert [value for _, value in records] == [b"%d" % number for number in range(20)]
-
-
-def test_a_group_goes_on_from_its_commit(broker: Broker, topic: str) -> None:
-    """Given a group that has committed two of three records; when its next member joins; then it
-    reads the third one first.
-    """
-    for value in (b"one", b"two", b"three"):
-        send(broker, topic, value)
-    group = broker.unique("group")
-
-    def first_record() -> Message:
-        consumer = Consumer(broker.consumer_settings(group))
-        try:
-            consumer.subscribe([topic])
-            message = consumer.poll(SECONDS_MAX)
-            assert message is not None
-            assert message.error() is None
-            if message.value() == b"one":
-                consumer.commit(offsets=[TopicPartition(topic, 0, 2)], asynchronous=False)
-            return message
-        finally:
-            consumer.close()
-
-    assert first_record().value() == b"one"
-    assert first_record().value() == b"three"
-
-
-def test_watermarks_and_commits_can_be_asked_for(broker: Broker, topic: str) -> None:
-    """Given three records and a commit; when an outsider asks for both; then lag can be told."""
-    for value in (b"one", b"two", b"three"):
-        send(broker, topic, value)
-    consumer = Consumer(broker.consumer_settings(broker.unique("group")))
-    try:
-        consumer.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
-        committed = consumer.committed([TopicPartition(topic, 0)], timeout=SECONDS_MAX)
-        watermarks = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=SECONDS_MAX)
-    finally:
-        consumer.close()
-
-    assert [partition.offset for partition in committed] == [1]
-    assert watermarks == (0, 3)
-
-
 def transactional_producer(broker: Broker, transactional_id: str) -> Producer:
     """A producer that has fenced all earlier ones of its id."""
     producer = Producer(
@@ -161,63 +81,6 @@ def real_topic(kafka_broker: Broker) -> str:
     name = kafka_broker.unique("transactions")
     kafka_broker.create_topics({name: 1})
     return name
-
-
-def test_an_aborted_transaction_is_not_read(kafka_broker: Broker, real_topic: str) -> None:
-    """Given an aborted, a committed and an open transaction; when they are read with and without
-    read_committed; then the first shows the committed one only, the second all three.
-    """
-    producer = transactional_producer(kafka_broker, kafka_broker.unique("writer"))
-    producer.begin_transaction()
-    producer.produce(real_topic, b"aborted")
-    assert producer.flush(SECONDS_MAX) == 0
-    producer.abort_transaction(SECONDS_MAX)
-    producer.begin_transaction()
-    producer.produce(real_topic, b"committed")
-    producer.commit_transaction(SECONDS_MAX)
-    producer.begin_transaction()
-    producer.produce(real_topic, b"open")
-    assert producer.flush(SECONDS_MAX) == 0
-
-    everything = kafka_broker.read_partition(real_topic, 3, isolation_level="read_uncommitted")
-    committed = kafka_broker.read_partition(real_topic, 1, isolation_level="read_committed")
-    producer.commit_transaction(SECONDS_MAX)
-    at_last = kafka_broker.read_partition(real_topic, 2, isolation_level="read_committed")
-
-    assert values(everything) == [b"aborted", b"committed", b"open"]
-    assert values(committed) == [b"committed"]
-    assert values(at_last) == [b"committed", b"open"]
-
-
-def test_a_transaction_commits_records_and_offsets_at_once(
-    kafka_broker: Broker, real_topic: str
-) -> None:
-    """Given a transaction over a record and a group's offset; when it is aborted, then repeated and
-    committed; then the offset moves with the commit, and not before.
-    """
-    producer = transactional_producer(kafka_broker, kafka_broker.unique("writer"))
-    consumer = Consumer(kafka_broker.consumer_settings(kafka_broker.unique("group")))
-    offset = TopicPartition(real_topic, 0, 7)
-
-    def committed() -> list[int]:
-        answer = consumer.committed([TopicPartition(real_topic, 0)], timeout=SECONDS_MAX)
-        return [partition.offset for partition in answer]
-
-    try:
-        for commit in (False, True):
-            producer.begin_transaction()
-            producer.produce(real_topic, b"output")
-            producer.send_offsets_to_transaction(
-                [offset], consumer.consumer_group_metadata(), SECONDS_MAX
-            )
-            if commit:
-                producer.commit_transaction(SECONDS_MAX)
-                assert committed() == [7]
-            else:
-                producer.abort_transaction(SECONDS_MAX)
-                assert committed() == [-1001]
-    finally:
-        consumer.close()
 
 
 def test_a_zombie_is_fenced(kafka_broker: Broker, real_topic: str) -> None:

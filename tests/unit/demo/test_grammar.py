@@ -7,8 +7,6 @@ import random
 import pytest
 
 from streams.corpus.articles import Cast
-from streams.corpus.draws import Deck
-from streams.corpus.english_verbs import gerund, participle, past
 from streams.corpus.grammar import alternatives, expand, parse
 from streams.corpus.language import read_topic
 from streams.corpus.languages import LANGUAGES
@@ -76,17 +74,6 @@ def test_a_topic_without_a_role_is_refused() -> None:
         read_topic("园艺", {})
 
 
-def test_a_deck_deals_every_item_before_any_comes_again() -> None:
-    """Given six items, then six draws give them all, and the next is none of the last two."""
-    deck = Deck(random.Random(3), "abcdef")
-    for _ in range(20):
-        dealt = [deck.draw() for _ in range(6)]
-        assert sorted(dealt) == list("abcdef")
-        following = deck.draw()
-        assert following not in dealt[-2:]
-        deck = Deck(random.Random(ord(following)), "abcdef")
-
-
 @pytest.mark.parametrize("code", sorted(LANGUAGES))
 def test_every_pattern_can_be_written_in_every_topic(code: str) -> None:
     """Given each sentence, title, phrase and word of a language, then all its slots are filled."""
@@ -102,35 +89,6 @@ def test_every_pattern_can_be_written_in_every_topic(code: str) -> None:
                     assert not set(sentence) & set("[]{}|"), (section, sentence)
 
 
-@pytest.mark.parametrize("code", sorted(LANGUAGES))
-def test_every_voice_has_every_section(code: str) -> None:
-    """Given the voices of a language, then none lacks a section, or has but one sentence there."""
-    voices = LANGUAGES[code].voices
-    sections = set(voices[0])
-    for voice in voices:
-        assert set(voice) == sections
-        assert all(len(patterns) >= 2 for patterns in voice.values())
-
-
-@pytest.mark.parametrize(
-    ("base", "ing", "before", "done"),
-    [
-        ("close nine branches", "closing", "closed", "closed"),
-        ("ban flares", "banning", "banned", "banned"),
-        ("study tapes", "studying", "studied", "studied"),
-        ("rewrite billing", "rewriting", "rewrote", "rewritten"),
-        ("relay the pitch", "relaying", "relaid", "relaid"),
-        ("let margins grow", "letting", "let", "let"),
-    ],
-)
-def test_the_forms_of_a_verb(base: str, ing: str, before: str, done: str) -> None:
-    """Given an action, then its first word changes and the rest stays."""
-    rest = base.partition(" ")[2]
-    assert gerund(base) == f"{ing} {rest}"
-    assert past(base) == f"{before} {rest}"
-    assert participle(base) == f"{done} {rest}"
-
-
 def test_the_thesaurus_divides_a_text_without_loss() -> None:
     """Given a text, then its units put together are the text, and known words have others."""
     text = "据悉，滴灌带和冬小麦也被列入名单，亩产达到612公斤。"
@@ -139,16 +97,3 @@ def test_the_thesaurus_divides_a_text_without_loss() -> None:
     wheat = next(unit for unit in units if unit.text == "冬小麦")
     assert "早稻" in wheat.alternatives
     assert "612" in [unit.text for unit in units]
-
-
-def test_an_english_word_is_not_found_inside_another() -> None:
-    """Given a word that begins with a known one, then it is a word of its own."""
-    units = thesaurus_of("en", "Farming").units("some beehivesmen kept beehives")
-    assert "beehivesmen" in [unit.text for unit in units]
-    assert [unit.text for unit in units if unit.text == "beehives"] == ["beehives"]
-
-
-def test_an_unknown_topic_is_named() -> None:
-    """Given a topic that no list has, then the error names it and the language."""
-    with pytest.raises(ValueError, match=r"'Alchemy'.*'en'"):
-        thesaurus_of("en", "Alchemy")
