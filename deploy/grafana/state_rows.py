@@ -136,18 +136,22 @@ RECOVERY: Final = Row(
     (
         Panel(
             "Shards",
-            "Shards that each worker has, and those of them that are still being opened.",
+            "Shards that each worker has, those that are being opened, and copies of others' shards.",
             "short",
             (
                 Query(each("firstseen_assigned_shards"), "assigned, {{instance}}"),
                 Query(each("firstseen_opening_shards"), "opening, {{instance}}"),
+                Query(each("firstseen_standby_shards"), "standby, {{instance}}"),
             ),
         ),
         Panel(
             "Changelog records to read",
-            "Changelog records that shards still have to read until they are open.",
+            "Changelog records that shards still have to read until they are open, and standbys.",
             "short",
-            (Query(each("firstseen_recovery_remaining_messages"), "{{instance}}"),),
+            (
+                Query(each("firstseen_recovery_remaining_messages"), "{{instance}}"),
+                Query(each("firstseen_standby_lag_messages"), "standbys, {{instance}}"),
+            ),
         ),
         Panel(
             "Time until a shard is open",
