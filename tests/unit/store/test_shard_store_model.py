@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from msgspec.structs import replace
 
 from simhash_core.entries import Entry
@@ -62,6 +63,8 @@ class SameAsADictionary(RuleBasedStateMachine):
         self.records: list[tuple[bytes, bytes | None]] = []
         self.expired_before = 0
         self.progress: StoredProgress | None = None
+        self.aside = self.state_dir / "aside"
+        self.copied: int | None = None
         self.open()
 
     def open(self) -> None:
@@ -161,7 +164,34 @@ class SameAsADictionary(RuleBasedStateMachine):
         self.store.close()
         shutil.rmtree(self.state_dir / "store")
         self.open()
-        records = list(self.changelog.items()) if is_compacted else self.records
+        self._read(list(self.changelog.items()) if is_compacted else self.records, cut)
+
+    @rule()
+    def set_aside(self) -> None:
+        """A copy of the store is made while its worker is down."""
+        self.store.close()
+        shutil.rmtree(self.aside, ignore_errors=True)
+        shutil.copytree(self.state_dir / "store", self.aside)
+        self.copied = len(self.records)
+        self.open()
+
+    @precondition(lambda self: self.copied is not None)
+    @rule(cut=st.integers(0, 20), is_compacted=st.booleans())
+    def put_back(self, cut: int, *, is_compacted: bool) -> None:
+        """The copy takes the place of the store, and reads what was committed since then.
+
+        Compaction leaves the last record of each key, tombstones among them.
+        """
+        self.store.close()
+        shutil.rmtree(self.state_dir / "store")
+        shutil.copytree(self.aside, self.state_dir / "store")
+        self.open()
+        since = self.records[self.copied :]
+        last = {key: index for index, (key, _) in enumerate(since)}
+        self._read([since[at] for at in sorted(last.values())] if is_compacted else since, cut)
+
+    def _read(self, records: Sequence[tuple[bytes, bytes | None]], cut: int) -> None:
+        """Recover from records of the changelog, in two parts."""
         for part in (records[:cut], records[cut:]):
             keys, values = [key for key, _ in part], [value for _, value in part]
             found = decode_records(keys, values, str)
