@@ -136,7 +136,7 @@ RECOVERY: Final = Row(
     (
         Panel(
             "Shards",
-            "Shards that each worker has, those that are being opened, and copies of others' shards.",
+            "Shards that each worker has, those being opened, and copies of others' shards.",
             "short",
             (
                 Query(each("firstseen_assigned_shards"), "assigned, {{instance}}"),
