@@ -150,10 +150,12 @@ class RunMemo:
         )
 
     def _rows_of_whole_texts(self, texts: Sequence[str]) -> TermRows:
-        cut = self._segmenter.cut_all(texts)
-        sizes = np.array([len(terms) for terms in cut], dtype=np.int64)
-        joined = [SEPARATOR.join(terms) for terms in cut if terms]
-        return TermRows(self._lexicon.rows(encode(joined)), sizes)
+        joined, sizes = [], []
+        for terms in self._segmenter.cut_all(texts):
+            joined.append(SEPARATOR.join(terms))
+            sizes.append(len(terms))
+        codes = encode(filter(None, joined))
+        return TermRows(self._lexicon.rows(codes), np.array(sizes, dtype=np.int64))
 
     def _forget(self) -> None:
         self._used_bytes = 0

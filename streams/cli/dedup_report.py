@@ -69,7 +69,7 @@ def summary(report: DedupReport) -> list[Block]:
         resumed = [f"run {report.run} continued after line {report.resumed_after_line:,}"]
     rows = [
         ("unique", report.unique, shown_path(report.outputs["unique"])),
-        ("  undecidable", report.undecidable, "too short to compare: exact repeats only"),
+        ("  undecidable", report.undecidable, "too short to compare"),
         ("duplicates", report.duplicates, shown_path(report.outputs["duplicates"])),
         ("  exact", report.exact_duplicates, ""),
         ("  near", report.near_duplicates, ""),

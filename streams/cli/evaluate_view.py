@@ -40,9 +40,7 @@ def evaluation_view(quality: Quality, file: str) -> list[Block]:
         joined = f"{quality.negatives_joined:,}"
         rows.append(("negatives joined", joined, f"of {quality.negatives:,} labelled 0"))
     if quality.undecidable:
-        rows.append(
-            ("undecidable", f"{quality.undecidable:,}", "too short to compare: exact repeats only")
-        )
+        rows.append(("undecidable", f"{quality.undecidable:,}", "too short to compare"))
     return [head, table(rows, "<><", "  "), f"index: {quality.index}"]
 
 

@@ -7,7 +7,7 @@ Terms without a letter or a digit are left in: ``is_feature`` says which of them
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -16,7 +16,7 @@ from simhash_core.text.segmentation import jieba_posseg, jieba_words, ngrams, rj
 from simhash_core.text.user_dictionary import UserDictionary
 
 Cut = Callable[[str], Sequence[str]]
-CutAll = Callable[[Sequence[str]], list[Sequence[str]]]
+CutAll = Callable[[Sequence[str]], Iterator[Sequence[str]]]
 
 
 SEPARATORS: Final = (
@@ -34,7 +34,8 @@ None of them is a feature. Not all that there are: what a normalised text often 
 class Segmenter(NamedTuple):
     """A segmenter and the name that stands for it in the index identity.
 
-    ``cut_all`` gives the terms of each of some texts. ``separators``: characters at which a text
+    ``cut_all`` gives the terms of one text after the other: the terms of a text are thousands of
+    strings, best used and let go before the next ones are made. ``separators``: characters at which a text
     may be divided, and what is between them cut by itself, without a change to its features; empty
     where there are none.
     """
@@ -45,7 +46,7 @@ class Segmenter(NamedTuple):
 
     def cut(self, text: str) -> Sequence[str]:
         """Return the terms of one text."""
-        return self.cut_all([text])[0]
+        return next(self.cut_all([text]))
 
 
 class _Kind(NamedTuple):
@@ -88,7 +89,7 @@ def load_segmenter(name: str, user_dictionary: UserDictionary | None = None) -> 
         identity += f"+{user_dictionary.identity}"
     if kind.of_any_script:
         return Segmenter(identity, partial(words.cut_all, dictionary=cut), kind.separators)
-    return Segmenter(identity, lambda texts: [cut(text) for text in texts], kind.separators)
+    return Segmenter(identity, lambda texts: map(cut, texts), kind.separators)
 
 
 def is_feature(term: str) -> bool:

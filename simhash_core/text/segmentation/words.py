@@ -41,13 +41,11 @@ _RUNS: Final = re.compile(
 Cut = Callable[[str], Sequence[str]]
 
 
-def cut_all(texts: Sequence[str], dictionary: Cut) -> list[Sequence[str]]:
-    """Return the terms of each normalised text; ``dictionary`` cuts Chinese and ASCII."""
+def cut_all(texts: Sequence[str], dictionary: Cut) -> Iterator[Sequence[str]]:
+    """Yield the terms of each normalised text; ``dictionary`` cuts Chinese and ASCII."""
     special = _texts_with_other_scripts(texts)
-    return [
-        list(_cut(text, dictionary)) if i in special else dictionary(text)
-        for i, text in enumerate(texts)
-    ]
+    for i, text in enumerate(texts):
+        yield list(_cut(text, dictionary)) if i in special else dictionary(text)
 
 
 def _cut(text: str, dictionary: Cut) -> Iterator[str]:

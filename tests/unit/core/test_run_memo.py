@@ -128,7 +128,7 @@ def test_a_memo_that_does_not_pay_rests(monkeypatch: pytest.MonkeyPatch) -> None
     segmenter = _segmenter("words")
     memo, lexicon = _memo(segmenter)
     cut = 0
-    counted = segmenter._replace(cut_all=lambda texts: [_count(text) for text in texts])
+    counted = segmenter._replace(cut_all=lambda texts: map(_count, texts))
 
     def _count(text: str) -> Sequence[str]:
         nonlocal cut
