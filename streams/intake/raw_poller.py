@@ -199,7 +199,8 @@ class RawPoller:
     def _hand_over(self) -> None:
         batch = self._order.take(self._limits.records, self._limits.bytes)
         if batch:
-            self._pace.began(sum(len(run.messages) for run in batch), self._limits.records)
+            records = sum(len(run.messages) for run in batch)
+            self._pace.began(records, self._limits.records, len(batch))
             self._batches.put(batch)
             self._change(self._order.to_resume(), paused=False)
 

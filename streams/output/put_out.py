@@ -34,6 +34,8 @@ _ABORTED_WAIT_SECONDS: Final = 0.2
 _POSITION_SECONDS: Final = 10.0
 """How often shards without outputs commit how far they need the log, so that it can be trimmed."""
 _STALE_WAIT_SECONDS: Final = 0.05
+_COMMITS_GATHERED: Final = 50.0
+"""Outputs a second from which on a commit waits for more: it is a dozen requests to the broker."""
 
 
 class Group(Protocol):
@@ -100,7 +102,7 @@ class PutOut:
         kinds = {rules.topic_of(kind): kind for kind in OutputKind}
         self._expired = ExpiredOutputs(rules.retention_ms, kinds, metrics)
         self._on_unanswered = on_unanswered
-        self._pace = BatchPace()
+        self._pace = BatchPace(fast=_COMMITS_GATHERED)
         self._aborts = 0
         self._positions_at = time.monotonic()
 
@@ -138,7 +140,7 @@ class PutOut:
                 for each in ready
             }
             batch = output_batch(ready, self._rules, changes)
-            self._pace.began(len(batch.outputs), self._limit)
+            self._pace.began(len(batch.outputs), self._limit, len(ready))
         try:
             with self._metrics.waiting("commit"):
                 ends = await self._committer.commit(

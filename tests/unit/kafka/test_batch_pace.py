@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from streams.kafka.batch_pace import GATHER_SECONDS, BatchPace
+from streams.kafka.batch_pace import (
+    GATHER_SECONDS,
+    GATHER_SECONDS_MAX,
+    PARTITION_SECONDS,
+    BatchPace,
+)
 
 
 class Clock:
@@ -18,13 +23,20 @@ class Clock:
         return self.now
 
 
-def paced(records: int, every_seconds: float, *, limit: int = 1_000) -> float:
+def paced(
+    records: int,
+    every_seconds: float,
+    *,
+    limit: int = 1_000,
+    partitions: int = 1,
+    fast: float = 300.0,
+) -> float:
     """Return how long the next batch waits after a second of batches of so many records."""
     clock = Clock()
-    pace = BatchPace(clock)
+    pace = BatchPace(clock, fast=fast)
     for _ in range(round(1.0 / every_seconds)):
         clock.now += every_seconds
-        pace.began(records, limit)
+        pace.began(records, limit, partitions)
     return pace.seconds()
 
 
@@ -43,6 +55,24 @@ def test_a_slow_stream_is_not_delayed(records: int, every_seconds: float) -> Non
 def test_a_fast_stream_is_gathered(records: int, every_seconds: float) -> None:
     """Given a thousand records a second or more, then the next batch waits."""
     assert paced(records, every_seconds) == pytest.approx(GATHER_SECONDS)
+
+
+@pytest.mark.parametrize(
+    ("partitions", "expected"),
+    [(4, GATHER_SECONDS), (16, 16 * PARTITION_SECONDS), (64, GATHER_SECONDS_MAX)],
+)
+def test_batches_of_many_partitions_are_gathered_for_longer(
+    partitions: int, expected: float
+) -> None:
+    """Given a fast stream, then the wait grows with the partitions in a batch, to its limit."""
+    assert paced(40, 0.02, partitions=partitions) == pytest.approx(expected)
+    assert paced(1, 0.01, partitions=partitions) == 0.0
+
+
+def test_what_is_fast_can_be_chosen() -> None:
+    """Given a hundred records a second, then they are gathered where that is fast."""
+    assert paced(1, 0.01, fast=50.0) == pytest.approx(GATHER_SECONDS)
+    assert paced(1, 0.05, fast=50.0) == 0.0
 
 
 def test_full_batches_follow_each_other() -> None:
