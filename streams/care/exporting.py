@@ -5,24 +5,25 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from typing import BinaryIO
+from itertools import islice
 
 from simhash_core.document_columns import REASON_CODES
 from simhash_core.entries import Entry
 from simhash_core.errors import IndexMismatchError
 from streams.care.entry_lines import EXPORT_SCHEMA, ExportHeader, encode_entry, encode_header
 from streams.care.local_shards import LocalShard
+from streams.files.output_files import OutputFile
 from streams.store.shard_view import ShardView, shard_view
 from streams.store.state_codec import entry_key
 
 Report = Callable[[str, int, int], None]
 
 _REASON_MASK = 0x7F
-_REPORT_DOCUMENTS = 2_000
+_LINES_AT_ONCE = 2_000
 
 
 def export_entries(
-    application: str, stores: Sequence[LocalShard], output: BinaryIO, report: Report
+    application: str, stores: Sequence[LocalShard], output: OutputFile, report: Report
 ) -> int:
     """Write a header and a line for each entry of shards; return the number of entries.
 
@@ -46,11 +47,13 @@ def export_entries(
         total = sum(len(view.store) for view in views)
         count = 0
         merged = heapq.merge(*(_numbered(view) for view in views), key=lambda each: each[0])
-        for sequence, entry, view in merged:
-            output.write(encode_entry(sequence, entry, _reason(view, sequence, entry)))
-            count += 1
-            if count % _REPORT_DOCUMENTS == 0:
-                report("exporting", count, total)
+        while lines := [
+            encode_entry(sequence, entry, _reason(view, sequence, entry))
+            for sequence, entry, view in islice(merged, _LINES_AT_ONCE)
+        ]:
+            output.write(b"".join(lines))
+            count += len(lines)
+            report("exporting", count, total)
     return count
 
 

@@ -101,15 +101,15 @@ def export(settings: Settings, file: str, *, shards: tuple[int, ...], as_json: b
       firstseen index export seen.jsonl.gz
       firstseen index export - --shard 0 | jq -r .id
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
-    from streams.care.export_files import export_output
     from streams.care.exporting import export_entries
     from streams.care.local_shards import local_shards
+    from streams.files.output_files import new_output
     from streams.terminal.progress_bar import progress_bar
 
     if as_json and file == "-":
         raise click.UsageError("--json writes to standard output, as FILE - does: name a file")
     local = local_shards(settings, shards)
-    with progress_bar("exporting") as show, export_output(file) as output:
+    with progress_bar("exporting") as show, new_output(file) as output:
         count = export_entries(settings.application_id, local, output, show)
     content = {"file": file, "documents": count, "shards": [each.partition for each in local]}
     if as_json:

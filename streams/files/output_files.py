@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Final, Protocol
 
-from simhash_core.errors import FirstseenError
+from simhash_core.errors import FirstseenError, UsageError
 
 STANDARD_OUTPUT: Final = "-"
 PARTIAL_SUFFIX: Final = ".partial"
@@ -36,7 +36,7 @@ class OutputFile(Protocol):
         """Add to the file; raises ``OutputFileError``."""
         ...
 
-    def settle(self) -> int:
+    def sync(self) -> int:
         """Make everything written so far last, as far as it can; return the file's length."""
         ...
 
@@ -73,7 +73,7 @@ class NewFile:
         with _errors_named(self._path):
             (self._gzip or self._file).write(data)
 
-    def settle(self) -> int:
+    def sync(self) -> int:
         """Return 0: nothing lasts before the end."""
         return 0
 
@@ -118,7 +118,7 @@ class ContinuedFile:
         with _errors_named(self._path):
             self._file.write(data)
 
-    def settle(self) -> int:
+    def sync(self) -> int:
         """Bring everything to the disk, so that no loss of power takes it; return the length."""
         with _errors_named(self._path):
             self._file.flush()
@@ -127,7 +127,7 @@ class ContinuedFile:
 
     def finish(self) -> None:
         """Close the file."""
-        self.settle()
+        self.sync()
         self._file.close()
 
     def close(self) -> None:
@@ -152,7 +152,7 @@ class Stream:
             self._file.write(data)
             self._file.flush()
 
-    def settle(self) -> int:
+    def sync(self) -> int:
         """Return 0: there is nothing to go back to."""
         return 0
 
@@ -166,6 +166,23 @@ class Stream:
         """Let go of a device."""
         if self._file is not sys.stdout.buffer:
             _drop(self._file)
+
+
+@contextmanager
+def new_output(name: str) -> Iterator[OutputFile]:
+    """Open standard output (``-``), or a new file, which gets its name once all is written.
+
+    Raises ``UsageError`` where the file is there already, ``OutputFileError`` where it cannot be
+    written.
+    """
+    if name != STANDARD_OUTPUT and Path(name).exists():
+        raise UsageError(f"{name} exists: name another file, or delete it")
+    output = Stream(None) if name == STANDARD_OUTPUT else NewFile(Path(name))
+    try:
+        yield output
+        output.finish()
+    finally:
+        output.close()
 
 
 def _open_locked(path: Path) -> BinaryIO:

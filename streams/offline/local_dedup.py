@@ -156,7 +156,7 @@ class LocalDedup:
         for kind, output_lines in written.items():
             self._outputs[kind].write(b"".join(output_lines))
         outputs = {
-            kind: OutputState(state.path, self._outputs[kind].settle())
+            kind: OutputState(state.path, self._outputs[kind].sync())
             for kind, state in before.outputs.items()
         }
         progress = replace(

@@ -9,12 +9,21 @@ than the changelog keeps tombstones may have entries that were deleted since: it
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from simhash_core.errors import IndexMismatchError
 from streams.store.changelog_codec import LoggedProgress
 from streams.store.changelog_reader import Changelog, LoggedBatch, Report
 from streams.store.entry_removal import Removal
 from streams.store.shard_store import ShardStore
 from streams.store.state_codec import ProgressRow
+
+
+class Recovery(NamedTuple):
+    """Changelog records that a shard has yet to read, of how many."""
+
+    remaining: int
+    total: int
 
 
 def catch_up(

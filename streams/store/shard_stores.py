@@ -13,8 +13,7 @@ from streams.monitoring.metrics import Metrics
 from streams.settings.settings import Delivery, Settings
 from streams.store.changelog_reader import Changelog
 from streams.store.index_filling import make_missing_files
-from streams.store.recovery import catch_up
-from streams.store.recovery_progress import Recovery
+from streams.store.recovery import Recovery, catch_up
 from streams.store.rocksdb_options import block_cache
 from streams.store.segment_file import SegmentOwner
 from streams.store.shard_directory import discard_store, open_shard_store, shard_directory
