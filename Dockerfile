@@ -29,7 +29,7 @@ COPY firstseen firstseen
 # The versions that the tests run with, those of the build back end too; byte code is made here,
 # since nothing can be written where it runs.
 RUN PIP_CONSTRAINT=/build/constraints.txt PIP_BUILD_CONSTRAINT=/build/constraints.txt \
-    python -m pip --python /opt/firstseen/bin/python install --quiet --compile . \
+    python -m pip --python /opt/firstseen/bin/python install --quiet --compile '.[registry]' \
  && /opt/firstseen/bin/firstseen version
 
 FROM python:3.11-slim-trixie

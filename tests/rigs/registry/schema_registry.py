@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import ssl
 import threading
 import uuid
 from collections import Counter
@@ -39,11 +40,12 @@ class SchemaRegistry:
     """Serves while it is entered. ``asked`` counts requests by method and path.
 
     ``password``: what basic authentication must have, ``user:password``; None lets all in.
-    ``broken``: a status that every request is answered with; 0 for none.
+    ``broken``: a status that every request is answered with; 0 for none. ``tls``: of its HTTPS.
     """
 
-    def __init__(self, password: str | None = None) -> None:
+    def __init__(self, password: str | None = None, tls: ssl.SSLContext | None = None) -> None:
         self.port = free_port()
+        self._tls = tls
         self.password = password
         self.broken = 0
         self.asked: Counter[str] = Counter()
@@ -56,7 +58,7 @@ class SchemaRegistry:
     @property
     def url(self) -> str:
         """Where it is."""
-        return f"http://127.0.0.1:{self.port}"
+        return f"{'https' if self._tls else 'http'}://127.0.0.1:{self.port}"
 
     def __enter__(self) -> Self:
         self.open()
@@ -115,7 +117,7 @@ class SchemaRegistry:
         application.router.add_get("/subjects/{subject}/versions/{version}", self._version)
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
         await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", self.port).start()
+        await web.TCPSite(runner, "127.0.0.1", self.port, ssl_context=self._tls).start()
         started.set()
         await self._stop.wait()
         await runner.cleanup()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from streams.documents.schema_framing import SchemaId
 from streams.errors import SettingsError
@@ -20,6 +22,7 @@ from streams.registry.fetched_schema import (
 from streams.registry.registry_client import RegistryClient
 from streams.settings.registry import RegistrySettings
 from tests.rigs.registry.schema_registry import SchemaRegistry
+from tests.unit.settings.certificates import make_certificates
 
 PASSWORD = "worker:let me in"  # noqa: S105 - of a registry of this test
 GUID = "00000000-0000-0000-0000-000000000001"
@@ -129,6 +132,32 @@ def test_basic_authentication(registry: SchemaRegistry, tmp_path: Path) -> None:
     assert fetched(by_file, by_number(made.number)).text == '"string"'
     with pytest.raises(RegistryUnavailableError, match="401"):
         fetched(wrong, by_number(made.number))
+
+
+def test_https(tmp_path: Path) -> None:
+    """Given a registry that asks clients for a certificate, then one with the right files gets an
+    answer; none where the authority is another one, or the client has no certificate.
+    """
+    made = make_certificates(tmp_path)
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(made.authority))
+    tls.load_cert_chain(made.server)
+    tls.verify_mode = ssl.CERT_REQUIRED
+    with SchemaRegistry(tls=tls) as registry:
+        schema = by_number(registry.register("a", {"schema": '"string"'}).number)
+        key = str(tmp_path / "client.key")
+        right = RegistrySettings(
+            url=registry.url,
+            ca_file=str(made.authority),
+            certificate_file=str(made.client),
+            key_file=key,
+        )
+        other = replace(right, ca_file=str(made.other_authority))
+        without = replace(right, certificate_file=None, key_file=None)
+
+        assert fetched(right, schema).text == '"string"'
+        for settings in (other, without):
+            with pytest.raises(RegistryUnavailableError):
+                fetched(settings, schema)
 
 
 def test_a_second_address(registry: SchemaRegistry) -> None:
