@@ -102,7 +102,7 @@ def test_chinese_and_english_have_the_dictionarys_terms() -> None:
     """Given texts of Han and ASCII, in a batch with others, then their terms are rjieba's."""
     texts = [normalize(LANGUAGES[name][0]) for name in LANGUAGES]
     words, rjieba = load_segmenter("words"), load_segmenter("rjieba")
-    together = words.cut_all(texts)
+    together = list(words.cut_all(texts))
     same = {
         name
         for name, text, cut in zip(LANGUAGES, texts, together, strict=True)
