@@ -11,9 +11,11 @@ import pytest
 from confluent_kafka import Producer
 from prometheus_client import CollectorRegistry
 
+from streams.monitoring import worker_watch
 from streams.monitoring.health import Health
 from streams.monitoring.metrics import Metrics
 from streams.monitoring.worker_watch import WatchedTopics, WorkerWatch
+from streams.topics.sync_copies import SyncCopies, TooFewCopies
 from streams.topics.watermarks import BrokerWatermarks
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.brokers.loopback_ports import free_port
@@ -21,6 +23,18 @@ from tests.unit.monitoring.fake_view import OPEN, FakeView
 
 RECORDS = 5
 SECONDS = 90.0
+
+
+class Copies(SyncCopies):
+    """Brokers that say what the test says."""
+
+    def __init__(self) -> None:
+        super().__init__({}, {}, 1.0)
+        self.found: list[TooFewCopies] = []
+
+    def too_few(self) -> list[TooFewCopies]:
+        """Return what is set."""
+        return self.found
 
 
 class Watching:
@@ -33,9 +47,10 @@ class Watching:
         self.view = FakeView()
         self.metrics = Metrics(CollectorRegistry())
         self.health = Health(stall_seconds, lambda: None)
+        self.copies = Copies()
         self.watch = WorkerWatch(
             self.view,
-            WatchedTopics(raw, log),
+            WatchedTopics(raw, log, self.copies),
             BrokerWatermarks({"bootstrap.servers": brokers}, "no-group", 5.0),
             self.health,
             self.metrics,
@@ -244,3 +259,27 @@ def produce_in_transaction(producer: Producer, topic: str) -> None:
     producer.begin_transaction()
     producer.produce(topic, b"x", partition=0)
     producer.commit_transaction(SECONDS)
+
+
+def test_topics_without_enough_copies_are_named_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Given a topic with too few copies in sync, then the log says so once, with the figures, and
+    says once when it takes records again.
+    """
+    monkeypatch.setattr(worker_watch, "_COPIES_SECONDS", 0.0)
+    watching = Watching("127.0.0.1:1", tmp_path, "raw")
+    caplog.set_level(logging.WARNING)
+
+    watching.watch.check_copies()
+    watching.copies.found = [TooFewCopies("unique", (0, 3), 1, 3, 2)]
+    for _ in range(3):
+        watching.watch.check_copies()
+    watching.copies.found = []
+    for _ in range(2):
+        watching.watch.check_copies()
+
+    lost, again = caplog.messages
+    assert "unique takes no records: it has 1 of 3 copies in sync" in lost
+    assert "min.insync.replicas is 2" in lost
+    assert "enough copies in sync again" in again
