@@ -167,7 +167,7 @@ DECIDING = (
     one_edit(
         "recent unique documents are not consulted",
         "log.decider:Decider._compare",
-        "for at, distance, sequence in self._recent.near(prints):",
+        "for at, distance, sequence in self._recent.near(together.prints):",
         "for at, distance, sequence in ():",
     ),
     one_edit(
