@@ -26,14 +26,14 @@ _SECONDS: Final = 300.0
 _REASON_CHARACTERS: Final = 300
 
 
-class Found(NamedTuple):
+class AuditResult(NamedTuple):
     """What an audit has found: lines for people, and how it ends."""
 
     lines: Sequence[str]
     exit_code: int
 
 
-def found(report: Mapping[str, Any]) -> Found:
+def summarised(report: Mapping[str, Any]) -> AuditResult:
     """Judge what pip-audit reports as JSON."""
     parts = report["dependencies"]
     skipped = [part for part in parts if "skip_reason" in part]
@@ -45,16 +45,16 @@ def found(report: Mapping[str, Any]) -> Found:
         for fault in part.get("vulns", [])
     ]
     if known:
-        return Found([f"{len(known)} known vulnerabilities:", *known], 1)
+        return AuditResult([f"{len(known)} known vulnerabilities:", *known], 1)
     if skipped or not parts:
         why = skipped[0]["skip_reason"] if skipped else "the report is empty"
-        return Found(
+        return AuditResult(
             [f"{len(skipped)} of {len(parts)} parts could not be looked up: {why}"], UNAVAILABLE
         )
-    return Found([f"no known vulnerability in {len(parts)} parts"], 0)
+    return AuditResult([f"no known vulnerability in {len(parts)} parts"], 0)
 
 
-def audited(database: str) -> Found:
+def audited(database: str) -> AuditResult:
     """Run pip-audit on constraints.txt with one database."""
     command = [
         *(str(PIP_AUDIT), "--vulnerability-service", database, "--format", "json"),
@@ -66,20 +66,20 @@ def audited(database: str) -> Found:
             command, capture_output=True, text=True, timeout=_SECONDS, check=False
         )
     except FileNotFoundError:
-        return Found([f"no {PIP_AUDIT.relative_to(ROOT)}: run make tools"], UNAVAILABLE)
+        return AuditResult([f"no {PIP_AUDIT.relative_to(ROOT)}: run make tools"], UNAVAILABLE)
     except subprocess.TimeoutExpired:
-        return Found([f"no answer within {_SECONDS:g} s"], UNAVAILABLE)
+        return AuditResult([f"no answer within {_SECONDS:g} s"], UNAVAILABLE)
     try:
-        return found(json.loads(run.stdout))
+        return summarised(json.loads(run.stdout))
     except json.JSONDecodeError:
         # Without its database it ends with a traceback, whose last line has the reason.
         last = (run.stderr.strip().splitlines() or ["it has said nothing"])[-1]
-        return Found([last[:_REASON_CHARACTERS]], UNAVAILABLE)
+        return AuditResult([last[:_REASON_CHARACTERS]], UNAVAILABLE)
 
 
 def main() -> int:
     """Audit with the first database that knows all parts; print what it says."""
-    result = Found([], UNAVAILABLE)
+    result = AuditResult([], UNAVAILABLE)
     for database in DATABASES:
         result = audited(database)
         for line in result.lines:

@@ -48,10 +48,10 @@ def exact_jaccard(a: str, b: str, characters: int = GRAM_CHARACTERS) -> float:
 
 def _packed(numbers: _Codes, characters: int, bits: int) -> _Codes:
     """Return the distinct grams of a text, each as one number."""
-    places = len(numbers) - characters + 1
-    packed = np.zeros(places, dtype=np.uint64)
+    windows = len(numbers) - characters + 1
+    packed = np.zeros(windows, dtype=np.uint64)
     for at in range(characters):
-        packed = (packed << np.uint64(bits)) | numbers[at : at + places]
+        packed = (packed << np.uint64(bits)) | numbers[at : at + windows]
     return _distinct(packed)
 
 

@@ -33,7 +33,7 @@ from simhash_core.fingerprints.blocks import BlockScheme
 _WORD_CHARACTERS: Final = 2
 
 
-class Found(NamedTuple):
+class RecallAt(NamedTuple):
     """The chance, 0 to 1, that a pair ``at`` some distance or similarity is found."""
 
     at: float
@@ -49,7 +49,7 @@ def candidates_per_block(scheme: BlockScheme, documents: int) -> float:
     return documents / (1 << scheme.block_bits)
 
 
-def recall_by_distance(scheme: BlockScheme, points: int = 9) -> list[Found]:
+def recall_by_distance(scheme: BlockScheme, points: int = 9) -> list[RecallAt]:
     """Return the recall at about as many distances from 0 to the threshold, which is the last.
 
     It is that of the blocks: none where there are none.
@@ -58,17 +58,17 @@ def recall_by_distance(scheme: BlockScheme, points: int = 9) -> list[Found]:
         return []
     steps = max(1, min(points - 1, scheme.distance))
     distances = sorted({round(scheme.distance * step / steps) for step in range(steps + 1)})
-    return [Found(distance, scheme.expected_recall(distance)) for distance in distances]
+    return [RecallAt(distance, scheme.expected_recall(distance)) for distance in distances]
 
 
-def recall_by_jaccard(scheme: BlockScheme, jaccards: Sequence[float]) -> list[Found]:
+def recall_by_jaccard(scheme: BlockScheme, jaccards: Sequence[float]) -> list[RecallAt]:
     """Return the recall of pairs by the Jaccard of their character 5-grams, 0 to 1."""
     meeting = [
         scheme.expected_recall(distance) if scheme.blocks else 0.0
         for distance in range(scheme.distance + 1)
     ]
     return [
-        Found(
+        RecallAt(
             jaccard,
             _recall_at(
                 scheme.bits,

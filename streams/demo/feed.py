@@ -59,7 +59,7 @@ class Feed:
         on_sent: Callable[[FeedRecord, SourcePosition], None],
     ) -> None:
         """Connect in the background."""
-        self.given = 0
+        self.produced = 0
         self.finished = False
         self._topic = topic
         self._records: Iterator[FeedRecord] = iter(records)
@@ -90,7 +90,7 @@ class Feed:
         self._producer.poll(0)
         if self._failure is not None:
             raise KafkaException(self._failure)
-        self.finished = self._next is None and self.given == self._ledger.sent
+        self.finished = self._next is None and self.produced == self._ledger.sent
 
     def close(self) -> None:
         """Give up what is not acknowledged."""
@@ -100,7 +100,7 @@ class Feed:
 
     def _has_room(self, record: FeedRecord) -> bool:
         open_bytes = self._ledger.open_bytes + self._unacknowledged_bytes
-        open_records = self.given - self._ledger.settled
+        open_records = self.produced - self._ledger.settled
         return open_records == 0 or (
             open_records < OPEN_RECORDS_MAX and open_bytes + _size(record) <= OPEN_BYTES_MAX
         )
@@ -122,7 +122,7 @@ class Feed:
 
         self._producer.produce(self._topic, record.value, record.key, on_delivery=report)
         self._unacknowledged_bytes += size
-        self.given += 1
+        self.produced += 1
 
 
 def _size(record: FeedRecord) -> int:

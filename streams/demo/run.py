@@ -139,11 +139,11 @@ class Demo:
         self._began = moved_at = time.monotonic()
         shown_at = 0.0
         while not (self._feed.finished and self._ledger.lost == 0):
-            sent = self._feed.given
+            sent = self._feed.produced
             self._feed.turn()
             got = self._observer.read()
             now = time.monotonic()
-            if got or self._feed.given > sent:
+            if got or self._feed.produced > sent:
                 moved_at = now
             elif now - moved_at > _STALL_SECONDS:
                 break
@@ -214,9 +214,9 @@ class Demo:
         since, settled_then = self._recent[0]
         observer = self._observer
         return Progress(
-            sent=self._feed.given,
+            sent=self._feed.produced,
             settled=settled,
-            share=self._source.share(self._feed.given, settled),
+            share=self._source.share(self._feed.produced, settled),
             unique=observer.unique,
             undecidable=observer.undecidable,
             duplicates=observer.duplicates,

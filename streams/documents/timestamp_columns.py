@@ -49,8 +49,8 @@ def times_ms(texts: Sequence[str]) -> NDArray[np.int64]:
     if not is_usual.all():
         return _one_by_one(texts)  # a leap second, or an error to be named
     seconds = (((first + day - 1) * _HOURS + hour) * _MINUTES + minute) * _MINUTES + second
-    found: NDArray[np.int64] = seconds * 1000 + ms
-    return found
+    times: NDArray[np.int64] = seconds * 1000 + ms
+    return times
 
 
 def _number(digits: NDArray[np.uint8]) -> NDArray[np.int64]:

@@ -77,7 +77,7 @@ class DocumentSender:
         self._rate = _Rate(per_second)
         self._seconds = settings.send_timeout_seconds
         self._failure: KafkaError | None = None
-        self._given = 0
+        self._sent = 0
         self._alone: list[_Document] = []
         """Those of batches that were too large as a whole: each is sent again by itself."""
         longest = longest_value_bytes(settings) + MESSAGE_OVERHEAD_BYTES
@@ -130,7 +130,7 @@ class DocumentSender:
             if self._unread_bytes + size > _UNREAD_BYTES:
                 self._await_read(self._group)
             self._unread_bytes += size
-        self._given += 1
+        self._sent += 1
         self._produce(_Document(key, value, where), is_alone=False)
 
     def finish(self) -> None:
@@ -212,7 +212,7 @@ class DocumentSender:
 
     def _outcome(self, reason: str) -> str:
         return (
-            f"topic {self._topic}: {self.acknowledged:,} of {self._given:,} documents were "
+            f"topic {self._topic}: {self.acknowledged:,} of {self._sent:,} documents were "
             f"acknowledged, then: {reason}"
         )
 

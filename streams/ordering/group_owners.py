@@ -74,12 +74,12 @@ class GroupOwners:
         partitions = partitions_of(admin, [raw]).get(raw, 0)
         consumer = Consumer({**config, "log_level": 0})
         try:
-            places = [TopicPartition(raw, each) for each in range(partitions)]
-            found = committed_offsets(consumer, places, _ANSWER_SECONDS)
+            wanted = [TopicPartition(raw, each) for each in range(partitions)]
+            committed = committed_offsets(consumer, wanted, _ANSWER_SECONDS)
         finally:
             consumer.close()
         owned: dict[str, set[int]] = {self._writer: set()}
-        for each in found:
+        for each in committed:
             note = decode_note(each.metadata)
             if note is not None:
                 owned.setdefault(note.worker, set()).add(each.partition)
@@ -96,7 +96,7 @@ def assigned_partitions(assignment: bytes, topic: str) -> frozenset[int]:
         return frozenset()
     (count,) = struct.unpack_from(">i", assignment, 2)
     at = 6
-    found: set[int] = set()
+    assigned: set[int] = set()
     for _ in range(count):
         (length,) = struct.unpack_from(">h", assignment, at)
         name = assignment[at + 2 : at + 2 + length].decode("utf-8", "replace")
@@ -105,5 +105,5 @@ def assigned_partitions(assignment: bytes, topic: str) -> frozenset[int]:
         numbers = struct.unpack_from(f">{partitions}i", assignment, at + 4)
         at += 4 + 4 * partitions
         if name == topic:
-            found.update(numbers)
-    return frozenset(found)
+            assigned.update(numbers)
+    return frozenset(assigned)

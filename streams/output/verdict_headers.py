@@ -59,26 +59,26 @@ def verdict_headers(arrival: Arrival, verdict: Verdict, identity: str) -> Header
     index identity, whole.
     """
     _, source, document_id, _, fingerprint = arrival
-    place = (
+    position = (
         ("firstseen-id", document_id.encode()),
         ("firstseen-source", f"{source.topic}/{source.partition}@{source.offset}".encode()),
     )
     index = index_header(identity)
     if isinstance(verdict, Undecidable):
-        return (_UNDECIDABLE, ("firstseen-reason", verdict.reason.encode()), *place, index)
+        return (_UNDECIDABLE, ("firstseen-reason", verdict.reason.encode()), *position, index)
     # A text without a fingerprint can repeat another: it has the same content.
-    made = (("firstseen-fingerprint", fingerprint.hex().encode()),) if fingerprint else ()
+    print_header = (("firstseen-fingerprint", fingerprint.hex().encode()),) if fingerprint else ()
     if isinstance(verdict, DuplicateOf):
         return (
             _DUPLICATE,
-            *place,
-            *made,
+            *position,
+            *print_header,
             ("firstseen-original", verdict.original_id.encode()),
             ("firstseen-distance", b"%d" % verdict.distance),
             ("firstseen-method", verdict.method.encode()),
             index,
         )
-    return (_UNIQUE, *place, *made, index)
+    return (_UNIQUE, *position, *print_header, index)
 
 
 def match_headers(verdict: DuplicateOf, bits: int) -> Headers:

@@ -106,9 +106,9 @@ def _well_known(name: str) -> FileDescriptorProto:
 
     _ = (any_pb2, duration_pb2, struct_pb2, timestamp_pb2, wrappers_pb2)
     _ = (date_pb2, datetime_pb2, meta_pb2)
-    found = descriptor_pb2.FileDescriptorProto()
-    descriptor_pool.Default().FindFileByName(name).CopyToProto(found)
-    return found
+    file = descriptor_pb2.FileDescriptorProto()
+    descriptor_pool.Default().FindFileByName(name).CopyToProto(file)
+    return file
 
 
 def _indexes(content: bytes) -> tuple[tuple[int, ...], int]:
@@ -119,19 +119,19 @@ def _indexes(content: bytes) -> tuple[tuple[int, ...], int]:
     count, start = _varint(content, 0)
     if not 0 <= count <= _DEPTH_MAX:
         raise not_of_schema("it does not say which message of its schema it is")
-    found = []
+    indexes = []
     for _ in range(count):
         number, start = _varint(content, start)
-        found.append(number)
-    return tuple(found) or (0,), start
+        indexes.append(number)
+    return tuple(indexes) or (0,), start
 
 
 def _varint(content: bytes, start: int) -> tuple[int, int]:
     value = 0
-    for place, byte in enumerate(content[start : start + _VARINT_BYTES_MAX]):
-        value |= (byte & 0x7F) << 7 * place
+    for index, byte in enumerate(content[start : start + _VARINT_BYTES_MAX]):
+        value |= (byte & 0x7F) << 7 * index
         if byte < 0x80:  # noqa: PLR2004 - the last byte of a varint
-            return (value >> 1) ^ -(value & 1), start + place + 1
+            return (value >> 1) ^ -(value & 1), start + index + 1
     raise not_of_schema("it does not say which message of its schema it is")
 
 
@@ -147,8 +147,8 @@ def _message(
         path.append(declared[index].name)
         declared = declared[index].nested_type
     descriptor = pool.FindMessageTypeByName(".".join(path))
-    found: type[Message] = GetMessageClass(descriptor)
-    return found
+    message_class: type[Message] = GetMessageClass(descriptor)
+    return message_class
 
 
 def _is_there(message: Message, field: FieldDescriptor) -> bool:

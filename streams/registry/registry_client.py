@@ -71,12 +71,12 @@ class RegistryClient:
             ask = partial(self._client.get_schema, schema.number, fmt=self._form)
         references: dict[tuple[str, str, int], Reference] = {}
         try:
-            found = self._asked(ask)
-            self._collect(found, references, ())
+            answer = self._asked(ask)
+            self._collect(answer, references, ())
         finally:
             # They have no limit, and SchemaCache has one.
             self._client.clear_caches()  # type: ignore[no-untyped-call]
-        kind, text = found.schema_type or "AVRO", found.schema_str or ""
+        kind, text = answer.schema_type or "AVRO", answer.schema_str or ""
         return FetchedSchema(kind, text, tuple(references.values()))
 
     def close(self) -> None:
@@ -86,21 +86,21 @@ class RegistryClient:
     def _collect(
         self,
         schema: Schema,
-        found: dict[tuple[str, str, int], Reference],
+        references: dict[tuple[str, str, int], Reference],
         path: tuple[tuple[str, str, int], ...],
     ) -> None:
-        """Add what a schema refers to to ``found``, each after what it refers to itself."""
+        """Add what a schema refers to to ``references``, each after what it refers to itself."""
         for reference in schema.references or ():
-            place = (reference.name or "", reference.subject or "", reference.version or 0)
-            if place in found or place in path:
+            version_of = (reference.name or "", reference.subject or "", reference.version or 0)
+            if version_of in references or version_of in path:
                 continue
-            if len(found) + len(path) >= REFERENCES_MAX:
+            if len(references) + len(path) >= REFERENCES_MAX:
                 raise UnknownSchemaError(f"it refers to more than {REFERENCES_MAX} other schemas")
-            _, subject, version = place
+            _, subject, version = version_of
             ask = partial(self._client.get_version, subject, version, True, self._form)
             other = self._asked(ask).schema
-            self._collect(other, found, (*path, place))
-            found[place] = Reference(place[0], other.schema_str or "")
+            self._collect(other, references, (*path, version_of))
+            references[version_of] = Reference(version_of[0], other.schema_str or "")
 
     def _asked(self, ask: Callable[[], Answer]) -> Answer:
         """Return the answer of the registry; raises as ``fetch``."""

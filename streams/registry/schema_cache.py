@@ -70,14 +70,14 @@ class SchemaCache:
         wanted = schemas_of(values)
         now = self._clock()
         with self._lock:
-            found = []
+            missing = []
             for schema in wanted:
                 known = self._known.get(schema)
                 if known is None or (known.until is not None and known.until <= now):
-                    found.append(schema)
+                    missing.append(schema)
                 else:
                     self._known.move_to_end(schema)
-            return found
+            return missing
 
     def keep(self, schema: SchemaId, fetched: FetchedSchema) -> None:
         """Keep a schema; one that cannot be used is kept as such."""
@@ -134,11 +134,11 @@ class SchemaCache:
 
 def schemas_of(values: Iterable[tuple[Headers, bytes]]) -> dict[SchemaId, None]:
     """Return the schemas of values, each once, in order; what has none is left out."""
-    found: dict[SchemaId, None] = {}
+    schemas: dict[SchemaId, None] = {}
     for headers, value in values:
         with suppress(UnreadableError):
-            found[unframed(headers, value).schema] = None
-    return found
+            schemas[unframed(headers, value).schema] = None
+    return schemas
 
 
 def _refusing(reason: RejectionReason, detail: str) -> Decode:

@@ -117,10 +117,10 @@ class RefusedProperty(NamedTuple):
 
 
 class Translation(NamedTuple):
-    """Properties by librdkafka's names, each with the name it was ``given`` by, and the refused."""
+    """Properties by librdkafka's names, their ``original_names``, and the refused."""
 
     properties: Mapping[str, str]
-    given: Mapping[str, str]
+    original_names: Mapping[str, str]
     refused: tuple[RefusedProperty, ...]
 
 

@@ -14,8 +14,8 @@ from streams.settings.rules import violations
 from streams.settings.setting_fields import KAFKA, setting_fields
 from streams.settings.settings import Settings, default_state_dir
 from streams.settings.sources import (
-    Given,
     Layer,
+    SourcedValue,
     environment_layer,
     file_layer,
     flags_layer,
@@ -61,7 +61,7 @@ def load_settings(
     if config is not None:
         layers.append(file_layer(config))
     problems = [problem for layer in layers for problem in layer.problems]
-    sourced: dict[str, Given] = {}
+    sourced: dict[str, SourcedValue] = {}
     for layer in layers:
         for name, item in layer.values.items():
             sourced.setdefault(name, item)
@@ -69,14 +69,16 @@ def load_settings(
     settings = _built(sourced, environ, problems)
     origins = {name: item.origin for name, item in sourced.items()}
     if not problems:
-        problems += [_found(setting, message, sourced) for setting, message in violations(settings)]
+        problems += [
+            _problem(setting, message, sourced) for setting, message in violations(settings)
+        ]
     if problems:
         raise SettingsError(problems)
     return LoadedSettings(settings, MappingProxyType(origins))
 
 
 def _built(
-    sourced: Mapping[str, Given], environ: Mapping[str, str], problems: list[Problem]
+    sourced: Mapping[str, SourcedValue], environ: Mapping[str, str], problems: list[Problem]
 ) -> Settings:
     """Return the tree of the values that can be; the others are added to ``problems``."""
     tree: dict[str, dict[str, object]] = {"": {"state_dir": default_state_dir(environ)}}
@@ -105,7 +107,7 @@ def _built(
     return Settings(**top)  # type: ignore[arg-type] # each value was parsed as its field's type
 
 
-def _found(setting: str, message: str, sourced: Mapping[str, Given]) -> Problem:
+def _problem(setting: str, message: str, sourced: Mapping[str, SourcedValue]) -> Problem:
     """Make a problem of what a rule found; of all Kafka properties together, all are the origin."""
     if setting in sourced:
         return Problem(
@@ -115,7 +117,7 @@ def _found(setting: str, message: str, sourced: Mapping[str, Given]) -> Problem:
     return Problem(setting, "", " and ".join(sorted(origins)) or DEFAULT_ORIGIN, message)
 
 
-def _of_struct(table: str, error: UsageError, sourced: Mapping[str, Given]) -> Problem:
+def _of_struct(table: str, error: UsageError, sourced: Mapping[str, SourcedValue]) -> Problem:
     """Make a problem of an error that a table raised."""
     setting = f"{table}.{error.setting}"
     if error.setting is None or setting not in sourced:

@@ -63,7 +63,7 @@ REMOVED: Final[Mapping[str, str]] = MappingProxyType(
 """Settings of earlier versions, and why they are gone."""
 
 
-class Given(NamedTuple):
+class SourcedValue(NamedTuple):
     """A value as it was given, and where."""
 
     value: object
@@ -73,24 +73,24 @@ class Given(NamedTuple):
 class Layer(NamedTuple):
     """What one source gives, by dotted name, and what is wrong with it."""
 
-    values: Mapping[str, Given]
+    values: Mapping[str, SourcedValue]
     problems: tuple[Problem, ...]
 
 
 def flags_layer(flags: Mapping[str, str], assignments: Iterable[str]) -> Layer:
     """Read named flags, ``{"--broker": value}``, and ``name=value`` of ``--set``."""
-    layer: list[tuple[str, Given]] = [
-        (_setting_of_flag(flag), Given(value, flag)) for flag, value in flags.items()
+    layer: list[tuple[str, SourcedValue]] = [
+        (_setting_of_flag(flag), SourcedValue(value, flag)) for flag, value in flags.items()
     ]
     problems: list[Problem] = []
     for assignment in assignments:
         name, equals, value = assignment.partition("=")
         if equals and name.strip():
-            layer.append((name.strip(), Given(value, "--set")))
+            layer.append((name.strip(), SourcedValue(value, "--set")))
         else:
             # Without a name nobody knows whether the value is a secret.
             problems.append(Problem("--set", "", "the command line", "give it as name=value"))
-    values: dict[str, Given] = {}
+    values: dict[str, SourcedValue] = {}
     for name, item in layer:
         if name in values:
             where = " and ".join(dict.fromkeys((values[name].origin, item.origin)))
@@ -108,17 +108,17 @@ def environment_layer(environ: Mapping[str, str]) -> Layer:
     """Read the variables that begin with ``FIRSTSEEN_``."""
     by_variable = {field.environment: name for name, field in setting_fields().items()}
     kafka_prefix = f"{ENVIRONMENT_PREFIX}{KAFKA.upper()}__"
-    values: dict[str, Given] = {}
+    values: dict[str, SourcedValue] = {}
     problems: list[Problem] = []
     for variable, value in sorted(environ.items()):
         if not variable.startswith(ENVIRONMENT_PREFIX) or variable in OTHER_VARIABLES:
             continue
         origin = f"the environment variable {variable}"
         if variable in by_variable:
-            values[by_variable[variable]] = Given(value, origin)
+            values[by_variable[variable]] = SourcedValue(value, origin)
         elif variable.startswith(kafka_prefix) and variable != kafka_prefix:
             name = property_name(variable.removeprefix(kafka_prefix))
-            values[f"{KAFKA}.{name}"] = Given(value, origin)
+            values[f"{KAFKA}.{name}"] = SourcedValue(value, origin)
         else:
             problems.append(Problem(variable, "", "the environment", _unknown_variable(variable)))
     return _known(values, problems)
@@ -140,7 +140,7 @@ def file_layer(path: Path) -> Layer:
     if not isinstance(content, dict):
         raise _file_error(path, "--config", "it must be one object, {…}")
     origin = f"the file {path}"
-    return _known({name: Given(value, origin) for name, value in _leaves(content, "")}, [])
+    return _known({name: SourcedValue(value, origin) for name, value in _leaves(content, "")}, [])
 
 
 def kafka_file_layer(path: Path) -> Layer:
@@ -155,7 +155,7 @@ def kafka_file_layer(path: Path) -> Layer:
         raise _file_error(path, "--kafka-config", str(error)) from error
     origin = f"the file {path}"
     values = {
-        "brokers" if name == "bootstrap.servers" else f"{KAFKA}.{name}": Given(value, origin)
+        "brokers" if name == "bootstrap.servers" else f"{KAFKA}.{name}": SourcedValue(value, origin)
         for name, value in entries.items()
     }
     return _known(values, [])
@@ -192,7 +192,7 @@ def _leaves(table: Mapping[str, object], prefix: str) -> Iterator[tuple[str, obj
             yield prefix + key, value
 
 
-def _known(values: Mapping[str, Given], problems: list[Problem]) -> Layer:
+def _known(values: Mapping[str, SourcedValue], problems: list[Problem]) -> Layer:
     """Split values into those of settings, with Kafka properties translated, and problems."""
     prefix = f"{KAFKA}."
     kept = {name: sourced for name, sourced in values.items() if name in setting_fields()}
@@ -207,7 +207,9 @@ def _known(values: Mapping[str, Given], problems: list[Problem]) -> Layer:
     properties = _with_secrets_of_files(properties, problems)
     translation = translate({name: str(sourced.value) for name, sourced in properties.items()})
     for name, value in translation.properties.items():
-        kept[prefix + name] = Given(value, properties[translation.given[name]].origin)
+        kept[prefix + name] = SourcedValue(
+            value, properties[translation.original_names[name]].origin
+        )
     for name, message in translation.refused:
         sourced = properties[name]
         value = shown_value(prefix + name, sourced.value)
@@ -216,8 +218,8 @@ def _known(values: Mapping[str, Given], problems: list[Problem]) -> Layer:
 
 
 def _with_secrets_of_files(
-    properties: Mapping[str, Given], problems: list[Problem]
-) -> dict[str, Given]:
+    properties: Mapping[str, SourcedValue], problems: list[Problem]
+) -> dict[str, SourcedValue]:
     """Put what secret files hold in the place of their names."""
     with_secrets = dict(properties)
     for name, secret in SECRET_FILES.items():
@@ -231,7 +233,7 @@ def _with_secrets_of_files(
             )
             continue
         try:
-            with_secrets[secret] = Given(
+            with_secrets[secret] = SourcedValue(
                 secret_of_file(str(named.value)), f"{named.origin}: {setting}"
             )
         except ValueError as error:

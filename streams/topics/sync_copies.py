@@ -64,14 +64,14 @@ class SyncCopies:
         futures = self._admin.describe_topics(
             TopicCollection(names), request_timeout=self._timeout_seconds
         )
-        found: list[TooFewCopies] = []
+        short: list[TooFewCopies] = []
         for name, future in futures.items():
             try:
                 described = future.result(self._timeout_seconds + _SPARE_SECONDS)
             except (KafkaException, TimeoutError):
                 continue
-            found += self._of_topic(name, described)
-        return found
+            short += self._of_topic(name, described)
+        return short
 
     def _of_topic(self, name: str, described: Any) -> Iterator[TooFewCopies]:  # noqa: ANN401 - typed in no release
         number = self._min_in_sync[name]

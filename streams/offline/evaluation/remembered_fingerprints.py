@@ -23,7 +23,7 @@ _THRESHOLDS: Final = ("blocks=", "distance=")
 _VERIFIED_AT: Final = "@"
 """In the identity of a confirmation, before its threshold."""
 
-_Made = dict[bytes, Fingerprinted]
+_Fingerprints = dict[bytes, Fingerprinted]
 
 
 class RememberedFingerprints:
@@ -33,19 +33,19 @@ class RememberedFingerprints:
     """
 
     def __init__(self) -> None:
-        self._made: dict[str, _Made] = {}
+        self._known: dict[str, _Fingerprints] = {}
 
     def fingerprinter(self, profile: Profile) -> Fingerprinter:
         """Return the fingerprinter of a profile; raises what ``Fingerprinter`` raises."""
-        return _Remembering(profile, self._made)
+        return _Remembering(profile, self._known)
 
 
 class _Remembering(Fingerprinter):
     """A fingerprinter that makes what has not been made."""
 
-    def __init__(self, profile: Profile, made: dict[str, _Made]) -> None:
+    def __init__(self, profile: Profile, known: dict[str, _Fingerprints]) -> None:
         super().__init__(profile)
-        self._made = made.setdefault(_maker(self.identity), {})
+        self._known = known.setdefault(_maker(self.identity), {})
 
     def fingerprint_batch(self, contents: Sequence[Content | str]) -> list[Fingerprinted]:
         """Return the fingerprints of a batch of documents as they came, in order."""
@@ -53,11 +53,11 @@ class _Remembering(Fingerprinter):
         missing = {
             digest: content
             for digest, content in zip(digests, contents, strict=True)
-            if digest not in self._made
+            if digest not in self._known
         }
         fingerprinted = super().fingerprint_batch(list(missing.values()))
-        self._made.update(zip(missing, fingerprinted, strict=True))
-        return [self._made[digest] for digest in digests]
+        self._known.update(zip(missing, fingerprinted, strict=True))
+        return [self._known[digest] for digest in digests]
 
 
 def _maker(identity: str) -> str:

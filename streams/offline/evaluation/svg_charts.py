@@ -79,8 +79,8 @@ def lines(
         parts.append(_mark(_LEFT + (mark - xs[0]) / span * _plot_width()))
     for row in series:
         points = [
-            (x, _y((value - low) / (1 - low)), value, place)
-            for x, value, place in zip(at, row.values, xs, strict=True)
+            (x, _y((value - low) / (1 - low)), value, left)
+            for x, value, left in zip(at, row.values, xs, strict=True)
             if value is not None
         ]
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y, _, _ in points)
@@ -90,12 +90,12 @@ def lines(
         )
         parts += [
             f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.4" fill="var(--series-{row.colour})">'
-            f"<title>{escape(row.name)} at {place:g}: {value:.2%}</title></circle>"
-            for x, y, value, place in points
+            f"<title>{escape(row.name)} at {left:g}: {value:.2%}</title></circle>"
+            for x, y, value, left in points
         ]
     parts += [
-        _text(x, HEIGHT - _BOTTOM + 17, f"{place:g}", "middle")
-        for number, (x, place) in enumerate(zip(at, xs, strict=True))
+        _text(x, HEIGHT - _BOTTOM + 17, f"{left:g}", "middle")
+        for number, (x, left) in enumerate(zip(at, xs, strict=True))
         if _is_labelled(number, len(xs))
     ]
     return _svg(chart, parts)

@@ -42,11 +42,11 @@ class Feeding:
         end.
         """
         before, since, deadline = -1, time.monotonic(), time.monotonic() + 90
-        while self.feed.given > self.ledger.sent or time.monotonic() - since < 0.3:
+        while self.feed.produced > self.ledger.sent or time.monotonic() - since < 0.3:
             self.feed.turn()
-            if (now := self.feed.given + self.ledger.sent) != before:
+            if (now := self.feed.produced + self.ledger.sent) != before:
                 before, since = now, time.monotonic()
-            assert time.monotonic() < deadline, f"{self.ledger.sent} of {self.feed.given} acked"
+            assert time.monotonic() < deadline, f"{self.ledger.sent} of {self.feed.produced} acked"
             time.sleep(0.005)
         return self.feed.finished
 
@@ -82,7 +82,7 @@ def test_small_records_are_bounded_by_number(embedded_broker: Broker, topic: str
     feeding.until_idle()
     feeding.feed.close()
 
-    assert feeding.feed.given == OPEN_RECORDS_MAX
+    assert feeding.feed.produced == OPEN_RECORDS_MAX
 
 
 def test_one_that_is_above_the_limit_goes_alone(embedded_broker: Broker, topic: str) -> None:
@@ -95,7 +95,7 @@ def test_one_that_is_above_the_limit_goes_alone(embedded_broker: Broker, topic: 
     given = []
     for _ in sizes:
         feeding.until_idle()
-        given.append(feeding.feed.given)
+        given.append(feeding.feed.produced)
         feeding.ledger.note_output(feeding.places[-1])
     feeding.feed.close()
 

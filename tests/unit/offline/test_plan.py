@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from simhash_core.analysis.plan import (
-    Found,
+    RecallAt,
     candidates_per_block,
     cosine_of_jaccard,
     recall_by_distance,
@@ -116,7 +116,7 @@ def test_recall_by_distance_is_that_of_random_differences() -> None:
     """
     scheme = BlockScheme(256, 16, 48)
     curve = recall_by_distance(scheme)
-    assert curve[0] == Found(0, 1.0)
+    assert curve[0] == RecallAt(0, 1.0)
     assert curve[-1].at == 48
     rng = np.random.default_rng(6)
     trials = 3000
