@@ -29,7 +29,7 @@ FAULTY: dict[str, Any] = {
 
 def judged(*parts: dict[str, Any]) -> tuple[list[str], int]:
     """What is made of a report with these parts."""
-    lines, code = AUDIT["found"]({"dependencies": list(parts), "fixes": []})
+    lines, code = AUDIT["summarised"]({"dependencies": list(parts), "fixes": []})
     return list(lines), code
 
 
