@@ -34,8 +34,8 @@ None of them is a feature. Not all that there are: what a normalised text often 
 class Segmenter(NamedTuple):
     """A segmenter and the name that stands for it in the index identity.
 
-    ``cut_all`` gives the terms of one text after the other: they are thousands of strings, best used
-    and let go before the next ones are made. ``separators``: characters at which a text may be
+    ``cut_all`` gives the terms of one text after the other: they are thousands of strings, best
+    used and let go before the next ones are made. ``separators``: characters at which a text may be
     divided, and what is between them cut by itself, without a change to its features; empty where
     there are none.
     """

@@ -175,5 +175,5 @@ def test_lists_that_cannot_be() -> None:
     with pytest.raises(UsageError, match="user_dictionary has 0 words"):
         parse_user_dictionary("")
     dictionary = parse_user_dictionary("云计算")
-    with pytest.raises(UsageError, match="no use to the segmenter 'ngrams'"):
+    with pytest.raises(UsageError, match="no effect with the segmenter 'ngrams'"):
         Fingerprinter(Profile(64, 4, 16, 3, segmenter="ngrams", user_dictionary=dictionary))
