@@ -20,6 +20,15 @@ def test_mutant_is_caught(mutant: Mutant) -> None:
     assert failure_of(Mutant("none", changes=mutant.changes), caught[0]) is None
 
 
+def test_every_mutant_can_be_made() -> None:
+    """Given the code as it is, then each edit finds its line: this is known at once, not when the
+    mutant's turn comes.
+    """
+    for mutant in MUTANTS:
+        with edited(mutant.edits):
+            pass
+
+
 def test_mutants_have_different_names() -> None:
     """Each mutant can be replayed by its name."""
     names = [mutant.name for mutant in MUTANTS]
