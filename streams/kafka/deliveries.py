@@ -90,18 +90,39 @@ def _produce(
     report: Callable[[KafkaError | None, Message], None] | None,
     deadline: float,
 ) -> None:
-    topic, key, value, partition, timestamp_ms, headers, _ = record
+    try:
+        _send(producer, record, report)
+    except (BufferError, KafkaException) as error:
+        # Apart, since all that another try needs would take longer to make than the call takes.
+        _send_again(producer, record, report, deadline, error)
 
-    def once() -> None:
-        producer.produce(
-            topic,
-            value,
-            key,
-            partition=_ANY_PARTITION if partition is None else partition,
-            on_delivery=report,
-            timestamp=timestamp_ms or 0,
-            headers=headers if isinstance(headers, list) else list(headers),
-        )
+
+def _send(
+    producer: Producer,
+    record: ProducerRecord,
+    report: Callable[[KafkaError | None, Message], None] | None,
+) -> None:
+    topic, key, value, partition, timestamp_ms, headers, _ = record
+    producer.produce(
+        topic,
+        value,
+        key,
+        partition=_ANY_PARTITION if partition is None else partition,
+        on_delivery=report,
+        timestamp=timestamp_ms or 0,
+        headers=headers if isinstance(headers, list) else list(headers),
+    )
+
+
+def _send_again(
+    producer: Producer,
+    record: ProducerRecord,
+    report: Callable[[KafkaError | None, Message], None] | None,
+    deadline: float,
+    reason: BufferError | KafkaException,
+) -> None:
+    """Send a record that was refused, if that may pass, or raise what the refusal means."""
+    topic = record.topic
 
     def may_pass(error: BaseException) -> bool:
         if isinstance(error, KafkaException) and error.args[0].code() in _NOT_KNOWN_YET:
@@ -112,13 +133,11 @@ def _produce(
         return isinstance(error, BufferError)
 
     try:
-        try:
-            once()  # as a rule: to prepare for another try would take longer than the call
-        except (BufferError, KafkaException) as error:
-            if not may_pass(error):
-                raise
-            left = deadline - time.monotonic()
-            retrying(left, _POLL_SECONDS, may_pass, pause=producer.poll)(once)
+        if not may_pass(reason):
+            raise reason
+        left = deadline - time.monotonic()
+        again = retrying(left, _POLL_SECONDS, may_pass, pause=producer.poll)
+        again(_send, producer, record, report)
     except BufferError:
         raise UnansweredError(
             f"the send buffer for {topic} is full: the broker has accepted nothing for too long. "

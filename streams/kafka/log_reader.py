@@ -183,11 +183,11 @@ class LogReader:
                     _BLOCKED_SECONDS,
                 )
             return
+        # After a record polls stay long: seldom does a call follow one, which short ones are for.
         message = self._consumer.poll(self._interval.seconds)
         if message is not None:
             self._take([message, *self._consumer.consume(self._batch_records - 1, 0)])
             self._heard = time.monotonic()
-            self._interval.extend()
         elif self._is_assigned and time.monotonic() - self._heard > _SILENT_SECONDS:
             self._check_partition()
             self._heard = time.monotonic()

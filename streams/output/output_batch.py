@@ -88,11 +88,10 @@ class OutputBatch:
 
     def counts(self) -> Counter[str]:
         """Return how many records had each verdict, dead letters included."""
-        return self.verdict_counts() + Counter({DEAD_LETTER: len(self.rejections)})
-
-    def verdict_counts(self) -> Counter[str]:
-        """Return how many documents had each verdict."""
-        return Counter(verdict_name(output.verdict) for output in self.outputs)
+        counts = Counter(verdict_name(output.verdict) for output in self.outputs)
+        if self.rejections:
+            counts[DEAD_LETTER] = len(self.rejections)
+        return counts
 
 
 def output_batch(

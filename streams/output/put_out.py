@@ -17,7 +17,7 @@ from streams.intake.raw_batches import RawArrival
 from streams.kafka.batch_pace import BatchPace
 from streams.kafka.commit_errors import AbortedError, FencedError, StaleGenerationError
 from streams.kafka.transactions import Committer
-from streams.monitoring.metric_labels import TransactionOutcome
+from streams.monitoring.metric_labels import DEAD_LETTER, TransactionOutcome
 from streams.monitoring.metrics import Metrics
 from streams.monitoring.worker_notes import WorkerNotes
 from streams.output.expired_outputs import ExpiredOutputs
@@ -140,6 +140,7 @@ class PutOut:
                 for each in ready
             }
             batch = output_batch(ready, self._rules, changes)
+            counts = batch.counts()
             self._pace.began(len(batch.outputs), self._limit, len(ready))
         try:
             with self._metrics.waiting("commit"):
@@ -147,7 +148,7 @@ class PutOut:
                     batch.records,
                     batch.offsets,
                     self._group.metadata_for(each.partition for each in ready),
-                    self._notes.note(batch.counts()),
+                    self._notes.note(counts),
                 )
         except (AbortedError, FencedError) as error:
             # Fenced by the broker, for a transaction that took too long: the id is this worker's.
@@ -173,7 +174,7 @@ class PutOut:
                 self.stores[each.partition].write(changes[each.partition], self.stored(each, ends))
         for each in ready:
             self._participant.committed(each)
-        self._observe(ready, batch)
+        self._observe(ready, batch, counts)
         return True
 
     async def commit_first(
@@ -208,12 +209,17 @@ class PutOut:
             None if clock is None else clock.watermark,
         )
 
-    def _observe(self, ready: Sequence[ShardReady[RawArrival]], batch: OutputBatch) -> None:
+    def _observe(
+        self,
+        ready: Sequence[ShardReady[RawArrival]],
+        batch: OutputBatch,
+        counts: Mapping[str, int],
+    ) -> None:
         """Count what was put out, once it is committed."""
         now_ms = int(time.time() * _MILLISECONDS)
         metrics = self._metrics
-        metrics.verdicts(batch.verdict_counts())
-        self._notes.committed(batch.counts())
+        metrics.verdicts({name: counts[name] for name in counts if name != DEAD_LETTER})
+        self._notes.committed(counts)
         times = [output.arrival.record.timestamp_ms for output in batch.outputs]
         if times:
             metrics.latencies([(now_ms - time_ms) / _MILLISECONDS for time_ms in times])
