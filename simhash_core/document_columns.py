@@ -56,6 +56,11 @@ class BytesColumn:
         )
         return cls(b"".join(strings), bounds)
 
+    def part(self, first: int, last: int) -> BytesColumn:
+        """Return the strings from one row up to, not including, another."""
+        bounds = self.bounds[first : last + 1]
+        return BytesColumn(self.joined[bounds[0] : bounds[-1]], bounds - bounds[0])
+
     def take(self, rows: Iterable[int]) -> BytesColumn:
         """Return the strings of some rows."""
         bounds, joined = self.bounds.tolist(), self.joined
@@ -137,11 +142,18 @@ class DocumentColumns:
         return DocumentColumns(
             self.offsets[rows],
             self.times_ms[rows],
-            self.ids.take(rows.tolist()),
+            _strings_of(self.ids, rows),
             self.digests[rows],
             self.fingerprints[rows],
             self.undecidable[rows],
-            self.sketches.take(rows.tolist()),
+            _strings_of(self.sketches, rows),
             None if self.operations is None else self.operations[rows],
-            None if self.scopes is None else self.scopes.take(rows.tolist()),
+            None if self.scopes is None else _strings_of(self.scopes, rows),
         )
+
+
+def _strings_of(strings: BytesColumn, rows: NDArray[np.intp]) -> BytesColumn:
+    """Return the strings of some rows; those that follow each other cost one copy."""
+    if len(rows) and np.all(rows[1:] - rows[:-1] == 1):
+        return strings.part(int(rows[0]), int(rows[-1]) + 1)
+    return strings.take(rows.tolist())

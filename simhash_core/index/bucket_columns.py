@@ -44,7 +44,8 @@ _ROW_BITS: Final = np.uint64(32)
 _SPARSE_BITS: Final = 24
 """Wider values hardly ever meet: their ranges have eight rows each, for a shorter directory."""
 _SPARSE_RANGE_BITS: Final = 3
-_NEXT_BLOCK_DISTANCE: Final = 1
+NEXT_DISTANCE: Final = 1
+"""Bits that may differ behind some equal block of two near fingerprints."""
 _FULL_RANGE_BITS: Final = 2
 """Of full buckets: their ranges have four rows each. The directory is as long as the rows then."""
 _FEWEST_TAG_BITS: Final = 3
@@ -133,7 +134,7 @@ class BucketColumns:
             kept = np.flatnonzero(tags == np.repeat(rest, lengths))
         else:
             tags ^= np.repeat(question.tags, lengths)
-            limit = _NEXT_BLOCK_DISTANCE if self.range_tag_bits else self.distance
+            limit = NEXT_DISTANCE if self.range_tag_bits else self.distance
             kept = np.flatnonzero(np.bitwise_count(tags) <= limit)
         return np.searchsorted(ends, kept, side="right"), unpack_rows(self.rows[at[kept]])
 

@@ -4,7 +4,9 @@ Wang & Wang (2019) call a bucket overloaded that has more than (1 + μ) times th
 split it again by the bits of the other blocks: 48 are left of 64, as 4 × 12. Two fingerprints that
 share the bucket and are within distance d differ in d of the remaining bits at most; cut into d + 1
 slices, one of them is equal (pigeonhole). So **nothing is lost**: the candidates of an overloaded
-bucket are those that share a slice as well, in any of the d + 1 cuts.
+bucket are those that share a slice as well, in any of the d + 1 cuts. Some equal slice is followed
+by one that differs in one bit at most (``bucket_columns`` says why), so the next slice is kept
+beside each row, and only rows that have it so are candidates.
 
 Where slices would be so short that most of the bucket shares one (256 bits, distance 64), the
 fingerprints of the bucket are copied to stand together, word by word, and all of them are compared:
@@ -23,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhash_core.fingerprints.blocks import BlockScheme
-from simhash_core.index.bucket_columns import BucketColumns
+from simhash_core.index.bucket_columns import NEXT_DISTANCE, BucketColumns
 from simhash_core.index.ragged import spread
 from simhash_core.index.row_numbers import unpack_rows
 
@@ -52,13 +54,15 @@ class HotBuckets:
     ``buckets``: uint64, column << 32 | value, sorted. ``bounds``: uint32 (buckets + 1,), where each
     begins in ``rows`` and ``words``. With slices, ``slice_keys`` and ``rows`` are uint32 (slices,
     documents in them), sorted by number of the bucket << 16 | value of the slice. Without, ``rows``
-    is uint32 (1, documents) and ``words`` uint64 (bits / 64, documents).
+    is uint32 (1, documents) and ``words`` uint64 (bits / 64, documents). ``next_slices``: uint16,
+    like ``slice_keys``: the values of the slices that follow, after the last the first.
     """
 
     buckets: NDArray[np.uint64]
     bounds: NDArray[np.uint32]
     rows: NDArray[np.uint32]
     slice_keys: NDArray[np.uint32]
+    next_slices: NDArray[np.uint16]
     words: NDArray[np.uint64]
 
     def __len__(self) -> int:
@@ -100,7 +104,10 @@ class HotBuckets:
             lengths = (ends - starts).reshape(-1)
             starts += np.arange(len(starts))[:, None] * self.rows.shape[1]
             of, at = spread(starts.reshape(-1), lengths)
-            yield queries[of % len(queries)], self.rows.reshape(-1)[at]
+            following = np.roll(values, -1, axis=0).astype(np.uint16).reshape(-1)
+            differing = self.next_slices.reshape(-1)[at] ^ following[of]
+            kept = np.flatnonzero(np.bitwise_count(differing) <= NEXT_DISTANCE)
+            yield queries[of[kept] % len(queries)], self.rows.reshape(-1)[at[kept]]
 
     def _compared(
         self, scheme: BlockScheme, numbers: NDArray[np.intp], fingerprints: NDArray[np.uint64]
@@ -171,20 +178,28 @@ def find_hot(
         whole = np.concatenate([*rows, np.empty(0, dtype=np.uint32)])
         words = np.ascontiguousarray(fingerprints[whole].T)
         return HotBuckets(
-            numbers, bounds, whole[None, :], np.empty((0, total), dtype=np.uint32), words
+            numbers,
+            bounds,
+            whole[None, :],
+            np.empty((0, total), dtype=np.uint32),
+            np.empty((0, total), dtype=np.uint16),
+            words,
         )
     count = scheme.distance + 1
     keys = np.empty((count, total), dtype=np.uint32)
+    following = np.empty((count, total), dtype=np.uint16)
     for number, ((_, column, *_), own) in enumerate(zip(hottest, rows, strict=True)):
         part = slice(int(bounds[number]), int(bounds[number + 1]))
         values = slices(scheme, column, fingerprints[own])
         keys[:, part] = (values | np.uint32(number << _LONGEST_SLICE)).T
+        following[:, part] = np.roll(values, -1, axis=1).T
     order = np.argsort(keys, axis=1, kind="stable")
     return HotBuckets(
         numbers,
         bounds,
         np.concatenate(rows)[order],
         np.take_along_axis(keys, order, axis=1),
+        np.take_along_axis(following, order, axis=1),
         np.empty((fingerprints.shape[1], 0), dtype=np.uint64),
     )
 

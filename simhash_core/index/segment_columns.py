@@ -33,6 +33,7 @@ COLUMNS: Final = (
     "hot_bounds",
     "hot_rows",
     "hot_slices",
+    "hot_next_slices",
     "hot_words",
 )
 
@@ -71,6 +72,7 @@ def columns_of(segment: Segment, *, with_times: bool) -> tuple[Layout, dict[str,
         hot.bounds,
         hot.rows,
         hot.slice_keys,
+        hot.next_slices,
         hot.words,
     )
     layout = Layout(len(segment), blocks.shift, bands.shift, blocks.distance, blocks.range_tag_bits)
@@ -129,6 +131,7 @@ def segment_of(
             all_columns["hot_bounds"],
             all_columns["hot_rows"],
             all_columns["hot_slices"],
+            all_columns["hot_next_slices"],
             all_columns["hot_words"],
         ),
     )

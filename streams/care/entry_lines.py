@@ -126,23 +126,22 @@ class EntryLines:
         """
         found = self._decoded(lines, name)
         count = len(found)
-        prints = [line.fingerprint for line in found]
         none = "00" * self._bytes
-        for row, line in enumerate(found):
-            if not line.fingerprint:
-                prints[row] = none
-            elif line.scope:
-                prints[row] = masked(bytes.fromhex(line.fingerprint), line.scope).hex()
+        prints = [line.fingerprint or none for line in found]
+        scopes = None
+        if {line.scope for line in found} != {""}:
+            scopes = BytesColumn.of([line.scope.encode() for line in found])
+            for row, line in enumerate(found):
+                if line.scope and line.fingerprint:
+                    prints[row] = masked(bytes.fromhex(line.fingerprint), line.scope).hex()
         ids = [line.id.encode() for line in found]
-        scopes = BytesColumn.of([line.scope.encode() for line in found])
         columns = DocumentColumns(
-            offsets=np.fromiter(
-                (
+            offsets=np.array(
+                [
                     number if line.source is None else line.source.offset
                     for (number, _), line in zip(lines, found, strict=True)
-                ),
-                np.int64,
-                count,
+                ],
+                dtype=np.int64,
             ),
             times_ms=_times_ms(found, lines, name),
             ids=BytesColumn.of(ids),
@@ -152,16 +151,14 @@ class EntryLines:
             ),
             undecidable=_codes(found),
             sketches=BytesColumn.of([line.sketch for line in found]),
-            scopes=scopes if scopes.joined else None,
+            scopes=scopes,
         )
-        unnamed = TopicPartition(name, 0)
         sources = [
-            unnamed
-            if line.source is None
-            else TopicPartition(line.source.topic, line.source.partition)
+            (name, 0) if line.source is None else (line.source.topic, line.source.partition)
             for line in found
         ]
-        return sources, columns
+        named = {each: TopicPartition(*each) for each in set(sources)}
+        return [named[each] for each in sources], columns
 
     def _decoded(self, lines: Sequence[tuple[int, bytes]], name: str) -> list[EntryLine]:
         """Return what lines hold: read and checked together, or where that fails one by one."""

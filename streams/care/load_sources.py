@@ -155,7 +155,9 @@ class FileSource:
         while block:
             first = opened.lines_read
             block = opened.block()
-            lines += [each for each in enumerate(block, first) if each[1].strip()]
+            numbered = enumerate(block, first)
+            has_blanks = not all(map(bytes.strip, block))
+            lines += [each for each in numbered if each[1].strip()] if has_blanks else numbered
             while len(lines) >= BATCH_DOCUMENTS or (lines and not block):
                 batch, lines = lines[:BATCH_DOCUMENTS], lines[BATCH_DOCUMENTS:]
                 yield from loaded_runs(*reader.columns(batch, opened.name))
