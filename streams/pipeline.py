@@ -301,8 +301,10 @@ class Pipeline:
     # ---- within
 
     async def _watch_leader(self) -> None:
-        if await self._leader.stand_in():
-            self._wake_decide()
+        if self._leader.is_missing:
+            async with self._put_out.lock:
+                if await self._leader.stand_in():
+                    self._wake_decide()
 
     def _own_report(self, report: Report) -> None:
         self._leader.take_report(report)

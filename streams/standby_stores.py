@@ -84,6 +84,11 @@ class StandbyStores:
         """The shards of which there are standbys."""
         return sorted(self._stores)
 
+    @property
+    def await_session(self) -> bool:
+        """Whether any does not take part yet, as no session began since it came."""
+        return not all(each.in_session for each in self._held.standbys.values())
+
     async def close(self) -> None:
         """Let all go."""
         for partition in self.partitions:

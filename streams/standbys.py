@@ -150,7 +150,7 @@ class Standbys:
             owned = await asyncio.to_thread(self._group.owners)
             if owned is not None and self._group.writer in owned:
                 self._plan(owned, sessions)
-        if not self._filled:
+        if not self._filled and not self.stores.await_session:
             self._filled_since = None
             return
         self._filled_since = self._filled_since or now
@@ -233,15 +233,13 @@ class Standbys:
     def _take_in(self, sessions: Sessions) -> bool:
         """Let opened standbys take part from the next session on; return whether any does."""
         filled, self._filled = self._filled, {}
-        taken = False
         for partition, each in filled.items():
             if sessions.has(partition):
                 self._index.drop_slot(each.slot)
                 each.store.close()
             else:
                 self.stores.take_in(partition, each)
-                taken = True
-        return taken
+        return self.stores.await_session
 
 
 def standbys_of(

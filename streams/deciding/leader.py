@@ -68,12 +68,18 @@ class Leader:
         self._reports.seek(await self._reports.end_offset())
         self._prepared = True
 
-    async def stand_in(self) -> bool:
-        """Lead for an owner of the leading shard that is silent, where this worker can.
+    @property
+    def is_missing(self) -> bool:
+        """Whether the owner of the leading shard is silent, and this worker can lead for it."""
+        return self._stand_in.is_due()
 
-        Returns whether it begins to. Raises ``UnansweredError``.
+    async def stand_in(self) -> bool:
+        """Lead for the owner of the leading shard, if it is still missing.
+
+        Returns whether this worker begins to. No session may begin meanwhile. Raises
+        ``UnansweredError``.
         """
-        if not self._stand_in.is_due():
+        if not self.is_missing:
             return False
         await self.prepare()
         begins = self._stand_in.try_to_lead()
