@@ -243,4 +243,7 @@ def _shift(width: int, documents: int) -> int:
     bits = max(documents, 1).bit_length() - 1
     if width > _SPARSE_BITS:
         bits -= _SPARSE_RANGE_BITS
-    return max(width - max(bits, 0), 0)
+    shift = max(width - max(bits, 0), 0)
+    if TAG_BITS < shift <= TAG_BITS + _SPARSE_RANGE_BITS:
+        return TAG_BITS  # a longer directory takes less than longer tags
+    return shift

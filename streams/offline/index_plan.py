@@ -9,6 +9,7 @@ import msgspec
 from simhash_core.analysis.plan import candidates_per_block, recall_by_distance, recall_by_jaccard
 from simhash_core.errors import UsageError
 from simhash_core.fingerprints.blocks import BlockScheme
+from simhash_core.index.bucket_columns import tag_bits_of_ranges
 from simhash_core.text.profiles import Profile
 from streams.offline.state_size import (
     packet_bytes_per_document,
@@ -29,8 +30,14 @@ LOOKUP_US: Final = 7.0
 CANDIDATE_US: Final = 0.09
 """Microseconds of a processor for a look-up and for each of its candidates (docs/scale.md)."""
 
-CANDIDATES_WANTED: Final = 2_000
-"""Candidates of a worker above which they are nearly all of its work."""
+LARGE_SEGMENT_DOCUMENTS: Final = 10_000_000
+
+CANDIDATE_IN_RANGES_US: Final = 0.007
+"""The same where large segments have ranges of a block and its tag
+(``simhash_core.index.bucket_columns``): most of a bucket is not looked at."""
+
+LOOKUP_US_WANTED: Final = 190.0
+"""Microseconds above which a look-up takes more of a processor than a fingerprint."""
 
 JACCARDS: Final = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 
@@ -143,14 +150,20 @@ def plan_index(
         workers=workers,
         memory_bytes_per_worker=-(-memory_bytes // workers),
         wire_bytes_per_document=2 * packet_bytes_per_document(scheme, sketch),
-        lookup_us=round(LOOKUP_US + CANDIDATE_US * candidates / workers, 1),
+        lookup_us=round(_lookup_us(scheme, candidates / workers), 1),
         advice=_advice(scheme, documents, candidates / workers),
     )
 
 
+def _lookup_us(scheme: BlockScheme, candidates: float) -> float:
+    """Return the time of a look-up in an index where it has so many candidates."""
+    in_ranges = tag_bits_of_ranges(scheme, LARGE_SEGMENT_DOCUMENTS) > 0
+    return LOOKUP_US + (CANDIDATE_IN_RANGES_US if in_ranges else CANDIDATE_US) * candidates
+
+
 def _advice(scheme: BlockScheme, documents: int, candidates: float) -> str | None:
     """Return what makes the candidates of a worker few again, None where they are few."""
-    if candidates <= CANDIDATES_WANTED:
+    if _lookup_us(scheme, candidates) <= LOOKUP_US_WANTED:
         return None
     if not scheme.guaranteed:
         return "use bands only: index.blocks = 0, index.bands = 12"

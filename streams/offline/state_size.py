@@ -20,6 +20,7 @@ from simhash_core.fingerprints.fingerprint import WORD_BITS
 from simhash_core.index.memtable import Rows
 from simhash_core.index.prints import BAND_KEY_BYTES, Prints
 from simhash_core.index.segment import build_segment
+from simhash_core.index.segment_columns import columns_of
 from simhash_core.log.packets import Chain
 from simhash_core.text.fingerprinter import CONTENT_DIGEST_SIZE
 from simhash_core.text.profiles import Profile
@@ -93,13 +94,5 @@ def segment_bytes_per_document(scheme: BlockScheme) -> int:
     )
     numbers = np.arange(_DOCUMENTS, dtype=np.uint64)
     segment = build_segment(scheme, Rows(numbers, np.zeros(_DOCUMENTS, dtype=np.uint16), prints))
-    columns = [
-        *(segment.slots, segment.fingerprints, segment.times_ms),
-        *(segment.sequences.indexes, segment.sequences.firsts, segment.sequences.packets),
-        *(
-            column
-            for buckets in (segment.blocks, segment.bands)
-            for column in (buckets.rows, buckets.directory, buckets.tags)
-        ),
-    ]
-    return round(sum(column.nbytes for column in columns) / _DOCUMENTS)
+    _, columns = columns_of(segment, with_times=False)
+    return round(sum(column.nbytes for column in columns.values()) / _DOCUMENTS)
