@@ -117,7 +117,7 @@ class ShardMetrics:
         self._opening_shards.set(shards)
 
     def standbys(self, shards: int, lag: int) -> None:
-        """Note how many standbys this worker keeps, and the changelog records they have not read."""
+        """Note how many standbys this worker keeps, and how many changelog records they lack."""
         self._standby_shards.set(shards)
         self._standby_lag.set(lag)
 

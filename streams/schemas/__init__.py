@@ -1,9 +1,9 @@
 """The JSON Schemas (2020-12) of the records; docs/formats.md says in words what they say.
 
-``unique-record``, ``tagged-record`` and ``dead-letter`` describe whole records, in the form that ``record_view``
-gives them; ``raw-document`` and ``duplicate-of`` describe the JSON in a value, and
-``unreadable-line`` a line that ``firstseen dedup`` cannot read. A schema that was
-released is never changed, except in its descriptions: another form gets another number.
+``unique-record``, ``tagged-record`` and ``dead-letter`` describe whole records, in the form that
+``record_view`` returns; ``raw-document`` and ``duplicate-of`` describe the JSON in a value, and
+``unreadable-line`` a line that ``firstseen dedup`` cannot read. A released schema never changes,
+except in its descriptions: another form gets another number.
 """
 
 from __future__ import annotations

@@ -141,7 +141,7 @@ class IndexSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         bool | None,
         Meta(
             description="Whether traditional Chinese characters count as their simplified forms, "
-                "so that a text is near its copy in the other script."
+            "so that a text is near its copy in the other script."
         ),
     ] = None
     short_texts: Annotated[
@@ -149,7 +149,7 @@ class IndexSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         Meta(
             extra={"default": "exact"},
             description="What happens to a text that is too short to compare: exact sends exact "
-                "repeats of it to the duplicates, pass sends it on every time.",
+            "repeats of it to the duplicates, pass sends it on every time.",
         ),
     ] = None
     same_id: Annotated[

@@ -184,9 +184,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         Meta(
             ge=0,
             le=8,
-            description="Workers that keep a copy of each shard beside its owner, 0 for none: while "
-            "the group waits for a worker that was killed the others go on, and the new owner has "
-            "the shard at once. Each copy costs the memory, disk and look-ups of a shard.",
+            description="Workers that keep a copy of each shard besides its owner; 0: none. "
+            "With copies the other workers continue when one is killed, and the new owner has the "
+            "shard at once. Each copy costs the memory, disk and look-ups of a shard.",
         ),
     ] = 0
     group_instance_id: Annotated[
