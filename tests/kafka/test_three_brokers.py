@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,8 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from streams.topics.admin import create
-from streams.topics.checking import check
-from streams.topics.plans import MIN_IN_SYNC, topic_plans
+from streams.topics.checking import Checked, check
+from streams.topics.plans import MIN_IN_SYNC, TopicPlan, topic_plans
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.brokers.kafka_cluster import BROKERS, KafkaCluster
 from tests.rigs.workers.short_documents import keyed_documents
@@ -39,6 +40,17 @@ def set_min_in_sync(admin: AdminClient, topic: str, number: int) -> None:
     admin.incremental_alter_configs([resource])[resource].result(ANSWER_SECONDS)
 
 
+def await_check(
+    admin: AdminClient, plans: list[TopicPlan], holds: Callable[[Checked], object]
+) -> Checked:
+    """Check until it holds: a broker may learn later than others what was changed."""
+    deadline = time.monotonic() + ANSWER_SECONDS
+    while not holds(checked := check(admin, plans)):
+        assert time.monotonic() < deadline, f"it does not hold of {checked}"
+        time.sleep(0.1)
+    return checked
+
+
 def test_copies_are_made_checked_and_warned_about(cluster: KafkaCluster, tmp_path: Path) -> None:
     """Given three brokers; when topics are created, then each has three copies, and a write to
     outputs, log and changelog counts once two have it. When one topic asks for one copy in sync,
@@ -56,10 +68,11 @@ def test_copies_are_made_checked_and_warned_about(cluster: KafkaCluster, tmp_pat
         assert (checked.differences, checked.notes) == ([], [])
 
         set_min_in_sync(admin, topics.log, 1)
-        (note,) = check(admin, plans).notes
+        (note,) = await_check(admin, plans, lambda checked: checked.notes).notes
         assert note.startswith(f"a write to {topics.log} counts once 1 of 3 brokers has it")
         set_min_in_sync(admin, topics.log, 4)
-        (difference,) = check(admin, plans).differences
+        checked = await_check(admin, plans, lambda checked: checked.differences)
+        (difference,) = checked.differences
         assert (difference.topic, difference.what) == (topics.log, MIN_IN_SYNC)
         assert "brokers refuse every record" in str(difference)
 
