@@ -42,8 +42,9 @@ _TAGGED_DISTANCE: Final = 4
 
 _ROW_BITS: Final = np.uint64(32)
 _SPARSE_BITS: Final = 24
-"""Wider values hardly ever meet: their ranges have eight rows each, for a shorter directory."""
-_SPARSE_RANGE_BITS: Final = 3
+"""Wider values hardly ever meet: their ranges have four to eight rows, for a short directory."""
+_SPARSE_RANGE_ROWS: Final = 8
+_SHORT_TAG_BITS: Final = 3
 NEXT_DISTANCE: Final = 1
 """Bits that may differ behind some equal block of two near fingerprints."""
 _FULL_RANGE_BITS: Final = 2
@@ -240,10 +241,9 @@ def fingerprint_tags(scheme: BlockScheme, fingerprints: NDArray[np.uint64]) -> N
 
 def _shift(width: int, documents: int) -> int:
     """Return how many bits of a value are not of its range."""
-    bits = max(documents, 1).bit_length() - 1
-    if width > _SPARSE_BITS:
-        bits -= _SPARSE_RANGE_BITS
-    shift = max(width - max(bits, 0), 0)
-    if TAG_BITS < shift <= TAG_BITS + _SPARSE_RANGE_BITS:
+    if width <= _SPARSE_BITS:
+        return max(width - max(documents.bit_length() - 1, 0), 0)
+    shift = max(width - (documents // _SPARSE_RANGE_ROWS).bit_length(), 0)
+    if TAG_BITS < shift <= TAG_BITS + _SHORT_TAG_BITS:
         return TAG_BITS  # a longer directory takes less than longer tags
     return shift
