@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from simhash_core.log.sequence import log_offset_of
@@ -11,10 +11,9 @@ from streams.kafka.client_config import changelog_group, consumer_config
 from streams.settings.settings import Delivery, Settings
 from streams.store.changelog_codec import ENTRIES_TAG, LoggedProgress
 from streams.store.changelog_reader import Changelog
+from streams.store.changelog_tail import steps_back
 
 NOTHING: Final = -1
-_FIRST_STEP: Final = 64
-_STEP_GROWTH: Final = 16
 
 
 class ShardHead(NamedTuple):
@@ -77,7 +76,7 @@ def _head(log: Changelog) -> ShardHead:
     low, high = log.ends()
     progress: LoggedProgress | None = None
     latest = NOTHING
-    for first in _steps_back(low, high):
+    for first in steps_back(low, high):
         progress, latest = None, NOTHING
         for batch in log.read(first, lambda _left: None):
             progress = batch.decoded().progress or progress
@@ -90,13 +89,3 @@ def _head(log: Changelog) -> ShardHead:
         if progress is not None and latest != NOTHING:
             break
     return ShardHead(log.partition, progress, latest, low, high)
-
-
-def _steps_back(low: int, high: int) -> Iterator[int]:
-    """Yield where to begin to read, ever further back from ``high``, ``low`` last."""
-    step = _FIRST_STEP
-    while high - step > low:
-        yield high - step
-        step *= _STEP_GROWTH
-    if high > low:
-        yield low

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import Counter, deque
 from collections.abc import Callable
-from types import TracebackType
 from typing import Final, Self
 
 from simhash_core.errors import FirstseenError
@@ -71,14 +70,9 @@ class Observer:
         """Give itself."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Let go of the connections."""
-        self._follower.__exit__(kind, error, trace)
+        self._follower.__exit__(*error)
 
     def read(self) -> int:
         """Take in what has come; return how many outputs that was."""

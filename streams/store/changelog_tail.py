@@ -30,7 +30,7 @@ def last_progress(
     log = Changelog(topic, partition, config, timeout_seconds, threading.Event(), may_be_cut=True)
     low, high = log.ends()
     progress: LoggedProgress | None = None
-    for first in _steps_back(low, high):
+    for first in steps_back(low, high):
         for batch in log.read(first, _say_nothing):
             progress = batch.decoded().progress or progress
         if progress is not None:
@@ -38,7 +38,7 @@ def last_progress(
     return progress
 
 
-def _steps_back(low: int, high: int) -> Iterator[int]:
+def steps_back(low: int, high: int) -> Iterator[int]:
     """Yield where to begin to read, ever further back from ``high``, ``low`` last."""
     step = _FIRST_STEP
     while high - step > low:

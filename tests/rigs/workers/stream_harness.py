@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from confluent_kafka import KafkaError, Message, Producer
@@ -140,17 +139,12 @@ class Stream:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         for worker in self.workers:
             if worker.runs:
                 worker.kill()
         if "outputs" in self.__dict__:
-            self.outputs.__exit__(kind, error, trace)
+            self.outputs.__exit__(*error)
 
     def create_topics(self) -> None:
         """Make all topics, as ``firstseen topics create`` does where the broker can do that."""

@@ -6,7 +6,6 @@ import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from functools import cache
-from types import TracebackType
 from typing import NamedTuple, Self
 
 import jsonschema
@@ -92,13 +91,8 @@ class Outputs:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._follower.__exit__(kind, error, trace)
+    def __exit__(self, *error: object) -> None:
+        self._follower.__exit__(*error)
 
     def expect(self, sources: Iterable[SourcePosition]) -> None:
         """Keep records that were sent in ``awaited`` until an output of them is read."""
