@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.simulation.mutant import moves_only, one_edit
+from tests.simulation.edits import Edit
+from tests.simulation.mutant import Mutant, moves_only, one_edit
 
 STREAM = (
     one_edit(
@@ -183,11 +184,16 @@ SHARDS = (
         "self._index.drop_slot(copy.slot)",
         "pass",
     ),
-    one_edit(
+    Mutant(
         "whoever lost the leading shard goes on to lead",
-        "log.participant:Participant.drop_shard",
-        "self.decider = None",
-        "pass",
+        (
+            Edit("log.participant:Participant.drop_shard", "self.decider = None", "pass"),
+            Edit(
+                "log.participant:Participant._lead_again",
+                " if LEADING_SHARD in self.shards else None",
+                "",
+            ),
+        ),
     ),
     one_edit(
         "a packet is reported on by some shards of a worker only",
