@@ -98,8 +98,7 @@ class Participant(Generic[Record]):
         """Let a shard go; the session goes on without it."""
         self.held.drop(partition)
         if partition == LEADING_SHARD:
-            self.decider = None
-            self._looked_up.clear()  # what was reported, this worker alone has seen
+            self._lead_no_more()
 
     def promote(self, progress: Progress) -> Shard[Record] | None:
         """Own a shard that is a standby here, at the progress that was committed last.
@@ -116,7 +115,7 @@ class Participant(Generic[Record]):
         """Let a standby go, if there is one; the session goes on without it."""
         self.held.drop_standby(partition)
         if partition == LEADING_SHARD and partition not in self.shards:
-            self.decider = None
+            self._lead_no_more()
 
     def stand_in(self) -> bool:
         """Lead for the owner of the leading shard, which is silent; return whether this can lead.
@@ -194,8 +193,16 @@ class Participant(Generic[Record]):
             self._lead_again()
 
     def _lead_again(self) -> None:
-        if self.decider is not None and self.decider.succeeded:
-            self.decider = self._new_decider() if LEADING_SHARD in self.shards else None
+        if self.decider is None or not self.decider.succeeded:
+            return
+        if LEADING_SHARD in self.shards:
+            self.decider = self._new_decider()
+        else:
+            self._lead_no_more()
+
+    def _lead_no_more(self) -> None:
+        self.decider = None
+        self._looked_up.clear()  # what was reported since it led, this worker alone has seen
 
     def _decided(self, decided: Decided) -> None:
         self._looked_up.discard(decided.offset)

@@ -187,11 +187,11 @@ SHARDS = (
     Mutant(
         "whoever lost the leading shard goes on to lead",
         (
-            Edit("log.participant:Participant.drop_shard", "self.decider = None", "pass"),
+            Edit("log.participant:Participant.drop_shard", "self._lead_no_more()", "pass"),
             Edit(
                 "log.participant:Participant._lead_again",
-                " if LEADING_SHARD in self.shards else None",
-                "",
+                "if LEADING_SHARD in self.shards",
+                "if True",
             ),
         ),
     ),

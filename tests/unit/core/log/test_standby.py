@@ -249,6 +249,23 @@ def test_who_stands_in_gives_way_to_the_owner() -> None:
     assert [each.offset for each in report.packets] == [1, 2]
 
 
+def test_who_could_not_stand_in_reports_to_the_owner() -> None:
+    """Given an owner that went on before who stood in could begin, then what was reported in vain
+    is reported again, to it.
+    """
+    participant, log = leading_standby()
+    participant.stand_in()
+    participant.control(9)
+    participant.report(9)
+
+    participant.read(len(log), control(0, leader="leader.1"), 0)
+
+    assert participant.decider is None
+    report = participant.report(9)
+    assert report is not None
+    assert [each.offset for each in report.packets] == [1, 2]
+
+
 def test_only_a_standby_of_the_leading_shard_stands_in() -> None:
     """Given a standby of another shard, or one that was let go of, then the worker cannot lead."""
     worker = StandsBy(progress_at(0, 0, NO_CONTROL))
