@@ -11,6 +11,7 @@ from rocksdict import WriteBatch
 
 from simhash_core.log.sequence import log_offset_of
 from streams.store import state_codec as codec
+from streams.store.changelog_codec import LoggedDeletions
 from streams.store.entry_block import EntryBlock
 from streams.store.entry_references import GetNumbers, ReferenceChanges
 from streams.store.entry_removal import Expiry, Removal, deletions_between, packet_range
@@ -59,12 +60,25 @@ class EntryBatch:
         self._batch.put(codec.PROGRESS_KEY, progress)
         self._store.write(self._batch)
 
-    def put(self, blocks: Sequence[EntryBlock]) -> int:
-        """Add entries, but those that are there; return how many."""
+    def put(
+        self,
+        blocks: Sequence[EntryBlock],
+        records: Sequence[int],
+        deletions: Sequence[LoggedDeletions],
+    ) -> int:
+        """Add entries, but those that are there; return how many.
+
+        ``records``: the first entry of the record of each block, which may be deleted.
+        ``deletions``: of the same commit; they name records of which ``blocks`` may have nothing.
+        """
         highest = self._state.highest
+        firsts: dict[int, int] = {}
+        for logged in deletions:
+            packet = log_offset_of(logged.first)
+            firsts[packet] = min(logged.first, firsts.get(packet, logged.first))
         written: list[EntryBlock] = []
         named = self.source_numbers
-        for each in blocks:
+        for each, record in zip(blocks, records, strict=True):
             block = each
             if len(block) and int(block.sequences[0]) <= highest:
                 block = self._new(block, [other.sequences for other in written])
@@ -74,12 +88,12 @@ class EntryBatch:
             number = named.setdefault(name, len(named))
             if name not in self._named_before:
                 self._batch.put(codec.source_key(number), codec.encode_source(name))
-            first = int(block.sequences[0])
-            if log_offset_of(first) <= log_offset_of(max(highest, 0)):
+            packet = log_offset_of(record)
+            if packet <= log_offset_of(max(highest, 0)) or firsts.get(packet, record) < record:
                 # The packet has a record already: this one is known by a row of its own.
-                deletions = deletions_between(self._store, first, first + 1).get(first, [])
-                added = [sequence - first for sequence in deletions]
-                self._batch.put(codec.deletions_key(first), codec.encode_deletions(added))
+                deleted = deletions_between(self._store, record, record + 1).get(record, [])
+                added = [sequence - record for sequence in deleted]
+                self._batch.put(codec.deletions_key(record), codec.encode_deletions(added))
             self._store.put_entries(self._batch, *encode_entry_rows(block, number))
             for row in np.flatnonzero(block.columns.undecidable).tolist():
                 key = codec.content_key(block.columns.digest(row))

@@ -277,7 +277,9 @@ class ShardStore:
         state = StoreState(self._highest, self.expired_before, self._has_ids, self._source_numbers)
         batch = EntryBatch(self._store, state, self._numbers)
         try:
-            count = self._count + batch.put(blocks) - batch.delete(change.removal)
+            records = [int(each.sequences[0]) if len(each) else 0 for each in change.blocks]
+            count = self._count + batch.put(blocks, records, change.removal.deletions)
+            count -= batch.delete(change.removal)
             if before > self.expired_before:
                 count -= batch.expire(change.expiry, before)
         except codec.StateDecodeError as error:

@@ -13,7 +13,7 @@ from simhash_core.entries import Entry
 from simhash_core.log.outputs import NewEntries
 from simhash_core.log.packets import Chain
 from simhash_core.log.records import Progress
-from streams.store.changelog_codec import decode_records
+from streams.store.changelog_codec import ENTRIES_TAG, decode_records
 from streams.store.entry_block import entry_block
 from streams.store.entry_removal import Removal
 from streams.store.shard_store import ShardStore
@@ -262,6 +262,30 @@ def test_what_expires_leaves_in_steps_of_whole_packets(
     assert store.by_content(sample(200).digest) == []
     assert store.by_content(sample(600).digest) == [6 << 16]
     assert store.change([], (), 6 << 16).expiry is None
+
+
+def test_packet_whose_records_come_back_together_leaves_the_changelog_whole(
+    store: ShardStore, tmp_path: Path
+) -> None:
+    """Given a packet that was committed in two parts, and all of the first deleted, when its store
+    is made again of these records at one time and the rest is deleted, then both records end.
+    """
+    samples = [sample(offset) for offset in range(4)]
+    first, second = new_entries(5, samples, [0, 1]), new_entries(5, samples, [2, 3])
+    records = []
+    for parts, removed in (([first], []), ([second], []), ([], [*expected([first])])):
+        change = store.change(parts, removed)
+        store.write(change, progress_at(1))
+        records += records_of(change)
+    decoded = decode_records([each.key for each in records], [each.value for each in records], str)
+
+    with closing(open_store(tmp_path / "again")) as again:
+        again.load(decoded.blocks, ProgressRow(None, 9), Removal(decoded.deletions, decoded.ends))
+        change = again.change([], [*expected([second])])
+
+        entries = {each.key for each in records if each.key.startswith(ENTRIES_TAG)}
+        assert {each.key for each in records_of(change) if each.value is None} >= entries
+        assert len(entries) == 2
 
 
 def test_packet_whose_first_entries_are_gone_keeps_those_that_come_later(

@@ -44,7 +44,7 @@ samples = st.builds(
 packets = st.lists(samples, min_size=1, max_size=4, unique_by=lambda each: each.offset).map(
     lambda found: sorted(found, key=lambda each: each.offset)
 )
-commits = st.lists(st.tuples(st.integers(0, 5), packets), max_size=3)
+commits = st.lists(st.tuples(st.integers(0, 1), packets), max_size=3)
 SETTINGS = StoreSettings(write_buffer_bytes=MIB)
 
 
@@ -59,6 +59,8 @@ class SameAsADictionary(RuleBasedStateMachine):
         self.entries: dict[int, Entry] = {}
         self.deleted: set[int] = set()
         self.packets: dict[int, list[Sample]] = {}
+        self.whole: set[int] = set()
+        self.latest = 0
         self.changelog: dict[bytes, bytes | None] = {}
         self.records: list[tuple[bytes, bytes | None]] = []
         self.expired_before = 0
@@ -108,9 +110,10 @@ class SameAsADictionary(RuleBasedStateMachine):
             if self.entries.pop(sequence, None) is not None:
                 self.deleted.add(sequence)
 
-    @rule(packet=st.integers(0, 5), removed=st.lists(st.integers(0, 5 << 16 | 9), max_size=3))
-    def expire(self, packet: int, removed: list[int]) -> None:
+    @rule(back=st.integers(0, 5), removed=st.lists(st.integers(0, 5 << 16 | 9), max_size=3))
+    def expire(self, back: int, removed: list[int]) -> None:
         """A worker commits that everything before a packet has expired, some of it deleted too."""
+        packet = max(0, self.latest + 1 - back)
         removed += sorted(self.entries)[:2]
         self.progress = progress_at(2, 2)
         change = self.store.change([], removed, packet << 16)
@@ -125,17 +128,23 @@ class SameAsADictionary(RuleBasedStateMachine):
     def _parts(self, commit: list[tuple[int, list[Sample]]]) -> list[NewEntries]:
         """Return half a packet for each that is drawn, as the log has it: its first documents stay.
 
-        What was deleted or has expired is left out: the log gives no number twice.
+        What was deleted or has expired is left out: the log gives no number twice. Documents are
+        put out in order: no packet comes after a later one, and no first half after the second.
         """
         parts = []
-        for packet, found in commit:
+        for step, found in commit:
+            self.latest += step
+            packet = self.latest
             samples = self.packets.setdefault(packet, found)
             half = len(samples) // 2
-            rows = range(half) if len(found) % 2 else range(half, len(samples))
+            is_first = len(found) % 2 and packet not in self.whole
+            rows = range(half) if is_first else range(half, len(samples))
             part = new_entries(packet, samples, list(rows))
             fresh = packet << 16 >= self.expired_before and not self.deleted & {*expected([part])}
             if rows and fresh:
                 parts.append(part)
+                if not is_first:
+                    self.whole.add(packet)
         return parts
 
     def _put(self, parts: list[NewEntries]) -> None:
