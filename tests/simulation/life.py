@@ -99,7 +99,9 @@ class Life:
             Action.FOLLOW: self._follow,
         }
         self._actions = list(actions.values())
-        self._often = list(accumulate(self._rng.choice(RATES) for _ in actions))
+        often = {action: self._rng.choice(RATES) for action in actions}
+        often[Action.READ] *= world.scenario.reading
+        self._often = list(accumulate(often.values()))
 
     @property
     def is_current(self) -> bool:

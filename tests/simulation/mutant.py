@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import random
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tests.simulation.documents import Families, SimulatedDocument
 from tests.simulation.edits import Edit, EditError, edited
 from tests.simulation.rules import KEPT, Rules
-from tests.simulation.scenario import Fault, Scenario, draw_scenario
+from tests.simulation.scenario import Fault, Scenario, draw_records, draw_scenario
 from tests.simulation.world import simulate
 
 
@@ -48,6 +50,19 @@ def moves_only() -> dict[str, Any]:
         "late": 0.6,
         "arriving": 0.1,
     }
+
+
+def many_records(
+    partitions: int, count: int
+) -> Callable[[Scenario], list[list[SimulatedDocument | None]]]:
+    """Return a change: so many records, more than a seed draws, in so many partitions."""
+
+    def records(scenario: Scenario) -> list[list[SimulatedDocument | None]]:
+        rng = random.Random(scenario.seed)
+        families = Families(rng, scenario.scheme, scenario.verifier)
+        return draw_records(rng, families, partitions, count)
+
+    return records
 
 
 def failure_of(mutant: Mutant, seed: int, story: list[str] | None = None) -> Exception | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-from tests.simulation.mutant import Mutant, one_edit
+from tests.simulation.mutant import Mutant, many_records, moves_only, one_edit
 from tests.simulation.rules import KEPT
 from tests.simulation.scenario import Fault
 
@@ -50,6 +50,29 @@ COMING: Final[dict[str, Any]] = {
     "window": None,
 }
 """Scenarios in which standbys are opened all the time."""
+
+BEHIND: Final[dict[str, Any]] = {
+    **moves_only(),
+    "standbys": True,
+    "partitions": many_records(1, 80),
+    "born": [True],
+    "later": [],
+    "queries": [],
+    "window": None,
+    "fault_rate": 0.001,
+    "steps": 4_000,
+    "produced": 0.02,
+    "late": 0.0,
+    "batch": 1,
+    "report_limit": 100,
+    "decide_limit": 100,
+    "ready_limit": 100,
+    "reading": 0.1,
+}
+"""Scenarios in which a shard goes to its standby and back, and workers seldom read the log.
+
+A worker has no other shard: from whose position it would read what the standby has missed.
+"""
 
 STANDBYS = (
     one_edit(
@@ -99,7 +122,7 @@ STANDBYS = (
         "log.held_shards:HeldShards.promote",
         "if standby.is_outdated or not is_level:",
         "if False:",
-        MOVING,
+        BEHIND,
     ),
     one_edit(
         "who does not know that the topic was created again reports on less",

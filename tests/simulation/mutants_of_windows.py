@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
 from typing import Any, Final
 
 from simhash_core.window import Window
-from tests.simulation.documents import Families, SimulatedDocument
 from tests.simulation.edits import Edit
-from tests.simulation.mutant import Mutant, one_edit
+from tests.simulation.mutant import Mutant, many_records, one_edit
 from tests.simulation.rules import KEPT
-from tests.simulation.scenario import Fault, Scenario, draw_records
+from tests.simulation.scenario import Fault
 
 SHORT: Final = {"window": Window(150, 60)}
 """Scenarios in which documents expire soon."""
-
-
-def _many_records(scenario: Scenario) -> list[list[SimulatedDocument | None]]:
-    """Return the records of two partitions, more than a window holds."""
-    rng = random.Random(scenario.seed)
-    families = Families(rng, scenario.scheme, scenario.verifier)
-    return draw_records(rng, families, 2, 120)
-
 
 RETURNING: Final[dict[str, Any]] = {
     "window": Window(40, 0),
     "replaces": True,
     "standbys": False,
-    "partitions": _many_records,
+    "partitions": many_records(2, 120),
     "later": [],
     "born": [True, True],
     "queries": [],

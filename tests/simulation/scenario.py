@@ -56,7 +56,8 @@ class Scenario:
     ``lost``: the chance of each for an append. ``late``: the chance that a broker does not answer
     at once. ``reordered``: that an append overtakes others. ``arriving``, ``produced``: how often
     an append arrives that was late, and raw records come. ``memtable``, ``forgotten``,
-    ``compared``: limits of the core, drawn small.
+    ``compared``: limits of the core, drawn small. ``reading``: how often workers read the
+    log; 1: as often as the seed draws.
     """
 
     seed: int
@@ -88,6 +89,7 @@ class Scenario:
     window: Window | None
     replaces: bool
     standbys: bool
+    reading: float = 1.0
 
 
 RATES: Final = (0.3, 1.0, 3.0)
