@@ -165,7 +165,8 @@ class Life:
         wanted = self._world.broker.stands_by(self.name) - self.epochs.keys()
         opened += self.standbys.hold(wanted)
         self._is_to_begin |= bool(opened) or (bool(lost) and self._rng.random() < 0.5)
-        if self._is_to_begin and self._rng.random() < (0.2 if opened else 0.6):
+        often = (0.2 if opened else 0.6) * self._world.scenario.beginning
+        if self._is_to_begin and self._rng.random() < often:
             self.begin()
 
     def _let_go(self, partition: int) -> None:

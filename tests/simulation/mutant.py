@@ -65,6 +65,26 @@ def many_records(
     return records
 
 
+def sessions_begin_late() -> dict[str, Any]:
+    """Return the changes for scenarios in which shards come long before their session begins.
+
+    What is decided is put out bit by bit: much of it is not in the store of a shard that comes.
+    """
+    return {
+        **moves_only(),
+        "partitions": many_records(3, 80),
+        "born": [True] * 3,
+        "later": [],
+        "queries": [],
+        "window": None,
+        "fault_rate": 0.01,
+        "steps": 4_000,
+        "produced": 0.05,
+        "ready_limit": 1,
+        "beginning": 0.2,
+    }
+
+
 def failure_of(mutant: Mutant, seed: int, story: list[str] | None = None) -> Exception | None:
     """Run a mutant; return what fails: an invariant, or any error of the code itself."""
     with edited(mutant.edits):

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from simhash_core.window import Window
 from tests.simulation.edits import Edit
-from tests.simulation.mutant import Mutant, one_edit
+from tests.simulation.mutant import Mutant, one_edit, sessions_begin_late
 from tests.simulation.rules import KEPT
 from tests.simulation.scenario import Fault
 
@@ -237,6 +237,7 @@ APPLIED = (
             ),
             Edit("log.held_shards:HeldShards._in_session", "if copy.in_session", ""),
         ),
+        changes={**sessions_begin_late(), "standbys": False},
     ),
     one_edit(
         "no delete is put out",

@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-from tests.simulation.mutant import Mutant, many_records, moves_only, one_edit
+from tests.simulation.mutant import (
+    Mutant,
+    many_records,
+    moves_only,
+    one_edit,
+    sessions_begin_late,
+)
 from tests.simulation.rules import KEPT
 from tests.simulation.scenario import Fault
 
@@ -94,7 +100,7 @@ STANDBYS = (
         "log.held_shards:HeldShards.reported",
         "self._in_session()",
         "[*self._in_session(), *self.standbys.values()]",
-        WITH_STANDBYS,
+        {**sessions_begin_late(), "standbys": True},
     ),
     one_edit(
         "a session does not read what its standbys need",

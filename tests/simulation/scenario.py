@@ -57,7 +57,8 @@ class Scenario:
     at once. ``reordered``: that an append overtakes others. ``arriving``, ``produced``: how often
     an append arrives that was late, and raw records come. ``memtable``, ``forgotten``,
     ``compared``: limits of the core, drawn small. ``reading``: how often workers read the
-    log; 1: as often as the seed draws.
+    log; 1: as often as the seed draws. ``beginning``: how soon a session begins with shards that
+    came; 1: in some steps.
     """
 
     seed: int
@@ -90,6 +91,7 @@ class Scenario:
     replaces: bool
     standbys: bool
     reading: float = 1.0
+    beginning: float = 1.0
 
 
 RATES: Final = (0.3, 1.0, 3.0)
