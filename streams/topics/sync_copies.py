@@ -69,6 +69,8 @@ class SyncCopies:
             try:
                 described = future.result(self._timeout_seconds + _SPARE_SECONDS)
             except (KafkaException, TimeoutError):
+                # A client that lost brokers may wait for a controller for good (librdkafka 2.16).
+                self._admin = None
                 continue
             short += self._of_topic(name, described)
         return short

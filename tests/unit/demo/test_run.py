@@ -297,7 +297,7 @@ def test_a_worker_that_dies(tmp_path: Path) -> None:
 
     assert code == ExitCode.RUNTIME
     assert errors.startswith("firstseen: the worker has ended with code -9; the end of its log:\n")
-    assert "index identity: " in errors
+    assert "streams.worker: index " in errors
     assert processes_in(tmp_path) == []
     assert list(tmp_path.iterdir()) == []
 
