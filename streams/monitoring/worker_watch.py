@@ -128,6 +128,8 @@ class WorkerWatch:
         if copies is None or time.monotonic() < self._copies_at:
             return
         too_few = copies.too_few()
+        if too_few is None:
+            return
         self._copies_at = time.monotonic() + _COPIES_SECONDS
         if too_few and too_few != self._too_few:
             logger.warning(

@@ -54,8 +54,8 @@ class SyncCopies:
         self._timeout_seconds = timeout_seconds
         self._admin: AdminClient | None = None
 
-    def too_few(self) -> list[TooFewCopies]:
-        """Return the topics that take no records. What the brokers do not tell is left out."""
+    def too_few(self) -> list[TooFewCopies] | None:
+        """Return the topics that take no records; None where the brokers do not tell."""
         names = [name for name, number in self._min_in_sync.items() if number > 1]
         if not names:
             return []
@@ -65,14 +65,14 @@ class SyncCopies:
             TopicCollection(names), request_timeout=self._timeout_seconds
         )
         short: list[TooFewCopies] = []
-        for name, future in futures.items():
-            try:
+        try:
+            for name, future in futures.items():
                 described = future.result(self._timeout_seconds + _SPARE_SECONDS)
-            except (KafkaException, TimeoutError):
-                # A client that lost brokers may wait for a controller for good (librdkafka 2.16).
-                self._admin = None
-                continue
-            short += self._of_topic(name, described)
+                short += self._of_topic(name, described)
+        except (KafkaException, TimeoutError):
+            # A client that lost brokers may wait for a controller for good (librdkafka 2.16).
+            self._admin = None
+            return None
         return short
 
     def _of_topic(self, name: str, described: Any) -> Iterator[TooFewCopies]:  # noqa: ANN401 - typed in no release

@@ -30,9 +30,9 @@ class Copies(SyncCopies):
 
     def __init__(self) -> None:
         super().__init__({}, {}, 1.0)
-        self.found: list[TooFewCopies] = []
+        self.found: list[TooFewCopies] | None = []
 
-    def too_few(self) -> list[TooFewCopies]:
+    def too_few(self) -> list[TooFewCopies] | None:
         """Return what is set."""
         return self.found
 
@@ -275,6 +275,9 @@ def test_topics_without_enough_copies_are_named_once(
     watching.copies.found = [TooFewCopies("unique", (0, 3), 1, 3, 2)]
     for _ in range(3):
         watching.watch.check_copies()
+    watching.copies.found = None  # no broker answers
+    watching.watch.check_copies()
+    assert len(caplog.messages) == 1
     watching.copies.found = []
     for _ in range(2):
         watching.watch.check_copies()
