@@ -52,7 +52,7 @@ class Shard(Generic[Record]):
     def remove(self, sequences: list[int]) -> None:
         """Take entries out."""
         if self.copy.in_session:
-            self.copy.remove(sequences)
+            self.copy.remove(sequences, may_come=self.in_session)
         if self.in_session:
             self.stream.remove(sequences)
 

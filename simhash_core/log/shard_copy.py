@@ -110,13 +110,17 @@ class ShardCopy:
         prints = prints_of(self._index.scheme, columns, rows)
         self._index.add(self.slot, uniques.sequences(rows), prints)
 
-    def remove(self, sequences: Sequence[int]) -> None:
-        """Take entries out; without effect for those that are not there any more."""
+    def remove(self, sequences: Sequence[int], *, may_come: bool = False) -> None:
+        """Take entries out; without effect for those that are not there any more.
+
+        ``may_come``: a commit under way may still bring one of them to the store. It is hidden
+        until ``committed`` says that it is removed.
+        """
         for sequence in sequences:
             entry = self._uncommitted.entry(sequence)
             if entry is None:
                 entry = self._stored(sequence)
-            if entry is not None:  # else the store has let go of it
+            if entry is not None or may_come:  # else the store has let go of it
                 self._uncommitted.remove(sequence)
                 self._removed.add(sequence)
         self._index.remove(self.slot, np.array(sequences, dtype=np.uint64))
