@@ -12,7 +12,7 @@ from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, Config
 
 from streams.topics.admin import create
 from streams.topics.checking import Checked, check
-from streams.topics.plans import MIN_IN_SYNC, TopicPlan, topic_plans
+from streams.topics.plans import FOR_EVER_MS, MIN_IN_SYNC, TopicPlan, topic_plans
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.brokers.kafka_cluster import BROKERS, KafkaCluster
 from tests.rigs.workers.short_documents import keyed_documents
@@ -84,7 +84,9 @@ def test_one_broker_may_die_and_two_lose_nothing(cluster: KafkaCluster, tmp_path
     """
     documents = keyed_documents(61, 4 * A_SEND)
     with Stream(Broker("kafka", cluster), tmp_path, create=False, options=OPTIONS) as stream:
-        create(cluster.admin(), topic_plans(stream.settings, 4, 2))
+        raw, *others = topic_plans(stream.settings, 4, 2)
+        # Records bear times of years ago, which a broker deletes within a minute of its start.
+        create(cluster.admin(), [raw._replace(config={"retention.ms": str(FOR_EVER_MS)}), *others])
         topics = stream.settings.topics
         durable = (*stream.settings.output_topics, topics.log, topics.changelog)
         worker = stream.started()
