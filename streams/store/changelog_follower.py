@@ -7,35 +7,24 @@ read is known exactly, so that whoever wants its end can wait for it.
 from __future__ import annotations
 
 import asyncio
-import logging
-import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from itertools import groupby
 from operator import methodcaller
 from typing import Any, Final, NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaError, Message, TopicPartition
 
 from simhash_core.errors import FirstseenError
-from streams.errors import UnansweredError
 from streams.kafka.consumer_errors import judge
-from streams.kafka.hand_over import Calls, HandOver, PollInterval, joined
-from streams.kafka.partition_offsets import offset_range
-from streams.kafka.retries import is_of_client, retrying_on_loop
+from streams.kafka.reader_thread import ReaderThread
 from streams.store.changelog_reader import LoggedBatch
-
-logger = logging.getLogger(__name__)
 
 _BATCH: Final = 50
 """Records taken at one time: each may hold a packet of documents, which are written on the loop."""
 _QUEUED_BATCHES: Final = 4
-_BLOCKED_SECONDS: Final = 0.05
 _EMPTY_FETCH_MS: Final = 100
 """How long the broker may hold a fetch that finds nothing, which is how the end is known."""
-_ANSWER_SECONDS: Final = 2.0
-_AGAIN_SECONDS: Final = 0.05
 _LOOK_SECONDS: Final = 0.01
-_CLOSE_SECONDS: Final = 10.0
 
 _partition_of = methodcaller("partition")
 
@@ -52,7 +41,7 @@ class _Read(NamedTuple):
     next: int
 
 
-class ChangelogFollower:
+class ChangelogFollower(ReaderThread[_Read]):
     """Reads what is committed to partitions of the changelog. On the event loop.
 
     ``deliver`` takes one batch of a partition at a time. ``failed`` is called with what has ended
@@ -64,18 +53,10 @@ class ChangelogFollower:
         config: Mapping[str, Any],
         topic: str,
         deliver: Callable[[int, LoggedBatch], Awaitable[None]],
-        failed: Callable[[Exception], None],
+        failed: Callable[[FirstseenError], None],
     ) -> None:
         """Connect in the background; ``config``: librdkafka's, with a ``group.id``."""
-        self._topic = topic
-        self._deliver = deliver
-        self._wake = threading.Condition()
-        self._calls = Calls(self._wake)
-        self._batches: HandOver[_Read] = HandOver(
-            _QUEUED_BATCHES, self._deliver_current, failed, self._wake
-        )
-        self._failed = failed
-        self._consumer = Consumer(
+        super().__init__(
             {
                 **config,
                 "enable.auto.commit": False,
@@ -86,30 +67,19 @@ class ChangelogFollower:
                 "fetch.wait.max.ms": _EMPTY_FETCH_MS,
                 "fetch.message.max.bytes": 1024 * 1024,
                 "queued.max.messages.kbytes": 16 * 1024,
-            }
+            },
+            topic,
+            failed,
+            batch_records=_BATCH,
+            queued_batches=_QUEUED_BATCHES,
         )
-        self._thread = threading.Thread(target=self._run, name=f"reader of {topic}", daemon=True)
+        self._deliver = deliver
         self._number = 0
         self._numbers: dict[int, int] = {}
         self._delivered: dict[int, int] = {}
         self._lags: dict[int, int] = {}
-        self._closing = False
         # Of the thread: what is being read.
         self._reading: dict[int, int] = {}
-        self._interval = PollInterval()
-
-    def open(self) -> None:
-        """Begin, on the running loop."""
-        self._batches.open()
-        self._thread.start()
-
-    async def close(self) -> None:
-        """End the thread; nothing is delivered any more."""
-        self._closing = True
-        with self._wake:
-            self._wake.notify_all()
-        await joined(self._thread, _CLOSE_SECONDS)
-        await self._batches.close()
 
     # ---- on the loop
 
@@ -118,15 +88,13 @@ class ChangelogFollower:
         self._number += 1
         number = self._numbers[partition] = self._number
         self._delivered[partition] = offset
-        self._calls.submit(lambda: self._assign(partition, offset, number)).add_done_callback(
-            self._check
-        )
+        self._submit(lambda: self._assign(partition, offset, number))
 
     def leave(self, partition: int) -> None:
         """Read a partition no more; nothing of it is delivered any more."""
         if self._numbers.pop(partition, None) is not None:
             del self._delivered[partition]
-            self._calls.submit(lambda: self._unassign(partition)).add_done_callback(self._check)
+            self._submit(lambda: self._unassign(partition))
 
     def position(self, partition: int) -> int:
         """Return the offset before which all of a partition that is followed was delivered."""
@@ -137,16 +105,7 @@ class ChangelogFollower:
 
         Raises ``UnansweredError``.
         """
-        again = retrying_on_loop(seconds, _AGAIN_SECONDS, is_of_client)
-        try:
-            return await again(self._calls.ask, lambda: self._end(partition))
-        except (KafkaException, asyncio.CancelledError) as error:
-            if isinstance(error, asyncio.CancelledError) and not self._closing:
-                raise
-            raise UnansweredError(
-                f"the broker does not say within {seconds:g} s where the changelog "
-                f"{self._topic}/{partition} ends"
-            ) from error
+        return (await self._offsets(partition, seconds))[1]
 
     async def reach(self, partition: int, offset: int, seconds: float) -> bool:
         """Wait until all before an offset is delivered; return whether that was within a time."""
@@ -169,44 +128,16 @@ class ChangelogFollower:
         if self._numbers.get(partition) == read.number:
             self._delivered[partition] = max(read.next, self._delivered[partition])
 
-    def _check(self, future: Any) -> None:  # noqa: ANN401 - of a client's call
-        if not future.cancelled() and (error := future.exception()) is not None:
-            self._batches.call(self._failed, error)
-
     # ---- the thread
 
-    def _run(self) -> None:
-        try:
-            while not self._closing:
-                if self._calls.serve():
-                    self._interval.extend()
-                self._turn()
-        except Exception as error:  # noqa: BLE001 - the owner must learn of it, whatever it is
-            self._batches.call(self._failed, error)
-        finally:
-            self._calls.close()
-            self._consumer.close()
+    def _has_partitions(self) -> bool:
+        return bool(self._reading)
 
-    def _turn(self) -> None:
-        if self._batches.full or not self._reading:
-            with self._wake:
-                self._wake.wait_for(
-                    lambda: bool(self._calls) or self._closing or self._can_read(),
-                    _BLOCKED_SECONDS,
-                )
-            return
-        message = self._consumer.poll(self._interval.seconds)
-        if message is None:
-            return
-        self._interval.extend()
-        messages = [message, *self._consumer.consume(_BATCH - 1, 0)]
+    def _take(self, messages: list[Message]) -> None:
         for partition, group in groupby(messages, _partition_of):
-            self._take(partition, list(group))
+            self._take_partition(partition, group)
 
-    def _can_read(self) -> bool:
-        return bool(self._reading) and not self._batches.full
-
-    def _take(self, partition: int, messages: Iterable[Message]) -> None:
+    def _take_partition(self, partition: int, messages: Iterable[Message]) -> None:
         number = self._reading.get(partition)
         records: list[Message] = []
         end = None
@@ -217,7 +148,7 @@ class ChangelogFollower:
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - the public name of the code
                 end = message.offset()
             else:
-                self._judge(error)
+                self._raise_if_final(error)
         if number is None:
             return
         if records:
@@ -239,8 +170,8 @@ class ChangelogFollower:
         _, end = self._consumer.get_watermark_offsets(place, cached=True)
         self._lags[partition] = max(0, end - position)
 
-    def _judge(self, error: KafkaError) -> None:
-        failure: FirstseenError | None = judge(error, self._topic)
+    def _raise_if_final(self, error: KafkaError) -> None:
+        failure = judge(error, self._topic)
         if failure is not None:
             raise failure
 
@@ -255,6 +186,3 @@ class ChangelogFollower:
         self._lags.pop(partition, None)
         if self._reading.pop(partition, None) is not None:
             self._consumer.incremental_unassign([TopicPartition(self._topic, partition)])
-
-    def _end(self, partition: int) -> int:
-        return offset_range(self._consumer, self._topic, partition, _ANSWER_SECONDS)[1]
