@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 import click
@@ -27,7 +28,7 @@ def command(settings: Settings) -> int:
       firstseen worker --profile classic --set web.port=6070
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
     from simhash_core.errors import FirstseenError
-    from streams.exit_codes import exit_code_of
+    from streams.exit_codes import ExitCode, exit_code_of
     from streams.settings.settings import LogFormat
     from streams.worker import run_worker
     from streams.worker_log import log_end, set_up_logging
@@ -40,3 +41,11 @@ def command(settings: Settings) -> int:
             raise
         log_end(error)  # what reads the log reads no other lines
         return exit_code_of(error)
+    except SystemExit as exit_:
+        if exit_.code != ExitCode.TERMINATED:
+            raise
+        # Nothing is under way yet: this stop is as clean as a later one.
+        logging.getLogger("streams.worker").info(
+            "stopped: SIGTERM, before the worker had joined its group"
+        )
+        return ExitCode.OK

@@ -42,6 +42,20 @@ def test_no_broker_in_time(tmp_path: Path) -> None:
     assert "FIRSTSEEN_BROKERS" in said
 
 
+def test_stopped_before_it_has_begun(tmp_path: Path) -> None:
+    """Given a worker that waits for a broker; when SIGTERM comes; then it ends at once with 0: it
+    had nothing under way.
+    """
+    address = f"127.0.0.1:{free_port()}"
+    worker = worker_for(address, tmp_path)
+    worker.start()
+    worker.await_log(f"waiting for a Kafka broker at {address}")
+
+    worker.stop_gently()
+
+    assert "SIGTERM, before the worker had joined its group" in worker.log_text()
+
+
 @pytest.mark.usefixtures("kafka_required")
 def test_a_worker_waits_for_its_broker(tmp_path: Path) -> None:
     """Given no broker and no limit; when a worker starts; then it says that it waits, and goes on
