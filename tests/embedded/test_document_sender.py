@@ -34,9 +34,7 @@ def send_records(sender: DocumentSender, count: int) -> None:
 @pytest.fixture
 def topic(embedded_broker: Broker) -> str:
     """A topic of two partitions."""
-    name = embedded_broker.unique("sender")
-    embedded_broker.create_topics({name: 2})
-    return name
+    return embedded_broker.new_topic("sender", 2)
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ from streams.kafka.embedded_broker import (
     EmbeddedBrokerError,
 )
 from tests.rigs.brokers.broker import Broker
+from tests.rigs.waiting import await_that
 
 SECONDS_MAX = 90.0
 
@@ -81,15 +82,13 @@ def test_a_topic_that_cannot_be_is_refused(
     with pytest.raises(EmbeddedBrokerError, match=complaint):
         embedded_broker.create_topics({name: count})
 
-    after = embedded_broker.unique("after")
-    embedded_broker.create_topics({after: 1})
+    after = embedded_broker.new_topic("after")
     assert partitions(embedded_broker, after) == 1
 
 
 def test_a_topic_is_made_once(embedded_broker: Broker) -> None:
     """Given a topic; when it is made again; then the error says that it exists."""
-    topic = embedded_broker.unique("once")
-    embedded_broker.create_topics({topic: 2})
+    topic = embedded_broker.new_topic("once", 2)
 
     with pytest.raises(EmbeddedBrokerError, match="exists already"):
         embedded_broker.create_topics({topic: 2})
@@ -99,8 +98,7 @@ def test_the_first_member_of_a_group_joins_at_once(embedded_broker: Broker) -> N
     """Given a new group; when its only member joins; then it has its partitions within a second,
     not after librdkafka's usual three.
     """
-    topic = embedded_broker.unique("joined")
-    embedded_broker.create_topics({topic: 1})
+    topic = embedded_broker.new_topic("joined")
     assigned: list[TopicPartition] = []
     consumer = Consumer(embedded_broker.consumer_settings(embedded_broker.unique("group")))
     try:
@@ -117,8 +115,7 @@ def test_old_records_are_dropped_unread(embedded_broker: Broker) -> None:
     """Given 10 MB sent to a partition that nobody reads; when its first offset is asked for; then
     about half is gone: what is left is below the retention, and within a batch of it.
     """
-    topic = embedded_broker.unique("dropped")
-    embedded_broker.create_topics({topic: 1})
+    topic = embedded_broker.new_topic("dropped")
     producer = Producer({"bootstrap.servers": embedded_broker.bootstrap_servers})
     for _ in range(100):
         producer.produce(topic, b"x" * 100_000, partition=0)
@@ -135,8 +132,7 @@ def test_two_batches_above_half_the_retention_are_both_lost(embedded_broker: Bro
     """Given two acknowledged records of 2.7 MB; when the partition is looked at; then neither can
     be read: the reason not to raise ``message.max.bytes`` with this broker.
     """
-    topic = embedded_broker.unique("lost")
-    embedded_broker.create_topics({topic: 1})
+    topic = embedded_broker.new_topic("lost")
     producer = Producer(
         {"bootstrap.servers": embedded_broker.bootstrap_servers, "message.max.bytes": 3_000_000}
     )
@@ -149,15 +145,8 @@ def test_two_batches_above_half_the_retention_are_both_lost(embedded_broker: Bro
 
 def test_transactions_do_not_isolate(embedded_broker: Broker) -> None:
     """Given an aborted transaction; when it is read with read_committed; then it is there."""
-    topic = embedded_broker.unique("aborted")
-    embedded_broker.create_topics({topic: 1})
-    producer = Producer(
-        {
-            "bootstrap.servers": embedded_broker.bootstrap_servers,
-            "transactional.id": embedded_broker.unique("writer"),
-        }
-    )
-    producer.init_transactions(SECONDS_MAX)
+    topic = embedded_broker.new_topic("aborted")
+    producer = embedded_broker.transactional_producer()
     producer.begin_transaction()
     producer.produce(topic, b"aborted", partition=0)
     assert producer.flush(SECONDS_MAX) == 0
@@ -215,8 +204,4 @@ def test_it_does_not_outlive_its_parent() -> None:
     assert parent.returncode == -signal.SIGKILL
     pid = int(parent.stdout)
 
-    deadline = time.monotonic() + SECONDS_MAX
-    while is_alive(pid) and time.monotonic() < deadline:
-        time.sleep(0.05)
-
-    assert not is_alive(pid)
+    await_that(lambda: not is_alive(pid))

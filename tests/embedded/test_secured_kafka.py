@@ -24,6 +24,7 @@ from streams.exit_codes import ExitCode
 from streams.kafka.connection import connect_admin
 from streams.topics.admin import TopicsError
 from streams.topics.shard_topics import grow_changelog
+from tests.repository.source_tree import ROOT
 from tests.rigs.brokers.secured_kafka import PASSWORD, Grant, SecuredKafka
 from tests.unit.cli.running import clean_environment, firstseen
 from tests.unit.settings.certificates import KEY_PASSWORD, make_certificates
@@ -31,7 +32,7 @@ from tests.unit.settings.sources import load
 
 pytestmark = [pytest.mark.kafka, pytest.mark.usefixtures("kafka_required")]
 
-OPERATIONS = Path(__file__).parents[2] / "docs" / "operations.md"
+OPERATIONS = ROOT / "docs" / "operations.md"
 NEWS = "The harbour board met on Tuesday to talk about the new ferry, its timetable and its fares. "
 CLIENTS = ("sasl_ssl", "mtls")
 TOPICS = {

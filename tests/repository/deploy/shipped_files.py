@@ -14,8 +14,8 @@ import click
 import yaml
 
 from streams.cli.main import cli
+from tests.repository.source_tree import ROOT
 
-ROOT = Path(__file__).resolve().parents[3]
 KUBERNETES = ROOT / "deploy" / "kubernetes"
 
 IMAGE = "ghcr.io/firstseen/firstseen"

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from pathlib import Path
-from typing import NoReturn
 
-import pytest
-
-from tests.repository.deploy.shipped_files import ROOT
+from tests.repository.source_tree import ROOT
+from tests.rigs.required_tools import give_up
 
 _SECONDS = 120.0
 
@@ -27,10 +24,3 @@ def run_tool(name: str, *arguments: str | Path) -> subprocess.CompletedProcess[s
         timeout=_SECONDS,
         check=False,
     )
-
-
-def give_up(reason: str) -> NoReturn:
-    """Skip the test, or fail it if tools are required."""
-    if os.environ.get("FIRSTSEEN_REQUIRE_TOOLS") == "1":
-        pytest.fail(f"FIRSTSEEN_REQUIRE_TOOLS=1, but {reason}", pytrace=False)
-    pytest.skip(reason)

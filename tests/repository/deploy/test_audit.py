@@ -12,8 +12,9 @@ from jsonschema import Draft7Validator
 from packaging.utils import canonicalize_name
 from referencing import Registry, Resource
 
-from tests.repository.deploy.shipped_files import ROOT, version
+from tests.repository.deploy.shipped_files import version
 from tests.repository.deploy.shipped_tools import run_tool
+from tests.repository.source_tree import ROOT
 from tests.repository.test_dependencies import PIN, pin_lines
 
 AUDIT = runpy.run_path(str(ROOT / "deploy" / "tools" / "audit.py"))

@@ -13,13 +13,13 @@ from streams.settings.settings import Settings
 from tests.repository.deploy.shipped_files import (
     IMAGE,
     OURS,
-    ROOT,
     compose,
     image_environment,
     parse_command,
     services,
     version,
 )
+from tests.repository.source_tree import ROOT
 
 OUR_SERVICES = sorted(name for name, each in services().items() if "build" in each)
 SERVICES = sorted(services())

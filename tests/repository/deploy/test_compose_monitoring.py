@@ -8,7 +8,8 @@ from typing import Any
 import yaml
 
 from streams.settings.settings import Settings
-from tests.repository.deploy.shipped_files import ROOT, services
+from tests.repository.deploy.shipped_files import services
+from tests.repository.source_tree import ROOT
 
 
 def test_mounted_directories_are_there() -> None:

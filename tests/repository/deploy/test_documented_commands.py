@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.repository.deploy.shipped_files import ROOT, parse_command, services
+from tests.repository.deploy.shipped_files import parse_command, services
+from tests.repository.source_tree import ROOT
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 SHIPPED = [ROOT / "docker-compose.yml", *sorted((ROOT / "deploy").rglob("*.yaml"))]

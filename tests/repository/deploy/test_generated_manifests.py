@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from tests.repository.deploy.rendered import by_name, rendered
-from tests.repository.deploy.shipped_files import KUBERNETES, ROOT, documents
+from tests.repository.deploy.shipped_files import KUBERNETES, documents
+from tests.repository.source_tree import ROOT
 from tests.rigs.brokers.broker import Broker
 from tests.unit.cli.running import firstseen
 

@@ -16,7 +16,6 @@ from streams.settings.loader import load_settings
 from streams.settings.settings import Settings
 from tests.repository.deploy.shipped_files import (
     OURS,
-    ROOT,
     image_command,
     image_environment,
     instructions,
@@ -24,6 +23,7 @@ from tests.repository.deploy.shipped_files import (
     parse_command,
     version,
 )
+from tests.repository.source_tree import ROOT
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.workers.stream_harness import Stream
 from tests.unit.cli.running import firstseen

@@ -25,8 +25,9 @@ from tests.repository.deploy.shipped_files import (
     scalars,
     version,
 )
-from tests.repository.deploy.shipped_tools import give_up, run_tool
+from tests.repository.deploy.shipped_tools import run_tool
 from tests.rigs.brokers.broker import Broker
+from tests.rigs.required_tools import give_up
 from tests.rigs.workers.stream_harness import Stream
 
 GENERATED = runpy.run_path(str(KUBERNETES / "generate.py"))

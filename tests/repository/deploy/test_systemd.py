@@ -11,7 +11,8 @@ import pytest
 from streams.exit_codes import ExitCode
 from streams.settings.loader import load_settings
 from streams.settings.settings import Settings
-from tests.repository.deploy.shipped_files import ROOT, parse_command
+from tests.repository.deploy.shipped_files import parse_command
+from tests.repository.source_tree import ROOT
 
 UNIT = ROOT / "deploy" / "systemd" / "firstseen.service"
 VERIFY_SECONDS = 60.0

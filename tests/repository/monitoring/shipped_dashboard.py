@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.repository.monitoring.shipped_rules import ROOT
+from tests.repository.source_tree import ROOT
 
 GRAFANA = ROOT / "deploy" / "grafana"
 DASHBOARD = GRAFANA / "dashboards" / "firstseen.json"

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
 
 from streams.monitoring.metric_definitions import DEFINITIONS
 from streams.monitoring.metric_types import MetricKind
+from tests.repository.source_tree import ROOT
 
-ROOT = Path(__file__).resolve().parents[3]
 PROMETHEUS = ROOT / "deploy" / "prometheus"
 RULE_FILES = sorted(PROMETHEUS.glob("*.rules.yml"))
 RULE_TESTS = sorted((PROMETHEUS / "tests").glob("*.test.yml"))

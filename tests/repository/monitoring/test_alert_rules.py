@@ -13,7 +13,6 @@ import yaml
 
 from docs.check_links import parse_page
 from tests.repository.monitoring.shipped_rules import (
-    ROOT,
     RULE_TESTS,
     Selector,
     alerts,
@@ -21,6 +20,7 @@ from tests.repository.monitoring.shipped_rules import (
     selectors,
     trouble_with,
 )
+from tests.repository.source_tree import ROOT
 
 ALERTS = {
     "LagGrowing": "warning",

@@ -6,7 +6,7 @@ import pytest
 
 from docs.metrics_table import markdown_table, with_table
 from streams.monitoring.metric_definitions import DEFINITIONS
-from tests.repository.monitoring.shipped_rules import ROOT
+from tests.repository.source_tree import ROOT
 
 PAGE = ROOT / "docs" / "operations.md"
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -69,6 +69,21 @@ class Broker:
         )
         for future in created.values():
             future.result(_CREATE_SECONDS_MAX)
+
+    def new_topic(
+        self, prefix: str, partitions: int = 1, config: Mapping[str, str] | None = None
+    ) -> str:
+        """Create a topic that no other test has, and return its name."""
+        topic = self.unique(prefix)
+        self.create_topics({topic: partitions}, config)
+        return topic
+
+    def transactional_producer(self) -> Producer:
+        """A producer that is ready for its first transaction."""
+        config = {"bootstrap.servers": self.bootstrap_servers}
+        producer = Producer(config | {"transactional.id": self.unique("writer")})
+        producer.init_transactions(_CREATE_SECONDS_MAX)
+        return producer
 
     def unique(self, prefix: str) -> str:
         """A name for a topic, a group or a transactional id that no other test has."""

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.rigs.brokers.broker import Broker
+
 
 @pytest.fixture
 def empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -15,3 +17,9 @@ def empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in os.environ:
         if name.startswith("FIRSTSEEN_"):
             monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def topic(broker: Broker) -> str:
+    """A topic of one partition on each broker, so that records keep their order."""
+    return broker.new_topic("topic")

@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterable
 
 import msgspec
-import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from simhash_core.documents import SourcePosition
@@ -29,14 +28,6 @@ from tests.unit.cli.running import clean_environment, firstseen
 from tests.unit.documents.samples import HERE, IDENTITY, NEAR, arrival_of, as_json, raw
 
 SNOW = "北京今天下雪了，地铁照常运行。"
-
-
-@pytest.fixture
-def topic(broker: Broker) -> str:
-    """A topic of one partition, so that records keep their order."""
-    name = broker.unique("consumed")
-    broker.create_topics({name: 1})
-    return name
 
 
 def put(broker: Broker, topic: str, records: Iterable[OutputRecord]) -> None:

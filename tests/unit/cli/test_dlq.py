@@ -6,7 +6,6 @@ import io
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Iterable
 from contextlib import redirect_stderr, redirect_stdout
 from typing import Any, NamedTuple
@@ -26,6 +25,7 @@ from streams.kafka.producer_record import ProducerRecord
 from streams.output.output_records import dead_letter_record
 from streams.settings.loader import load_settings
 from tests.rigs.brokers.broker import Broker
+from tests.rigs.waiting import await_that
 from tests.unit.cli.running import clean_environment
 
 YEAR_12000_MS = 316_516_723_200_000
@@ -231,9 +231,7 @@ def test_killed_in_the_middle(kafka_letters: Letters) -> None:
     kafka_letters.put(*((reason, RawRecord(b"%d" % n, value, TIME_MS, ())) for n in range(count)))
     command = [sys.executable, "-m", "streams.cli.main", "dlq", "replay", *kafka_letters.options]
     replay = subprocess.Popen([*command, "--all"], env=clean_environment())
-    deadline = time.monotonic() + 90
-    while not kafka_letters.broker.read_partition(kafka_letters.raw, 1, partition=1):
-        assert time.monotonic() < deadline
+    await_that(lambda: kafka_letters.broker.read_partition(kafka_letters.raw, 1, partition=1))
     replay.kill()
     assert replay.wait(10) < 0, "it was done before it was killed"
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 
 import msgspec
 
 from streams.cli.json_output import json_line
+from tests.repository.source_tree import ROOT
 
-REPOSITORY = Path(__file__).parents[3]
-KIND = re.compile(r'(?:write_json|json_line)\(\s*"([a-z-]+)"')
+WRITTEN_KIND = re.compile(r'(?:write_json|json_line)\(\s*"([a-z-]+)"')
 
 
 class Size(msgspec.Struct):
@@ -37,12 +36,9 @@ def test_what_does_not_print_is_escaped() -> None:
 
 def test_every_kind_is_documented() -> None:
     """Given the kinds that commands write, then docs/formats.md lists each of them."""
-    page = (REPOSITORY / "docs" / "formats.md").read_text("utf-8")
+    page = (ROOT / "docs" / "formats.md").read_text("utf-8")
     listed = page.partition("### What commands write")[2].partition("###")[0]
-    found: set[str] = set()
-    for module in (REPOSITORY / "streams" / "cli").glob("*.py"):
-        found |= set(
-            re.findall(r'(?:write_json|json_line)\(\s*"([a-z-]+)"', module.read_text("utf-8"))
-        )
+    modules = (ROOT / "streams" / "cli").glob("*.py")
+    found = {kind for each in modules for kind in WRITTEN_KIND.findall(each.read_text("utf-8"))}
     assert len(found) > 15
     assert {kind for kind in found if f"`{kind}`" not in listed} == set()

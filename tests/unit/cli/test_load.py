@@ -10,13 +10,10 @@ from tests.rigs.brokers.broker import Broker
 from tests.unit.cli.running import firstseen
 
 
-def test_the_generated_documents_are_sent(broker: Broker) -> None:
+def test_the_generated_documents_are_sent(broker: Broker, topic: str) -> None:
     """Given a raw topic; when 200 documents are loaded; then it has exactly what the generator
     makes of that seed, in order, less the records that have no value.
     """
-    topic = broker.unique("loaded")
-    broker.create_topics({topic: 1})
-
     run = firstseen(
         *("load", "--documents", "200", "--seed", "7", "--json"),
         *("--broker", broker.bootstrap_servers, "--set", f"topics.raw={topic}"),
@@ -29,11 +26,8 @@ def test_the_generated_documents_are_sent(broker: Broker) -> None:
     assert [(message.key(), message.value()) for message in found] == expected
 
 
-def test_a_rate_is_kept(broker: Broker) -> None:
+def test_a_rate_is_kept(broker: Broker, topic: str) -> None:
     """Given a rate of 100 a second; when 60 documents are loaded; then it takes half a second."""
-    topic = broker.unique("loaded")
-    broker.create_topics({topic: 1})
-
     run = firstseen(
         *("load", "--documents", "60", "--rate", "100", "--json"),
         *("--broker", broker.bootstrap_servers, "--set", f"topics.raw={topic}"),

@@ -23,14 +23,6 @@ from tests.unit.cli.running import clean_environment, firstseen
 SNOW = "北京今天下雪了，地铁照常运行。"
 
 
-@pytest.fixture
-def topic(broker: Broker) -> str:
-    """A topic of one partition, so that records keep their order."""
-    name = broker.unique("produced")
-    broker.create_topics({name: 1})
-    return name
-
-
 def produce(
     broker: Broker, topic: str, *arguments: str | Path, stdin: bytes = b""
 ) -> subprocess.CompletedProcess[bytes]:
@@ -159,8 +151,7 @@ def test_a_line_that_no_broker_would_take(broker: Broker, tmp_path: Path) -> Non
     and the exit code says that not all was sent. A line of 1.5 MB, above what the filter reads, is
     sent: to refuse it is the filter's business.
     """
-    topic = broker.unique("large")
-    broker.create_topics({topic: 1}, {"max.message.bytes": "2000000"})
+    topic = broker.new_topic("large", config={"max.message.bytes": "2000000"})
     file = tmp_path / "big.jsonl"
     large = b'{"id": "1", "text": "%s"}' % (b"x" * 1_500_000)
     file.write_bytes(large + b"\n" + b"y" * 3_000_000 + b'\n{"id": "3", "text": "x"}\n')
@@ -177,8 +168,7 @@ def test_a_line_that_this_broker_does_not_take(kafka_broker: Broker, tmp_path: P
     """Given a topic that takes 100 KB, and a line of 200 KB between two others; then these are
     sent, and the place of that one is told, with what the broker said.
     """
-    topic = kafka_broker.unique("small")
-    kafka_broker.create_topics({topic: 1}, {"max.message.bytes": "100000"})
+    topic = kafka_broker.new_topic("small", config={"max.message.bytes": "100000"})
     (file := tmp_path / "x.jsonl").write_text(f"1\n{os.urandom(100_000).hex()}\n3\n")
 
     run = produce(kafka_broker, topic, file, "--json")

@@ -36,8 +36,7 @@ def test_consume_shows_texts_while_the_registry_answers(
     """Given Avro records on a topic, then consume shows their texts; without the registry it shows
     them as bytes, at once and without an error.
     """
-    topic = embedded_broker.unique("avro")
-    embedded_broker.create_topics({topic: 1})
+    topic = embedded_broker.new_topic("avro")
     value = SERIALIZERS["avro"](registry.client)(ARTICLE)
     producer = Producer({"bootstrap.servers": embedded_broker.bootstrap_servers})
     for _ in range(3):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
@@ -19,9 +18,9 @@ from streams.demo.text_memory import TextMemory
 from streams.documents.fields import FieldSettings
 from streams.documents.raw_documents import DocumentReader
 from streams.output.received_outputs import DeadLetterOutput, DuplicateOutput
+from tests.repository.source_tree import ROOT
 from tests.unit.ops_page.browser import Watched, chromium
 
-ROOT = Path(__file__).parents[3]
 HOSTILE = "<script>document.title='owned'</script>\x1b[2J北京今天下雪了，地铁照常运行。"
 
 

@@ -18,9 +18,7 @@ RECORD_BYTES = 10_000
 @pytest.fixture
 def topic(embedded_broker: Broker) -> str:
     """A topic of two partitions."""
-    name = embedded_broker.unique("fed")
-    embedded_broker.create_topics({name: 2})
-    return name
+    return embedded_broker.new_topic("fed", 2)
 
 
 class Feeding:
@@ -62,12 +60,12 @@ def test_it_waits_for_outputs(embedded_broker: Broker, topic: str) -> None:
     assert OPEN_BYTES_MAX - 2 * RECORD_BYTES < feeding.ledger.open_bytes <= OPEN_BYTES_MAX
     assert not finished
 
-    settled = 0
+    decided = 0
     while not finished:
-        assert feeding.places[settled:], "it waits, and nothing is open"
-        for place in feeding.places[settled:]:
+        assert feeding.places[decided:], "it waits, and nothing is open"
+        for place in feeding.places[decided:]:
             feeding.ledger.note_output(place)
-        settled = feeding.ledger.settled
+        decided = feeding.ledger.decided
         finished = feeding.until_idle()
         assert feeding.ledger.open_bytes <= OPEN_BYTES_MAX
     feeding.feed.close()

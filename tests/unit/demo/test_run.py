@@ -21,6 +21,7 @@ import pytest
 from streams.corpus.generated import EditKind
 from streams.exit_codes import ExitCode
 from tests.repository.source_tree import ROOT
+from tests.rigs.waiting import await_that
 from tests.unit.cli.running import clean_environment, firstseen
 
 SECONDS_MAX = 120.0
@@ -69,14 +70,6 @@ def processes_in(directory: Path) -> list[str]:
         if f"TMPDIR={directory}".encode() in environment.split(b"\0") and command:
             found.append(command.replace(b"\0", b" ").decode())
     return found
-
-
-def await_none_in(directory: Path, seconds: float) -> None:
-    """Wait until no process of a demo is left."""
-    deadline = time.monotonic() + seconds
-    while left := processes_in(directory):
-        assert time.monotonic() < deadline, f"still there: {left}"
-        time.sleep(0.1)
 
 
 class RunningDemo:
@@ -271,7 +264,7 @@ def test_it_can_be_ended_at_any_time(tmp_path: Path, how: signal.Signals, code: 
         assert len(processes_in(tmp_path)) == 3
         running.process.send_signal(how)
         ended_with = running.wait()
-        await_none_in(tmp_path, 15)
+        await_that(lambda: not processes_in(tmp_path), 15, shows=lambda: processes_in(tmp_path))
 
     assert ended_with == code
     if how is not signal.SIGKILL:

@@ -34,8 +34,7 @@ def transactions(settings: Settings, topic: str, name: str) -> OutputTransaction
 
 def fresh(broker: Broker, partitions: int) -> tuple[str, Settings]:
     """A topic, and settings of a group of the same name."""
-    topic = broker.unique("group")
-    broker.create_topics({topic: partitions})
+    topic = broker.new_topic("group", partitions)
     return topic, settings_for(broker, topic)
 
 
@@ -237,8 +236,7 @@ def test_a_static_member_keeps_its_partitions_over_a_restart(kafka_broker: Broke
     """Given two static members, when one closes and comes back, then the other is not disturbed
     and it has the same partitions.
     """
-    topic = kafka_broker.unique("group")
-    kafka_broker.create_topics({topic: 2})
+    topic = kafka_broker.new_topic("group", 2)
 
     def named(name: str) -> Settings:
         return settings_for(kafka_broker, topic, instance_id=name)
@@ -261,8 +259,7 @@ def test_a_static_member_keeps_its_partitions_over_a_restart(kafka_broker: Broke
 
 def test_a_second_worker_of_the_same_instance_id_ends_the_first(kafka_broker: Broker) -> None:
     """Given a static member, when another joins with its id, then the first fails with that."""
-    topic = kafka_broker.unique("group")
-    kafka_broker.create_topics({topic: 1})
+    topic = kafka_broker.new_topic("group")
     settings = settings_for(kafka_broker, topic, instance_id="same")
 
     async def scene() -> FirstseenError | None:

@@ -27,8 +27,7 @@ def produce(broker: Broker, topic: str, per_partition: dict[int, int], size: int
 
 def raw_topic(broker: Broker, per_partition: dict[int, int], size: int = 10) -> str:
     """A topic with so many records in each partition."""
-    topic = broker.unique("raw")
-    broker.create_topics({topic: len(per_partition)})
+    topic = broker.new_topic("raw", len(per_partition))
     produce(broker, topic, per_partition, size)
     return topic
 
@@ -233,8 +232,7 @@ def test_a_backlog_comes_by_timestamps(broker: Broker) -> None:
     """Given a backlog in which the records of partition 2 are older than those of 1, and those of
     1 than those of 0, when the partitions are read, then 2 comes before 1 and 1 before 0.
     """
-    topic = broker.unique("raw")
-    broker.create_topics({topic: 3})
+    topic = broker.new_topic("raw", 3)
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 20})
     for partition in range(3):
         for number in range(600):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from streams.intake.raw_records import RawRecords
 from streams.intake.record_order import RecordOrder
+from tests.rigs.manual_clock import ManualClock
 
 IDLE_SECONDS = 0.2
 ALL = 1_000_000
@@ -32,17 +33,6 @@ class Record:
         return self.size
 
 
-class Clock:
-    """A clock that is moved by hand."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        """Return the time."""
-        return self.now
-
-
 def run(partition: int, *times_ms: int, size: int = 10, start: int = 1) -> RawRecords:
     """Records of these timestamps."""
     messages = cast("list[Message]", [Record(each, size) for each in times_ms])
@@ -54,9 +44,9 @@ def times(batch: list[RawRecords]) -> list[tuple[int, list[int]]]:
     return [(each.partition, [item.timestamp()[1] for item in each.messages]) for each in batch]
 
 
-def order_of(*partitions: int, clock: Clock | None = None) -> RecordOrder:
+def order_of(*partitions: int, clock: ManualClock | None = None) -> RecordOrder:
     """An order in which these partitions have begun."""
-    order = RecordOrder(IDLE_SECONDS, clock or Clock())
+    order = RecordOrder(IDLE_SECONDS, clock or ManualClock())
     for partition in partitions:
         order.begin(partition, 1)
     return order
@@ -81,7 +71,7 @@ def test_a_partition_without_records_is_waited_for() -> None:
     """Given a partition that has not said that it is at its end, then others wait for it until the
     time for that has passed.
     """
-    clock = Clock()
+    clock = ManualClock()
     order = order_of(0, 1, clock=clock)
     order.add(run(0, 10))
     assert order.wait_seconds() == pytest.approx(IDLE_SECONDS)

@@ -22,9 +22,7 @@ from tests.unit.intake.recording_owner import settings_for
 
 def fresh_log(broker: Broker, config: dict[str, str] | None = None) -> str:
     """A topic of one partition."""
-    topic = broker.unique("log")
-    broker.create_topics({topic: 1}, config)
-    return topic
+    return broker.new_topic("log", config=config)
 
 
 def test_offsets_follow_the_order_of_appends(broker: Broker) -> None:

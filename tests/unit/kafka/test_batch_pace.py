@@ -10,17 +10,7 @@ from streams.kafka.batch_pace import (
     PARTITION_SECONDS,
     BatchPace,
 )
-
-
-class Clock:
-    """A clock that is moved by hand."""
-
-    def __init__(self) -> None:
-        self.now = 1_000.0
-
-    def __call__(self) -> float:
-        """Return the time."""
-        return self.now
+from tests.rigs.manual_clock import ManualClock
 
 
 def paced(
@@ -32,7 +22,7 @@ def paced(
     fast: float = 300.0,
 ) -> float:
     """Return how long the next batch waits after a second of batches of so many records."""
-    clock = Clock()
+    clock = ManualClock()
     pace = BatchPace(clock, fast=fast)
     for _ in range(round(1.0 / every_seconds)):
         clock.now += every_seconds
@@ -82,7 +72,7 @@ def test_full_batches_follow_each_other() -> None:
 
 def test_the_wait_ends() -> None:
     """Given a fast stream, when the time to gather has passed, then the next batch may begin."""
-    clock = Clock()
+    clock = ManualClock()
     pace = BatchPace(clock)
     pace.began(500, 1_000)
     clock.now += GATHER_SECONDS / 2

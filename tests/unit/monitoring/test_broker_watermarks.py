@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
-from confluent_kafka import Producer
 
 from simhash_core.documents import TopicPartition
 from streams.errors import BrokerUnavailableError
 from streams.topics.watermarks import BrokerWatermarks, Watermarks
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.brokers.loopback_ports import free_port
-
-SECONDS = 60.0
+from tests.rigs.waiting import await_that
 
 
 def test_one_client_asks_again_and_again(embedded_broker: Broker) -> None:
     """Given a broker that answers, then the next request uses the same client."""
-    topic = embedded_broker.unique("watched")
-    embedded_broker.create_topics({topic: 1})
+    topic = embedded_broker.new_topic("watched")
     watermarks = BrokerWatermarks(
         {"bootstrap.servers": embedded_broker.bootstrap_servers}, "no-group", 30.0
     )
@@ -48,20 +43,16 @@ def test_markers_of_transactions_are_no_records(kafka_broker: Broker) -> None:
     """Given a partition that ends with the marker of a transaction, then there is a record before
     it, and none after the last record.
     """
-    topic = kafka_broker.unique("watched")
-    kafka_broker.create_topics({topic: 1})
+    topic = kafka_broker.new_topic("watched")
     address = {"bootstrap.servers": kafka_broker.bootstrap_servers}
-    producer = Producer({**address, "transactional.id": kafka_broker.unique("watched")})
-    producer.init_transactions(30)
+    producer = kafka_broker.transactional_producer()
     producer.begin_transaction()
     producer.produce(topic, b"x", partition=0)
     producer.commit_transaction(30)
     watermarks = BrokerWatermarks(address, "no-group", 30.0)
 
-    deadline = time.monotonic() + SECONDS  # the broker writes the marker after its answer
     partition = TopicPartition(topic, 0)
-    while watermarks.of([partition]) != {partition: Watermarks(0, 2, 2)}:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    # The broker writes the marker after its answer.
+    await_that(lambda: watermarks.of([partition]) == {partition: Watermarks(0, 2, 2)})
     assert watermarks.holds_record(partition, 0)
     assert not watermarks.holds_record(partition, 1)

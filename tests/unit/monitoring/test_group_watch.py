@@ -7,9 +7,8 @@ import msgspec
 from streams.monitoring.group_watch import EVERY_SECONDS, GroupWatch
 from streams.monitoring.worker_notes import NOTE_BYTES_LIMIT, WorkerNotes, decode_note
 from streams.topics.group_state import GroupState, Member
-from tests.repository.source_tree import ROOT
-
-PAGE = (ROOT / "docs" / "formats.md").read_text("utf-8")
+from tests.rigs.manual_clock import ManualClock
+from tests.unit.output.internal_samples import PAGE
 
 
 class Broker:
@@ -105,9 +104,9 @@ def test_without_a_description_the_notes_name_the_workers() -> None:
 
 def test_the_broker_is_asked_only_while_somebody_looks() -> None:
     """Given nobody who looks, then nothing is asked; while somebody does, every few seconds."""
-    now = [100.0]
+    clock = ManualClock()
     broker = Broker(GroupState([], 1, {}, 0))
-    watch = GroupWatch(broker, lambda: now[0])
+    watch = GroupWatch(broker, clock)
 
     watch.refresh()
     assert broker.reads == 0
@@ -115,9 +114,9 @@ def test_the_broker_is_asked_only_while_somebody_looks() -> None:
     for _ in range(4):
         watch.refresh()
     assert broker.reads == 1
-    now[0] += EVERY_SECONDS
+    clock.now += EVERY_SECONDS
     watch.refresh()
     assert broker.reads == 2
-    now[0] += 1000
+    clock.now += 1000
     watch.refresh()
     assert broker.reads == 2

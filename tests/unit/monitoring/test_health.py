@@ -6,23 +6,14 @@ from simhash_core.documents import TopicPartition
 from simhash_core.errors import FirstseenError
 from streams.monitoring.health import Health
 from streams.monitoring.lag import Stall
-
-
-class Clock:
-    """A monotonic clock that a test sets."""
-
-    now = 100.0
-
-    def __call__(self) -> float:
-        """The time."""
-        return self.now
+from tests.rigs.manual_clock import ManualClock
 
 
 def test_a_worker_that_starts_is_alive() -> None:
     """Given a worker whose event loop has not run yet, however long, then it is alive: that it is
     not ready is another question.
     """
-    clock = Clock()
+    clock = ManualClock()
     health = Health(120, lambda: None, clock)
     clock.now += 100_000
 
@@ -33,7 +24,7 @@ def test_an_event_loop_that_stands_still() -> None:
     """Given a loop that ran once, when it is silent for the limit, then the worker is dead, with
     the reason; when it runs again, then it is alive.
     """
-    clock = Clock()
+    clock = ManualClock()
     health = Health(120, lambda: None, clock)
     health.beat()
     clock.now += 119

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,7 @@ from streams.topics.sync_copies import SyncCopies, TooFewCopies
 from streams.topics.watermarks import BrokerWatermarks
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.brokers.loopback_ports import free_port
+from tests.rigs.waiting import await_that
 from tests.unit.monitoring.fake_view import OPEN, FakeView
 
 RECORDS = 5
@@ -74,21 +74,12 @@ class Watching:
 
 def topic_with_records(broker: Broker) -> str:
     """A topic of one partition with ``RECORDS`` records."""
-    topic = broker.unique("watched")
-    broker.create_topics({topic: 1})
+    topic = broker.new_topic("watched")
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     for _ in range(RECORDS):
         producer.produce(topic, b"x", partition=0)
     assert producer.flush(SECONDS) == 0
     return topic
-
-
-def await_that(holds: Callable[[], bool]) -> None:
-    """Wait until it holds."""
-    deadline = time.monotonic() + SECONDS
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def test_lag_from_the_position_of_a_shard(embedded_broker: Broker, tmp_path: Path) -> None:
@@ -192,9 +183,8 @@ def test_markers_of_transactions_are_no_stall(kafka_broker: Broker, tmp_path: Pa
     partition, then after the limit it is no stall, and lag is 0; then a record comes, and lag is
     that record with the marker before it.
     """
-    raw = kafka_broker.unique("watched")
-    kafka_broker.create_topics({raw: 1})
-    producer = transactional_producer(kafka_broker)
+    raw = kafka_broker.new_topic("watched")
+    producer = kafka_broker.transactional_producer()
     produce_in_transaction(producer, raw)
     watching = Watching(kafka_broker.bootstrap_servers, tmp_path, raw, stall_seconds=1)
     watching.view.states = {0: OPEN._replace(next_offset=1)}
@@ -240,18 +230,6 @@ def test_a_failure_of_its_own(
         await_that(lambda: (watching.value(checks, stage="watch") or 0) >= 2)
 
     assert caplog.text.count("the watch of this worker failed, and continues") == 1
-
-
-def transactional_producer(broker: Broker) -> Producer:
-    """A producer that is ready for transactions."""
-    producer = Producer(
-        {
-            "bootstrap.servers": broker.bootstrap_servers,
-            "transactional.id": broker.unique("watched"),
-        }
-    )
-    producer.init_transactions(SECONDS)
-    return producer
 
 
 def produce_in_transaction(producer: Producer, topic: str) -> None:

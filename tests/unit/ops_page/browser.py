@@ -6,10 +6,11 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NoReturn
 
 import pytest
 from playwright.sync_api import Browser, Error, Page, sync_playwright
+
+from tests.rigs.required_tools import give_up
 
 WAIT_MS = 20_000
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -32,14 +33,14 @@ def chromium() -> Iterator[Browser]:
     """Start a browser; where there is none, skip the test, or fail it if tools are required."""
     path = _path()
     if path is None:
-        _give_up(_NONE)
+        give_up(_NONE)
     with sync_playwright() as playwright:
         try:
             browser = playwright.chromium.launch(
                 executable_path=path, args=list(_ARGUMENTS), timeout=WAIT_MS
             )
         except Error as error:
-            _give_up(f"{path} does not start: {error.message.splitlines()[0]}")
+            give_up(f"{path} does not start: {error.message.splitlines()[0]}")
         try:
             yield browser
         finally:
@@ -48,12 +49,6 @@ def chromium() -> Iterator[Browser]:
 
 def _path() -> str | None:
     return next(filter(None, map(shutil.which, _NAMES)), None)
-
-
-def _give_up(reason: str) -> NoReturn:
-    if os.environ.get("FIRSTSEEN_REQUIRE_TOOLS") == "1":
-        pytest.fail(f"FIRSTSEEN_REQUIRE_TOOLS=1, but {reason}", pytrace=False)
-    pytest.skip(reason)
 
 
 class Watched:

@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import NoReturn
 
 import msgspec
 import pytest
@@ -28,6 +27,7 @@ from streams.ops_page.status_form import (
     Troubles,
 )
 from tests.repository.source_tree import ROOT
+from tests.rigs.required_tools import give_up
 from tests.unit.cli.running import clean_environment
 from tests.unit.ops_page.live_worker import Live
 
@@ -43,7 +43,7 @@ def test_commands_run_as_they_stand(live: Live, command: str) -> None:
     """
     directory = Path(sys.executable).parent
     if command.startswith("curl") and shutil.which("curl") is None:
-        _give_up("no curl (Debian: apt-get install curl)")
+        give_up("no curl (Debian: apt-get install curl)")
     environment = clean_environment() | {"PATH": f"{directory}:{os.environ['PATH']}"}
 
     result = subprocess.run(
@@ -60,12 +60,6 @@ def test_commands_run_as_they_stand(live: Live, command: str) -> None:
         assert json.loads(result.stdout)["schema"].startswith("firstseen.")
     else:
         assert result.stdout.startswith("verdict")
-
-
-def _give_up(reason: str) -> NoReturn:
-    if os.environ.get("FIRSTSEEN_REQUIRE_TOOLS") == "1":
-        pytest.fail(f"FIRSTSEEN_REQUIRE_TOOLS=1, but {reason}", pytrace=False)
-    pytest.skip(reason)
 
 
 def test_there_are_commands() -> None:

@@ -13,6 +13,7 @@ import pytest
 from simhash_core.errors import FirstseenError
 from simhash_core.rejections import RejectionReason
 from streams.ops_page.fullest_buckets import KEPT_SECONDS, FullestBuckets
+from tests.rigs.manual_clock import ManualClock
 from tests.unit.ops_page.served_page import INDEX, LEADER, WORKER, Served, at_work, served_page
 
 SECONDS = 30.0
@@ -159,15 +160,15 @@ def test_troubles_are_counted(served: Served) -> None:
 
 def test_the_fullest_bucket_is_that_of_the_last_minutes() -> None:
     """Given buckets of some sizes, then the largest of the last five minutes is the fullest."""
-    now = [100.0]
-    fullest = FullestBuckets(lambda: now[0])
+    clock = ManualClock()
+    fullest = FullestBuckets(clock)
     assert fullest.fullest() is None
     fullest.note(90)
-    now[0] += KEPT_SECONDS / 2
+    clock.now += KEPT_SECONDS / 2
     fullest.note(4)
     assert fullest.fullest() == 90
 
-    now[0] += KEPT_SECONDS * 0.6
+    clock.now += KEPT_SECONDS * 0.6
     assert fullest.fullest() == 4
-    now[0] += KEPT_SECONDS
+    clock.now += KEPT_SECONDS
     assert fullest.fullest() is None

@@ -9,9 +9,10 @@ import pytest
 from streams.exit_codes import ExitCode
 from streams.settings.reference import markdown_tables, with_tables
 from streams.settings.setting_fields import setting_fields
+from tests.repository.source_tree import ROOT
 from tests.unit.settings.sources import load
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "configuration.md"
+PAGE = ROOT / "docs" / "configuration.md"
 
 
 def test_the_page_has_the_tables_of_the_code() -> None:

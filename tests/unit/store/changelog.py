@@ -29,15 +29,11 @@ class ChangelogTopic:
         config = {"cleanup.policy": policy} if broker.supports_compaction else None
         broker.create_topics({self.name: PARTITION + 1}, config)
 
-    def producer(self, name: str = "worker") -> Producer:
+    def producer(self) -> Producer:
         """A producer; in transactions where the broker has them."""
-        config = {"bootstrap.servers": self.broker.bootstrap_servers, "compression.type": "lz4"}
         if self.broker.supports_transactions:
-            config["transactional.id"] = self.broker.unique(name)
-        producer = Producer(config)
-        if self.broker.supports_transactions:
-            producer.init_transactions()
-        return producer
+            return self.broker.transactional_producer()
+        return Producer({"bootstrap.servers": self.broker.bootstrap_servers})
 
     def begin(self, producer: Producer, records: Sequence[ChangelogRecord]) -> None:
         """Send records of a transaction, and leave it open."""

@@ -20,21 +20,18 @@ class Followed:
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
-        self.topic = broker.unique("changelog")
-        broker.create_topics({self.topic: 3})
+        self.topic = broker.new_topic("changelog", 3)
         self.values: dict[int, list[bytes | None]] = {0: [], 1: [], 2: []}
         self.offsets: dict[int, list[int]] = {0: [], 1: [], 2: []}
         self.failures: list[Exception] = []
 
     def append(self, partition: int, first: int, end: int) -> None:
         """Append numbers to a partition, in a transaction where the broker has any."""
-        settings = {"bootstrap.servers": self.broker.bootstrap_servers}
         if self.broker.supports_transactions:
-            settings["transactional.id"] = self.broker.unique("writer")
-        producer = Producer(settings)
-        if self.broker.supports_transactions:
-            producer.init_transactions(WAIT_SECONDS)
+            producer = self.broker.transactional_producer()
             producer.begin_transaction()
+        else:
+            producer = Producer({"bootstrap.servers": self.broker.bootstrap_servers})
         for number in range(first, end):
             producer.produce(self.topic, b"%d" % number, b"key", partition=partition)
         if self.broker.supports_transactions:

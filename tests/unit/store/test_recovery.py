@@ -119,7 +119,7 @@ def test_a_transaction_that_is_open_is_not_waited_for(
     recovery ends with what is committed before it, at once, and so does the last progress.
     """
     kafka_topic.commit(kafka_topic.producer(), range(4))
-    zombie = kafka_topic.producer("zombie")
+    zombie = kafka_topic.producer()
     kafka_topic.begin(zombie, commit_of(4))
     started = time.monotonic()
 

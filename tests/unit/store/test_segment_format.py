@@ -15,9 +15,9 @@ from simhash_core.index.prints import bare_prints
 from simhash_core.index.segment import build_segment
 from simhash_core.index.segment_columns import COLUMNS
 from streams.store.segment_file import SegmentOwner, map_segment, read_head, write_segment
+from tests.unit.output.internal_samples import PAGE
 
-PAGE: Final = Path(__file__).resolve().parents[3] / "docs" / "formats.md"
-SECTION: Final = PAGE.read_text("utf-8").partition("### Segment files\n")[2].partition("\n### ")[0]
+SECTION: Final = PAGE.partition("### Segment files\n")[2].partition("\n### ")[0]
 SCHEME: Final = BlockScheme(64, 4, 3)
 OWNER: Final = SegmentOwner("the index identity", "news", 0)
 PRINT: Final = bytes.fromhex("0123456789abcdef")

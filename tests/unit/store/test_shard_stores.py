@@ -184,7 +184,7 @@ def test_a_store_that_was_away_for_long_begins_again(
     opened(stores_of(settings, topic)).close()
     assert "was closed for" not in caplog.text
 
-    topic.commit(topic.producer("next"), [COMMITS])
+    topic.commit(topic.producer(), [COMMITS])
     store = stores_of(settings, topic).open(
         PARTITION, (COMMITS + 1) * ENTRIES_PER_COMMIT, threading.Event()
     )

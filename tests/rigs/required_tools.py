@@ -1,0 +1,15 @@
+"""Tools that a machine may not have: tests that need one are skipped there, and fail in CI."""
+
+from __future__ import annotations
+
+import os
+from typing import NoReturn
+
+import pytest
+
+
+def give_up(reason: str) -> NoReturn:
+    """Skip the test, or fail it if tools are required (``FIRSTSEEN_REQUIRE_TOOLS=1``)."""
+    if os.environ.get("FIRSTSEEN_REQUIRE_TOOLS") == "1":
+        pytest.fail(f"FIRSTSEEN_REQUIRE_TOOLS=1, but {reason}", pytrace=False)
+    pytest.skip(reason)

@@ -1,0 +1,25 @@
+"""Waiting for what another thread, process or broker does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+SECONDS = 90.0
+LOOK_SECONDS = 0.05
+
+
+def await_that(
+    holds: Callable[[], object], seconds: float = SECONDS, *, shows: Callable[[], object] = str
+) -> None:
+    """Wait until a condition holds.
+
+    Args:
+        holds: The condition.
+        seconds: The test fails after these.
+        shows: What the failure shows.
+    """
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, shows()
+        time.sleep(LOOK_SECONDS)
