@@ -13,8 +13,11 @@ from streams.terminal.terminal_text import counted
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from confluent_kafka.admin import AdminClient
+
     from streams.settings.settings import Settings
     from streams.topics.checking import Checked, TopicState
+    from streams.topics.open_transactions import OpenTransaction
 
 _PARTITIONS = click.IntRange(1, 4096)
 _HEADINGS = ("topic", "partitions", "copies", "needed", "kept")
@@ -112,7 +115,8 @@ def check(
 
     The output shows for each topic its partitions, their copies, min.insync.replicas and the
     retention. A difference prevents workers from starting. A note warns of possible loss: too few
-    copies, or an output topic with a shorter retention than output_retention_ms.
+    copies, or an output topic with a shorter retention than output_retention_ms. A note also names
+    each partition where a transaction stays open for five seconds: committed readers stop there.
 
     Exit code 0 when all topics fit, 1 when one does not, 69 when no broker answers.
 
@@ -125,26 +129,46 @@ def check(
     from streams.terminal.layout import Listing, show
     from streams.topics import admin as topics
     from streams.topics.checking import check as check_topics
+    from streams.topics.open_transactions import hung_advice
     from streams.topics.plans import topic_plans
 
     admin = connect_admin(settings, timeout_seconds)
     plans = topic_plans(settings)
     checked = check_topics(admin, plans)
+    is_open = _open_transactions(settings, admin, [plan.name for plan in plans], timeout_seconds)
     if as_json:
         states = [state._asdict() for state in checked.states]
-        write_json("topics", {"topics": states, **_as_content(checked)})
+        transactions = [
+            {**each.partition._asdict(), "offset": each.offset, "end": each.end} for each in is_open
+        ]
+        content = _as_content(checked)
+        write_json("topics", {"topics": states, **content, "open_transactions": transactions})
     else:
         show([Listing(_HEADINGS, [*map(_state_row, checked.states)], "<>>>>")])
         if not checked.differences:
             shards = next(each for each in checked.states if each.topic == settings.topics.raw)
             click.echo(f"All topics fit: {counted(shards.partitions, 'shard')}.")
         _echo_notes(checked.notes)
+        _echo_notes([f"{each}. {hung_advice(*each.partition, each.offset)}" for each in is_open])
     if not topics.can_administer(admin):
         click.echo(
             "Note: this broker does not tell the settings of topics, so they were not checked.",
             err=True,
         )
     _end(checked, as_json=as_json)
+
+
+def _open_transactions(
+    settings: Settings, admin: AdminClient, topics: Sequence[str], timeout_seconds: float
+) -> list[OpenTransaction]:
+    """Return the transactions that stay open; of the partitions for which a broker answers."""
+    from streams.kafka.client_config import admin_config
+    from streams.topics.open_transactions import lasting_transactions, partitions_to_check
+    from streams.topics.watermarks import BrokerWatermarks
+
+    group_id = settings.application_id
+    broker = BrokerWatermarks(admin_config(settings), group_id, timeout_seconds)
+    return lasting_transactions(broker, partitions_to_check(admin, topics, group_id))
 
 
 def _state_row(state: TopicState) -> tuple[str, ...]:

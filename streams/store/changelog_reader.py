@@ -17,6 +17,7 @@ from streams.errors import UnansweredError
 from streams.kafka.partition_offsets import offset_range
 from streams.kafka.retries import PASSING_ERRORS, is_passing, retrying
 from streams.store.changelog_codec import Decoded, decode_records
+from streams.topics.open_transactions import hung_advice
 
 logger = logging.getLogger(__name__)
 
@@ -94,8 +95,8 @@ class Changelog:
         long; ``InterruptedError`` soon after ``interrupted`` is set.
         """
         with self._consumer() as consumer:
-            low, high = self._ends(consumer)
-            self._check_ends(start, low, high)
+            low, high = self._ends_with(consumer, start)
+            self._check_start(start, low)
             first = max(start, low)
             report(max(0, high - first))
             consumer.assign([TopicPartition(self.topic, self.partition, first)])
@@ -107,7 +108,7 @@ class Changelog:
             return self._ends(consumer)
 
     @contextmanager
-    def _consumer(self) -> Iterator[Consumer]:
+    def _consumer(self, isolation: str = "read_committed") -> Iterator[Consumer]:
         consumer = Consumer(
             {
                 "fetch.message.max.bytes": 8 * 1024 * 1024,
@@ -116,7 +117,7 @@ class Changelog:
                 "enable.auto.commit": False,
                 "enable.auto.offset.store": False,
                 "auto.offset.reset": "error",
-                "isolation.level": "read_committed",
+                "isolation.level": isolation,
                 "enable.partition.eof": True,
                 "fetch.wait.max.ms": _EMPTY_FETCH_MS,
             }
@@ -128,14 +129,49 @@ class Changelog:
         finally:
             consumer.close()
 
-    def _check_ends(self, start: int, low: int, high: int) -> None:
-        if start > high:
-            raise RecoveryError(
-                f"the store has read the changelog {self} up to offset {start}, but it ends at "
-                f"{high}: the topic was deleted or created again, so committed entries are lost. "
-                f"Start a new index, with a new application id and an empty state "
-                "directory"
+    def _ends_with(self, consumer: Consumer, start: int) -> tuple[int, int]:
+        """Return the offset of the first record, and the committed end, at or behind ``start``.
+
+        The committed end may be less for a moment: of a broker that has just started, or while the
+        markers of a transaction are on their way. Raises ``RecoveryError`` where it stays less.
+        """
+        low, high = self._ends(consumer)
+        deadline = time.monotonic() + self.silence_seconds
+        while start > high:
+            if time.monotonic() > deadline:
+                raise self._too_short(start, high)
+            if self.interrupted.wait(_AGAIN_SECONDS):
+                raise InterruptedError(f"reading {self} was interrupted before it began")
+            low, high = self._ends(consumer)
+        return low, high
+
+    def _too_short(self, start: int, high: int) -> RecoveryError:
+        """Return why the committed end stays before what a store has read."""
+        if start <= self._end_of_all():
+            return RecoveryError(
+                f"the store has read the changelog {self} up to offset {start}, but committed "
+                f"records can be read up to {high} only: {self._hung_since(high)}"
             )
+        return RecoveryError(
+            f"the store has read the changelog {self} up to offset {start}, but it ends at "
+            f"{high}: the topic was deleted or created again, so committed entries are lost. "
+            f"Start a new index, with a new application id and an empty state "
+            "directory"
+        )
+
+    def _end_of_all(self) -> int:
+        """Return the offset after the last record, those of open transactions included."""
+        with self._consumer("read_uncommitted") as consumer:
+            return self._ends(consumer)[1]
+
+    def _hung_since(self, offset: int) -> str:
+        return (
+            f"a transaction that begins there has had no end for {self.silence_seconds:g} s. "
+            f"The store of another worker may have all of it, so delete no state directory. "
+            f"{hung_advice(self.topic, self.partition, offset)}"
+        )
+
+    def _check_start(self, start: int, low: int) -> None:
         if start >= low:
             return
         if not (self.may_be_cut and start):
@@ -197,6 +233,11 @@ class Changelog:
                 return
             if time.monotonic() - heard <= self.silence_seconds:
                 continue
+            if at_end and self._end_of_all() > high:
+                raise RecoveryError(
+                    f"the changelog {self} can be read up to offset {high} only, and lacks later "
+                    f"commits of the group: {self._hung_since(high)}"
+                )
             if at_end:
                 raise RecoveryError(
                     f"the changelog {self} ends at offset {high} and lacks later commits of the "

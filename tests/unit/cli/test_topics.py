@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -36,6 +35,7 @@ from streams.topics.plans import (
 )
 from streams.topics.shard_topics import grow_changelog, raw_topic, refuse_lost_shards
 from tests.rigs.brokers.broker import Broker
+from tests.rigs.waiting import await_that
 from tests.unit.cli.running import firstseen
 
 
@@ -63,15 +63,7 @@ def run(settings: Settings, *arguments: str) -> tuple[int, Any]:
 def add_partitions(admin: AdminClient, topic: str, total: int) -> None:
     """Give a topic more partitions, as an operator would."""
     admin.create_partitions([NewPartitions(topic, total)])[topic].result(30)
-    wait_until(lambda: partitions_of(admin, [topic]).get(topic) == total)
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
-    """Wait until brokers tell of a change."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    await_that(lambda: partitions_of(admin, [topic]).get(topic) == total)
 
 
 def alter(settings: Settings, topic: str, changes: Mapping[str, str]) -> None:
@@ -348,9 +340,9 @@ def test_a_raw_topic_with_fewer_partitions(kafka_broker: Broker) -> None:
         refuse_lost_shards(admin, settings)
 
     admin.delete_topics([raw])[raw].result(30)
-    wait_until(lambda: not partitions_of(admin, [raw]))
+    await_that(lambda: not partitions_of(admin, [raw]))
     kafka_broker.create_topics({raw: 3})
-    wait_until(lambda: partitions_of(admin, [raw]) == {raw: 3})
+    await_that(lambda: partitions_of(admin, [raw]) == {raw: 3})
     after = raw_topic(admin, settings)
 
     refuse_lost_shards(admin, settings)
@@ -399,6 +391,41 @@ def test_a_broker_that_does_not_know_the_limits_of_time(kafka_broker: Broker) ->
 
     assert all(made.created for made in create(admin, plans))
     assert check(admin, topic_plans(settings)).differences == []
+
+
+def test_a_transaction_that_stays_open(kafka_broker: Broker) -> None:
+    """Given a producer that writes to two outputs in a transaction and does not end it, when topics
+    are checked, then they fit, and both partitions are named with the offset where it begins, the
+    reason and the remedy; when it has ended, then none is.
+    """
+    settings = settings_for(kafka_broker)
+    topics = settings.topics
+    run(settings, "create", "--partitions", "2")
+    producer = kafka_broker.transactional_producer()
+    producer.begin_transaction()
+    producer.produce(topics.unique, b"ended", partition=1)
+    producer.commit_transaction(30)
+    producer.begin_transaction()
+    producer.produce(topics.unique, b"open", partition=1)
+    producer.produce(topics.changelog, b"open", b"key", partition=0)
+    assert producer.flush(30) == 0
+
+    code, found = run(settings, "check")
+    text = firstseen("topics", "check", *options(settings))
+
+    assert (code, found["fit"], text.returncode) == (ExitCode.OK, True, ExitCode.OK)
+    opened = {(each["topic"], each["partition"]): each for each in found["open_transactions"]}
+    assert opened.keys() == {(topics.unique, 1), (topics.changelog, 0)}
+    assert opened[topics.unique, 1]["offset"] == 2, "behind the record and the marker of the first"
+    assert opened[topics.unique, 1]["end"] == 3
+    said = f"Note: {topics.unique}/1: a transaction is open since offset 2"
+    assert said in text.stderr
+    remedy = f"kafka-transactions.sh abort --topic {topics.unique} --partition 1 --start-offset 2"
+    assert remedy in text.stderr
+
+    producer.abort_transaction(30)
+
+    assert run(settings, "check")[1]["open_transactions"] == []
 
 
 def test_creating_beside_topics_that_do_not_fit(kafka_broker: Broker) -> None:

@@ -231,7 +231,73 @@ def test_a_changelog_that_was_made_again(topic: ChangelogTopic, store: ShardStor
     store.commit([], progress_at(1, changelog_offset=1000))
 
     with pytest.raises(RecoveryError, match=r"up to offset 1000, but it ends at .* created again"):
-        caught_up(store, topic.reader())
+        caught_up(store, topic.reader(silence_seconds=1.0))
+
+
+def test_a_transaction_that_never_ends_behind_the_store(
+    kafka_topic: ChangelogTopic, store: ShardStore
+) -> None:
+    """Given a transaction without an end before the offset that the store has read, as a broker
+    that lost its marker leaves it, then the error names where it begins and what to do, and does
+    not say that the topic was created again.
+    """
+    producer = kafka_topic.producer()
+    kafka_topic.commit(producer, range(2))
+    caught_up(store, kafka_topic.reader())
+    hung_from = store.changelog_offset + 1  # behind the marker
+    hung = kafka_topic.producer()
+    kafka_topic.begin(hung, commit_of(2))
+    progress = progress_at(2, changelog_offset=hung_from + 3)
+    store.commit([], progress)
+
+    with pytest.raises(RecoveryError) as raised:
+        caught_up(store, kafka_topic.reader(silence_seconds=1.0))
+
+    said = str(raised.value)
+    assert f"can be read up to {hung_from} only: a transaction that begins there" in said
+    assert f"--partition {PARTITION} --start-offset {hung_from}" in said
+    assert "KAFKA-20734" in said
+    assert "created again" not in said
+    hung.abort_transaction()
+
+
+def test_the_end_of_a_transaction_that_comes_late(
+    kafka_topic: ChangelogTopic, store: ShardStore
+) -> None:
+    """Given a store that has read a transaction whose marker a broker that starts has still to
+    write, then reading waits for it.
+    """
+    producer = kafka_topic.producer()
+    kafka_topic.commit(producer, range(2))
+    caught_up(store, kafka_topic.reader())
+    late = kafka_topic.producer()
+    kafka_topic.begin(late, commit_of(2))
+    store.commit([], progress_at(2, changelog_offset=store.changelog_offset + 4))
+    marker = threading.Timer(1.0, late.commit_transaction)
+    marker.start()
+
+    caught_up(store, kafka_topic.reader())
+
+    marker.join()
+
+
+def test_a_transaction_that_never_ends_before_what_is_needed(
+    kafka_topic: ChangelogTopic, store: ShardStore
+) -> None:
+    """Given a group that has committed more than can be read behind a transaction without an end,
+    then the error says that, and not that records were deleted.
+    """
+    kafka_topic.commit(kafka_topic.producer(), range(2))
+    hung = kafka_topic.producer()
+    kafka_topic.begin(hung, commit_of(2))
+
+    with pytest.raises(RecoveryError) as raised:
+        caught_up(store, kafka_topic.reader(silence_seconds=1.0), 3 * ENTRIES_PER_COMMIT)
+
+    said = str(raised.value)
+    assert "only, and lacks later commits of the group: a transaction that begins there" in said
+    assert "were deleted" not in said
+    hung.abort_transaction()
 
 
 def test_a_changelog_that_was_cut(
