@@ -19,7 +19,7 @@ from tests.rigs.workers.short_documents import keyed_documents
 from tests.rigs.workers.stream_harness import Stream
 
 A_SEND = 60
-OPTIONS = ("send_timeout_seconds=5", "session_timeout_seconds=10")
+OPTIONS = ("session_timeout_seconds=10",)
 ANSWER_SECONDS = 30.0
 
 

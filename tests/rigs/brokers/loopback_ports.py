@@ -12,12 +12,20 @@ _PORTS = range(20_000, 30_000)
 _PORT_TRIES_MAX = 200
 # Not the shared generator: two test runs with one seed would try the same ports.
 _RANDOM = random.SystemRandom()
+# Servers listen some time after their ports are chosen: the controller of a cluster was once given
+# the port of one of its brokers.
+_chosen: set[int] = set()
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 that nobody listens on, and that no outgoing connection will be given."""
+    """A port of 127.0.0.1 that nobody listens on, and that no outgoing connection will be given.
+
+    This process is given each port once.
+    """
     for _ in range(_PORT_TRIES_MAX):
         port = _RANDOM.choice(_PORTS)
+        if port in _chosen:
+            continue
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
             # As Kafka does: a port in TIME_WAIT can be listened on.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -25,5 +33,6 @@ def free_port() -> int:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
+            _chosen.add(port)
             return port
     raise OSError(f"no free port found in {_PORTS.start} to {_PORTS.stop - 1}")
