@@ -23,6 +23,7 @@ from streams.settings.settings import Settings
 from streams.topics.admin import create
 from streams.topics.plans import topic_plans
 from tests.rigs.brokers.kafka_broker import KafkaBroker
+from tests.rigs.brokers.kafka_configuration import MEASURED_JVM_OPTIONS
 
 RAW_PARTITIONS: Final = 4
 WARM_UP: Final = 400
@@ -32,7 +33,6 @@ _POLL_SECONDS: Final = 0.1
 _SEND_SECONDS: Final = 60.0
 _ALL_SECONDS: Final = 900.0
 _QUIET_SECONDS: Final = 60.0
-_JVM_OPTIONS: Final = ("-Xms256m", "-Xmx1g", "-XX:+UseG1GC", "-Dlog4j2.level=WARN")
 
 
 class MeasurementError(Exception):
@@ -53,7 +53,7 @@ class Taken(NamedTuple):
 @contextmanager
 def measured_kafka(directory: Path) -> Iterator[str]:
     """Run a broker; give its address."""
-    with KafkaBroker(directory, jvm_options=_JVM_OPTIONS) as broker:
+    with KafkaBroker(directory, jvm_options=MEASURED_JVM_OPTIONS) as broker:
         yield broker.bootstrap_servers
 
 

@@ -18,8 +18,8 @@ from confluent_kafka.cimpl import NewTopic
 from benchmarks.contest.errors import ContestError
 from benchmarks.contest.processor_time import command_of, cpu_seconds, descendants
 from tests.rigs.brokers.kafka_broker import KafkaBroker
+from tests.rigs.brokers.kafka_configuration import MEASURED_JVM_OPTIONS
 
-_JVM_OPTIONS: Final = ("-Xms256m", "-Xmx1g", "-XX:+UseG1GC", "-Dlog4j2.level=WARN")
 _MAIN_CLASS: Final = "kafka.Kafka"
 _ANSWER_SECONDS: Final = 60.0
 
@@ -72,7 +72,7 @@ def running_broker(directory: Path) -> Iterator[ContestBroker]:
 
     Raises ``KafkaBrokerError`` where it cannot run.
     """
-    with KafkaBroker(directory, jvm_options=_JVM_OPTIONS) as broker:
+    with KafkaBroker(directory, jvm_options=MEASURED_JVM_OPTIONS) as broker:
         address = broker.bootstrap_servers
         yield ContestBroker(address, directory / "data", _java_process(str(directory)))
 

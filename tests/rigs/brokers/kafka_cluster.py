@@ -15,22 +15,12 @@ from typing import Self
 from confluent_kafka.admin import AdminClient
 
 from tests.rigs.brokers.kafka_broker import KafkaBroker
+from tests.rigs.brokers.kafka_configuration import ONE_OF_THREE
 from tests.rigs.brokers.loopback_ports import free_port
 
 BROKERS = 3
 _SEEN_SECONDS_MAX = 60.0
 _POLL_SECONDS = 0.2
-_HOST = "127.0.0.1"
-
-_REPLICATED = {
-    "offsets.topic.replication.factor": "3",
-    "transaction.state.log.replication.factor": "3",
-    "transaction.state.log.min.isr": "2",
-    "min.insync.replicas": "1",
-    # A broker that is killed is out of service, and of the copies in sync, after so long.
-    "broker.session.timeout.ms": "6000",
-    "broker.heartbeat.interval.ms": "500",
-}
 
 
 class KafkaCluster:
@@ -44,7 +34,7 @@ class KafkaCluster:
                 controller_port=controller,
                 is_controller=number == 0,
                 node_id=number + 1,
-                properties=_REPLICATED,
+                properties=ONE_OF_THREE,
             )
             for number in range(BROKERS)
         ]

@@ -1,6 +1,8 @@
-"""How a broker for tests is configured: one node, KRaft, small, quick to start and to restart.
+"""How brokers for tests are configured: one place for every property that more than one has.
 
-``docs/kafka.md`` tells what was measured.
+One node, KRaft, small, quick to start and to restart; and what is added for a broker that is
+killed, for one of three, for one with TLS and for one whose speed is measured. ``docs/kafka.md``
+says what was measured.
 """
 
 from __future__ import annotations
@@ -19,12 +21,14 @@ JVM_OPTIONS = (
     "-Dlog4j2.level=WARN",
 )
 
+MEASURED_JVM_OPTIONS = ("-Xms256m", "-Xmx1g", "-XX:+UseG1GC", "-Dlog4j2.level=WARN")
+"""For a broker whose speed is measured: compilers and collector that one in service has."""
+
 _PROPERTIES = {
     "process.roles": "broker,controller",
     "node.id": "1",
     "controller.listener.names": "CONTROLLER",
     "inter.broker.listener.name": "PLAINTEXT",
-    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
     "auto.create.topics.enable": "false",
     # One broker cannot replicate.
     "offsets.topic.replication.factor": "1",
@@ -53,6 +57,34 @@ SHORT_SESSION = {
 }
 """For a broker that is killed and started again."""
 
+ONE_OF_THREE = {
+    "offsets.topic.replication.factor": "3",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.min.isr": "2",
+    "min.insync.replicas": "1",
+    # A broker that is killed is out of service, and of the copies in sync, after so long.
+    "broker.session.timeout.ms": "6000",
+    "broker.heartbeat.interval.ms": "500",
+}
+"""For a broker in a cluster of three, of which two may be killed."""
+
+
+def tls(key_and_certificate: Path, authority: Path) -> dict[str, str]:
+    """Properties of a broker with TLS listeners; both arguments are PEM files."""
+    return {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(key_and_certificate),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(authority),
+    }
+
+
+def protocols(**listeners: str) -> dict[str, str]:
+    """The property that gives each listener its protocol; PLAINTEXT where it is not given."""
+    chosen = {"CONTROLLER": "PLAINTEXT", "PLAINTEXT": "PLAINTEXT", **listeners}
+    pairs = ",".join(f"{name}:{protocol}" for name, protocol in chosen.items())
+    return {"listener.security.protocol.map": pairs}
+
 
 def server_properties(
     *,
@@ -70,6 +102,7 @@ def server_properties(
         listeners += f",CONTROLLER://{controller}"
     return {
         **_PROPERTIES,
+        **protocols(),
         "process.roles": "broker,controller" if is_controller else "broker",
         "node.id": str(node_id),
         "listeners": listeners,

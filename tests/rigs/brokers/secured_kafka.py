@@ -16,6 +16,7 @@ from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionTy
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
 from tests.rigs.brokers.kafka_broker import KafkaBroker
+from tests.rigs.brokers.kafka_configuration import protocols, tls
 from tests.rigs.brokers.loopback_ports import free_port
 from tests.unit.settings.certificates import KEY_PASSWORD, Certificates
 
@@ -57,18 +58,13 @@ class SecuredKafka:
             properties={
                 "listeners": addresses,
                 "advertised.listeners": addresses,
-                "listener.security.protocol.map": (
-                    "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SCRAM:SASL_SSL,MTLS:SSL"
-                ),
+                **protocols(SCRAM="SASL_SSL", MTLS="SSL"),
                 "sasl.enabled.mechanisms": "SCRAM-SHA-512",
                 "listener.name.scram.scram-sha-512.sasl.jaas.config": (
                     "org.apache.kafka.common.security.scram.ScramLoginModule required;"
                 ),
                 "listener.name.mtls.ssl.client.auth": "required",
-                "ssl.keystore.type": "PEM",
-                "ssl.keystore.location": str(certificates.server),
-                "ssl.truststore.type": "PEM",
-                "ssl.truststore.location": str(certificates.authority),
+                **tls(certificates.server, certificates.authority),
                 "authorizer.class.name": (
                     "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
                 ),

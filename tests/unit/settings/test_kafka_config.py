@@ -11,6 +11,7 @@ from streams.kafka.client_config import producer_config
 from streams.kafka.connection import connect_admin
 from streams.topics.plans import topic_plans
 from tests.rigs.brokers.kafka_broker import KafkaBroker
+from tests.rigs.brokers.kafka_configuration import protocols, tls
 from tests.unit.settings.certificates import KEY_PASSWORD, Certificates, make_certificates
 from tests.unit.settings.sources import load, settings_of
 
@@ -141,15 +142,12 @@ def test_a_secured_broker_is_reached(certificates: Certificates, tmp_path: Path)
     with KafkaBroker(
         tmp_path / "kafka",
         properties={
-            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:SASL_SSL",
+            **protocols(PLAINTEXT="SASL_SSL"),
             "sasl.enabled.mechanisms": "PLAIN",
             "sasl.mechanism.inter.broker.protocol": "PLAIN",
             "listener.name.plaintext.plain.sasl.jaas.config": login,
             "ssl.client.auth": "required",
-            "ssl.keystore.type": "PEM",
-            "ssl.keystore.location": str(certificates.server),
-            "ssl.truststore.type": "PEM",
-            "ssl.truststore.location": str(certificates.authority),
+            **tls(certificates.server, certificates.authority),
         },
         client_settings=own,
     ) as broker:
@@ -185,7 +183,7 @@ def test_a_broker_that_takes_tokens(tmp_path: Path) -> None:
     with KafkaBroker(
         tmp_path / "kafka",
         properties={
-            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:SASL_PLAINTEXT",
+            **protocols(PLAINTEXT="SASL_PLAINTEXT"),
             "sasl.enabled.mechanisms": "OAUTHBEARER",
             "sasl.mechanism.inter.broker.protocol": "OAUTHBEARER",
             "listener.name.plaintext.oauthbearer.sasl.jaas.config": (
