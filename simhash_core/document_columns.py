@@ -122,7 +122,7 @@ class DocumentColumns:
 
     @property
     def repeatable(self) -> list[int]:
-        """The rows of undecidable documents, which meet others by their content alone."""
+        """The rows of undecidable documents, which match others by their content alone."""
         undecidable = self.undecidable != 0
         if self.operations is not None:
             undecidable &= self.operations == DOCUMENT

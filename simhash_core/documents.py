@@ -34,7 +34,7 @@ class SourcePosition(msgspec.Struct, frozen=True, gc=False, array_like=True, ord
     """Topic, partition and offset of a raw record: the identity of one *arrival*.
 
     Two arrivals of the same document id are two positions, and a record that is processed
-    again after a crash keeps its position; that is how the two cases are told apart.
+    again after a crash keeps its position; that distinguishes the two cases.
     """
 
     topic: str

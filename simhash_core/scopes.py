@@ -3,8 +3,8 @@
 A scope turns each fingerprint by a mask of its own (an exclusive or), and is part of the content
 digest. Between documents of one scope this changes nothing: they differ in the same bits as before,
 and share the same blocks. Documents of different scopes are as far from each other as unrelated
-texts, so that they do not meet in the index: no column, no filter, and the documents of a scope do
-not crowd the buckets of another. Where two meet by chance all the same, their scopes are compared
+texts, so they are not candidates of each other: no column, no filter, and the documents of a scope
+do not crowd the buckets of another. Where two are candidates by chance, their scopes are compared
 (``simhash_core.index.look_up``). Where there is no scope, nothing is done.
 """
 

@@ -44,7 +44,7 @@ class DuplicateOf(msgspec.Struct, frozen=True, gc=False):
     """A near copy of ``original``, which is unique.
 
     ``distance`` in bits; ``block`` is the index of the first equal block, None for a match by
-    content of texts that are undecidable. ``agreement`` is how far the sketches agree, by the
+    content of texts that are undecidable. ``agreement`` is how similar the sketches are, by the
     measure of the index (``simhash_core.text.verification``); None where it confirms no candidates,
     and for equal content, which needs no confirmation.
     """

@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from simhash_core.errors import UsageError
-from simhash_core.text.idf_format import MOST_TERMS, IdfHeader
+from simhash_core.text.idf_format import TERMS_MAX, IdfHeader
 from simhash_core.text.normalization import NORMALIZATION
 from simhash_core.text.segmentation import is_feature
 
@@ -38,13 +38,13 @@ class TrainedIdf(NamedTuple):
 
 
 class DocumentFrequencies:
-    """In how many documents each term was seen; never more than ``most_terms`` and a document."""
+    """In how many documents each term was seen; never more than ``terms_max`` and a document."""
 
-    def __init__(self, most_terms: int) -> None:
-        """Begin with nothing; raises ``UsageError`` for a bound that cannot be."""
-        if not 1 <= most_terms <= MOST_TERMS:
-            raise UsageError(f"most_terms is {most_terms}: it must be from 1 to {MOST_TERMS}")
-        self._most_terms = most_terms
+    def __init__(self, terms_max: int) -> None:
+        """Begin with nothing; raises ``UsageError`` for an invalid bound."""
+        if not 1 <= terms_max <= TERMS_MAX:
+            raise UsageError(f"terms_max is {terms_max}: it must be from 1 to {TERMS_MAX}")
+        self._most_terms = terms_max
         self._counts: dict[str, int] = {}
         self.documents = 0
         self.undercount = 0

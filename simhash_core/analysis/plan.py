@@ -1,7 +1,7 @@
 """What an index of a given size will cost, and what it will find: arithmetic, before any data.
 
 **Candidates.** Random fingerprints fill the buckets of a block evenly: N documents leave
-N / 2^block_bits in each, and a look-up meets those of one bucket a block (Manku et al. 2007; the
+N / 2^block_bits in each, and a look-up compares those of one bucket a block (Manku et al. 2007; the
 sizing of the write-ups: 2^34 documents and 16-bit blocks, 262,144 a block, 1,048,576 in all).
 Real texts are not random, so this is the least that there will be.
 

@@ -1,4 +1,4 @@
-"""Blocks: equal slices of a fingerprint, so that near documents meet without comparing all.
+"""Blocks: equal slices of a fingerprint, so that near documents are found without comparing all.
 
 ``blocks`` slices of ``block_bits`` bits each, from bit 0 on::
 
@@ -49,7 +49,7 @@ class BlockScheme:
 
     ``blocks``: those of one cut; 0 if only bands are used. ``block_bits`` 0 stands for
     bits // blocks. ``cuts``: 1, or 2 for a square scheme. ``bands``: of the sketch, each a bucket
-    more (``simhash_core.index.prints``). Raises ``UsageError`` for a scheme that cannot be.
+    more (``simhash_core.index.prints``). Raises ``UsageError`` for an invalid scheme.
     """
 
     bits: int

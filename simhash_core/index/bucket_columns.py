@@ -4,7 +4,7 @@
 
     rows        rows of the segment, bucket after bucket, column after column
     directory   where in ``rows`` each range of buckets begins
-    tags        what tells candidates apart before their fingerprints are read
+    tags        what distinguishes candidates before their fingerprints are read
 
 A bucket is a column (a block, or a band) and a value in it. A range is all values with the same
 first bits: as many bits as make about as many ranges as there are documents, so that the directory
@@ -42,7 +42,7 @@ _TAGGED_DISTANCE: Final = 4
 
 _ROW_BITS: Final = np.uint64(32)
 _SPARSE_BITS: Final = 24
-"""Wider values hardly ever meet: their ranges have four to eight rows, for a short directory."""
+"""Wider values are hardly ever equal: ranges have four to eight rows, for a short directory."""
 _SPARSE_RANGE_ROWS: Final = 8
 _SHORT_TAG_BITS: Final = 3
 NEXT_DISTANCE: Final = 1

@@ -58,7 +58,7 @@ class Nearness:
         """Without ``verifier`` the distance alone decides.
 
         ``window_ms``: how far apart the times of near documents are, at most; None: any time.
-        ``lateness_ms``: how late a document may be and meet all that are in its window.
+        ``lateness_ms``: how late a document may be and match all that are in its window.
         ``replaces``: a document takes the entries of its id out.
         """
         self.scheme = scheme
@@ -68,7 +68,7 @@ class Nearness:
 
     @classmethod
     def of(cls, profile: Profile) -> Nearness:
-        """Return what near means by a profile; raises ``UsageError`` for one that cannot be."""
+        """Return what near means by a profile; raises ``UsageError`` for an invalid one."""
         return cls(
             profile.scheme(),
             profile.verifier(),

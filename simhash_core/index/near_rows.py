@@ -57,10 +57,10 @@ def _maybe_near(
             np.bitwise_count(differing[part], out=ones[part] if word else summed[part])
             if word:
                 np.add(summed[part], ones[part], out=summed[part])
-        found = np.flatnonzero(summed[part] <= scheme.distance)
-        if not len(found):
+        near = np.flatnonzero(summed[part] <= scheme.distance)
+        if not len(near):
             continue
-        rows, columns = np.divmod(found, others)
+        rows, columns = np.divmod(near, others)
         rows += first
         if earlier:
             is_earlier = columns < rows

@@ -42,7 +42,7 @@ class Question(NamedTuple):
 
 
 class Candidates(NamedTuple):
-    """Of each candidate the document that it was met by, the bucket's column, and its row."""
+    """Of each candidate the document that looked it up, the bucket's column, and its row."""
 
     documents: NDArray[np.intp]
     columns: NDArray[np.intp]

@@ -1,4 +1,4 @@
-"""Which entries a packet may meet: those that are still there at its place in the log.
+"""Which entries a packet may match: those that are still there at its offset in the log.
 
 An index is looked up in before all that precedes a packet is decided. Whether an entry that it has
 will have been taken out or have expired by then is known all the same: the log says it.

@@ -50,7 +50,7 @@ class Decider:
         self._began: int | None = None
         self._last_control = 0
         self._in_flight = False
-        self._asked = False
+        self._has_begun = False
         self._early: list[Report] = []
         self._reports: dict[int, dict[int, PacketReport]] = {}
         self._pairs: dict[int, list[Pair]] = {}
@@ -69,11 +69,11 @@ class Decider:
     def first_record(self, replica: Replica) -> Control | None:
         """Return the control record that begins the reign, once; None afterwards.
 
-        To be asked for when the log has been read to its end.
+        Call it when the log has been read to its end.
         """
-        if self._asked:
+        if self._has_begun:
             return None
-        self._asked = self._in_flight = True
+        self._has_begun = self._in_flight = True
         latest = replica.latest
         return Control(
             previous=replica.control,
@@ -88,7 +88,7 @@ class Decider:
         """Take in a control record that everybody heeds, this leader's own or another's."""
         control = heeded.control
         if control.leader != self.reign:
-            if self._asked:
+            if self._has_begun:
                 self.succeeded = True  # by it, or it came in before our own
             return
         if control.leads:
@@ -103,8 +103,8 @@ class Decider:
         """Learn of a control record in the log that nobody heeds.
 
         A repeat of a record of this reign does no harm. One that decides more than is decided names
-        another than the last in the chain: the broker appended that one twice, and told the second
-        offset. Nobody would heed what follows.
+        another than the last in the chain: the broker appended that one twice and returned the
+        second offset. Nobody would heed what follows.
         """
         if control.leader == self.reign and control.next > replica.decided_before:
             self.succeeded = True

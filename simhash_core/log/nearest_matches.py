@@ -1,7 +1,7 @@
 """The nearest match of each document of a packet, the documents in order.
 
 A document's match must be a unique document, and whether one of the same packet is unique depends
-on its own match. So the pairs are gone through in order: only documents that meet something cost a
+on its own match. So the pairs are gone through in order: only documents that match something cost a
 statement each.
 """
 

@@ -80,7 +80,7 @@ class Heads:
     """The last raw offset in the log of each chain, by the packets that count."""
 
     def __init__(self, heads: Iterable[tuple[Chain, int]] = ()) -> None:
-        """Begin with the heads that a control record tells."""
+        """Begin with the heads of a control record."""
         self._last = dict(heads)
 
     def counts(self, packet: Packet) -> bool:

@@ -18,7 +18,7 @@ NO_ROW: Final = 0
 Codes = NDArray[np.uint64]
 Rows = NDArray[np.int64]
 
-_STEPS_MOST: Final = 16
+_STEPS_MAX: Final = 16
 _PLACES_A_ROW: Final = 4
 _CODE_BITS: Final = 64
 # Odd numbers whose product mixes well upwards: 2⁶⁴ over the golden ratio; a prime of XXH64.
@@ -43,7 +43,7 @@ class CodeIndex:
         rows = self._places[at].astype(np.int64)
         # Few are left after the first step, so the further ones go over these alone.
         left = np.flatnonzero(self._differ(rows, low, high))
-        for step in range(1, _STEPS_MOST):
+        for step in range(1, _STEPS_MAX):
             left = left[rows[left] != NO_ROW]
             if not left.size:
                 break
@@ -98,7 +98,7 @@ class CodeIndex:
     def _place(self, rows: Rows) -> None:
         """Put rows, whose codes are in the columns, at the first free place from their hash on."""
         at = self._first_places(self._low[rows], self._high[rows])
-        for _ in range(_STEPS_MOST):
+        for _ in range(_STEPS_MAX):
             if not rows.size:
                 break
             free = self._places[at] == NO_ROW

@@ -1,8 +1,8 @@
 """The fingerprints of late documents: an exact repeat is neither segmented nor sketched again.
 
-Two generations: what is met is kept in the young one, and when that is full it becomes the old one,
+Two generations: what is seen is kept in the young one. When that is full it becomes the old one,
 whose place it takes. So what came within the last half of the memory is there for certain, nothing
-that is met again is lost, and no document is ever removed by itself. Documents are compared whole,
+that is seen again is lost, and no document is ever removed by itself. Documents are compared whole,
 so that nobody can make two with one key.
 """
 

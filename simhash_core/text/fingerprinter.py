@@ -28,7 +28,7 @@ __all__ = [
 CONTENT_DIGEST_SIZE: Final = 16
 
 # Texts done at one time: bounds the memory of the columns, and lets them stay in the cache.
-_PORTION_CHARACTERS: Final = 1 << 17
+_BATCH_CHARACTERS: Final = 1 << 17
 
 
 class Fingerprinter:
@@ -74,8 +74,8 @@ class Fingerprinter:
             )
         )
         by_content: dict[Content, Fingerprinted] = {}
-        for portion in _portions(new):
-            by_content.update(zip(portion, self._fingerprint_portion(portion), strict=True))
+        for batch in _batches(new):
+            by_content.update(zip(batch, self._fingerprint_batch(batch), strict=True))
         for content, each in by_content.items():
             self._memo.keep(content, each)
         return [known or by_content[each] for each, known in zip(whole, remembered, strict=True)]
@@ -89,7 +89,7 @@ class Fingerprinter:
         pairs = self._prints.weighted_terms(whole, self._normal([whole])[0])
         return sorted(pairs, key=lambda pair: (-pair.weight, pair.term))
 
-    def _fingerprint_portion(self, contents: Sequence[Content]) -> list[Fingerprinted]:
+    def _fingerprint_batch(self, contents: Sequence[Content]) -> list[Fingerprinted]:
         normal, passes = self._normal(contents), self.profile.short_texts == PASS
         return [
             Fingerprinted(b"", content_digest(text), features, undecidable, passes=passes)
@@ -121,11 +121,11 @@ class Fingerprinter:
         return UndecidableReason.TOO_FEW_FEATURES
 
 
-def _portions(contents: Sequence[Content]) -> Iterator[Sequence[Content]]:
-    """Split documents where one more would make a portion too long; a longer one stands alone."""
+def _batches(contents: Sequence[Content]) -> Iterator[Sequence[Content]]:
+    """Split documents where one more would make a batch too long; a longer one stands alone."""
     begun, characters = 0, 0
     for i, content in enumerate(contents):
-        if characters and characters + len(content.text) > _PORTION_CHARACTERS:
+        if characters and characters + len(content.text) > _BATCH_CHARACTERS:
             yield contents[begun:i]
             begun, characters = i, 0
         characters += len(content.text)

@@ -33,7 +33,7 @@ from simhash_core.text.normalization import NORMALIZATION
 
 FORMAT: Final = "firstseen-idf"
 FORMAT_VERSION: Final = 1
-MOST_TERMS: Final = 5_000_000
+TERMS_MAX: Final = 5_000_000
 MOST_BYTES: Final = 256 * 1024 * 1024
 NAME: Final = "[a-zA-Z0-9][a-zA-Z0-9._-]{0,63}"
 
@@ -58,7 +58,7 @@ class IdfHeader(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     documents: Annotated[int, Meta(ge=1)]
     least: Annotated[int, Meta(ge=1)]
     undercount: Annotated[int, Meta(ge=0)]
-    terms: Annotated[int, Meta(ge=1, le=MOST_TERMS)]
+    terms: Annotated[int, Meta(ge=1, le=TERMS_MAX)]
     unknown: Annotated[float, Meta(ge=0, lt=10_000)]
 
 

@@ -1,4 +1,4 @@
-"""The lexicon: for each term met lately its votes and idf, so that no term is hashed twice.
+"""The lexicon: for each term seen lately its votes and idf, so that no term is hashed twice.
 
 Words follow Zipf's law: a few tens of thousands make up nearly all running text. A full lexicon
 is forgotten whole and fills again; that is simpler than eviction and costs as little.
@@ -22,12 +22,12 @@ from simhash_core.text.segmentation import is_feature
 from simhash_core.text.term_codes import TermCodes
 from simhash_core.text.term_traits import TermTraits, TraitsOf, no_traits, word_of
 
-MOST_TERMS: Final = 65_536
+TERMS_MAX: Final = 65_536
 """Terms kept: at 256 bits 17 MB."""
 
 _FIRST_ROW: Final = NO_ROW + 1
 # Those kept, and what one more batch nearly always brings.
-_ROOM: Final = MOST_TERMS + 16_384
+_ROOM: Final = TERMS_MAX + 16_384
 
 _Item = TypeVar("_Item", bound=np.generic)
 
@@ -70,7 +70,7 @@ class Lexicon(defaultdict[str, int]):
     @property
     def is_full(self) -> bool:
         """Whether the next call of ``rows`` begins empty again: all rows given before are void."""
-        return self._used > MOST_TERMS
+        return self._used > TERMS_MAX
 
     def rows(self, terms: TermCodes) -> NDArray[np.int64]:
         """Return the row of each term; rows are good as long as the lexicon is not full."""

@@ -1,6 +1,6 @@
-"""MinHash (Broder 1997): the Jaccard similarity of two sets from their least hashes.
+"""MinHash (Broder 1997): the Jaccard similarity of two sets from their lowest hashes.
 
-Under a hash function chosen at random the least hashes of two sets are equal with a chance of the
+Under a hash function chosen at random the lowest hashes of two sets are equal with a chance of the
 sets' Jaccard similarity; so the share of functions under which they are equal estimates it, with
 a standard error of sqrt(J (1 - J) / functions).
 
@@ -55,6 +55,6 @@ def splitmix_family(functions: int) -> Family:
 
 
 def min_hash(elements: Hashes, family: Family) -> Hashes:
-    """Return the least hash of a set that is not empty under each function, uint64 (functions,)."""
-    least: Hashes = family(elements).min(axis=0)
-    return least
+    """Return the lowest hash of a non-empty set under each function, uint64 (functions,)."""
+    lowest: Hashes = family(elements).min(axis=0)
+    return lowest

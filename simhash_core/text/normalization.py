@@ -16,7 +16,7 @@ NORMALIZATION: Final = "nfkc-casefold-1"
 
 # The full-width signs of everyday Chinese. Each one's NFKC form is one ASCII character whatever
 # stands beside it, so replacing them first is exact, and leaves most texts normalised: the
-# general algorithm, 10 times slower, then runs only where something rarer is met.
+# general algorithm, 10 times slower, then runs only where something rarer is there.
 _FULL_WIDTH_SIGNS: Final = tuple(
     (sign, unicodedata.normalize("NFKC", sign)) for sign in "，：；！？（）％～"
 )

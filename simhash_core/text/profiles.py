@@ -64,10 +64,10 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     (``simhash_core.text.verification``).
     ``idf``: jieba's table unless given. ``user_dictionary`` and ``stop_words``: none unless given.
     ``window``: how far apart the times of near documents are at most, milliseconds; None: any time.
-    ``lateness``: how far behind the latest documents a document may be and still meet all that are
-    within its window, milliseconds. ``same_id``: one of ``SAME_ID``. ``scoped``: whether documents
-    have scopes. ``fold_traditional``: whether traditional Chinese characters are taken for their
-    simplified forms. ``short_texts``: one of ``SHORT_TEXTS``.
+    ``lateness``: how far behind the latest documents a document may be and still be compared with
+    all that are within its window, milliseconds. ``same_id``: one of ``SAME_ID``. ``scoped``:
+    whether documents have scopes. ``fold_traditional``: whether traditional Chinese characters are
+    taken for their simplified forms. ``short_texts``: one of ``SHORT_TEXTS``.
     """
 
     bits: int
@@ -100,7 +100,7 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return (self.min_features + 1) // 2
 
     def scheme(self) -> BlockScheme:
-        """Return the block scheme; raises ``UsageError`` for one that cannot be."""
+        """Return the block scheme; raises ``UsageError`` for an invalid one."""
         if self.min_features < 1:
             raise UsageError(
                 f"min_features is {self.min_features}",
@@ -143,7 +143,7 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def verifier(self) -> Verifier | None:
         """Return what confirms candidates, None where nothing does.
 
-        Raises ``UnknownNameError`` and ``UsageError`` for what cannot be.
+        Raises ``UnknownNameError`` and ``UsageError`` for invalid values.
         """
         return verifier_of(self.verify, self.verify_at)
 
@@ -177,7 +177,7 @@ DEFAULT_PROFILE: Final = "wide"
 BLOCKS_INSTEAD_OF_BANDS: Final[Mapping[str, int]] = MappingProxyType(
     {"bands": 0, "blocks": 16, "block_bits": 16, "cuts": 2}
 )
-"""Where documents of 256 bits meet, if they are not confirmed by sketches that have bands."""
+"""How candidates are found among documents of 256 bits, if no sketches have bands."""
 
 
 def profile_named(name: str) -> Profile:

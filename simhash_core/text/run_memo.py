@@ -3,7 +3,7 @@
 A dictionary segmenter cuts a text into blocks first, at every character that can be part of no
 word, and looks at each block by itself. So the text can be divided at such characters before, and
 what a run gave once it always gives: an edited copy shares most of its runs with the original, and
-an English text is made of runs that were met before. The separators themselves are no features,
+an English text is made of runs that were seen before. The separators themselves are no features,
 and are left out.
 
 Nothing is done for a run by itself: runs are found, looked up and compared a batch at a time

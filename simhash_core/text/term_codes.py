@@ -1,8 +1,8 @@
 """Terms as numbers: an exact 128-bit code for every short term of a text, by array operations.
 
 A segmenter makes a new string for each word it finds. To hash each one and look it up in a Python
-dict costs more than to find it in the text; joined into one string again, terms can be told apart
-by their UTF-16 units, all at once. Up to eight units are the code, so that equal codes mean equal
+dict costs more than to find it in the text; joined into one string again, all terms are compared by
+their UTF-16 units at once. Up to eight units are the code, so that equal codes mean equal
 terms: eight units hold nearly every Chinese word and most English ones. A longer term has no code.
 """
 

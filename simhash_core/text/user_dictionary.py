@@ -15,7 +15,7 @@ from simhash_core.text.normalization import normalize
 MOST_WORDS: Final = 1_000_000
 MOST_FREQUENCY: Final = 1_000_000_000
 
-_FIELDS_MOST: Final = 3
+_FIELDS_MAX: Final = 3
 
 
 class UserWord(NamedTuple):
@@ -62,7 +62,7 @@ def _word(number: int, line: str) -> UserWord:
     if rest and rest[0].isascii() and rest[0].isalpha():
         tag, rest = rest[0], rest[1:]
     word = normalize(fields[0])
-    if rest or len(fields) > _FIELDS_MOST or not word or " " in word:
+    if rest or len(fields) > _FIELDS_MAX or not word or " " in word:
         raise UsageError(
             f"user_dictionary, line {number}: expected 'word', 'word frequency' or "
             f"'word frequency tag', got {line[:80]!r}"

@@ -38,7 +38,7 @@ def command() -> None:
 )
 @click.option(
     "--terms",
-    "most_terms",
+    "terms_max",
     type=click.IntRange(1, 5_000_000),
     default=_MOST_TERMS,
     show_default=True,
@@ -62,7 +62,7 @@ def train(
     files: tuple[str, ...],
     output: Path,
     name: str | None,
-    most_terms: int,
+    terms_max: int,
     least: int,
     force: bool,
     as_json: bool,
@@ -98,7 +98,7 @@ def train(
             corpus,
             settings.index_profile(),
             name=name,
-            most_terms=most_terms,
+            terms_max=terms_max,
             least=least,
             watch=lambda: show("counting terms", corpus.bytes_read, corpus.total_bytes or 0),
         )

@@ -1,4 +1,4 @@
-"""Files of documents to an idf model: read, cut into terms, counted, a portion at a time."""
+"""Files of documents to an idf model: read, cut into terms, counted, a batch at a time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from streams.settings.settings import Settings
 TEXT_SUFFIXES: Final = (".txt", ".txt.gz")
 """Names of files with a plain text a line; others have a JSON document a line."""
 
-_PORTION_CHARACTERS: Final = 1 << 17
+_BATCH_CHARACTERS: Final = 1 << 17
 
 
 class CorpusSize(msgspec.Struct):
@@ -60,14 +60,14 @@ class IdfCorpus:
         """How much of ``total_bytes`` has been read."""
         return sum(documents.bytes_read for documents, _ in self._inputs)
 
-    def portions(self) -> Iterator[list[str]]:
+    def batches(self) -> Iterator[list[str]]:
         """Yield the texts, some at a time; raises ``InputFileError`` where a file is damaged."""
         texts: list[str] = []
         characters = 0
         for text in self._texts():
             texts.append(text)
             characters += len(text)
-            if characters >= _PORTION_CHARACTERS:
+            if characters >= _BATCH_CHARACTERS:
                 yield texts
                 texts, characters = [], 0
         if texts:
@@ -93,17 +93,17 @@ def train_idf(
     profile: Profile,
     *,
     name: str,
-    most_terms: int,
+    terms_max: int,
     least: int,
     watch: Callable[[], None] = lambda: None,
 ) -> TrainedIdf:
-    """Count the terms that the profile's segmenter gives; ``watch`` is called after each portion.
+    """Count the terms that the profile's segmenter gives; ``watch`` is called after each batch.
 
     Raises ``UsageError`` for invalid bounds, and for a corpus without common terms.
     """
     segmenter = load_segmenter(profile.segmenter, profile.user_dictionary)
-    frequencies = DocumentFrequencies(most_terms)
-    for texts in corpus.portions():
+    frequencies = DocumentFrequencies(terms_max)
+    for texts in corpus.batches():
         for terms in segmenter.cut_all(normalize_batch(texts)):
             frequencies.add(map(word_of, terms))
         watch()

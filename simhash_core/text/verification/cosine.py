@@ -3,7 +3,7 @@
 Wang, Wu & Li (2016) set the cosine of whole term vectors beside SimHash. A SimHash estimates that
 angle from signs; here candidates that it finds are confirmed by the angle itself, of the vectors
 that the heaviest terms make. They carry most of a text's length, and a document needs no more than
-``SKETCH_BYTES_MOST`` bytes.
+``SKETCH_BYTES_MAX`` bytes.
 
 A sketch has the ``TERMS`` heaviest terms (of equals, those with the lower hash): their hashes of 32
 bits, rising, then their weights, 8 bits each as a share of the heaviest. Of two terms with one hash
@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 TERMS: Final = 64
-SKETCH_BYTES_MOST: Final = TERMS * 5
+SKETCH_BYTES_MAX: Final = TERMS * 5
 USUAL_THRESHOLD: Final = 0.8
 IDENTITY: Final = f"cosine-1/{TERMS}x32x8"
 

@@ -14,7 +14,7 @@ Keywords, tags and references are one set: what one publisher calls a keyword is
 Where one of two documents has none, there is nothing to compare, and the content decides alone, by
 1 / (Hamming + 1): so 3 is near then, as in classic SimHash.
 
-A sketch is 100 least hashes (``simhash_core.text.min_hash``) of which 8 bits are kept (b-bit
+A sketch is 100 lowest hashes (``simhash_core.text.min_hash``) of which 8 bits are kept (b-bit
 minwise hashing, Li & König 2010): 100 bytes, none for a document without metadata. Two different
 ones are equal once in 256 times, which the estimate takes off. Its standard error is at most 0.05.
 """

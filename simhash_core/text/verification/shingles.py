@@ -7,18 +7,18 @@ what bags of words cannot: two texts of one genre have the words in common, and 
 A sketch estimates it from 256 bytes (``SKETCH_BYTES``), whatever the length of the text:
 
 - *One permutation hashing* (Li, Owen & Zhang 2012): each shingle is hashed once, to one of 512 bins
-  and a value; a bin keeps its least value. A bin of two texts holds the same shingle with a chance
+  and a value; a bin keeps its lowest value. A bin of two texts holds the same shingle with a chance
   of their similarity.
 - *Densification* (Shrivastava 2017): a bin that no shingle fell into takes what the first filled
   one on a fixed way through the bins has, so that short texts have whole sketches as well.
-- *b-bit minwise hashing* (Li & König 2010): of each least value 4 bits are kept, drawn again for
+- *b-bit minwise hashing* (Li & König 2010): of each lowest value 4 bits are kept, drawn again for
   each bin. Two different ones are equal once in 16 times, which the estimate takes off.
 
 The standard error at a similarity of one half is 0.0235, by sqrt(p (1 - p) / 512) · 16/15 with
 p = 1/16 + 15/16 · 1/2. Equal texts have equal sketches.
 
 Two bins of two texts hold the same two shingles with a chance of the square of their similarity.
-Such a pair of bins is a *band*, in which near texts meet: with 12 bands, pairs at a similarity of
+Such a pair of bins is a *band*, that near texts share: with 12 bands, pairs at a similarity of
 0.5 with a chance of 97 %, at 0.7 for certain. The key of a band is made of the whole values of its
 bins, of which the sketch keeps only 4 bits each; so the keys, 4 bytes each, stand at its end.
 """
@@ -79,8 +79,8 @@ def bare_texts(texts: Sequence[str], *, simplify: bool = False) -> list[str]:
 
 def bins_of(bare: Sequence[str]) -> Bins:
     """Return the bins of bare texts, none of which is empty."""
-    least = _least(bare)
-    return Bins(_densify(least), np.count_nonzero(least != _EMPTY, axis=1))
+    lowest = _lowest_hashes(bare)
+    return Bins(_densify(lowest), np.count_nonzero(lowest != _EMPTY, axis=1))
 
 
 def pack(filled: NDArray[np.uint32], bands: int) -> list[bytes]:
@@ -114,22 +114,22 @@ def similarity(a: bytes, b: bytes) -> float:
     return max(0.0, 1.0 - unequal / BINS / (1.0 - _CHANCE))
 
 
-def _least(texts: Sequence[str]) -> NDArray[np.uint32]:
-    """Return the least hash by text and bin, uint32 (texts, BINS); ``_EMPTY`` where there is none.
+def _lowest_hashes(texts: Sequence[str]) -> NDArray[np.uint32]:
+    """Return the lowest hash by text and bin, uint32 (texts, BINS); ``_EMPTY`` where there is none.
 
     The bin is in the highest bits of a hash.
     """
     joined = _BETWEEN.join(texts) + _BETWEEN
     hashes = _hash_runs(np.frombuffer(joined.encode("utf-32-le"), dtype="<u4"))
     bins = (hashes >> np.uint32(_HASH_BITS - _BIN_BITS)).astype(np.intp)
-    least = np.full((len(texts), BINS), _EMPTY)
+    lowest = np.full((len(texts), BINS), _EMPTY)
     start = 0
-    for row, text in zip(least, texts, strict=True):
+    for row, text in zip(lowest, texts, strict=True):
         # A text shorter than a shingle is one shingle, filled up with zeros.
         stop = start + max(1, len(text) - SHINGLE_CHARACTERS + 1)
         np.minimum.at(row, bins[start:stop], hashes[start:stop])
         start += len(text) + len(_BETWEEN)
-    return least
+    return lowest
 
 
 def _hash_runs(characters: NDArray[np.uint32]) -> NDArray[np.uint32]:
@@ -163,9 +163,9 @@ _DRAWS: Final = _numbers(BINS) | np.uint32(1)
 """An odd factor for each bin, by which it draws its bits from the value that it holds."""
 
 
-def _densify(least: NDArray[np.uint32]) -> NDArray[np.uint32]:
+def _densify(lowest: NDArray[np.uint32]) -> NDArray[np.uint32]:
     """Fill empty bins, (texts, BINS); each text has a filled one."""
-    filled_bins = least.ravel()
+    filled_bins = lowest.ravel()
     filled = filled_bins.copy()
     left = np.flatnonzero(filled_bins == _EMPTY)
     for step in _STEPS:
@@ -175,20 +175,20 @@ def _densify(least: NDArray[np.uint32]) -> NDArray[np.uint32]:
         neighbours = filled_bins.take(((left + step) & _LAST_BIN) | (left & ~_LAST_BIN))
         filled[left] = neighbours
         left = left[neighbours == _EMPTY]
-    return filled.reshape(least.shape)
+    return filled.reshape(lowest.shape)
 
 
-def _pack(least: NDArray[np.uint32]) -> NDArray[np.uint8]:
+def _pack(lowest: NDArray[np.uint32]) -> NDArray[np.uint8]:
     """Draw the bits of each bin, and put two bins into a byte: (texts, SKETCH_BYTES)."""
-    drawn = ((least * _DRAWS) >> np.uint32(_HASH_BITS - KEPT_BITS)).astype(np.uint8)
+    drawn = ((lowest * _DRAWS) >> np.uint32(_HASH_BITS - KEPT_BITS)).astype(np.uint8)
     drawn[:, 0::2] <<= KEPT_BITS
     packed: NDArray[np.uint8] = np.bitwise_or(drawn[:, 0::2], drawn[:, 1::2])
     return packed
 
 
-def _band_keys(least: NDArray[np.uint32], bands: int) -> NDArray[np.uint8]:
+def _band_keys(lowest: NDArray[np.uint32], bands: int) -> NDArray[np.uint8]:
     """Return the key of each band, little-endian: (texts, 4 · bands); none of them is 0."""
-    pairs = least[:, : BINS_OF_BAND * bands].astype(np.uint64)
+    pairs = lowest[:, : BINS_OF_BAND * bands].astype(np.uint64)
     keys = (pairs[:, 0::2] << np.uint64(_HASH_BITS)) | pairs[:, 1::2]
     # The finisher of MurmurHash3 for 64 bits, of which the upper half is kept.
     keys ^= keys >> np.uint64(33)

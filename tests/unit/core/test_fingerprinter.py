@@ -92,7 +92,7 @@ def test_a_full_lexicon_forgets_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> 
     """The bound on the lexicon never changes a fingerprint."""
     texts = [ARTICLE, OTHER] * 3
     expected = Fingerprinter(PROFILES["wide"]).fingerprint_batch(texts)
-    monkeypatch.setattr("simhash_core.text.lexicon.MOST_TERMS", 10)
+    monkeypatch.setattr("simhash_core.text.lexicon.TERMS_MAX", 10)
     small = Fingerprinter(PROFILES["wide"])
     assert [small.fingerprint(text) for text in texts] == expected
 

@@ -26,9 +26,9 @@ BITS_64 = Profile(64, 4, 16, 3, min_features=12)
 TEXT = "市交通局发布公告称，跨江大桥的加固工程将于下月初开始，施工期间大桥封闭，货车绕行北环高速。"
 
 
-def _model(documents: list[list[str]], least: int = 1, most_terms: int = 1000) -> bytes:
+def _model(documents: list[list[str]], least: int = 1, terms_max: int = 1000) -> bytes:
     """Return the file of a model of documents, each a list of terms."""
-    frequencies = DocumentFrequencies(most_terms)
+    frequencies = DocumentFrequencies(terms_max)
     for terms in documents:
         frequencies.add(terms)
     return encode_idf(*frequencies.model("news", "words", least))
@@ -101,7 +101,7 @@ def test_without_a_common_term_there_is_no_model() -> None:
     """The message says what to do."""
     with pytest.raises(UsageError, match="no term is in 2 documents or more of 1"):
         _model([["a"]], least=2)
-    with pytest.raises(UsageError, match="most_terms is 0"):
+    with pytest.raises(UsageError, match="terms_max is 0"):
         DocumentFrequencies(0)
 
 

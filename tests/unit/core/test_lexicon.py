@@ -65,7 +65,7 @@ def test_terms_made_to_collide_get_rows_of_their_own() -> None:
 
 def test_a_full_lexicon_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """Given more terms than are kept, when the next come, then the old ones are forgotten."""
-    monkeypatch.setattr("simhash_core.text.lexicon.MOST_TERMS", 3)
+    monkeypatch.setattr("simhash_core.text.lexicon.TERMS_MAX", 3)
     lexicon = Lexicon(BITS, HASH, IDF)
     rows(lexicon, TERMS)
     assert len(lexicon) == len(set(TERMS))

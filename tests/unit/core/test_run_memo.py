@@ -151,8 +151,8 @@ def test_a_memo_that_does_not_pay_rests(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_full_memo_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """Given a memo or a lexicon past its bound, then what comes next is right all the same."""
     segmenter = _segmenter("words")
-    for memory, most_terms in ((1, 65_536), (1 << 20, 3)):
-        monkeypatch.setattr("simhash_core.text.lexicon.MOST_TERMS", most_terms)
+    for memory, terms_max in ((1, 65_536), (1 << 20, 3)):
+        monkeypatch.setattr("simhash_core.text.lexicon.TERMS_MAX", terms_max)
         memo, lexicon = _memo(segmenter, memory)
         for text in TEXTS:
             assert _terms(memo, lexicon, [text]) == _whole(segmenter, [text])
