@@ -19,6 +19,7 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from streams.exit_codes import ExitCode
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.workers.short_documents import short_documents
 from tests.rigs.workers.stream_harness import Stream, Worker
@@ -35,6 +36,11 @@ def documents(seed: int, count: int) -> list[Raw]:
     """So many records for partition 0, with keys that no other seed has."""
     made = islice(short_documents(random.Random(seed), count), count)
     return [raw._replace(key=b"%d-%s" % (seed, raw.key), partition=0) for raw in made]
+
+
+def on_two_partitions(seed: int, count: int) -> list[Raw]:
+    """So many records, half of them for partition 1."""
+    return [raw._replace(partition=n % 2) for n, raw in enumerate(documents(seed, count))]
 
 
 @contextmanager
@@ -60,12 +66,16 @@ def shorten(stream: Stream, before: int) -> None:
             del stream.sent[source]
 
 
-def make_again(stream: Stream, *, after_seconds: float = 0.0) -> None:
-    """Delete the raw topic, and make it again."""
+def delete_raw(stream: Stream) -> None:
+    """Delete the raw topic."""
     admin = AdminClient({"bootstrap.servers": stream.broker.bootstrap_servers})
     raw = stream.settings.topics.raw
     admin.delete_topics([raw], operation_timeout=ANSWER_SECONDS)[raw].result(ANSWER_SECONDS)
-    time.sleep(after_seconds)
+
+
+def make_again(stream: Stream) -> None:
+    """Make the raw topic that was deleted again."""
+    raw = stream.settings.topics.raw
     stream.broker.create_topics({raw: stream.raw_partitions}, {"retention.ms": "-1"})
     stream._producers.clear()  # they know the partitions that it had
 
@@ -135,6 +145,7 @@ def test_a_topic_that_was_made_again_while_the_worker_was_stopped(
         stream.settle()
         worker.stop_gently()
         stream.raw_partitions = 3
+        delete_raw(stream)
         make_again(stream)
         stream.send(after)
         stream.started()
@@ -142,31 +153,49 @@ def test_a_topic_that_was_made_again_while_the_worker_was_stopped(
         check_each_key_once(stream, before + after)
 
 
-@pytest.mark.parametrize(("again", "unnoticed"), [(60, True), (8, True), (8, False)])
-def test_a_topic_that_was_made_again_while_the_worker_runs(
-    kafka_broker: Broker, tmp_path: Path, again: int, unnoticed: bool
+@pytest.mark.parametrize("again", [60, 8])
+def test_a_topic_that_was_made_again_while_the_worker_stood_still(
+    kafka_broker: Broker, tmp_path: Path, again: int
 ) -> None:
     """Given a worker that has read 30 records of two partitions, when the raw topic is deleted and
-    made again, so fast that the worker could go on reading in the middle, or slowly; then each
-    record of the new topic has its output, those at offsets that it has read before too.
+    made again, so fast that the worker could go on reading in the middle; then each record of the
+    new topic has its output, those at offsets that it has read before too.
     """
     with Stream(kafka_broker, tmp_path, raw_partitions=2) as stream:
-        before, after = documents(6, 30), documents(7, again)
-        before = [raw._replace(partition=n % 2) for n, raw in enumerate(before)]
-        after = [raw._replace(partition=n % 2) for n, raw in enumerate(after)]
+        before, after = on_two_partitions(6, 30), on_two_partitions(7, again)
         worker = stream.started()
         stream.send(before)
         stream.settle()
-        if unnoticed:
-            with suspended(worker):
-                make_again(stream)
-                stream.send(after)
-        else:
-            make_again(stream, after_seconds=2.0)
-            time.sleep(1.0)
+        with suspended(worker):
+            delete_raw(stream)
+            make_again(stream)
             stream.send(after)
 
         # What it went on to read in the middle, before it looked at the topic, is read again.
         check_each_key_once(stream, before + after, repeats_allowed=again > len(before))
+        worker.await_log("was deleted and created again")
+        worker.stop_gently()
+
+
+def test_a_topic_that_is_missing_while_the_worker_runs(
+    kafka_broker: Broker, tmp_path: Path
+) -> None:
+    """Given a worker that runs, when the raw topic is deleted, then it says so and ends; when the
+    topic is there again and the worker is started again, as its supervisor does, then each record
+    of the new topic has its output.
+    """
+    with Stream(kafka_broker, tmp_path, raw_partitions=2) as stream:
+        before, after = on_two_partitions(8, 30), on_two_partitions(9, 8)
+        worker = stream.started()
+        stream.send(before)
+        stream.settle()
+        delete_raw(stream)
+        assert worker.await_end() == ExitCode.RUNTIME
+        assert f"{stream.settings.topics.raw} no longer exists" in worker.log_text()
+
+        make_again(stream)
+        stream.send(after)
+        worker = stream.started()
+        check_each_key_once(stream, before + after)
         worker.await_log("was deleted and created again")
         worker.stop_gently()
