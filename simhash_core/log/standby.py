@@ -39,7 +39,7 @@ class Standby(ShardCopy):
         super().__init__(progress, slot, store, index, log_end)
         self.progress = progress
         self.is_outdated = False
-        self._committed: deque[Progress] = deque()
+        self._commits: deque[Progress] = deque()
 
     def owner_committed(self, progress: Progress, removed: Iterable[int]) -> None:
         """Learn that the store has taken in a commit of the owner."""
@@ -47,7 +47,7 @@ class Standby(ShardCopy):
             self.is_outdated = True
             return
         self.committed(progress, removed)
-        self._committed.append(progress)
+        self._commits.append(progress)
 
     def catch_up(self, decided_before: int) -> bool:
         """Let the progress follow what was read of the log; return whether it is the owner's.
@@ -55,9 +55,9 @@ class Standby(ShardCopy):
         What was read in sessions that this copy had no part in does not count: it has not applied
         it.
         """
-        while self.in_session and self._committed and self._committed[0].position <= decided_before:
-            self.progress = self._committed.popleft()
-        return not self._committed
+        while self.in_session and self._commits and self._commits[0].position <= decided_before:
+            self.progress = self._commits.popleft()
+        return not self._commits
 
     def entry(self, sequence: int) -> Entry | None:
         """Return an entry; None for one that the store has let go of."""

@@ -80,8 +80,8 @@ SUCCESSION = (
         (
             Edit(
                 "log.decider:Decider.first_record",
-                "self._asked = self._in_flight = True",
-                "self._asked = True; self._began = self._last_control = replica.control; "
+                "self._has_begun = self._in_flight = True",
+                "self._has_begun = True; self._began = self._last_control = replica.control; "
                 "self._heads = Heads(replica.latest.heads if replica.latest else []); return None",
             ),
         ),

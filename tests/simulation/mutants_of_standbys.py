@@ -112,8 +112,8 @@ STANDBYS = (
     one_edit(
         "a standby goes on where its owner is, not where it has read",
         "log.standby:Standby.catch_up",
-        "while self.in_session and self._told and self._told[0].position <= decided_before:",
-        "while self._told:",
+        "while self.in_session and self._commits and self._commits[0].position <= decided_before:",
+        "while self._commits:",
         WITH_STANDBYS,
     ),
     one_edit(
