@@ -62,6 +62,7 @@ class Findings:
     wrong_tombstones: int = 0
     entries_other_than_uniques: int = 0
     near_without_shared_bucket: int = 0
+    hung_transactions: int = 0
     examples: list[str] = field(default_factory=list)
 
     def note(self, kind: str, violations: Sequence[str]) -> int:

@@ -25,6 +25,7 @@ from tests.torture.broker_faults import PARTITIONS_MOST, BrokerFaults
 from tests.torture.diagnosis import lag
 from tests.torture.faults import Tormentor, schedule
 from tests.torture.feed import Feed
+from tests.torture.hung_transactions import hung_transactions
 from tests.torture.judge import Findings, judge
 from tests.torture.log_ends import LogEnds
 from tests.torture.plan import Plan
@@ -91,7 +92,8 @@ class Report:
         outputs = found.lost + found.repeated + found.unknown + found.changed + found.out_of_order
         verdicts = found.near_uniques + found.ungrounded + found.other_than_one_reader
         verdicts += found.wrong_tombstones
-        return outputs + verdicts + found.entries_other_than_uniques + self.log["left_undecided"]
+        of_index = found.entries_other_than_uniques + self.log["left_undecided"]
+        return outputs + verdicts + of_index + found.hung_transactions
 
     def as_json(self) -> dict[str, Any]:
         """The report as one flat object."""
@@ -209,19 +211,22 @@ class _Run:
 
     def _judged(self, stalled: str) -> Report:
         self._narrate("judging")
+        hung = [str(each) for each in hung_transactions(self._settings)]
         outputs = read_all(self._settings, output_partitions(self._settings))
         history = self._recorder.finish()
+        findings = judge(
+            self._settings,
+            self._feed.acknowledged,
+            outputs,
+            history,
+            aftermath(self._settings, self._feed.partitions),
+        )
+        findings.hung_transactions = findings.note("hung transactions", hung)
         return Report(
             order=self._order,
             faults=Counter({str(fault): n for fault, n in self._tormentor.done.items()}),
             skipped=self._tormentor.skipped,
-            findings=judge(
-                self._settings,
-                self._feed.acknowledged,
-                outputs,
-                history,
-                aftermath(self._settings, self._feed.partitions),
-            ),
+            findings=findings,
             log={
                 "raw_partitions": self._feed.partitions,
                 "packets": history.packets,

@@ -1,0 +1,21 @@
+"""The Kafka that the tests use keeps its word: a transaction that was committed has an end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.rigs.brokers.lost_markers import hung_transactions
+
+
+@pytest.mark.slow
+def test_a_broker_that_was_away_gets_the_end_of_a_transaction(
+    kafka_required: None,  # noqa: ARG001 - skips
+    tmp_path: Path,
+) -> None:
+    """Given a transaction on the partitions of two brokers, when one of them is killed before the
+    commit and started after it, then its partition can be read to its end. A Kafka with
+    KAFKA-20734 (4.3.0, 4.3.1, 4.4.0) fails here.
+    """
+    assert hung_transactions(tmp_path, rounds=1) == 0

@@ -1,0 +1,128 @@
+"""Whether a Kafka loses the end of a transaction when a broker is away: Firstseen takes no part.
+
+A transaction writes to two partitions, one on each of two brokers. The second broker is killed,
+and once its partition has no leader the transaction is committed; then the broker is started again.
+A Kafka that is right writes the marker to its partition by then. One with KAFKA-20734 took the
+partition for one that was deleted: its transaction is *hung*, and committed readers stop there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from simhash_core.documents import TopicPartition
+from streams.errors import BrokerUnavailableError
+from streams.topics.open_transactions import open_transactions
+from streams.topics.watermarks import BrokerWatermarks
+from tests.rigs.brokers.kafka_broker import KafkaBroker, kafka_libs
+from tests.rigs.brokers.loopback_ports import free_port
+
+NO_LEADER = -1
+CALL_SECONDS = 60.0
+WAIT_SECONDS = 120.0
+POLL_SECONDS = 0.2
+MARKER_SECONDS = 20.0
+"""How long the marker may take from the moment when the partition can be read again."""
+
+_PROPERTIES = {"broker.session.timeout.ms": "4000", "broker.heartbeat.interval.ms": "500"}
+
+
+def kafka_version() -> str:
+    """Return the release of the Kafka that is used, as its jar has it."""
+    (jar,) = kafka_libs().glob("kafka_2.13-*.jar")
+    return jar.stem.removeprefix("kafka_2.13-")
+
+
+def hung_transactions(directory: Path, rounds: int) -> int:
+    """Return in how many of ``rounds`` transactions were left without an end."""
+    with _two_brokers(directory) as (first, second, producer):
+        hung = sum(_is_left_open(first, second, producer, f"round-{n}") for n in range(rounds))
+        producer.flush(CALL_SECONDS)
+    return hung
+
+
+@contextmanager
+def _two_brokers(directory: Path) -> Iterator[tuple[KafkaBroker, KafkaBroker, Producer]]:
+    """Start brokers 1 and 2; transactions are coordinated by the first, which is alone at first."""
+    port = free_port()
+    first = KafkaBroker(directory / "1", controller_port=port, properties=_PROPERTIES)
+    second = KafkaBroker(
+        directory / "2",
+        controller_port=port,
+        is_controller=False,
+        node_id=2,
+        properties=_PROPERTIES,
+    )
+    try:
+        first.start()
+        producer = Producer(
+            {
+                "bootstrap.servers": first.bootstrap_servers,
+                "transactional.id": "writer",
+                "transaction.timeout.ms": int(WAIT_SECONDS * 1000),
+                "log_level": 0,
+            }
+        )
+        producer.init_transactions(CALL_SECONDS)
+        second.start()
+        yield first, second, producer
+    finally:
+        second.kill()
+        first.kill()
+
+
+def _is_left_open(first: KafkaBroker, second: KafkaBroker, producer: Producer, topic: str) -> bool:
+    admin = AdminClient({"bootstrap.servers": first.bootstrap_servers, "log_level": 0})
+    assignment = [[1], [2]]
+    made = admin.create_topics([NewTopic(topic, 2, replica_assignment=assignment)])
+    made[topic].result(CALL_SECONDS)
+    _await_leader(admin, topic, 2)
+    producer.begin_transaction()
+    for partition in range(len(assignment)):
+        producer.produce(topic, b"value", b"key", partition)
+    assert producer.flush(CALL_SECONDS) == 0
+    second.kill()
+    _await_leader(admin, topic, NO_LEADER)
+    producer.commit_transaction(CALL_SECONDS)
+    second.start()
+    _await_leader(admin, topic, 2)
+    return _stays_open(first.bootstrap_servers, topic)
+
+
+def _await_leader(admin: AdminClient, topic: str, leader: int) -> None:
+    """Wait until partition 1 has this leader."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while True:
+        known = admin.list_topics(topic, timeout=CALL_SECONDS).topics[topic].partitions
+        if 1 in known and known[1].leader == leader:
+            return
+        assert time.monotonic() < deadline, f"{topic}/1 is not led by {leader}"
+        time.sleep(POLL_SECONDS)
+
+
+def _stays_open(servers: str, topic: str) -> bool:
+    """Return whether a partition can still not be read to its end when the time is over."""
+    watermarks = BrokerWatermarks({"bootstrap.servers": servers}, "no-group", CALL_SECONDS)
+    partitions = [TopicPartition(topic, each) for each in range(2)]
+    deadline = time.monotonic() + WAIT_SECONDS
+    answered = 0.0
+    while True:
+        try:
+            marks = watermarks.of(partitions)
+        except BrokerUnavailableError:
+            marks = {}
+        if len(marks) == len(partitions):
+            answered = answered or time.monotonic()
+            if not open_transactions(marks):
+                return False
+            if time.monotonic() - answered > MARKER_SECONDS:
+                return True
+        assert time.monotonic() < deadline, f"{topic} cannot be read"
+        time.sleep(POLL_SECONDS)
