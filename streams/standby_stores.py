@@ -18,6 +18,7 @@ from simhash_core.log.records import Progress
 from simhash_core.log.sequence import log_offset_of, sequence_number
 from simhash_core.log.standby import Standby
 from streams.intake.raw_batches import RawArrival
+from streams.kafka.retries import becomes_true_on_loop
 from streams.monitoring.metrics import Metrics
 from streams.monitoring.rare_lines import RareLines
 from streams.store.changelog_follower import ChangelogFollower
@@ -100,7 +101,7 @@ class StandbyStores:
             await asyncio.wait(self._closing)
 
     def measure(self) -> None:
-        """Tell the metrics how many there are, and how far behind."""
+        """Set the metrics: how many there are, and how far behind."""
         lag = 0 if self._follower is None else self._follower.lag
         self._metrics.standbys(len(self._stores), lag)
 
@@ -202,11 +203,13 @@ class StandbyStores:
             if stored is not None and stored.progress.next >= committed_next:
                 break
             await asyncio.sleep(_AGAIN_SECONDS)
-        deadline = time.monotonic() + _LOG_SECONDS
-        while self._participant.replica.decided_before < stored.progress.position:
-            if time.monotonic() > deadline:
-                return False
-            await asyncio.sleep(_AGAIN_SECONDS)
+        position = stored.progress.position
+        if not await becomes_true_on_loop(
+            lambda: self._participant.replica.decided_before >= position,
+            _LOG_SECONDS,
+            _AGAIN_SECONDS,
+        ):
+            return False
         standby = self._held.standbys.get(partition)
         return standby is not None and not standby.is_outdated and standby.chain == chain
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 import uuid
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -16,6 +14,7 @@ from simhash_core.log.records import Query
 from simhash_core.matches import Answer
 from simhash_core.text.fingerprinter import Fingerprinter
 from streams.intake.raw_batches import RawArrival
+from streams.kafka.retries import becomes_true_on_loop
 from streams.monitoring.worker_state import CheckUnavailableError, ShardState
 from streams.ordering.log_stage import LogStage
 from streams.output.put_out import PutOut
@@ -151,12 +150,13 @@ class PipelineView:
             del answers[query.identifier]
 
     async def _answer(self, identifier: str) -> Answer:
-        deadline = time.monotonic() + _ANSWER_SECONDS
-        while (answer := self._participant.answers[identifier]) is None:
-            if time.monotonic() > deadline:
-                raise CheckUnavailableError(
-                    f"no answer within {_ANSWER_SECONDS:g} s: no worker leads now, or a shard does "
-                    "not report (metrics firstseen_leader and firstseen_report_missing)"
-                )
-            await asyncio.sleep(_ANSWER_LOOK_SECONDS)
+        answers = self._participant.answers
+        await becomes_true_on_loop(
+            lambda: answers[identifier] is not None, _ANSWER_SECONDS, _ANSWER_LOOK_SECONDS
+        )
+        if (answer := answers[identifier]) is None:
+            raise CheckUnavailableError(
+                f"no answer within {_ANSWER_SECONDS:g} s: no worker leads now, or a shard does "
+                "not report (metrics firstseen_leader and firstseen_report_missing)"
+            )
         return answer

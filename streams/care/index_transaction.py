@@ -6,7 +6,6 @@ the end. The broker allows a transaction ``transaction.max.timeout.ms``, 15 minu
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import Any, Final, Self
 
@@ -14,6 +13,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer, Topic
 
 from simhash_core.errors import FirstseenError
 from streams.kafka.client_config import output_config
+from streams.kafka.retries import becomes_true
 from streams.settings.settings import Settings
 from streams.store.changelog_codec import ChangelogRecord
 
@@ -95,12 +95,13 @@ class IndexTransaction:
         self._check()
 
     def _flush(self) -> None:
-        deadline = time.monotonic() + _TRANSACTION_MS / 1000
-        while self._producer.flush(1.0):
+        def is_flushed() -> bool:
+            unsent = self._producer.flush(1.0)
             self._check()
-            if time.monotonic() > deadline:
-                raise IndexChangeError("the broker does not acknowledge what was sent")
-        self._check()
+            return not unsent
+
+        if not becomes_true(is_flushed, _TRANSACTION_MS / 1000, 0):
+            raise IndexChangeError("the broker does not acknowledge what was sent")
 
     def _check(self) -> None:
         if self._failure is not None:

@@ -6,7 +6,6 @@ joined. It joins only a group that has no members, and leaves when it is done.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from typing import Final, Self
 
@@ -17,7 +16,7 @@ from simhash_core.errors import FirstseenError
 from streams.errors import BrokerUnavailableError
 from streams.kafka.client_config import raw_consumer_config
 from streams.kafka.partition_offsets import committed_offsets
-from streams.kafka.retries import is_of_client, retrying
+from streams.kafka.retries import becomes_true, is_of_client, retrying
 from streams.ordering.index_on_kafka import group_members
 from streams.settings.settings import Settings
 
@@ -65,12 +64,14 @@ class SoleMember:
             on_revoke=self._revoked,
             on_lost=self._revoked,
         )
-        deadline = time.monotonic() + _JOIN_SECONDS
-        while self._owned != self._wanted:
-            self._consumer.poll(_POLL_SECONDS)
-            if time.monotonic() > deadline:
-                self.close()
-                raise self._disturbed()
+        if not becomes_true(
+            lambda: self._owned == self._wanted,
+            _JOIN_SECONDS,
+            _POLL_SECONDS,
+            pause=self._consumer.poll,
+        ):
+            self.close()
+            raise self._disturbed()
         return self
 
     def __exit__(self, *_: object) -> None:

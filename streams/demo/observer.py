@@ -1,4 +1,4 @@
-"""Reads what comes out: counts it, settles it in the ledger, keeps the latest duplicates."""
+"""Reads what comes out: counts it, notes it in the ledger, keeps the latest duplicates."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Final, Self
 
 from simhash_core.errors import FirstseenError
 from streams.demo.ledger import Ledger
+from streams.kafka.retries import becomes_true
 from streams.kafka.topic_follower import TopicFollower
 from streams.output.received_outputs import (
     DeadLetterOutput,
@@ -89,11 +90,12 @@ class Observer:
     def read_to_ends(self) -> None:
         """Take in everything that is there now; raises ``ObserverError`` when it takes too long."""
         ends = self._follower.ends()
-        deadline = time.monotonic() + _END_SECONDS
-        while not self._follower.has_passed(ends):
-            self.read()
-            if time.monotonic() > deadline:
-                raise ObserverError(f"the outputs were not read to their ends in {_END_SECONDS} s")
+
+        def has_passed() -> bool:
+            return self._follower.has_passed(ends)
+
+        if not becomes_true(has_passed, _END_SECONDS, 0, pause=lambda _: self.read()):
+            raise ObserverError(f"the outputs were not read to their ends in {_END_SECONDS} s")
 
     def _take(self, output: ReceivedOutput) -> None:
         match output:

@@ -7,13 +7,13 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Self
 
 from simhash_core.errors import FirstseenError
 from streams.exit_codes import ExitCode
+from streams.kafka.retries import becomes_true
 
 HOST: Final = "127.0.0.1"
 
@@ -75,14 +75,15 @@ class WorkerProcess:
 
     def await_ready(self) -> None:
         """Wait until its shards are assigned; raises ``WorkerProcessError`` after a minute."""
-        deadline = time.monotonic() + _START_SECONDS
-        while not self._is_ready():
+
+        def is_ready() -> bool:
             self.check()
-            if time.monotonic() > deadline:
-                raise WorkerProcessError(
-                    f"the worker was not ready within {_START_SECONDS:g} s; {self._tail()}"
-                )
-            time.sleep(_BETWEEN_SECONDS)
+            return self._is_ready()
+
+        if not becomes_true(is_ready, _START_SECONDS, _BETWEEN_SECONDS):
+            raise WorkerProcessError(
+                f"the worker was not ready within {_START_SECONDS:g} s; {self._tail()}"
+            )
 
     def check(self) -> None:
         """Raise ``WorkerProcessError`` if it has ended."""

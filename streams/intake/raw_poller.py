@@ -28,6 +28,7 @@ from streams.intake.record_order import RecordOrder
 from streams.kafka.batch_pace import BatchPace
 from streams.kafka.consumer_errors import TopicGoneError, judge, topic_is_gone
 from streams.kafka.hand_over import Calls, HandOver, PollInterval
+from streams.kafka.retries import becomes_true
 
 logger = logging.getLogger(__name__)
 
@@ -274,11 +275,12 @@ class RawPoller:
             return
         self._forget(partitions)
         done = self._events.revoked(partitions, self.metadata())
-        deadline = time.monotonic() + self._limits.revoke_seconds
-        while not done.done() and time.monotonic() < deadline:
+
+        def is_done() -> bool:
             self._calls.serve()
-            time.sleep(_COMMIT_POLL_SECONDS)
-        if not done.done():
+            return done.done()
+
+        if not becomes_true(is_done, self._limits.revoke_seconds, _COMMIT_POLL_SECONDS):
             done.cancel()
             logger.warning(
                 "gave up partitions %s before all records in flight were committed, which took "

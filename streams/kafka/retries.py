@@ -98,7 +98,7 @@ def becomes_true(
 ) -> bool:
     """Return whether a condition holds by the time that ``seconds`` are over; it is asked at once.
 
-    What the condition raises ends the wait.
+    What the condition raises ends the wait. ``pause`` may be what a client has to do meanwhile.
     """
     wait = Retrying(
         stop=stop_after_delay(seconds),
@@ -108,3 +108,20 @@ def becomes_true(
         retry_error_callback=lambda _: False,
     )
     return wait(condition)
+
+
+async def becomes_true_on_loop(
+    condition: Callable[[], bool], seconds: float, pause_seconds: float
+) -> bool:
+    """Return whether a condition holds in time; the event loop goes on. See ``becomes_true``."""
+
+    async def holds() -> bool:
+        return condition()
+
+    wait = AsyncRetrying(
+        stop=stop_after_delay(seconds),
+        wait=wait_fixed(pause_seconds),
+        retry=retry_if_result(lambda held: not held),
+        retry_error_callback=lambda _: False,
+    )
+    return await wait(holds)
