@@ -93,7 +93,7 @@ def create_channels(app: WorkerApp) -> Channels:
 
 
 def add_agents(app: WorkerApp, channels: Channels, pipeline: Pipeline, health: Health) -> None:
-    """Give an app its four agents and its timers; ``health`` is told that the event loop runs.
+    """Give an app its four agents and its timers; ``health`` notes that the event loop runs.
 
     After each event an agent lets the others run: in a backlog the stages take turns.
     """

@@ -94,7 +94,7 @@ class Standbys:
         self._filled_since: float | None = None
         self._threads = asyncio.Semaphore(_OPENED_TOGETHER)
         self._wanted: set[int] = set()
-        self._asked_at = self._looked_at = 0.0
+        self._described_at = self._looked_at = 0.0
         self._task: asyncio.Task[None] | None = None
 
     def open(self, sessions: Sessions) -> None:
@@ -145,8 +145,8 @@ class Standbys:
         if now - self._looked_at < _LOOK_SECONDS:
             return
         self._looked_at = now
-        if now - self._asked_at >= _GROUP_SECONDS:
-            self._asked_at = now
+        if now - self._described_at >= _GROUP_SECONDS:
+            self._described_at = now
             owned = await asyncio.to_thread(self._group.owners)
             if owned is not None and self._group.writer in owned:
                 self._plan(owned, sessions)

@@ -9,6 +9,7 @@ import uuid
 from typing import Final, NamedTuple
 
 import faust
+from confluent_kafka.admin import AdminClient
 
 from simhash_core.index_digest import index_digest
 from simhash_core.text.fingerprinter import Fingerprinter
@@ -20,6 +21,7 @@ from streams.kafka.connection import connect_admin
 from streams.monitoring.group_watch import GroupWatch
 from streams.monitoring.health import Health
 from streams.monitoring.metrics import IndexInfo, Metrics
+from streams.monitoring.transaction_watch import TransactionWatch
 from streams.monitoring.worker_watch import WatchedTopics, WorkerWatch
 from streams.ops_page.fullest_buckets import FullestBuckets
 from streams.ops_page.page import OpsPage
@@ -34,6 +36,7 @@ from streams.settings.settings import Delivery, Settings
 from streams.topics.admin import TopicsError, can_administer
 from streams.topics.checking import check, output_retentions
 from streams.topics.group_state import GroupReader
+from streams.topics.open_transactions import partitions_to_check
 from streams.topics.permissions import refuse_missing_permissions
 from streams.topics.plans import topic_plans
 from streams.topics.sync_copies import SyncCopies
@@ -49,7 +52,7 @@ _COLLECTED_OBJECTS: Final = 50_000
 
 
 def run_worker(settings: Settings) -> int:
-    """Run a worker in the main thread until it is told to stop; return its exit code.
+    """Run a worker in the main thread until a signal stops it; return its exit code.
 
     Raises ``FirstseenError`` for what keeps it from starting, and for what it failed of.
     """
@@ -118,6 +121,7 @@ def run_worker(settings: Settings) -> int:
             settings.topics.raw,
             settings.topics.log,
             SyncCopies(admin_config(settings), limits.min_in_sync, _WATCH_SECONDS),
+            limits.transactions,
         ),
         BrokerWatermarks(admin_config(settings), settings.application_id, _WATCH_SECONDS),
         health,
@@ -144,10 +148,14 @@ def run_worker(settings: Settings) -> int:
 
 
 class _TopicLimits(NamedTuple):
-    """By topic, ``retention_ms`` of outputs (``output_retentions``) and ``min.insync.replicas``."""
+    """By topic, ``retention_ms`` of outputs (``output_retentions``) and ``min.insync.replicas``.
+
+    ``transactions``: what watches those that are open; None where the broker has none.
+    """
 
     retention_ms: dict[str, int]
     min_in_sync: dict[str, int]
+    transactions: TransactionWatch | None
 
 
 def _await_topics(settings: Settings) -> _TopicLimits:
@@ -175,7 +183,14 @@ def _await_topics(settings: Settings) -> _TopicLimits:
     return _TopicLimits(
         output_retentions(admin, plans),
         {state.topic: state.min_in_sync or 1 for state in checked.states if state.topic in durable},
+        _transaction_watch(admin, settings) if can_administer(admin) else None,
     )
+
+
+def _transaction_watch(admin: AdminClient, settings: Settings) -> TransactionWatch:
+    """Return what watches raw topic and changelog by shard, the outputs and the group's offsets."""
+    outputs = partitions_to_check(admin, settings.output_topics, settings.application_id)
+    return TransactionWatch((settings.topics.raw, settings.topics.changelog), outputs)
 
 
 class _Worker(faust.Worker):
@@ -212,7 +227,7 @@ class _Worker(faust.Worker):
         return code if isinstance(code, int) else ExitCode.RUNTIME
 
     def on_worker_shutdown(self) -> None:
-        """Begin to end: told to stop, or after a failure."""
+        """Begin to end: after a signal, or after a failure."""
         super().on_worker_shutdown()
         self._deadline.begin()
 

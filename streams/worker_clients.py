@@ -23,7 +23,7 @@ _MILLISECONDS = 1_000
 
 
 class ClientEvents(RawEvents, Protocol):
-    """Who is told what the clients read."""
+    """What receives what the clients read."""
 
     async def log_read(self, batch: LogRecords) -> None:
         """Take records of the log."""

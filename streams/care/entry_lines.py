@@ -124,38 +124,38 @@ class EntryLines:
         ``name``: of the file, the source of lines that name none. Raises ``UsageError``, which
         names the line.
         """
-        found = self._decoded(lines, name)
-        count = len(found)
+        decoded = self._decoded(lines, name)
+        count = len(decoded)
         none = "00" * self._bytes
-        prints = [line.fingerprint or none for line in found]
+        prints = [line.fingerprint or none for line in decoded]
         scopes = None
-        if {line.scope for line in found} != {""}:
-            scopes = BytesColumn.of([line.scope.encode() for line in found])
-            for row, line in enumerate(found):
+        if {line.scope for line in decoded} != {""}:
+            scopes = BytesColumn.of([line.scope.encode() for line in decoded])
+            for row, line in enumerate(decoded):
                 if line.scope and line.fingerprint:
                     prints[row] = masked(bytes.fromhex(line.fingerprint), line.scope).hex()
-        ids = [line.id.encode() for line in found]
+        ids = [line.id.encode() for line in decoded]
         columns = DocumentColumns(
             offsets=np.array(
                 [
                     number if line.source is None else line.source.offset
-                    for (number, _), line in zip(lines, found, strict=True)
+                    for (number, _), line in zip(lines, decoded, strict=True)
                 ],
                 dtype=np.int64,
             ),
-            times_ms=_times_ms(found, lines, name),
+            times_ms=_times_ms(decoded, lines, name),
             ids=BytesColumn.of(ids),
-            digests=np.frombuffer(_digests(found), np.uint8).reshape(count, _DIGEST_BYTES),
+            digests=np.frombuffer(_digests(decoded), np.uint8).reshape(count, _DIGEST_BYTES),
             fingerprints=np.frombuffer(bytes.fromhex("".join(prints)), np.uint64).reshape(
                 count, self._words
             ),
-            undecidable=_codes(found),
-            sketches=BytesColumn.of([line.sketch for line in found]),
+            undecidable=_codes(decoded),
+            sketches=BytesColumn.of([line.sketch for line in decoded]),
             scopes=scopes,
         )
         sources = [
             (name, 0) if line.source is None else (line.source.topic, line.source.partition)
-            for line in found
+            for line in decoded
         ]
         named = {each: TopicPartition(*each) for each in set(sources)}
         return [named[each] for each in sources], columns
@@ -163,17 +163,17 @@ class EntryLines:
     def _decoded(self, lines: Sequence[tuple[int, bytes]], name: str) -> list[EntryLine]:
         """Return what lines hold: read and checked together, or where that fails one by one."""
         try:
-            found = _decode_lines(b"\n".join([line for _, line in lines]))
+            decoded = _decode_lines(b"\n".join([line for _, line in lines]))
         except (msgspec.DecodeError, UnicodeDecodeError):
-            found = []
-        if len(found) == len(lines) and self._are_usual(found) and _are_hex(found):
-            return found
-        found = [self._line(number, line, name) for number, line in lines]
+            decoded = []
+        if len(decoded) == len(lines) and self._are_usual(decoded) and _are_hex(decoded):
+            return decoded
+        decoded = [self._line(number, line, name) for number, line in lines]
         # Digits are looked at all together: one by one they take as long as all the rest.
-        for (number, _), line in zip(lines, found, strict=True) if not _are_hex(found) else ():
+        for (number, _), line in zip(lines, decoded, strict=True) if not _are_hex(decoded) else ():
             if not _are_hex([line]):
                 raise _wrong(name, number, "fingerprint or content has other than hex digits")
-        return found
+        return decoded
 
     def _are_usual(self, lines: Sequence[EntryLine]) -> bool:
         """Whether all lines have a fingerprint, and nothing is wrong with them."""

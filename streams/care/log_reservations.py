@@ -87,7 +87,7 @@ class LogReservations:
         self._next = offset
 
     def fill(self, records: int, report: Callable[[int], None]) -> None:
-        """Append so many records that say nothing; ``report`` is told how many are there."""
+        """Append so many records that say nothing; ``report`` is called with how many are there."""
         filler = ProducerRecord(self._topic, None, FILLER, 0)
         for done in range(0, records, _FILLERS_AT_ONCE):
             self._producer.send([filler] * min(_FILLERS_AT_ONCE, records - done))

@@ -30,9 +30,9 @@ def command() -> None:
 _reason_option = click.option(
     "--reason", "reasons", type=_REASONS, multiple=True, help="Only of this reason; repeatable."
 )
-_most_option = click.option(
+_redeliveries_option = click.option(
     "--max-redeliveries",
-    "most",
+    "redeliveries_max",
     type=click.IntRange(1, 1000),
     default=3,
     show_default=True,
@@ -46,7 +46,7 @@ _most_option = click.option(
 @json_option
 @timeout_option
 @_reason_option
-@_most_option
+@_redeliveries_option
 @click.option(
     "--limit",
     type=click.IntRange(0, 100_000),
@@ -59,7 +59,7 @@ def list_(
     settings: Settings,
     *,
     reasons: tuple[str, ...],
-    most: int,
+    redeliveries_max: int,
     limit: int,
     timeout_seconds: float,
     as_json: bool,
@@ -88,7 +88,7 @@ def list_(
         read_all(settings, topics, _announce),
         raw_topic=topics.raw,
         done=done,
-        most=most,
+        redeliveries_max=redeliveries_max,
         reasons=frozenset(reasons),
         limit=limit,
     )
@@ -104,7 +104,7 @@ def list_(
 @timeout_option
 @click.option(
     "--bytes",
-    "most_bytes",
+    "bytes_max",
     type=click.IntRange(0, 64 * 1024 * 1024),
     default=4096,
     show_default=True,
@@ -116,7 +116,7 @@ def show(
     settings: Settings,
     *,
     position: str,
-    most_bytes: int,
+    bytes_max: int,
     timeout_seconds: float,
     as_json: bool,
 ) -> None:
@@ -142,7 +142,7 @@ def show(
     if letter is None:
         raise UsageError(f"the record at {record.position} is no dead letter: 'firstseen consume'")
     if not as_json:
-        show_blocks(letter_view(letter, most_bytes))
+        show_blocks(letter_view(letter, bytes_max))
         return
     write_json("dead-letter", letter_object(letter))
 
@@ -153,7 +153,7 @@ def show(
 @timeout_option
 @click.option("--all", "everything", is_flag=True, help="All that can be sent.")
 @_reason_option
-@_most_option
+@_redeliveries_option
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Send N at most.")
 @click.option("--again", is_flag=True, help="Include those that were replayed before.")
 @click.option("--dry-run", is_flag=True, help="Show what would be sent, without sending.")
@@ -164,7 +164,7 @@ def replay(  # noqa: PLR0913 - one for each option
     positions: tuple[str, ...],
     everything: bool,
     reasons: tuple[str, ...],
-    most: int,
+    redeliveries_max: int,
     limit: int | None,
     again: bool,
     dry_run: bool,
@@ -198,7 +198,7 @@ def replay(  # noqa: PLR0913 - one for each option
     account = Account()
     is_complete = False
     try:
-        selection = Selection(frozenset(reasons), limit, most, again)
+        selection = Selection(frozenset(reasons), limit, redeliveries_max, again)
         _replay(settings, topics, selection, account, records, whole=not at, sends=not dry_run)
         is_complete = True
     finally:  # an error, or Ctrl-C: what was sent until then is reported all the same

@@ -68,8 +68,8 @@ def time_text(time_ms: int) -> str:
         return f"{time_ms} ms"
 
 
-def letter_view(letter: DeadLetter, most_bytes: int) -> list[Block]:
-    """Return a dead letter whole, of key, header and value up to ``most_bytes`` each."""
+def letter_view(letter: DeadLetter, bytes_max: int) -> list[Block]:
+    """Return a dead letter whole, of key, header and value up to ``bytes_max`` each."""
     record = letter.record
     return [
         f"position      {record.position}",
@@ -82,10 +82,10 @@ def letter_view(letter: DeadLetter, most_bytes: int) -> list[Block]:
         *(
             line
             for name, value in record.headers
-            for line in _block(f"  {escaped(name)}", value, most_bytes)
+            for line in _block(f"  {escaped(name)}", value, bytes_max)
         ),
-        *_block("key", record.key, most_bytes),
-        *_block("value", record.value, most_bytes),
+        *_block("key", record.key, bytes_max),
+        *_block("value", record.value, bytes_max),
     ]
 
 
@@ -132,13 +132,13 @@ def _row(listed: Listed) -> tuple[str, ...]:
     )
 
 
-def _block(name: str, content: bytes | None, most_bytes: int) -> Iterator[str]:
+def _block(name: str, content: bytes | None, bytes_max: int) -> Iterator[str]:
     """Yield text as text where it is UTF-8, other bytes as hexadecimal digits beside signs."""
     if content is None:
         yield f"{name}: null"
         return
-    more = len(content) - most_bytes
-    shown = content[:most_bytes]
+    more = len(content) - bytes_max
+    shown = content[:bytes_max]
     try:
         content.decode()
     except UnicodeDecodeError:

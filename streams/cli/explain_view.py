@@ -28,15 +28,15 @@ _REST_BITS_A_LINE: Final = 64
 
 
 def explanation_view(
-    explained: Explanation, fingerprinter: Fingerprinter, names: tuple[str, str], most: int
+    explained: Explanation, fingerprinter: Fingerprinter, names: tuple[str, str], limit: int
 ) -> list[Block]:
-    """Return an explanation in sections; ``most`` bounds each list."""
+    """Return an explanation in sections; ``limit`` bounds each list."""
     sections: list[list[Block]] = [
         _texts(explained, fingerprinter, names),
         _outcome(explained, fingerprinter),
         _blocks(explained),
-        _bits(explained, most),
-        _terms(explained, most),
+        _bits(explained, limit),
+        _terms(explained, limit),
     ]
     blocks = [block for lines in sections if lines for block in ("", *lines)]
     return blocks[1:]
@@ -63,9 +63,9 @@ def verdict_in_words(explained: Explanation) -> str:
 
 
 def explanation_object(
-    explained: Explanation, fingerprinter: Fingerprinter, names: tuple[str, str], most: int
+    explained: Explanation, fingerprinter: Fingerprinter, names: tuple[str, str], limit: int
 ) -> dict[str, object]:
-    """Return an explanation as an object for JSON; ``most`` bounds the list of terms alone."""
+    """Return an explanation as an object for JSON; ``limit`` bounds the list of terms alone."""
     verdict = explained.verdict
     return {
         "a": {"name": names[0], **fingerprint_object(fingerprinter, explained.a)},
@@ -92,7 +92,7 @@ def explanation_object(
             for bit in explained.differing
         ],
         "terms": [
-            {**term._asdict(), "share": round(term.share, 6)} for term in explained.terms[:most]
+            {**term._asdict(), "share": round(term.share, 6)} for term in explained.terms[:limit]
         ],
         "index": index_digest(fingerprinter.identity),
     }
@@ -128,14 +128,14 @@ def _outcome(explained: Explanation, fingerprinter: Fingerprinter) -> list[Block
     lines.append(f"profile   {scheme_in_words(scheme)}")
     if explained.distance is None:
         return lines
-    meets = bool(explained.shared_buckets)
-    meet = "they meet there" if meets else "they never meet"
+    compared = bool(explained.shared_buckets)
+    effect = "so they are compared" if compared else "so they are never compared"
     for what, shared, of in zip(
         ("blocks", "bands"), _shared(explained), (scheme.all_blocks, scheme.bands), strict=True
     ):
         if of:
             equal = f"{len(shared)} of {of} equal" if shared else "none equal"
-            lines.append(f"{what:<9} {equal}" + (f": {meet}" if shared or not meets else ""))
+            lines.append(f"{what:<9} {equal}" + (f", {effect}" if shared or not compared else ""))
     lines.append(f"distance  {_bits_of(explained.distance)} of {scheme.bits} differ")
     if explained.agreement is not None:
         profile = fingerprinter.profile
@@ -145,7 +145,7 @@ def _outcome(explained: Explanation, fingerprinter: Fingerprinter) -> list[Block
         )
     recall = scheme.expected_recall(explained.distance)
     if recall < _CERTAIN and not scheme.bands and explained.distance <= scheme.distance:
-        lines.append(f"          pairs at this distance meet with a chance of {recall:.1%}")
+        lines.append(f"          pairs at this distance are compared with a chance of {recall:.1%}")
     if explained.terms:
         lines.append(
             f"angle     cosine {explained.cosine:.3f} of the weighted features: "
@@ -183,10 +183,10 @@ def _marks(a: bytes, b: bytes, bits: int) -> str:
     return f"{differing:0{bits}b}".translate({ord("0"): "·", ord("1"): "x"})
 
 
-def _bits(explained: Explanation, most: int) -> list[Block]:
+def _bits(explained: Explanation, limit: int) -> list[Block]:
     """List the differing bits, surest first, with how sure each text was of its own."""
     differing = explained.differing
-    if not differing or not most:
+    if not differing or not limit:
         return []
     close = sum(max(abs(bit.margin_a), abs(bit.margin_b)) < CLOSE_CALL for bit in differing)
     rows = [
@@ -196,7 +196,7 @@ def _bits(explained: Explanation, most: int) -> list[Block]:
             f"{bit.margin_a:+.2%}",
             f"{bit.margin_b:+.2%}",
         )
-        for bit in differing[:most]
+        for bit in differing[:limit]
     ]
     return [
         (
@@ -204,14 +204,14 @@ def _bits(explained: Explanation, most: int) -> list[Block]:
             f"of all weight; {close} of {len(differing)} were within {CLOSE_CALL:.0%} in both."
         ),
         table([("bit", "block", "margin A", "margin B"), *rows], ">>>>", "  "),
-        *_left_out(len(differing), most),
+        *_left_out(len(differing), limit),
     ]
 
 
-def _terms(explained: Explanation, most: int) -> list[Block]:
+def _terms(explained: Explanation, limit: int) -> list[Block]:
     """List the features that pull the texts apart."""
     terms = [term for term in explained.terms if term.share > 0]
-    if explained.distance is None or not terms or not most:
+    if explained.distance is None or not terms or not limit:
         return []
     rows = [
         (
@@ -220,17 +220,17 @@ def _terms(explained: Explanation, most: int) -> list[Block]:
             _weight(term.weight_b),
             f"{term.share:.1%}",
         )
-        for term in terms[:most]
+        for term in terms[:limit]
     ]
     return [
         "Features that weigh most in the difference (lengths of the texts evened out).",
         table([("term", "weight in A", "in B", "share"), *rows], "<>>>", "  "),
-        *_left_out(len(terms), most),
+        *_left_out(len(terms), limit),
     ]
 
 
-def _left_out(total: int, most: int) -> list[str]:
-    return [f"  and {total - most:,} more (--top)"] if total > most else []
+def _left_out(total: int, limit: int) -> list[str]:
+    return [f"  and {total - limit:,} more (--top)"] if total > limit else []
 
 
 def _weight(weight: float) -> str:

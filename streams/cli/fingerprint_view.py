@@ -46,7 +46,7 @@ def fingerprint_view(
     profile: str,
     fingerprinted: Fingerprinted,
     terms: Sequence[WeightedTerm],
-    most_terms: int,
+    terms_max: int,
 ) -> list[Block]:
     """Return a fingerprint with its blocks and heaviest terms."""
     scheme = fingerprinter.scheme
@@ -68,14 +68,14 @@ def fingerprint_view(
             for index, value in enumerate(scheme.values(fingerprinted.fingerprint))
         ]
         lines += ["", table([("block", "value", "bits"), *rows], "><<")]
-    if terms and most_terms:
+    if terms and terms_max:
         weighed = [
             (one_line(term, TERM_CELLS), f"{weight:.2f}", f"{weight / total:.1%}")
-            for term, weight in terms[:most_terms]
+            for term, weight in terms[:terms_max]
         ]
         lines += ["", table([("term", "weight", "share"), *weighed], "<>>")]
-        if len(terms) > most_terms:
-            lines.append(f"and {len(terms) - most_terms:,} more (--top)")
+        if len(terms) > terms_max:
+            lines.append(f"and {len(terms) - terms_max:,} more (--top)")
     return lines
 
 

@@ -12,13 +12,13 @@ from streams.cli.options import json_option, timeout_option, with_settings
 if TYPE_CHECKING:
     from streams.settings.settings import Settings
 
-_MOST = 100_000_000
+_NUMBER_MAX = 100_000_000
 
 
 @click.command(short_help="Send generated documents to the raw topic.")
 @click.option(
     "--documents",
-    type=click.IntRange(1, _MOST),
+    type=click.IntRange(1, _NUMBER_MAX),
     default=3_000,
     show_default=True,
     metavar="N",

@@ -37,7 +37,7 @@ class CorpusShape:
     repeated_post: float = 0.25
     """The probability that a short post repeats an earlier one exactly."""
     deepest: int = 3
-    """The most copies of copies from the root: 1 means that only originals are copied."""
+    """The longest chain of copies of copies: 1 means that only originals are copied."""
 
     def __post_init__(self) -> None:
         """Check every setting."""

@@ -73,8 +73,8 @@ def repost(rng: random.Random, language: Language, title: str, text: str) -> str
             return title
         return language.person(rng) if slot == "person" else language.brand(rng)
 
-    def lines(patterns: tuple[Pattern, ...], most: int) -> list[str]:
-        chosen = shuffled(rng, patterns)[: integer(rng, 1, most)]
+    def lines(patterns: tuple[Pattern, ...], limit: int) -> list[str]:
+        chosen = shuffled(rng, patterns)[: integer(rng, 1, limit)]
         return [expand(pattern, rng, fill) for pattern in chosen]
 
     headed = chance(rng, 0.75)

@@ -57,16 +57,16 @@ def dead_letter_of(record: ReadRecord) -> DeadLetter | None:
     return DeadLetter(record, said.source, said.reason, said.detail, _redeliveries(record.headers))
 
 
-def why_not_sent(letter: DeadLetter, raw_topic: str, most: int) -> ReplayOutcome | None:
+def why_not_sent(letter: DeadLetter, raw_topic: str, redeliveries_max: int) -> ReplayOutcome | None:
     """Return what keeps a dead letter from being sent again; None where nothing does.
 
-    ``most``: how often a record may be sent again.
+    ``redeliveries_max``: how often a record may be sent again.
     """
     if letter.source.topic != raw_topic:
         return ReplayOutcome.OF_ANOTHER_TOPIC
     if letter.reason == RejectionReason.TOO_LARGE:
         return ReplayOutcome.WITHOUT_BODY
-    if letter.redeliveries >= most:
+    if letter.redeliveries >= redeliveries_max:
         return ReplayOutcome.AT_CAP
     return None
 

@@ -72,7 +72,7 @@ class OffsetRanges:
         return other
 
     def text(self, tag: str) -> str | None:
-        """Return the set as text; None where that would be longer than the most.
+        """Return the set as text; None where that would be longer than the limit.
 
         ``tag`` has no colon in it.
         """

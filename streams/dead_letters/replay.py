@@ -28,12 +28,13 @@ _NAMED_MAX: Final = 20
 class Selection(NamedTuple):
     """What is to be replayed: of these ``reasons`` (none: any), at most ``limit``.
 
-    ``most``: how often a record may be sent again. ``again``: also those that were replayed before.
+    ``redeliveries_max``: how often a record may be sent again. ``again``: also those that were
+    replayed before.
     """
 
     reasons: frozenset[str] = frozenset()
     limit: int | None = None
-    most: int = REDELIVERIES_MAX
+    redeliveries_max: int = REDELIVERIES_MAX
     again: bool = False
 
 
@@ -129,7 +130,7 @@ class Replay:
         if was_done and not self._selection.again:
             self.account.note_left(letter, ReplayOutcome.REPLAYED_BEFORE)
             return
-        why = why_not_sent(letter, self._topics.raw, self._selection.most)
+        why = why_not_sent(letter, self._topics.raw, self._selection.redeliveries_max)
         if why is not None:
             self.account.note_left(letter, why)
             return

@@ -46,13 +46,14 @@ def summarise(
     *,
     raw_topic: str,
     done: Mapping[int, OffsetRanges],
-    most: int,
+    redeliveries_max: int,
     reasons: frozenset[str],
     limit: int,
 ) -> Summary:
     """Read all records, and keep the ``limit`` newest by the time of the record, without bodies.
 
-    ``reasons``: of these alone, none: of any. ``most``: how often a record may be sent again.
+    ``reasons``: of these alone, none: of any. ``redeliveries_max``: how often a record may be sent
+    again.
     """
     summary = Summary()
     newest: dict[int, deque[Listed]] = {}
@@ -65,7 +66,11 @@ def summarise(
             continue
         partition, offset = record.position.partition, record.position.offset
         is_done = offset in done.get(partition, OffsetRanges())
-        state = ReplayOutcome.REPLAYED_BEFORE if is_done else why_not_sent(letter, raw_topic, most)
+        state = (
+            ReplayOutcome.REPLAYED_BEFORE
+            if is_done
+            else why_not_sent(letter, raw_topic, redeliveries_max)
+        )
         waits = state is None
         summary.total = summary.total.and_one(to_replay=waits)
         of_reason = summary.by_reason.get(letter.reason, Count())

@@ -145,8 +145,8 @@ class Leader:
     async def trim(self, partitions: int) -> None:
         """Delete what no shard needs of the log, at times.
 
-        ``partitions``: of the raw topic. All of them must have said how far they need the log: a
-        shard without documents needs it too.
+        ``partitions``: of the raw topic. All of them must have reported from where they need the
+        log: a shard without documents needs it too.
         """
         now = self._now()
         decider = self._participant.decider

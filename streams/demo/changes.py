@@ -20,7 +20,7 @@ WORK_MAX: Final = 40_000
 
 _SENTENCE = re.compile(r".*?(?:[。！？!?；;]|[.](?=\s)|$)[”’」』\"')）]*", re.DOTALL)
 _WORD = re.compile(r"[^\W\d_\u3400-\u9fff]+|\d[\d.,]*|\s+|.", re.DOTALL)
-_SHOWN = 24  # characters of one passage that are shown, at the most
+_SHOWN = 24  # characters of one passage that are shown at most
 _SHORTEST_LIMIT = 60
 _LONG_LIST = 400  # items
 _LIST_WORK = 50  # what a list costs, however short

@@ -100,7 +100,7 @@ class Feed:
 
     def _has_room(self, record: FeedRecord) -> bool:
         open_bytes = self._ledger.open_bytes + self._unacknowledged_bytes
-        open_records = self.produced - self._ledger.settled
+        open_records = self.produced - self._ledger.decided
         return open_records == 0 or (
             open_records < OPEN_RECORDS_MAX and open_bytes + _size(record) <= OPEN_BYTES_MAX
         )

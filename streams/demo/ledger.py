@@ -14,7 +14,7 @@ _MANY: Final = 255
 class Ledger:
     """Counts outputs by source position: a byte or two an arrival, so that millions are no matter.
 
-    The two sides of an arrival may be told in either order: an output can be seen before the
+    The two sides of an arrival may be noted in either order: an output can be seen before the
     acknowledgement of what it came of.
     """
 
@@ -22,26 +22,26 @@ class Ledger:
         self.sent = 0
         self.tombstones = 0
         self.outputs = 0
-        self._settled = 0
+        self._decided = 0
         self._open_bytes = 0
         self._sizes: dict[SourcePosition, int] = {}
         self._awaited: defaultdict[int, bytearray] = defaultdict(bytearray)
         self._outputs: defaultdict[int, bytearray] = defaultdict(bytearray)
 
     @property
-    def settled(self) -> int:
+    def decided(self) -> int:
         """Arrivals that have ended: in an output, or as a tombstone, of which none comes."""
-        return self._settled + self.tombstones
+        return self._decided + self.tombstones
 
     @property
     def lost(self) -> int:
         """Arrivals without an output: until the end, those under way."""
-        return self.sent - self.settled
+        return self.sent - self.decided
 
     @property
     def repeated(self) -> int:
         """Outputs beyond one for each arrival, those of arrivals that never were among them."""
-        return self.outputs - self._settled
+        return self.outputs - self._decided
 
     @property
     def open_bytes(self) -> int:
@@ -56,7 +56,7 @@ class Ledger:
             return
         _mark(self._awaited[source.partition], source.offset)
         if _marks(self._outputs[source.partition], source.offset):
-            self._settled += 1
+            self._decided += 1
         else:
             self._sizes[source] = size_bytes
             self._open_bytes += size_bytes
@@ -67,7 +67,7 @@ class Ledger:
         _mark(self._outputs[source.partition], source.offset)
         is_first = _marks(self._outputs[source.partition], source.offset) == 1
         if is_first and _marks(self._awaited[source.partition], source.offset):
-            self._settled += 1
+            self._decided += 1
             self._open_bytes -= self._sizes.pop(source)
 
 

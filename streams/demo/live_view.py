@@ -60,14 +60,14 @@ class LineView:
         self._say(f"{what} …")
 
     def show(self, progress: Progress, change: Change) -> None:
-        """Say how far it has come, and of one more duplicate what it changed."""
+        """Print how far it has come, and what one more duplicate changed."""
         now = time.monotonic()
         if progress.share != 1.0 and now - self._said_at < _LINE_SECONDS:
             return
         self._said_at = now
         share = "" if progress.share is None else f"{progress.share:4.0%}  "
         self._say(
-            f"{progress.seconds:6.1f} s  {share}{progress.settled:,} decided "
+            f"{progress.seconds:6.1f} s  {share}{progress.decided:,} decided "
             f"({progress.per_second:,.0f}/s): {progress.unique:,} unique, "
             f"{progress.duplicates:,} duplicates, {progress.dead_letters:,} dead letters"
         )
@@ -133,7 +133,7 @@ def _bar(progress: Progress) -> RenderableType:
     bar.add_column(justify="right", no_wrap=True, min_width=9)
     share = progress.share
     drawn = ProgressBar(total=None if share is None else 1.0, completed=share or 0.0, pulse=False)
-    bar.add_row(drawn, f"{progress.settled:,} decided", f"{progress.per_second:,.0f}/s")
+    bar.add_row(drawn, f"{progress.decided:,} decided", f"{progress.per_second:,.0f}/s")
     return bar
 
 
@@ -149,7 +149,7 @@ def _counts(progress: Progress) -> RenderableType:
         ("duplicates", progress.duplicates, DUPLICATE_STYLE),
         ("dead letters", progress.dead_letters, DEAD_LETTER_STYLE),
     ):
-        share = count / max(1, progress.settled)
+        share = count / max(1, progress.decided)
         cells = Text("━" * round(share * _BAR_CELLS), style=style)
         table.add_row(name, f"{count:,}", f"{share:.1%}", cells)
     return table

@@ -15,7 +15,7 @@ class Progress(NamedTuple):
     """How far the demo has come. ``share`` of the stream is from 0 to 1, None where unknown."""
 
     sent: int
-    settled: int
+    decided: int
     share: float | None
     unique: int
     undecidable: int

@@ -207,22 +207,22 @@ class Demo:
             self._source.truth.note_output(output)
 
     def _progress(self, now: float) -> Progress:
-        settled = self._ledger.settled
-        self._recent.append((now, settled))
+        decided = self._ledger.decided
+        self._recent.append((now, decided))
         while now - self._recent[0][0] > _RATE_SECONDS:
             self._recent.popleft()
-        since, settled_then = self._recent[0]
+        since, decided_then = self._recent[0]
         observer = self._observer
         return Progress(
             sent=self._feed.produced,
-            settled=settled,
-            share=self._source.share(self._feed.produced, settled),
+            decided=decided,
+            share=self._source.share(self._feed.produced, decided),
             unique=observer.unique,
             undecidable=observer.undecidable,
             duplicates=observer.duplicates,
             dead_letters=observer.dead_letters,
             seconds=now - self._began,
-            per_second=(settled - settled_then) / max(now - since, _SHOW_SECONDS),
+            per_second=(decided - decided_then) / max(now - since, _SHOW_SECONDS),
             latest=observer.latest,
         )
 
@@ -251,7 +251,7 @@ class Demo:
             swapped=0 if score is None else score.swapped,
             by_kind=None if score is None else _by_kind(score),
             seconds=round(seconds, 3),
-            documents_per_second=round(ledger.settled / seconds, 1),
+            documents_per_second=round(ledger.decided / seconds, 1),
             shards=RAW_PARTITIONS,
             worker_cpu_seconds=round(cpu_seconds, 3),
             stages=stages,

@@ -1,4 +1,4 @@
-"""How well a filter did on the demo stream, told from its outputs alone.
+"""How well a filter did on the demo stream, judged by its outputs alone.
 
 A copy is *found* where it was called a duplicate of a document with the same root: the original
 itself or another copy of it. For each kind of record:

@@ -34,16 +34,16 @@ class StreamSource:
         for record in generate(self._request.seed, self._request.generated()):
             yield FeedRecord(record.key, record.value, self.truth.add(record))
 
-    def share(self, sent: int, settled: int) -> float | None:
+    def share(self, sent: int, decided: int) -> float | None:
         """How much of the stream is done, from 0 to 1; None where its length is not known."""
         if self._input is None:
-            return settled / max(1, self._request.generated())
+            return decided / max(1, self._request.generated())
         if self._request.documents is not None:
-            return settled / self._request.documents
+            return decided / self._request.documents
         if self._input.total_bytes is None:
             return None
         read = self._input.bytes_read / max(1, self._input.total_bytes)
-        return read * settled / max(1, sent)
+        return read * decided / max(1, sent)
 
     def _read(self, documents: InputDocuments) -> Iterator[FeedRecord]:
         left = self._request.documents

@@ -61,13 +61,13 @@ def _serve(queue: SimpleQueue[_Work | None], loop: asyncio.AbstractEventLoop) ->
         except Exception as raised:  # noqa: BLE001 - it belongs to who asked
             error = raised
         try:
-            loop.call_soon_threadsafe(_settle, future, result, error)
+            loop.call_soon_threadsafe(_resolve, future, result, error)
         except RuntimeError:
             return  # the loop has ended
         del work, future, item, result, error
 
 
-def _settle(future: asyncio.Future[Any], result: object, error: Exception | None) -> None:
+def _resolve(future: asyncio.Future[Any], result: object, error: Exception | None) -> None:
     if future.done():
         return
     if error is not None:

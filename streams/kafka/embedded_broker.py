@@ -35,8 +35,8 @@ to 10 and a record arrives in 6 ms instead of 371.
 
 **Groups.** Offsets are kept; Consumer.committed reads any group's. A group's first member joins at
 once. Any later change (a member joins, leaves or restarts) takes ``session.timeout.ms`` − 1 s, even
-if all members are back earlier: use 6,000 instead of the client's 45,000. No least session timeout
-is enforced. Static membership is not honoured (the restarted member waits until its old self has
+if all members are back earlier: use 6,000 instead of the client's 45,000. No session timeout is
+too short. Static membership is not honoured (the restarted member waits until its old self has
 timed out). All members must name the same assignment strategy first, or the broker aborts. Once a
 group has had members, offsets can be committed by members only.
 

@@ -98,6 +98,7 @@ class Metrics(OrderingMetrics, ShardMetrics):
         self._lag = PartitionGauge(defined.CONSUMER_LAG, registry)
         self._stalled_partitions = gauge(defined.STALLED_PARTITIONS, registry)
         self._broker_up = gauge(defined.BROKER_UP, registry)
+        self._open_transaction = gauge(defined.OPEN_TRANSACTION, registry)
         self._last_record = gauge(defined.LAST_RECORD, registry)
         self._latency = BatchHistogram(defined.LATENCY, registry)
         self._candidates = TotalsSummary(defined.CANDIDATES, registry)
@@ -226,9 +227,9 @@ class Metrics(OrderingMetrics, ShardMetrics):
         """Count a record that its topic deletes soon; ``output`` is of ``OUTPUTS``."""
         self._expired_by_output[output].inc()
 
-    def candidates(self, met: int, lookups: int) -> None:
-        """Note the candidates that a number of look-ups met together."""
-        self._candidates.add(met, lookups)
+    def candidates(self, count: int, lookups: int) -> None:
+        """Count the candidates that a number of look-ups had together."""
+        self._candidates.add(count, lookups)
 
     def distance(self, bits: int) -> None:
         """Note the distance of a duplicate to its original."""
@@ -255,6 +256,10 @@ class Metrics(OrderingMetrics, ShardMetrics):
     def broker_up(self, *, up: bool) -> None:
         """Note whether the broker has answered."""
         self._broker_up.set(up)
+
+    def open_transaction(self, seconds: float) -> None:
+        """Note for how long the oldest transaction is open; 0: none is."""
+        self._open_transaction.set(seconds)
 
     def rebalance(self) -> None:
         """Count an assignment."""

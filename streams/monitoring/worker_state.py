@@ -73,7 +73,7 @@ class WorkerView(Protocol):
     async def ask(self, content: Content, limit: int, scope: str = "") -> Answer:
         """Return what the whole index says of a document; on the worker's event loop.
 
-        ``limit``: the most neighbours in the answer. Raises ``CheckUnavailableError`` where the
+        ``limit``: of neighbours in the answer. Raises ``CheckUnavailableError`` where the
         worker is not ready, and where no leader has answered in time.
         """
         ...

@@ -149,7 +149,7 @@ def prepared_by(
 
 
 def _begin_all(pool: ProcessPoolExecutor, jobs: int) -> None:
-    with suppress(BrokenProcessPool, RuntimeError):  # who gives a batch will be told
+    with suppress(BrokenProcessPool, RuntimeError):  # giving a batch raises it again
         for _ in range(jobs):
             pool.submit(_do_nothing)
 

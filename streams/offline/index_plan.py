@@ -22,7 +22,7 @@ SHARD_BYTES_WANTED: Final = 16 << 30
 """State of a shard that is caught up or rebuilt within minutes; suggested partitions keep to it."""
 
 LEAST_PARTITIONS: Final = 4
-"""Suggested at the least: their number bounds the workers."""
+"""The smallest suggestion: their number bounds the workers."""
 
 MOST_PARTITIONS: Final = 4096
 

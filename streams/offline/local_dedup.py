@@ -1,7 +1,7 @@
 """Deduplication of files with no broker: the same core, the same verdicts, one shard.
 
 A file is a topic of one partition, and the number of a line, from 0, is its offset. Each batch of
-lines is decided, its outputs are written and settled, and only then is it committed to the index,
+lines is decided, its outputs are written and flushed, and only then is it committed to the index,
 together with how far the run has come: a run that is killed continues from its last commit, with
 the outputs cut to what they were then.
 """

@@ -36,7 +36,7 @@ _MILLISECONDS: Final = 1000
 OnReport = Callable[[Report], None]
 OnFailure = Callable[[FirstseenError], None]
 OnBucket = Callable[[int], None]
-"""Is told how many documents the fullest bucket of a document has, once a second."""
+"""Takes how many documents the fullest bucket of a document has, once a second."""
 
 
 class LogClient(NamedTuple):

@@ -200,7 +200,7 @@ class PutOut:
         )
 
     def measure(self) -> None:
-        """Tell the metrics how far back the index reaches, and the watermark of the log."""
+        """Set the metrics of how far back the index reaches and of the watermark of the log."""
         oldest = [store.oldest_time_ms() for store in self.stores.values()]
         replica = self._participant.replica
         clock = replica.clock_before(replica.decided_before)

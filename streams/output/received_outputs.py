@@ -1,6 +1,6 @@
 """Records of the output topics, read back: what the filter said of which raw record.
 
-The form of a record tells what it is, not the topic that it came from, so a copy of an output
+The form of a record shows what it is, not the topic that it came from, so a copy of an output
 topic reads alike. docs/formats.md has the forms.
 """
 

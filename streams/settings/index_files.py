@@ -18,7 +18,7 @@ from simhash_core.text.stop_words import parse_stop_words
 from simhash_core.text.user_dictionary import parse_user_dictionary
 from streams.settings.named_files import FileProblemError, bounded_bytes, bounded_text
 
-_WORD_LIST_BYTES_MOST: Final = 64 * 1024 * 1024
+_WORD_LIST_BYTES_MAX: Final = 64 * 1024 * 1024
 
 
 def file_content(setting: str, path: str, bytes_limit: int) -> bytes:
@@ -31,7 +31,7 @@ def file_content(setting: str, path: str, bytes_limit: int) -> bytes:
 
 def _text(setting: str, path: str) -> str:
     try:
-        return bounded_text(path, _WORD_LIST_BYTES_MOST)
+        return bounded_text(path, _WORD_LIST_BYTES_MAX)
     except FileProblemError as error:
         raise UsageError(f"{setting}: {path} {error}") from None
 

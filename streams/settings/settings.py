@@ -64,7 +64,7 @@ class Mode(StrEnum):
 
 
 class LogLevel(StrEnum):
-    """The least severity that is logged."""
+    """The lowest severity that is logged."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -290,7 +290,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def largest_output_bytes(self) -> int:
-        """The most bytes of key, value and headers that a record on an output topic can have.
+        """The limit in bytes of key, value and headers of a record on an output topic.
 
         A body in a duplicate's JSON has at most twice its bytes.
         """
@@ -298,7 +298,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def largest_internal_bytes(self) -> int:
-        """The most bytes that a record on an internal topic can have.
+        """The limit in bytes of a record on an internal topic.
 
         Largest are a control record and a report, where every document of ``batch.packets`` packets
         is a duplicate, and ids are as long as they may be.
@@ -307,5 +307,5 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def largest_message_bytes(self) -> int:
-        """The most bytes of key, value and headers that any record sent can have."""
+        """The limit in bytes of key, value and headers of any record that is sent."""
         return max(self.largest_output_bytes, self.largest_internal_bytes)

@@ -3,11 +3,11 @@
 **Nothing outlives** ``close``. RocksDB keeps its lock as long as an iterator lives, hence also one
 that a traceback holds; so errors are raised with the tracebacks of their causes cut off.
 
-**Damage is remembered.** A damaged block is met when it is read, perhaps days after the store was
-opened, and opening it again would find nothing wrong; so the directory is marked, and refused from
-then on.
+**Damage is remembered.** A damaged block is noticed when it is read, perhaps days after the store
+was opened, and opening it again would find nothing wrong; so the directory is marked, and refused
+from then on.
 
-**Rows that end early are an error.** An iterator that meets a damaged block is no more valid, just
+**Rows that end early are an error.** An iterator at a damaged block is no longer valid, just
 like one at its end; the difference is its status, which is asked for each time.
 """
 

@@ -87,7 +87,7 @@ class TopicIds:
     async def of(self, topic: str) -> str:
         """Return the id of a topic.
 
-        Raises ``BrokerUnavailableError`` or ``TopicsError`` when no broker has told it in time.
+        Raises ``BrokerUnavailableError`` or ``TopicsError`` when no broker has returned it in time.
         """
         again = retrying_on_loop(self._wait_seconds, _RETRY_SECONDS, _may_pass)
         return await again(asyncio.to_thread, self._ask, topic)

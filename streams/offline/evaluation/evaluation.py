@@ -21,7 +21,7 @@ from streams.offline.evaluation.text_pass import exact_jaccards, named_by, of_pa
 from streams.settings.settings import Settings
 
 Tell = Callable[[str, int, int], None]
-"""Told how far it is: the step, how much of it is done, and how much there is to do."""
+"""Called with the progress: the step, how much of it is done, and how much there is to do."""
 
 
 class Labelled(NamedTuple):

@@ -1,8 +1,8 @@
 """Fingerprints that are made once, for many passes over the same texts with other thresholds.
 
 Distance, threshold of confirmation, and how the fingerprint is cut into blocks decide which
-documents meet and are near, not what their fingerprints are. So profiles that differ in these alone
-share what was made.
+documents are compared and are near, not what their fingerprints are. So profiles that differ in
+these alone share what was made.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ _RIGHT: Final = 12
 _TOP: Final = 14
 _BOTTOM: Final = 44
 _GRID_LINES: Final = 4
-_LABELS_MOST: Final = 8
+_LABELS_MAX: Final = 8
 _LABEL_SHARE: Final = 0.15  # of the height, that a bar must have to hold its label
 
 
@@ -184,7 +184,7 @@ def _x_labels(labels: Sequence[str], step: float, first: float) -> list[str]:
 
 def _is_labelled(at: int, count: int) -> bool:
     """Whether there is room for the label of a place: of each, or of every so many."""
-    return at % -(-count // _LABELS_MOST) == 0
+    return at % -(-count // _LABELS_MAX) == 0
 
 
 def _text(x: float, y: float, text: str, anchor: str, kind: str = "tick") -> str:
@@ -200,9 +200,9 @@ def _ceiling(series: Sequence[Series]) -> float:
     return next((step for step in steps if largest <= step), 1.0)
 
 
-def _floor(least: float) -> float:
+def _floor(lowest: float) -> float:
     """Return where an axis begins: at 0, or nearer where all values are high."""
-    return next((step for step in (0.9, 0.8, 0.6, 0.5) if least >= step), 0.0)
+    return next((step for step in (0.9, 0.8, 0.6, 0.5) if lowest >= step), 0.0)
 
 
 def _y(share: float) -> float:

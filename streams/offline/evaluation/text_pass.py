@@ -28,7 +28,7 @@ def exact_jaccards(
 ) -> dict[Named, float]:
     """Return the exact Jaccard of the texts of each of ``named``, going through all documents once.
 
-    ``named`` may be of several passes. ``watch`` is told how many documents are done.
+    ``named`` may be of several passes. ``watch`` is called with how many documents are done.
     """
     of_duplicate: dict[int, set[int]] = defaultdict(set)
     last_duplicate: dict[int, int] = {}

@@ -78,7 +78,7 @@ def tune(
 ) -> Tuned:
     """Try each profile, settings and all, at thresholds around its own.
 
-    First distances are tried, then, where candidates are confirmed, how far they must agree, at the
+    First distances are tried, then, where candidates are verified, how similar they must be, at the
     best of the distances.
     """
     curve: list[TunedPoint] = []

@@ -31,7 +31,7 @@ def test_whole_in_any_order(seed: int) -> None:
         else:
             ledger.note_sent(place, 100, is_tombstone=False)
 
-    assert (ledger.sent, ledger.outputs, ledger.settled) == (150, 150, 150)
+    assert (ledger.sent, ledger.outputs, ledger.decided) == (150, 150, 150)
     assert (ledger.lost, ledger.repeated, ledger.open_bytes) == (0, 0, 0)
 
 
@@ -50,11 +50,11 @@ def test_lost_repeated_and_never_sent() -> None:
 
 
 def test_a_tombstone_has_no_output() -> None:
-    """Given a tombstone; then it is settled at once, and an output of it would be one too many."""
+    """Given a tombstone; then it is decided at once, and an output of it would be one too many."""
     ledger = Ledger()
     ledger.note_sent(at(0), 10, is_tombstone=True)
 
-    assert (ledger.settled, ledger.lost, ledger.open_bytes) == (1, 0, 0)
+    assert (ledger.decided, ledger.lost, ledger.open_bytes) == (1, 0, 0)
 
     ledger.note_output(at(0))
 

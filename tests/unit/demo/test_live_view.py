@@ -35,7 +35,7 @@ def progress(share: float | None = 0.5, duplicates: int = 24) -> Progress:
     """A demo half-way."""
     return Progress(
         sent=1600,
-        settled=1500,
+        decided=1500,
         share=share,
         unique=800,
         undecidable=100,
