@@ -25,6 +25,7 @@ from benchmarks.texts import add_text_options, texts_of
 from simhash_core.documents import Document, RawRecord, SourcePosition
 from streams.documents.fields import FieldSettings
 from streams.documents.raw_documents import DocumentReader
+from streams.documents.schema_framing import SchemaDecoders
 from streams.registry.registry_client import RegistryClient
 from streams.registry.schema_cache import SchemaCache
 from streams.registry.schema_fetches import SchemaFetches
@@ -117,7 +118,7 @@ def _reader(
     values = [(record.headers, record.value or b"") for record in records]
     SchemaFetches(client, cache).fetch(cache.missing(values))
     client.close()
-    return DocumentReader(fields, schemas=cache)
+    return DocumentReader(fields, schemas=SchemaDecoders(cache))
 
 
 def _reading(reader: DocumentReader, records: Sequence[RawRecord]) -> Callable[[], object]:

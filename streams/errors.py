@@ -5,6 +5,7 @@
     FirstseenError
     ├── SettingsError            exit 78: invalid settings, all of them at once
     ├── StateMismatchError       exit 78: stored state that is not what the settings ask for
+    ├── RegistryRefusedError     exit 78: the schema registry refuses the user of the settings
     ├── BrokerUnavailableError   exit 69: no broker answered in time
     │   └── UnansweredError      …  what a shard asked; it is opened again first
     ├── WorkerUnavailableError   exit 69: no worker answered, or it cannot answer now
@@ -57,6 +58,10 @@ class StateMismatchError(FirstseenError):
     """Stored state is not that of the settings (``streams.store.store_errors``)."""
 
     reason = ErrorReason.FORMAT
+
+
+class RegistryRefusedError(FirstseenError):
+    """The schema registry, or who gives tokens for it, refuses the user; waiting does not help."""
 
 
 class BrokerUnavailableError(FirstseenError):

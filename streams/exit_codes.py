@@ -16,6 +16,7 @@ import click
 from simhash_core.errors import FirstseenError, IndexMismatchError, UsageError
 from streams.errors import (
     BrokerUnavailableError,
+    RegistryRefusedError,
     SettingsError,
     StateMismatchError,
     WorkerUnavailableError,
@@ -47,6 +48,7 @@ _CODE_BY_ERROR: Final[tuple[tuple[type[BaseException], ExitCode], ...]] = (
     (SettingsError, ExitCode.CONFIGURATION),
     (IndexMismatchError, ExitCode.CONFIGURATION),
     (StateMismatchError, ExitCode.CONFIGURATION),
+    (RegistryRefusedError, ExitCode.CONFIGURATION),
     (BrokerUnavailableError, ExitCode.BROKER_UNAVAILABLE),
     (WorkerUnavailableError, ExitCode.BROKER_UNAVAILABLE),
     (UsageError, ExitCode.USAGE),

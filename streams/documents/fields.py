@@ -21,6 +21,7 @@ ID_BYTES_MAX: Final = 4_096
 """Of a document's id, in UTF-8: it stands in headers, in messages and in every entry."""
 
 ValueFormat = Literal["auto", "json", "text", "avro", "protobuf", "json-schema"]
+KeyFormat = Literal["text", "avro", "protobuf", "json-schema"]
 
 
 class FieldSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -33,7 +34,8 @@ class FieldSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ``format``: ``json`` and ``text`` read every value as such. ``auto`` reads JSON, and text where
     the ``content-type`` header says ``text/plain``; a value that is not JSON is refused, so that
     a broken producer is noticed. The others are those of a schema registry
-    (``streams.documents.schema_framing``).
+    (``streams.documents.schema_framing``). ``key_format`` is the same of keys, which serve as ids:
+    a string, or an object with a field that ``id`` names.
     """
 
     text: str = "text"
@@ -45,16 +47,18 @@ class FieldSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     timestamp: str = "timestamp"
     scope: str = ""
     format: ValueFormat = "auto"
+    key_format: KeyFormat = "text"
 
     def __post_init__(self) -> None:
         """Raise ``UsageError`` for a name that no field can have."""
-        formats = get_args(ValueFormat)
-        if self.format not in formats:
-            raise UsageError(
-                f"fields.format is {self.format!r}",
-                setting="format",
-                hint=f"choose one of {', '.join(formats)}",
-            )
+        for setting, allowed in (("format", ValueFormat), ("key_format", KeyFormat)):
+            formats = get_args(allowed)
+            if getattr(self, setting) not in formats:
+                raise UsageError(
+                    f"fields.{setting} is {getattr(self, setting)!r}",
+                    setting=setting,
+                    hint=f"choose one of {', '.join(formats)}",
+                )
         if not self.text:
             raise UsageError(
                 "fields.text is empty", setting="text", hint="name the field that holds the text"
@@ -122,14 +126,7 @@ class Field:
         other number does: 1.0 and 1 are equal, but are spelled in two ways. A UUID counts as
         RFC 4122 writes it. Raises ``ID_TOO_LONG`` too.
         """
-        value = self.find(content)
-        if value is None or value == "":
-            return None
-        if isinstance(value, UUID) or (isinstance(value, int) and not isinstance(value, bool)):
-            value = str(value)
-        if not isinstance(value, str):
-            raise self._wrong(type_named(value), "a string or an integer")
-        return checked_id(value, f'field "{self.name}"')
+        return identifier_of(self.find(content), f'field "{self.name}"')
 
     def time_ms(self, content: dict[str, object]) -> int | None:
         """Return milliseconds since 1970; raises ``BAD_TIMESTAMP`` alone."""
@@ -140,6 +137,20 @@ class Field:
         return UnreadableError(
             RejectionReason.WRONG_TYPE, f'field "{self.name}" is {kind}: it must be {wanted}'
         )
+
+
+def identifier_of(value: object, where: str) -> str | None:
+    """Return a value as an id, as ``Field.identifier`` does; ``where`` it is, is for messages."""
+    if value is None or value == "":
+        return None
+    if isinstance(value, UUID) or (isinstance(value, int) and not isinstance(value, bool)):
+        value = str(value)
+    if not isinstance(value, str):
+        raise UnreadableError(
+            RejectionReason.WRONG_TYPE,
+            f"{where} is {type_named(value)}: it must be a string or an integer",
+        )
+    return checked_id(value, where)
 
 
 def checked_id(document_id: str, where: str) -> str:

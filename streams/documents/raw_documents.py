@@ -10,9 +10,20 @@ from simhash_core.documents import Document, RawRecord, SourcePosition
 from simhash_core.errors import UsageError
 from simhash_core.rejections import Rejection, RejectionReason
 from streams.documents.cloudevents import TEXT_PLAIN, Content, unwrap
-from streams.documents.fields import Field, FieldSettings, checked_id, checked_time_ms
+from streams.documents.fields import (
+    Field,
+    FieldSettings,
+    checked_id,
+    checked_time_ms,
+    identifier_of,
+)
 from streams.documents.json_values import UnreadableError, decode_json, decode_text, type_named
-from streams.documents.schema_framing import SCHEMA_FORMATS, SchemaDecoder
+from streams.documents.schema_framing import (
+    NO_SCHEMAS,
+    SCHEMA_FORMATS,
+    SchemaDecoder,
+    SchemaDecoders,
+)
 
 MAX_RECORD_BYTES: Final = 1 << 20
 """The default limit of a record: key, value and headers together."""
@@ -33,18 +44,19 @@ class DocumentReader:
         self,
         fields: FieldSettings,
         max_record_bytes: int = MAX_RECORD_BYTES,
-        schemas: SchemaDecoder | None = None,
+        schemas: SchemaDecoders = NO_SCHEMAS,
     ) -> None:
         """Raise ``UsageError`` for a limit below one byte.
 
-        ``schemas`` decodes values in one of ``SCHEMA_FORMATS``. Without it, as for files, such a
-        ``fields.format`` is as ``auto``.
+        ``schemas`` decode values and keys in one of ``SCHEMA_FORMATS``. Without them, as for files,
+        such a ``fields.format`` is as ``auto``, and keys are texts.
         """
         if max_record_bytes < 1:
             raise UsageError(f"max_record_bytes is {max_record_bytes}: it must be 1 or more")
         self.fields = fields
         self.max_record_bytes = max_record_bytes
-        self._schemas = schemas if fields.format in SCHEMA_FORMATS else None
+        self._schemas = schemas.value if fields.format in SCHEMA_FORMATS else None
+        self._key_schemas = schemas.key if fields.key_format in SCHEMA_FORMATS else None
         self._format = "auto" if fields.format in SCHEMA_FORMATS else fields.format
         self._text = Field(fields.text)
         self._id = Field(fields.id)
@@ -62,12 +74,12 @@ class DocumentReader:
             return self._too_large(source, record, size)
         try:
             if record.value is None:
-                return _tombstone(source, record)
+                return self._tombstone(source, record)
             content = unwrap(record, record.value)
             fields = self._decode(content, record)
             if isinstance(fields, str):
                 return Document(
-                    id=_fallback_id(source, record, content),
+                    id=self._fallback_id(source, record, content),
                     text=fields,
                     source=source,
                     event_time_ms=_fallback_time_ms(record, content),
@@ -130,7 +142,7 @@ class DocumentReader:
         if event_time_ms is None:
             event_time_ms = _fallback_time_ms(record, content)
         return Document(
-            id=self._id.identifier(fields) or _fallback_id(source, record, content),
+            id=self._id.identifier(fields) or self._fallback_id(source, record, content),
             text=text,
             source=source,
             event_time_ms=event_time_ms,
@@ -140,6 +152,36 @@ class DocumentReader:
             references=self._references.strings(fields),
             scope=self._scope.identifier(fields) or "",
         )
+
+    def _tombstone(self, source: SourcePosition, record: RawRecord) -> Tombstone:
+        document_id = self._key_as_id(record)
+        if document_id is None:
+            raise UnreadableError(
+                RejectionReason.NULL_VALUE,
+                "null value, and no key that could be a document's id: "
+                "to delete a document, send its id as the key; else send a value",
+            )
+        return Tombstone(source, record, document_id)
+
+    def _fallback_id(self, source: SourcePosition, record: RawRecord, content: Content) -> str:
+        """Return the id of a document whose fields hold none."""
+        if content.event_id is not None:
+            return checked_id(content.event_id, "the CloudEvent's id")
+        return self._key_as_id(record) or str(source)
+
+    def _key_as_id(self, record: RawRecord) -> str | None:
+        """Return the key as an id, None where it is absent or empty, or a text not in UTF-8."""
+        if not record.key:
+            return None
+        if self._key_schemas is not None:
+            key = self._key_schemas.decode(record.headers, record.key)
+            if isinstance(key, dict):
+                return self._id.identifier(key)
+            return identifier_of(key, "the key, which is the id,")
+        try:
+            return checked_id(record.key.decode(), "the key, which is the id,")
+        except UnicodeDecodeError:
+            return None
 
     def _too_large(self, source: SourcePosition, record: RawRecord, size: int) -> Rejection:
         """Return a rejection that can itself be sent: it keeps what fits of key and headers."""
@@ -167,34 +209,6 @@ def record_bytes(record: RawRecord) -> int:
         size += len(name if name.isascii() else name.encode(errors="surrogatepass"))
         size += len(value or b"")
     return size
-
-
-def _tombstone(source: SourcePosition, record: RawRecord) -> Tombstone:
-    document_id = _key_as_id(record)
-    if document_id is None:
-        raise UnreadableError(
-            RejectionReason.NULL_VALUE,
-            "null value, and no key that could be a document's id: "
-            "to delete a document, send its id as the key; else send a value",
-        )
-    return Tombstone(source, record, document_id)
-
-
-def _fallback_id(source: SourcePosition, record: RawRecord, content: Content) -> str:
-    """Return the id of a document whose fields hold none."""
-    if content.event_id is not None:
-        return checked_id(content.event_id, "the CloudEvent's id")
-    return _key_as_id(record) or str(source)
-
-
-def _key_as_id(record: RawRecord) -> str | None:
-    """Return the key as an id, None where it is absent, empty or not UTF-8."""
-    if not record.key:
-        return None
-    try:
-        return checked_id(record.key.decode(), "the key, which is the id,")
-    except UnicodeDecodeError:
-        return None
 
 
 def _fallback_time_ms(record: RawRecord, content: Content) -> int:

@@ -1,7 +1,7 @@
 """Values of a schema registry: which schema a value is of, and where its content begins.
 
 A serializer puts the id of the schema before the content: a zero and four bytes, big-endian; or a
-one and the sixteen bytes of a GUID. Either may stand in the header ``__value_schema_id`` instead.
+one and the sixteen bytes of a GUID. Either may stand in a header instead. Keys are made likewise.
 For Protobuf the numbers of the message in its file follow the id, wherever it stands. Source: the
 wire format in Confluent's documentation of its Schema Registry.
 """
@@ -18,7 +18,20 @@ from streams.documents.json_values import UnreadableError
 SCHEMA_FORMATS: Final = ("avro", "protobuf", "json-schema")
 """The values of ``fields.format`` that need a schema registry."""
 
-SCHEMA_ID_HEADER: Final = "__value_schema_id"
+
+class Part(NamedTuple):
+    """A part of a record that may have a schema.
+
+    ``name`` and ``setting`` are for messages; ``id_header`` may hold the id of the schema.
+    """
+
+    name: str
+    setting: str
+    id_header: str
+
+
+VALUE: Final = Part("the value", "fields.format", "__value_schema_id")
+KEY: Final = Part("the key", "fields.key_format", "__key_schema_id")
 
 _ID_BYTES: Final = {0: 5, 1: 17}
 """Length of an id with the byte before it, by that byte."""
@@ -43,39 +56,49 @@ class SchemaId(NamedTuple):
 
 
 class FramedValue(NamedTuple):
-    """The schema of a value, and its content."""
+    """The schema of a value or key, and its content."""
 
     schema: SchemaId
     content: bytes
 
 
 class SchemaDecoder(Protocol):
-    """Decodes values whose schemas have been fetched; it does not wait for anything."""
+    """Decodes values, or keys, whose schemas have been fetched; it waits for nothing."""
 
-    def decode(self, headers: Headers, value: bytes) -> object:
-        """Return the value: for a record of named fields a ``dict``.
+    def decode(self, headers: Headers, data: bytes) -> object:
+        """Return what a value or key holds: of named fields a ``dict``.
 
         Raises ``UnreadableError``.
         """
         ...
 
 
-def unframed(headers: Headers, value: bytes) -> FramedValue:
+class SchemaDecoders(NamedTuple):
+    """The decoders of a record's parts; None for one without schemas."""
+
+    value: SchemaDecoder | None = None
+    key: SchemaDecoder | None = None
+
+
+NO_SCHEMAS: Final = SchemaDecoders()
+
+
+def unframed(headers: Headers, data: bytes, part: Part = VALUE) -> FramedValue:
     """Return the schema and the content; raises ``UnreadableError`` (``NO_SCHEMA_ID``)."""
     for name, header in headers:
-        if name == SCHEMA_ID_HEADER and header is not None:
-            schema, rest = _split(header, f"the header {SCHEMA_ID_HEADER}")
-            return FramedValue(schema, rest + value)
-    return FramedValue(*_split(value, "the value"))
+        if name == part.id_header and header is not None:
+            schema, rest = _split(header, f"the header {part.id_header}", part)
+            return FramedValue(schema, rest + data)
+    return FramedValue(*_split(data, part.name, part))
 
 
-def _split(data: bytes, where: str) -> tuple[SchemaId, bytes]:
+def _split(data: bytes, where: str, part: Part) -> tuple[SchemaId, bytes]:
     length = _ID_BYTES.get(data[0]) if data else None
     if length is None or len(data) < length:
         raise UnreadableError(
             RejectionReason.NO_SCHEMA_ID,
             f"{where} does not begin with the id of a schema: send it through a serializer of the "
-            "schema registry, or set fields.format to what the records are",
+            f"schema registry, or set {part.setting} to what the records are",
         )
     if data[0] == 0:
         return SchemaId(int.from_bytes(data[1:length], "big"), ""), data[length:]

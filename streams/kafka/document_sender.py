@@ -18,12 +18,12 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from streams.documents.schema_framing import SCHEMA_FORMATS
 from streams.errors import BrokerRefusedError, BrokerUnavailableError, Problem, SettingsError
 from streams.kafka.client_config import consumer_config, producer_config
 from streams.kafka.partition_offsets import committed_offsets
 from streams.kafka.retries import becomes_true, retrying
 from streams.settings.flow import MIB
+from streams.settings.registry import schema_formats
 from streams.settings.settings import MESSAGE_OVERHEAD_BYTES, Settings
 
 _POLL_SECONDS: Final = 0.1
@@ -67,7 +67,7 @@ class DocumentSender:
 
         Raises ``SettingsError`` for the raw topic of a filter that reads no JSON.
         """
-        if topic == settings.topics.raw and settings.fields.format in SCHEMA_FORMATS:
+        if topic == settings.topics.raw and schema_formats(settings.fields):
             raise SettingsError([_no_json(settings)])
         self.acknowledged = 0
         self.refused: list[str] = []
@@ -228,13 +228,14 @@ class _Document(NamedTuple):
 
 
 def _no_json(settings: Settings) -> Problem:
-    """Say that a command which sends documents as JSON has no place on the raw topic."""
+    """Say that a command which sends JSON with ids as keys has no place on the raw topic."""
+    name, value = next(iter(schema_formats(settings.fields).items()))
     return Problem(
-        "fields.format",
-        repr(settings.fields.format),
+        name,
+        repr(value),
         "the settings",
-        "documents are sent as JSON, and all of them would become dead letters: send with a "
-        "serializer of the schema registry, or to another topic",
+        "documents are sent as JSON, with their ids as keys, and would become dead letters: send "
+        "with a serializer of the schema registry, or to another topic",
     )
 
 

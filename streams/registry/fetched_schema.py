@@ -51,6 +51,7 @@ class FetchOutcome(StrEnum):
     FETCHED = "fetched"
     UNKNOWN = "unknown"
     UNAVAILABLE = "unavailable"
+    REFUSED = "refused"
 
 
 def bad_schema(detail: str) -> UnreadableError:

@@ -1,7 +1,8 @@
-"""Fetches schemas with confluent-kafka's client, and tells "there is none" from "no answer".
+"""Fetches schemas with confluent-kafka's client: "there is none", "no answer" or "not for you".
 
 A record that nobody can read must not stop the stream, and a registry that is away must not make
-a dead letter of a good record. So only an answer of the registry itself counts as "unknown".
+a dead letter of a good record. So only an answer of the registry itself counts as "unknown". Where
+it refuses the user, somebody must change the settings or the user's rights.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from streams.documents.schema_framing import SchemaId
-from streams.errors import Problem, SettingsError
+from streams.errors import Problem, RegistryRefusedError, SettingsError
+from streams.registry.access_tokens import AccessTokens
 from streams.registry.fetched_schema import (
     FetchedSchema,
     Reference,
@@ -30,8 +32,10 @@ REFERENCES_MAX: Final = 1_000
 
 _NO_SUCH: Final = frozenset({40401, 40402, 40403})
 """Error codes of a registry: no such subject, version, schema."""
-_MAY_PASS: Final = frozenset({401, 403, 407, 408, 425, 429})
-"""Answers that have to do with access or load, and not with the schema."""
+_REFUSED: Final = frozenset({401, 403, 407})
+"""Answers that have to do with the user's access, and not with the schema."""
+_MAY_PASS: Final = frozenset({408, 425, 429})
+"""Answers that have to do with load."""
 _CLIENT_ERRORS: Final = range(400, 500)
 
 Answer = TypeVar("Answer")
@@ -50,8 +54,14 @@ class RegistryClient:
         self.url = settings.url or ""
         # The .proto text would need a compiler; a serialized descriptor needs none.
         self._form = "serialized" if value_format == "protobuf" else None
+        self._tokens: AccessTokens | None = None
         try:
-            self._client = SchemaRegistryClient(_properties(settings))
+            if settings.oauth_token_url is not None:
+                self._tokens = AccessTokens(
+                    settings,
+                    _secret(settings.oauth_client_secret, settings.oauth_client_secret_file),
+                )
+            self._client = SchemaRegistryClient(_properties(settings, self._tokens))
         except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
             raise SettingsError(
                 [Problem("registry", "", "the settings", f"no client can be made: {error}")]
@@ -60,8 +70,8 @@ class RegistryClient:
     def fetch(self, schema: SchemaId) -> FetchedSchema:
         """Return a schema, with all that it refers to. Blocking.
 
-        Raises ``UnknownSchemaError``, and ``RegistryUnavailableError`` where the registry did not
-        answer.
+        Raises ``UnknownSchemaError``, ``RegistryUnavailableError`` where the registry did not
+        answer, and ``RegistryRefusedError`` where it refuses the user.
         """
         if not schema.is_possible:
             raise UnknownSchemaError(f"no registry gives a schema the number {schema}")
@@ -82,6 +92,8 @@ class RegistryClient:
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
+        if self._tokens is not None:
+            self._tokens.close()
 
     def _collect(
         self,
@@ -111,11 +123,24 @@ class RegistryClient:
         except SchemaRegistryError as error:
             if self._says_no_such(error):
                 raise UnknownSchemaError(error.error_message or "no such schema") from None
+            if error.http_status_code in _REFUSED:
+                if self._tokens is not None:
+                    self._tokens.forget()
+                raise self._refused(error) from error
             raise RegistryUnavailableError(
                 f"it answers with HTTP {error.http_status_code}: {error.error_message}"
             ) from error
+        except (RegistryRefusedError, RegistryUnavailableError):  # of the tokens
+            raise
         except Exception as error:  # of httpx, of ssl, or of parsing what is no registry's answer
             raise RegistryUnavailableError(f"{type(error).__name__}: {error}") from error
+
+    def _refused(self, error: SchemaRegistryError) -> RegistryRefusedError:
+        return RegistryRefusedError(
+            f"the schema registry {self.url} refuses access (HTTP {error.http_status_code}: "
+            f"{error.error_message}): check registry.username and its password, or the "
+            "registry.oauth_… settings, and whether that user may read the schemas"
+        )
 
     def _says_no_such(self, error: SchemaRegistryError) -> bool:
         """Return whether the registry itself says that it has no such schema.
@@ -126,7 +151,7 @@ class RegistryClient:
         if error.error_code in _NO_SUCH:
             return True
         status = error.http_status_code
-        if status not in _CLIENT_ERRORS or status in _MAY_PASS:
+        if status not in _CLIENT_ERRORS or status in _MAY_PASS | _REFUSED:
             return False
         try:
             return isinstance(self._client.get_schema_types(), list)
@@ -134,7 +159,7 @@ class RegistryClient:
             return False
 
 
-def _properties(settings: RegistrySettings) -> dict[str, Any]:
+def _properties(settings: RegistrySettings, tokens: AccessTokens | None) -> dict[str, Any]:
     """Return the client's properties; raises ``ValueError`` for a password that cannot be read."""
     properties: dict[str, Any] = {
         "url": settings.url,
@@ -142,13 +167,22 @@ def _properties(settings: RegistrySettings) -> dict[str, Any]:
         "max.retries": 0,  # whoever asks tries again, and logs it
     }
     if settings.username is not None:
-        password = settings.password
-        if settings.password_file is not None:
-            password = secret_of_file(settings.password_file)
+        password = _secret(settings.password, settings.password_file)
         properties["basic.auth.user.info"] = f"{settings.username}:{password}"
+    if tokens is not None:
+        properties |= {
+            "bearer.auth.credentials.source": "CUSTOM",
+            "bearer.auth.custom.provider.function": lambda _: tokens.fields(),
+            "bearer.auth.custom.provider.config": {},
+        }
     files = {
         "ssl.ca.location": settings.ca_file,
         "ssl.certificate.location": settings.certificate_file,
         "ssl.key.location": settings.key_file,
     }
     return properties | {name: path for name, path in files.items() if path is not None}
+
+
+def _secret(given: str | None, file: str | None) -> str:
+    """Return a secret; raises ``ValueError`` for a file that cannot be read."""
+    return (given or "") if file is None else secret_of_file(file)

@@ -1,4 +1,4 @@
-"""The schemas that a process has fetched, at most so many; values are decoded by them.
+"""The schemas that a process has fetched, at most so many; values or keys are decoded by them.
 
 What is not in the cache is fetched before records are read (``missing``), never while they are.
 """
@@ -16,11 +16,12 @@ from simhash_core.documents import Headers
 from simhash_core.rejections import RejectionReason
 from streams.documents.fields import FieldSettings
 from streams.documents.json_values import UnreadableError
-from streams.documents.schema_framing import SchemaId, unframed
+from streams.documents.schema_framing import VALUE, Part, SchemaId, unframed
 from streams.registry.avro_values import avro_decoder
 from streams.registry.fetched_schema import Decode, FetchedSchema, bad_schema
 from streams.registry.json_schema_values import json_decoder
 from streams.registry.protobuf_values import protobuf_decoder
+from streams.settings.registry import schema_formats
 
 SCHEMAS_MAX: Final = 1_000
 """Schemas that are kept; the one that was used longest ago goes first."""
@@ -43,31 +44,33 @@ class SchemaCache:
     def __init__(
         self,
         fields: FieldSettings,
+        part: Part = VALUE,
         *,
         validate: bool = True,
         limit: int = SCHEMAS_MAX,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``fields.format`` is one of ``SCHEMA_FORMATS``; ``validate``: by JSON Schemas."""
-        self._format = fields.format
+        """The format of ``part`` is one of ``SCHEMA_FORMATS``; ``validate``: by JSON Schemas."""
+        self._part = part
+        self._format = schema_formats(fields)[part.setting]
         self._validate = validate
         self._limit = limit
         self._clock = clock
         self._lock = threading.Lock()
         self._known: OrderedDict[SchemaId, _Known] = OrderedDict()
-        names = (getattr(fields, name) for name in fields.__struct_fields__ if name != "format")
+        names = (getattr(fields, name) for name in fields.__struct_fields__)
         self._names = {part for name in names for part in (name, name.partition(".")[0])}
 
     def __len__(self) -> int:
         """How many are kept, unknown ones among them."""
         return len(self._known)
 
-    def missing(self, values: Iterable[tuple[Headers, bytes]]) -> list[SchemaId]:
-        """Return the schemas of values that must be fetched before these can be decoded.
+    def missing(self, framed: Iterable[tuple[Headers, bytes]]) -> list[SchemaId]:
+        """Return the schemas of values or keys that must be fetched before these can be decoded.
 
         Those that are there become the ones that were used last.
         """
-        wanted = schemas_of(values)
+        wanted = self.schemas_of(framed)
         now = self._clock()
         with self._lock:
             missing = []
@@ -104,9 +107,17 @@ class SchemaCache:
                     return
                 del self._known[schema]
 
-    def decode(self, headers: Headers, value: bytes) -> object:
+    def schemas_of(self, framed: Iterable[tuple[Headers, bytes]]) -> dict[SchemaId, None]:
+        """Return schemas, each once, in order; what has none is left out."""
+        schemas: dict[SchemaId, None] = {}
+        for headers, data in framed:
+            with suppress(UnreadableError):
+                schemas[unframed(headers, data, self._part).schema] = None
+        return schemas
+
+    def decode(self, headers: Headers, data: bytes) -> object:
         """Implement ``SchemaDecoder``."""
-        schema, content = unframed(headers, value)
+        schema, content = unframed(headers, data, self._part)
         known = self._known.get(schema)
         if known is None:
             raise UnreadableError(
@@ -122,7 +133,7 @@ class SchemaCache:
     def _decoder(self, schema: SchemaId, fetched: FetchedSchema) -> Decode:
         if fetched.kind != _KINDS[self._format]:
             raise bad_schema(
-                f"the schema {schema} is of the kind {fetched.kind}, and fields.format is "
+                f"the schema {schema} is of the kind {fetched.kind}, and {self._part.setting} is "
                 f"{self._format}"
             )
         if self._format == "avro":
@@ -130,15 +141,6 @@ class SchemaCache:
         if self._format == "protobuf":
             return protobuf_decoder(fetched, self._names)
         return json_decoder(fetched, validate=self._validate)
-
-
-def schemas_of(values: Iterable[tuple[Headers, bytes]]) -> dict[SchemaId, None]:
-    """Return the schemas of values, each once, in order; what has none is left out."""
-    schemas: dict[SchemaId, None] = {}
-    for headers, value in values:
-        with suppress(UnreadableError):
-            schemas[unframed(headers, value).schema] = None
-    return schemas
 
 
 def _refusing(reason: RejectionReason, detail: str) -> Decode:

@@ -10,7 +10,8 @@ from typing import Final, Protocol
 
 from simhash_core.documents import Headers
 from streams.documents.raw_documents import DocumentReader
-from streams.documents.schema_framing import SCHEMA_FORMATS, SchemaId
+from streams.documents.schema_framing import KEY, VALUE, Part, SchemaDecoders, SchemaId
+from streams.errors import RegistryRefusedError
 from streams.registry.fetched_schema import (
     FetchedSchema,
     FetchOutcome,
@@ -19,6 +20,7 @@ from streams.registry.fetched_schema import (
 )
 from streams.registry.registry_client import RegistryClient
 from streams.registry.schema_cache import SchemaCache
+from streams.settings.registry import schema_formats
 from streams.settings.settings import Settings
 
 AGAIN_SECONDS: Final = 0.25
@@ -30,7 +32,7 @@ class Registry(Protocol):
     """A ``RegistryClient``."""
 
     def fetch(self, schema: SchemaId) -> FetchedSchema:
-        """Return a schema; raises ``UnknownSchemaError`` or ``RegistryUnavailableError``."""
+        """Return a schema; raises as ``RegistryClient.fetch``."""
         ...
 
 
@@ -52,8 +54,8 @@ class SchemaFetches:
     def fetch(self, schemas: Sequence[SchemaId]) -> None:
         """Fetch schemas into the cache, each as it is or as unknown. Blocking.
 
-        Raises ``RegistryUnavailableError`` where the registry does not answer: those that it gave
-        before are kept.
+        Raises ``RegistryUnavailableError`` where the registry does not answer, and
+        ``RegistryRefusedError`` where it refuses the user: those that it gave before are kept.
         """
         unknown = {each: "" for each in schemas if self._asked(each) is not None}
         if any(each.is_possible for each in unknown):
@@ -73,13 +75,16 @@ class SchemaFetches:
         except RegistryUnavailableError:
             self._count(FetchOutcome.UNAVAILABLE)
             raise
+        except RegistryRefusedError:
+            self._count(FetchOutcome.REFUSED)
+            raise
         self._count(FetchOutcome.FETCHED)
         self._cache.keep(schema, fetched)
         return None
 
 
 class BlockingSchemas:
-    """Decodes values for a command, which may wait for each schema. One thread at a time.
+    """Decodes values or keys for a command, which may wait for each schema. One thread at a time.
 
     A command meets few schemas, so it has no connection between them.
     """
@@ -88,17 +93,18 @@ class BlockingSchemas:
         self._connect = connect
         self._cache = cache
 
-    def decode(self, headers: Headers, value: bytes) -> object:
+    def decode(self, headers: Headers, data: bytes) -> object:
         """Implement ``SchemaDecoder``.
 
-        Raises ``RegistryUnavailableError`` too, where the registry does not answer.
+        Raises ``RegistryUnavailableError`` too, where the registry does not answer, and
+        ``RegistryRefusedError``.
         """
-        missing = self._cache.missing([(headers, value)])
+        missing = self._cache.missing([(headers, data)])
         if missing:
             with closing(self._connect()) as client:
                 SchemaFetches(client, self._cache).fetch(missing)
             self._cache.trim(missing)
-        return self._cache.decode(headers, value)
+        return self._cache.decode(headers, data)
 
 
 def command_reader(settings: Settings, max_record_bytes: int) -> DocumentReader:
@@ -106,8 +112,14 @@ def command_reader(settings: Settings, max_record_bytes: int) -> DocumentReader:
 
     It raises ``RegistryUnavailableError`` where the registry does not answer.
     """
-    if settings.fields.format not in SCHEMA_FORMATS:
-        return DocumentReader(settings.fields, max_record_bytes)
-    cache = SchemaCache(settings.fields, validate=settings.registry.validate)
-    connect = partial(RegistryClient, settings.registry, settings.fields.format)
-    return DocumentReader(settings.fields, max_record_bytes, BlockingSchemas(connect, cache))
+    formats = schema_formats(settings.fields)
+
+    def decoder(part: Part) -> BlockingSchemas | None:
+        if part.setting not in formats:
+            return None
+        cache = SchemaCache(settings.fields, part, validate=settings.registry.validate)
+        connect = partial(RegistryClient, settings.registry, formats[part.setting])
+        return BlockingSchemas(connect, cache)
+
+    schemas = SchemaDecoders(decoder(VALUE), decoder(KEY))
+    return DocumentReader(settings.fields, max_record_bytes, schemas)

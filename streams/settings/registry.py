@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from streams.documents.fields import FieldSettings
-from streams.documents.schema_framing import SCHEMA_FORMATS
+from streams.documents.schema_framing import KEY, SCHEMA_FORMATS, VALUE
 
 _EXTRA: Final = ("attrs", "authlib", "cachetools", "certifi", "fastavro", "google.protobuf")
 _JSON_SCHEMA: Final = ("jsonschema", "referencing")
@@ -54,12 +54,59 @@ class RegistrySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
             description="A file that holds the password, instead of registry.password.",
         ),
     ] = None
+    oauth_token_url: Annotated[
+        str | None,
+        Meta(
+            extra={"expected": "a URL that begins with http:// or https://", "default": "none"},
+            description="OAuth instead of a password: where the identity provider gives tokens "
+            "for client credentials.",
+        ),
+    ] = None
+    oauth_client_id: Annotated[
+        str | None,
+        Meta(extra={"expected": "text", "default": "none"}, description="Client of OAuth."),
+    ] = None
+    oauth_client_secret: Annotated[
+        str | None,
+        Meta(
+            extra={"expected": "text", "default": "none"},
+            description="Secret of that client. Secret.",
+        ),
+    ] = None
+    oauth_client_secret_file: Annotated[
+        str | None,
+        Meta(
+            extra=_PATH,
+            description="A file that holds the secret, instead of registry.oauth_client_secret.",
+        ),
+    ] = None
+    oauth_scope: Annotated[
+        str | None,
+        Meta(
+            extra={"expected": "text", "default": "none"},
+            description="Scope that a token is asked for, where the identity provider needs one.",
+        ),
+    ] = None
+    oauth_cluster: Annotated[
+        str | None,
+        Meta(
+            extra={"expected": "text", "default": "none"},
+            description="Id of the registry's cluster (lsrc-…), for OAuth with Confluent Cloud.",
+        ),
+    ] = None
+    oauth_identity_pool: Annotated[
+        str | None,
+        Meta(
+            extra={"expected": "text", "default": "none"},
+            description="Identity pool (pool-…), for OAuth with Confluent Cloud.",
+        ),
+    ] = None
     ca_file: Annotated[
         str | None,
         Meta(
             extra=_PATH | {"default": "the usual authorities"},
-            description="Certificate authorities that the registry's certificate is checked "
-            "against: a file of PEM, or a directory of such.",
+            description="Certificate authorities that the certificates of the registry and of the "
+            "identity provider are checked against: a file of PEM, or a directory of such.",
         ),
     ] = None
     certificate_file: Annotated[
@@ -88,29 +135,34 @@ class RegistrySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     ] = True
 
     def __repr__(self) -> str:
-        """Every setting but the password."""
-        shown = msgspec.structs.asdict(self) | {"password": self.password and "(set)"}
+        """Every setting but the secrets."""
+        secrets = ("password", "oauth_client_secret")
+        shown = msgspec.structs.asdict(self)
+        shown |= {name: shown[name] and "(set)" for name in secrets}
         return (
             f"RegistrySettings({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
         )
 
     def problems(self, fields: FieldSettings) -> Iterator[tuple[str, str]]:
         """Yield the name of each setting that does not fit the others, and what it must be."""
-        if fields.format not in SCHEMA_FORMATS:
+        formats = schema_formats(fields)
+        if not formats:
             if self.url is not None:
                 others = f"{', '.join(SCHEMA_FORMATS[:-1])} or {SCHEMA_FORMATS[-1]}"
                 message = f"fields.format is {fields.format}, so it has no effect: set {others}"
                 yield "registry.url", message
             return
         if self.url is None:
-            yield "registry.url", f"fields.format is {fields.format}: it must be given"
+            setting, given = next(iter(formats.items()))
+            yield "registry.url", f"{setting} is {given}: it must be given"
         elif (wrong := _wrong_url(self.url)) is not None:
             yield "registry.url", wrong
-        if missing := missing_packages(fields.format):
-            yield (
-                "fields.format",
-                f"{', '.join(missing)} not installed: pip install 'firstseen[registry]'",
-            )
+        for setting, given in formats.items():
+            if missing := missing_packages(given):
+                yield (
+                    setting,
+                    f"{', '.join(missing)} not installed: pip install 'firstseen[registry]'",
+                )
         yield from self._of_access()
 
     def _of_access(self) -> Iterator[tuple[str, str]]:
@@ -121,6 +173,7 @@ class RegistrySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
             yield "registry.username", "a user needs a password, and a password a user"
         if ":" in (self.username or ""):
             yield "registry.username", "basic authentication allows no colon in it"
+        yield from self._of_oauth()
         if (self.certificate_file is None) != (self.key_file is None):
             yield (
                 "registry.certificate_file",
@@ -130,6 +183,42 @@ class RegistrySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
             path = getattr(self, name)
             if path is not None and not Path(path).exists():
                 yield f"registry.{name}", "there is no such file"
+
+    def _of_oauth(self) -> Iterator[tuple[str, str]]:
+        if self.oauth_client_secret is not None and self.oauth_client_secret_file is not None:
+            yield (
+                "registry.oauth_client_secret_file",
+                "registry.oauth_client_secret is given too: choose one",
+            )
+        has_secret = (
+            self.oauth_client_secret is not None or self.oauth_client_secret_file is not None
+        )
+        if self.oauth_token_url is None:
+            others = (
+                name
+                for name in self.__struct_fields__
+                if name.startswith("oauth_") and getattr(self, name) is not None
+            )
+            for name in others:
+                yield f"registry.{name}", "it has no effect without registry.oauth_token_url"
+            return
+        if (wrong := _wrong_url(self.oauth_token_url)) is not None or "," in self.oauth_token_url:
+            yield "registry.oauth_token_url", wrong or "it must be one URL"
+        if self.username is not None:
+            yield "registry.username", "registry.oauth_token_url is given too: choose one"
+        if self.oauth_client_id is None:
+            yield "registry.oauth_client_id", "it must be given with registry.oauth_token_url"
+        if not has_secret:
+            yield (
+                "registry.oauth_client_secret",
+                "it or registry.oauth_client_secret_file must be given with the URL",
+            )
+
+
+def schema_formats(fields: FieldSettings) -> dict[str, str]:
+    """Return the settings that have a record's parts read by schemas, with their values."""
+    of_parts = {VALUE.setting: fields.format, KEY.setting: fields.key_format}
+    return {name: value for name, value in of_parts.items() if value in SCHEMA_FORMATS}
 
 
 def missing_packages(value_format: str) -> list[str]:

@@ -4,5 +4,5 @@ from __future__ import annotations
 
 from typing import Final
 
-SECRETS: Final = frozenset({"registry.password", "web.token"})
+SECRETS: Final = frozenset({"registry.oauth_client_secret", "registry.password", "web.token"})
 """By dotted name."""

@@ -39,6 +39,8 @@ _FIELDS_HELP: Final[Mapping[str, str]] = MappingProxyType(
         "different scopes are never compared. Empty: no scopes.",
         "fields.format": "How a value is read: auto goes by the content type, and by JSON else; "
         "avro, protobuf and json-schema take its schema from registry.url.",
+        "fields.key_format": "How a key is read where it serves as the id: as text, or by a schema "
+        "from registry.url.",
     }
 )
 """Help for ``streams.documents.fields.FieldSettings``, which explains itself in prose."""

@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.schema_registry.avro import AvroSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
 
 from streams.corpus.corpus import generate
+from streams.exit_codes import ExitCode
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.registry.schema_registry import SchemaRegistry
 from tests.rigs.registry.serialized_records import SERIALIZERS
@@ -23,6 +26,8 @@ UNKNOWN = b"\x00\x00\x00\x03\xe7"
 """The id of a schema that nobody has registered."""
 UNAVAILABLE = HTTPStatus.SERVICE_UNAVAILABLE
 TIME_MS = 1_714_536_000_000
+LONG = 200
+"""Characters of a text that is long enough to have a fingerprint."""
 WAITING = "firstseen_registry_waiting"
 
 
@@ -172,4 +177,69 @@ def test_a_worker_that_is_stopped_while_it_waits(
         outputs = stream.settle()
 
         assert outputs.dead_letters == {}
+        assert stream.judge.conserved(stream.sent, outputs) == 0
+
+
+def test_a_registry_that_refuses_the_worker(
+    broker: Broker, registry: SchemaRegistry, tmp_path: Path
+) -> None:
+    """Given a registry that does not know the worker's user; when a record needs a schema, then the
+    worker ends with the code of wrong settings and says which they are; one with the right user
+    puts the record out.
+    """
+    serialize = SERIALIZERS["avro"](registry.client)
+    records = [Raw(None, serialize(each)) for each in articles(5)]
+    registry.password = "worker:right"  # noqa: S105 - of a registry of this test
+    user = "registry.username=worker"
+    with Stream(broker, tmp_path, options=options(registry, "avro")) as stream:
+        worker = stream.started(user, "registry.password=wrong")
+        stream.send(records)
+
+        assert worker.await_end() == ExitCode.CONFIGURATION
+        last = worker.log_text().splitlines()[-1]
+        assert last.startswith("firstseen: the schema registry")
+        assert "HTTP 401" in last
+        assert "registry.username" in last
+        stream.started(user, "registry.password=right")
+        outputs = stream.settle()
+        assert outputs.dead_letters == {}
+        assert stream.judge.conserved(stream.sent, outputs) == 0
+
+
+def test_ids_are_keys_with_a_schema(
+    broker: Broker, registry: SchemaRegistry, tmp_path: Path
+) -> None:
+    """Given records whose keys are Avro, and whose values have no field for an id; then the ids of
+    the outputs are what the keys say, keys that cannot be read make dead letters, unchanged; and a
+    record with such a key and no value deletes that document: a copy of it is unique again.
+    """
+    schema = json.dumps({"type": "string"})
+    of_key = AvroSerializer(registry.client, schema, conf={"subject.name.strategy.type": "TOPIC"})
+
+    def key(document_id: str) -> bytes:
+        made = of_key(document_id, SerializationContext("articles", MessageField.KEY))
+        assert isinstance(made, bytes)
+        return made
+
+    texts = [each["text"] for each in articles(40) if len(each["text"]) > LONG]
+    first, *others = [json.dumps({"text": text}).encode() for text in texts]
+    keyed = ["fields.key_format=avro", f"registry.url={registry.url}"]
+    with Stream(broker, tmp_path, options=keyed, raw_partitions=1) as stream:
+        stream.started()
+        stream.send([Raw(key("新闻-1"), first), Raw(key("copy"), first)])
+        stream.send([Raw(key(f"n-{place}"), value) for place, value in enumerate(others)])
+        stream.send([Raw(b"plain", first), Raw(UNKNOWN + b"x", first)])
+        outputs = stream.settle()
+
+        (copy,) = [each for each in outputs.duplicates.values() if each.id == "copy"]
+        (output,) = outputs.of(copy.source)
+        assert dict(output.record.headers)["firstseen-original"] == "新闻-1".encode()
+        reasons = {stream.sent[source].key: each for source, each in outputs.dead_letters.items()}
+        assert {name: each.reason for name, each in reasons.items()} == {
+            b"plain": "no_schema_id",
+            UNKNOWN + b"x": "unknown_schema",
+        }
+        stream.send([Raw(key("新闻-1"), None), Raw(key("again"), first)])
+        outputs = stream.settle()
+        assert "again" not in {each.id for each in outputs.duplicates.values()}
         assert stream.judge.conserved(stream.sent, outputs) == 0

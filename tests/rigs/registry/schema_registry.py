@@ -1,7 +1,7 @@
 """A schema registry of a test, in its process: the API that clients and serializers use.
 
 Real HTTP on a loopback port. It can be closed and opened again on the same port, ask for a
-password, and answer with errors, as registries do.
+password or for a token, and answer with errors, as registries do. It is the identity provider too.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import ssl
 import threading
 import uuid
 from collections import Counter
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
@@ -40,6 +41,8 @@ class SchemaRegistry:
     """Serves while it is entered. ``asked`` counts requests by method and path.
 
     ``password``: what basic authentication must have, ``user:password``; None lets all in.
+    ``oauth_client``: of OAuth, ``id:secret``: ``token_url`` gives it tokens, and requests must have
+    the newest one; ``token_seconds``: how long one is said to last.
     ``broken``: a status that every request is answered with; 0 for none. ``tls``: of its HTTPS.
     """
 
@@ -47,6 +50,9 @@ class SchemaRegistry:
         self.port = free_port()
         self._tls = tls
         self.password = password
+        self.oauth_client: str | None = None
+        self.token_seconds = 3600
+        self.token_requests: list[Mapping[str, str]] = []
         self.broken = 0
         self.asked: Counter[str] = Counter()
         self.schemas: list[Registered] = []
@@ -59,6 +65,15 @@ class SchemaRegistry:
     def url(self) -> str:
         """Where it is."""
         return f"{'https' if self._tls else 'http'}://127.0.0.1:{self.port}"
+
+    @property
+    def token_url(self) -> str:
+        """Where clients of OAuth get tokens."""
+        return f"{self.url}/token"
+
+    @property
+    def _token(self) -> str:
+        return f"token-{len(self.token_requests)}"
 
     def __enter__(self) -> Self:
         self.open()
@@ -109,6 +124,7 @@ class SchemaRegistry:
     async def _serve(self, started: threading.Event) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         application = web.Application(middlewares=[self._guarded])
+        application.router.add_post("/token", self._give_token)
         application.router.add_get("/schemas/types", self._types)
         application.router.add_get("/schemas/ids/{number}", self._by_number)
         application.router.add_get("/schemas/guids/{guid}", self._by_guid)
@@ -130,10 +146,21 @@ class SchemaRegistry:
         wanted = None
         if self.password is not None:
             wanted = "Basic " + base64.b64encode(self.password.encode()).decode()
+        if self.oauth_client is not None and request.path != "/token":
+            wanted = f"Bearer {self._token}"
         if wanted is not None and request.headers.get("Authorization") != wanted:
             return _error(401, 401, "Unauthorized")
         answer: web.StreamResponse = await handler(request)
         return answer
+
+    async def _give_token(self, request: web.Request) -> web.Response:
+        wanted = "Basic " + base64.b64encode((self.oauth_client or "").encode()).decode()
+        if request.headers.get("Authorization") != wanted:
+            return web.json_response({"error": "invalid_client"}, status=401)
+        form = await request.post()
+        self.token_requests.append({name: str(value) for name, value in form.items()})
+        answer = {"access_token": self._token, "token_type": "Bearer"}
+        return web.json_response({**answer, "expires_in": self.token_seconds})
 
     async def _types(self, _: web.Request) -> web.Response:
         return web.json_response(["JSON", "PROTOBUF", "AVRO"])

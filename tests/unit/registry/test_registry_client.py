@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from streams.documents.schema_framing import SchemaId
-from streams.errors import SettingsError
+from streams.errors import RegistryRefusedError, SettingsError
 from streams.registry.fetched_schema import (
     FetchedSchema,
     Reference,
@@ -25,6 +25,8 @@ from tests.rigs.registry.schema_registry import SchemaRegistry
 from tests.unit.settings.certificates import make_certificates
 
 PASSWORD = "worker:let me in"  # noqa: S105 - of a registry of this test
+OAUTH_CLIENT = "worker:its secret"
+WRONG_SECRET = "another secret"  # noqa: S105 - of a registry of this test
 GUID = "00000000-0000-0000-0000-000000000001"
 
 
@@ -94,15 +96,25 @@ def test_a_reference_that_is_gone(registry: SchemaRegistry) -> None:
         fetched(RegistrySettings(url=registry.url), by_number(made.number))
 
 
-@pytest.mark.parametrize("status", [401, 403, 404, 408, 429, 500, 502, 503])
+@pytest.mark.parametrize("status", [404, 408, 429, 500, 502, 503])
 def test_what_is_no_answer_of_a_registry(registry: SchemaRegistry, status: int) -> None:
-    """Given a server that answers everything by an error, such as a proxy, a wrong address or a
-    registry that refuses the user, then that is no answer: not even of a schema that it has.
+    """Given a server that answers everything by an error, such as a proxy or a wrong address, then
+    that is no answer: not even of a schema that it has.
     """
     made = registry.register("a", {"schema": '"string"'})
     registry.broken = status
 
     with pytest.raises(RegistryUnavailableError, match=str(status)):
+        fetched(RegistrySettings(url=registry.url), by_number(made.number))
+
+
+@pytest.mark.parametrize("status", [401, 403, 407])
+def test_the_user_is_refused(registry: SchemaRegistry, status: int) -> None:
+    """Given a registry that refuses the user, then the error names the settings of access."""
+    made = registry.register("a", {"schema": '"string"'})
+    registry.broken = status
+
+    with pytest.raises(RegistryRefusedError, match=rf"HTTP {status}.*registry\.username"):
         fetched(RegistrySettings(url=registry.url), by_number(made.number))
 
 
@@ -120,7 +132,7 @@ def test_nobody_there(registry: SchemaRegistry) -> None:
 
 
 def test_basic_authentication(registry: SchemaRegistry, tmp_path: Path) -> None:
-    """Given a registry with a password, then it is read from the file; a wrong one is no answer."""
+    """Given a registry with a password, then it is read from the file; a wrong one is refused."""
     registry.password = PASSWORD
     made = registry.register("a", {"schema": '"string"'})
     user, _, password = PASSWORD.partition(":")
@@ -130,8 +142,67 @@ def test_basic_authentication(registry: SchemaRegistry, tmp_path: Path) -> None:
     wrong = RegistrySettings(url=registry.url, username=user, password="wrong")  # noqa: S106
 
     assert fetched(by_file, by_number(made.number)).text == '"string"'
-    with pytest.raises(RegistryUnavailableError, match="401"):
+    with pytest.raises(RegistryRefusedError, match="401"):
         fetched(wrong, by_number(made.number))
+
+
+def oauth(registry: SchemaRegistry) -> RegistrySettings:
+    """Settings of a client that the registry's identity provider knows."""
+    registry.oauth_client = OAUTH_CLIENT
+    client, _, secret = OAUTH_CLIENT.partition(":")
+    return RegistrySettings(
+        url=registry.url,
+        oauth_token_url=registry.token_url,
+        oauth_client_id=client,
+        oauth_client_secret=secret,
+        oauth_scope="schemas",
+    )
+
+
+def test_a_token_for_many_requests(registry: SchemaRegistry) -> None:
+    """Given a registry that asks for OAuth, then one token, of the scope, is used for all requests;
+    where it ends within a minute, each request has a new one.
+    """
+    made = registry.register("a", {"schema": '"string"'})
+    settings = oauth(registry)
+    with closing(RegistryClient(settings, "avro")) as client:
+        for _ in range(3):
+            assert client.fetch(by_number(made.number)).text == '"string"'
+        (asked,) = registry.token_requests
+        assert asked == {"grant_type": "client_credentials", "scope": "schemas"}
+    registry.token_seconds = 30
+    with closing(RegistryClient(settings, "avro")) as client:
+        client.fetch(by_number(made.number))
+        client.fetch(by_number(made.number))
+    assert len(registry.token_requests) == 3
+
+
+def test_a_token_that_was_revoked(registry: SchemaRegistry) -> None:
+    """Given a token that the registry does not accept any more, then that request is refused, and
+    the next has a new token.
+    """
+    made = registry.register("a", {"schema": '"string"'})
+    with closing(RegistryClient(oauth(registry), "avro")) as client:
+        client.fetch(by_number(made.number))
+        registry.token_requests.append({})  # so the token of before is an old one
+        with pytest.raises(RegistryRefusedError):
+            client.fetch(by_number(made.number))
+
+        assert client.fetch(by_number(made.number)).text == '"string"'
+
+
+def test_an_identity_provider_that_refuses_or_is_away(registry: SchemaRegistry) -> None:
+    """Given a wrong secret, then the client is refused, without the secret in the message; given a
+    provider that does not answer, or with no token, then there is no answer.
+    """
+    made = registry.register("a", {"schema": '"string"'})
+    settings = oauth(registry)
+    with pytest.raises(RegistryRefusedError, match=r"invalid_client") as caught:
+        fetched(replace(settings, oauth_client_secret=WRONG_SECRET), by_number(made.number))
+    assert WRONG_SECRET not in str(caught.value)
+    for url in ("http://127.0.0.1:1/token", f"{registry.url}/schemas/types"):
+        with pytest.raises(RegistryUnavailableError, match="no token"):
+            fetched(replace(settings, oauth_token_url=url), by_number(made.number))
 
 
 def test_https(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from simhash_core.rejections import RejectionReason
 from streams.documents.fields import FieldSettings
 from streams.documents.json_values import UnreadableError
-from streams.documents.schema_framing import SCHEMA_ID_HEADER, SchemaId, unframed
+from streams.documents.schema_framing import VALUE, SchemaId, unframed
 from streams.registry.fetched_schema import (
     FetchedSchema,
     FetchOutcome,
@@ -21,12 +21,12 @@ from streams.registry.schema_fetches import AGAIN_SECONDS, SchemaFetches
 
 TEXT = FetchedSchema("AVRO", '"string"')
 AVRO = FieldSettings(format="avro")
-VALUE = b"\x04hi"
+CONTENT = b"\x04hi"
 
 
 def framed(number: int) -> bytes:
     """A value of a schema."""
-    return b"\x00" + number.to_bytes(4, "big") + VALUE
+    return b"\x00" + number.to_bytes(4, "big") + CONTENT
 
 
 def by_number(number: int) -> SchemaId:
@@ -48,18 +48,18 @@ def test_the_two_ids_and_the_header() -> None:
     guid = bytes(range(16))
     text = "00010203-0405-0607-0809-0a0b0c0d0e0f"
 
-    assert unframed((), framed(7)) == (by_number(7), VALUE)
-    assert unframed((), b"\x01" + guid + VALUE) == (SchemaId(None, text), VALUE)
-    header = ((SCHEMA_ID_HEADER, b"\x01" + guid),)
+    assert unframed((), framed(7)) == (by_number(7), CONTENT)
+    assert unframed((), b"\x01" + guid + CONTENT) == (SchemaId(None, text), CONTENT)
+    header = ((VALUE.id_header, b"\x01" + guid),)
     assert unframed(header, framed(7)) == (SchemaId(None, text), framed(7))
-    assert unframed(((SCHEMA_ID_HEADER, None),), framed(7)) == (by_number(7), VALUE)
+    assert unframed(((VALUE.id_header, None),), framed(7)) == (by_number(7), CONTENT)
 
 
 @pytest.mark.parametrize("value", [b"", b"\x00", b"\x00\x00\x00\x01", b"\x01" + bytes(15), b"{}"])
 def test_no_id(value: bytes) -> None:
     """Given a value without an id, then it says so, in the value or in the header."""
     assert reason_of(lambda: unframed((), value)) is RejectionReason.NO_SCHEMA_ID
-    header = ((SCHEMA_ID_HEADER, value),)
+    header = ((VALUE.id_header, value),)
     assert reason_of(lambda: unframed(header, b"x")) is RejectionReason.NO_SCHEMA_ID
 
 

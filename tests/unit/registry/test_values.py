@@ -20,7 +20,7 @@ from simhash_core.rejections import Rejection, RejectionReason
 from streams.documents.fields import FieldSettings
 from streams.documents.json_values import UnreadableError
 from streams.documents.raw_documents import DocumentReader
-from streams.documents.schema_framing import SchemaId
+from streams.documents.schema_framing import SchemaDecoders, SchemaId
 from streams.registry.fetched_schema import Decode, FetchedSchema, Reference
 from streams.registry.json_schema_values import json_decoder
 from streams.registry.schema_cache import SchemaCache
@@ -45,12 +45,12 @@ def registry() -> Iterator[SchemaRegistry]:
         yield opened
 
 
-def reader(value_format: Any, fetched: FetchedSchema, **fields: str) -> DocumentReader:  # noqa: ANN401 - a literal
+def reader(value_format: Any, fetched: FetchedSchema, **fields: Any) -> DocumentReader:  # noqa: ANN401 - a literal
     """A reader whose schema 1 is given."""
     names = FieldSettings(format=value_format, **fields)
     cache = SchemaCache(names)
     cache.keep(SchemaId(1, ""), fetched)
-    return DocumentReader(names, schemas=cache)
+    return DocumentReader(names, schemas=SchemaDecoders(cache))
 
 
 def read(

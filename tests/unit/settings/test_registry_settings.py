@@ -11,7 +11,13 @@ from tests.unit.settings.sources import load, problems_of, settings_of
 
 URL = "registry.url=http://registry:8081"
 AVRO = "fields.format=avro"
+TOKENS = "registry.oauth_token_url=https://idp/token"
 PASSWORD = "not-for-the-log"  # noqa: S105 - a test's
+OAUTH = [
+    TOKENS,
+    "registry.oauth_client_id=worker",
+    f"registry.oauth_client_secret={PASSWORD}",
+]
 
 
 @pytest.mark.parametrize("value_format", ["avro", "protobuf", "json-schema"])
@@ -27,6 +33,7 @@ def test_a_format_with_its_registry(value_format: str) -> None:
     [
         ([AVRO], "registry.url", "must be given"),
         ([URL], "registry.url", "no effect"),
+        (["fields.key_format=protobuf"], "registry.url", "fields.key_format is protobuf"),
         ([URL, "fields.format=json"], "registry.url", "no effect"),
         ([AVRO, "registry.url=registry:8081"], "registry.url", "http://"),
         ([AVRO, "registry.url=http://"], "registry.url", "host"),
@@ -53,6 +60,21 @@ def test_a_format_with_its_registry(value_format: str) -> None:
             "registry.key_file",
         ),
         ([AVRO, URL, "registry.ca_file=/no/such"], "registry.ca_file", "no such file"),
+        ([AVRO, URL, "registry.oauth_scope=a"], "registry.oauth_scope", "no effect"),
+        ([AVRO, URL, TOKENS], "registry.oauth_client_id", "must be given"),
+        ([AVRO, URL, TOKENS], "registry.oauth_client_secret", "must be given"),
+        ([AVRO, URL, f"{TOKENS},http://b"], "registry.oauth_token_url", "one URL"),
+        ([AVRO, URL, "registry.oauth_token_url=idp/token"], "registry.oauth_token_url", "http://"),
+        (
+            [AVRO, URL, *OAUTH, "registry.username=a", "registry.password=b"],
+            "registry.username",
+            "choose one",
+        ),
+        (
+            [AVRO, URL, *OAUTH, "registry.oauth_client_secret_file=a"],
+            "registry.oauth_client_secret_file",
+            "choose one",
+        ),
     ],
 )
 def test_what_does_not_fit(assignments: list[str], setting: str, says: str) -> None:
@@ -73,14 +95,20 @@ def test_the_extra_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "pip install 'firstseen[registry]'" in message
 
 
-def test_the_password_is_never_shown() -> None:
-    """Given a password, then no row, no text and no repr of the settings has it."""
-    assignments = [AVRO, URL, "registry.username=a", f"registry.password={PASSWORD}"]
-    loaded = load(*assignments)
+@pytest.mark.parametrize(
+    ("assignments", "name"),
+    [
+        (["registry.username=a", f"registry.password={PASSWORD}"], "password"),
+        (OAUTH, "oauth_client_secret"),
+    ],
+)
+def test_a_secret_is_never_shown(assignments: list[str], name: str) -> None:
+    """Given a secret, then no row, no text and no repr of the settings has it."""
+    loaded = load(AVRO, URL, *assignments)
 
     shown = [rows(loaded), text_rows(loaded), loaded.settings, loaded.settings.registry]
     assert PASSWORD not in repr(shown)
-    assert loaded.settings.registry.password == PASSWORD
+    assert getattr(loaded.settings.registry, name) == PASSWORD
 
 
 def test_rules_of_reading() -> None:
@@ -95,7 +123,13 @@ def test_rules_of_reading() -> None:
         settings_of("fields.format=json-schema", URL, "registry.validate=false")
     )
 
+    keyed = reading_rules(settings_of("fields.key_format=avro", URL))
     assert avro == elsewhere
+    assert set(keyed.split("\n")) - set(plain.split("\n")) == {
+        "fields.key_format=avro",
+        "schema_reader=1",
+    }
+    assert "key_format" not in plain  # indexes are older than the setting
     assert set(avro.split("\n")) - set(plain.split("\n")) == {
         "fields.format=avro",
         "schema_reader=1",

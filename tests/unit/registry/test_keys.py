@@ -1,0 +1,121 @@
+"""Keys with a schema, which serve as ids of documents and of tombstones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from simhash_core.documents import Document, RawRecord, SourcePosition
+from simhash_core.rejections import Rejection, RejectionReason
+from streams.documents.fields import FieldSettings
+from streams.documents.raw_documents import DocumentReader, Tombstone
+from streams.documents.schema_framing import KEY, VALUE, SchemaDecoders, SchemaId
+from streams.registry.fetched_schema import FetchedSchema
+from streams.registry.schema_cache import SchemaCache
+
+HERE = SourcePosition("raw", 0, 7)
+STRING = FetchedSchema("AVRO", '"string"')
+LONG = FetchedSchema("AVRO", '"long"')
+UUID_TEXT = "00010203-0405-0607-0809-0a0b0c0d0e0f"
+FRAME = b"\x00\x00\x00\x00\x01"
+"""The id of schema 1, before a key."""
+
+
+def read(
+    schema: FetchedSchema,
+    key: bytes | None,
+    value: bytes | None = b'{"text": "x"}',
+    **headers: bytes,
+) -> Document | Rejection | Tombstone:
+    """What a record is read as whose key has schema 1, which is Avro or JSON Schema."""
+    key_format: Any = "avro" if schema.kind == "AVRO" else "json-schema"
+    fields = FieldSettings(key_format=key_format)
+    cache = SchemaCache(fields, KEY)
+    cache.keep(SchemaId(1, ""), schema)
+    reader = DocumentReader(fields, schemas=SchemaDecoders(key=cache))
+    return reader.read(HERE, RawRecord(key, value, 5, tuple(headers.items())))
+
+
+@pytest.mark.parametrize(
+    ("schema", "content", "document_id"),
+    [
+        (STRING, b"\x06a-1", "a-1"),
+        (LONG, b"\x0e", "7"),
+        (
+            FetchedSchema("AVRO", '{"type": "string", "logicalType": "uuid"}'),
+            b"\x48" + UUID_TEXT.encode(),
+            UUID_TEXT,
+        ),
+        (
+            FetchedSchema(
+                "AVRO",
+                '{"type": "record", "name": "K", "fields": [{"name": "id", "type": "string"}]}',
+            ),
+            b"\x06a-1",
+            "a-1",
+        ),
+        (FetchedSchema("JSON", "{}"), b'"a-1"', "a-1"),
+    ],
+    ids=["string", "number", "uuid", "record", "json"],
+)
+def test_what_a_key_says(schema: FetchedSchema, content: bytes, document_id: str) -> None:
+    """Given a key of a string, a number, a UUID or an object with an id, then it is the id, of a
+    document and of a tombstone.
+    """
+    document = read(schema, FRAME + content)
+    tombstone = read(schema, FRAME + content, None)
+
+    assert isinstance(document, Document)
+    assert document.id == document_id
+    assert isinstance(tombstone, Tombstone)
+    assert tombstone.document_id == document_id
+
+
+def test_the_header_may_have_the_id_of_the_schema() -> None:
+    """Given the schema in the header of keys, then it counts; that of values does not."""
+    found = read(STRING, b"\x06a-1", **{KEY.id_header: FRAME})
+    assert isinstance(found, Document)
+    assert found.id == "a-1"
+    other = read(STRING, b"\x06a-1", **{VALUE.id_header: FRAME})
+    assert isinstance(other, Rejection)
+
+
+@pytest.mark.parametrize(
+    ("schema", "key", "reason"),
+    [
+        (STRING, b"a-1", RejectionReason.NO_SCHEMA_ID),
+        (STRING, FRAME + b"\x06a", RejectionReason.NOT_OF_SCHEMA),
+        (STRING, b"\x00\x00\x00\x00\x02a", RejectionReason.UNKNOWN_SCHEMA),
+        (FetchedSchema("AVRO", '"boolean"'), FRAME + b"\x01", RejectionReason.WRONG_TYPE),
+        (FetchedSchema("AVRO", '{"type": "fi'), FRAME + b"\x01", RejectionReason.BAD_SCHEMA),
+    ],
+)
+def test_a_key_that_cannot_be_read(
+    schema: FetchedSchema, key: bytes, reason: RejectionReason
+) -> None:
+    """Given a key that is no id by its schema, then the record is refused: it is never read as a
+    document with another id.
+    """
+    for value in (b'{"text": "x"}', None):
+        found = read(schema, key, value)
+        assert isinstance(found, Rejection)
+        assert found.reason is reason
+
+
+def test_a_key_that_is_not_needed() -> None:
+    """Given a document with an id, or a record without a key, then the key is not read."""
+    found = read(STRING, b"anything", b'{"text": "x", "id": "b-2"}')
+    assert isinstance(found, Document)
+    assert found.id == "b-2"
+    without = read(STRING, None)
+    assert isinstance(without, Document)
+    assert without.id == str(HERE)
+
+
+def test_the_message_names_the_setting_of_keys() -> None:
+    """Given a key without a schema, then the message says what to do about keys, not values."""
+    found = read(STRING, b"a-1")
+    assert isinstance(found, Rejection)
+    assert "the key does not begin" in found.detail
+    assert "fields.key_format" in found.detail
