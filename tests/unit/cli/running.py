@@ -1,27 +1,67 @@
-"""Running the command as a process of its own, as a shell does."""
+"""Running the command: as a process of its own, as a shell does, or in this process, which is ten
+times as fast.
+"""
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import redirect_stderr, redirect_stdout
+from typing import Any, NamedTuple
+
+from streams.cli.main import main
+from streams.exit_codes import ExitCode
 
 _SECONDS_MAX = 120.0
 
 
+class Run(NamedTuple):
+    """How a command ended, and what it wrote."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
 def firstseen(
-    *arguments: str, environ: Mapping[str, str] | None = None
+    *arguments: str, environ: Mapping[str, str] | None = None, stdin: str = ""
 ) -> subprocess.CompletedProcess[str]:
     """Run `firstseen` with these arguments, without FIRSTSEEN_ variables but those of `environ`."""
     return subprocess.run(
         [sys.executable, "-m", "streams.cli.main", *arguments],
         env=clean_environment() | dict(environ or {}),
+        input=stdin,
         capture_output=True,
         text=True,
         timeout=_SECONDS_MAX,
         check=False,
     )
+
+
+def run_here(*arguments: str) -> Run:
+    """Run `firstseen` in this process."""
+    with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
+        code = main(arguments)
+    return Run(code, out.getvalue(), err.getvalue())
+
+
+def report_of(*arguments: str) -> dict[str, Any]:
+    """Run a command in this process with ``--json``; it must succeed. Return its object."""
+    run = run_here(*arguments, "--json")
+    assert run.returncode == ExitCode.OK, run.stderr
+    report: dict[str, Any] = json.loads(run.stdout)
+    return report
+
+
+def message_of(code: ExitCode, *arguments: str) -> str:
+    """Run a command in this process that must end with this code; return its standard error."""
+    run = run_here(*arguments)
+    assert run.returncode == code, run.stderr
+    return run.stderr
 
 
 def clean_environment() -> dict[str, str]:

@@ -19,7 +19,7 @@ from simhash_core.text.profiles import profile_named
 from streams.cli.main import main
 from streams.exit_codes import ExitCode
 from tests.repository.source_tree import ROOT
-from tests.rigs.invariants import Nearness, check_conservation, check_grounding, check_separation
+from tests.rigs.invariants import Nearness
 from tests.unit.cli.dedup_corpus import (
     corpus_lines,
     expected_verdicts,
@@ -76,46 +76,22 @@ def as_line(document_id: str, text: str) -> bytes:
 def test_every_line_is_in_one_output_and_rightly_there(
     profile: str, source_file: Path, lines: list[bytes]
 ) -> None:
-    """Given a stream of originals, copies and broken records, when it is split, then: uniques are
-    the lines as they came and no two are near, each duplicate names a unique that is as near as it
-    says, each other line is blank or a dead letter, and none is in two places.
+    """Given a stream of originals, copies and broken records, when it is split, then the verdicts
+    are those of comparing each document with every unique one before it: the nearest is named, of
+    equals the earliest; uniques are the lines as they came, and each line that is no document is
+    blank or a dead letter.
     """
-    code = main(["dedup", str(source_file), "--profile", profile, *OUTPUTS])
-    assert code == ExitCode.OK
-
-    fingerprinter = Fingerprinter(profile_named(profile))
-    known = known_documents(lines, fingerprinter)
-    near = Nearness.of(fingerprinter)
-    duplicates = repeats_in(json_lines(Path("d")))
-    dead = [str(record["source"]["offset"]) for record in json_lines(Path("x"))]
-    blank = [str(number) for number, line in enumerate(lines) if not line.strip()]
-    elsewhere = {repeat.source for repeat in duplicates}.union(dead, blank)
-    uniques = [str(number) for number in range(len(lines)) if str(number) not in elsewhere]
-
-    assert Path("u").read_bytes() == b"".join(lines[int(number)] + b"\n" for number in uniques)
-    check_conservation(known, uniques, [repeat.source for repeat in duplicates])
-    assert set(dead) == {str(n) for n in range(len(lines))} - known.keys() - set(blank)
-    missed = check_separation({source: known[source] for source in uniques}, near)
-    assert missed == 0 or not fingerprinter.scheme.guaranteed
-    assert check_grounding(known, set(uniques), duplicates, near) > 150
-    assert len(uniques) > 300
-    assert dead
-
-
-@pytest.mark.parametrize("profile", ["classic", "wide"])
-def test_verdicts_are_those_of_comparing_with_all(
-    profile: str, source_file: Path, lines: list[bytes]
-) -> None:
-    """Given the same stream, then the verdicts are exactly those of comparing each document with
-    every unique one before it: the nearest is named, of equals the earliest.
-    """
-    main(["dedup", str(source_file), "--profile", profile, *OUTPUTS])
+    assert main(["dedup", str(source_file), "--profile", profile, *OUTPUTS]) == ExitCode.OK
 
     fingerprinter = Fingerprinter(profile_named(profile))
     known = known_documents(lines, fingerprinter)
     uniques, repeats = expected_verdicts(known, Nearness.of(fingerprinter))
+    dead = {str(record["source"]["offset"]) for record in json_lines(Path("x"))}
+    blank = {str(number) for number, line in enumerate(lines) if not line.strip()}
+    assert (len(uniques) > 300, len(repeats) > 150, len(dead) > 10) == (True, True, True)
     assert repeats_in(json_lines(Path("d"))) == repeats
     assert Path("u").read_bytes() == b"".join(lines[int(number)] + b"\n" for number in uniques)
+    assert dead == {str(number) for number in range(len(lines))} - known.keys() - blank
 
 
 def test_records_keep_to_their_schemas(source_file: Path) -> None:
@@ -287,19 +263,19 @@ def test_outputs_that_exist_are_kept(capsys: pytest.CaptureFixture[str]) -> None
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--unique", "f.jsonl", "--force"], "an input itself"),
-        (["--unique", "link.jsonl", "--force"], "an input itself"),
-        (["--unique", "x", "--duplicates", "./x"], "name two files"),
-        (["--unique", "no/such/place"], "there is no directory"),
-        (["--unique", "."], "a directory"),
-        (["--unique", "-", "--json"], "standard output"),
+        (["--unique", "f.jsonl", "--force"], "f.jsonl"),
+        (["--unique", "link.jsonl", "--force"], "link.jsonl"),
+        (["--unique", "x", "--duplicates", "./x"], "--duplicates"),
+        (["--unique", "no/such/place"], "no/such"),
+        (["--unique", "."], "directory"),
+        (["--unique", "-", "--json"], "--json"),
         (["--abandon"], "--state"),
     ],
 )
 def test_outputs_that_cannot_be(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Given outputs that would spoil the input, or each other, then nothing is read or written."""
+    """Given outputs that would spoil the input, or each other, then nothing is written."""
     Path("f.jsonl").write_bytes(as_line("1", TEXT))
     os.link("f.jsonl", "link.jsonl")
 
@@ -312,7 +288,7 @@ def test_outputs_that_cannot_be(
 
 @pytest.mark.parametrize(
     ("name", "says"),
-    [("missing.jsonl", "cannot read missing.jsonl"), (".", "no files in the folder .")],
+    [("missing.jsonl", "missing.jsonl"), (".", "folder")],
 )
 def test_an_input_that_cannot_be_read(
     name: str, says: str, capsys: pytest.CaptureFixture[str]
@@ -341,7 +317,7 @@ def test_a_full_disk(capsys: pytest.CaptureFixture[str]) -> None:
 
     assert main(["dedup", "f.jsonl", "--unique", "/dev/full"]) == ExitCode.RUNTIME
 
-    assert "cannot write /dev/full: No space left" in capsys.readouterr().err
+    assert "/dev/full" in capsys.readouterr().err
     assert files() == ["f.jsonl"]
 
 
@@ -353,7 +329,7 @@ def test_a_damaged_gzip_file(source_file: Path, capsys: pytest.CaptureFixture[st
     assert main(["dedup", "cut.jsonl.gz"]) == ExitCode.RUNTIME
 
     message = capsys.readouterr().err
-    assert "the packed data is damaged or truncated" in message
+    assert "cut.jsonl.gz" in message
     assert "after line " in message
     assert files() == ["cut.jsonl.gz"]
 

@@ -6,16 +6,15 @@ import csv
 import gzip
 import json
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 import zstandard
 from pyarrow import parquet
 
-from streams.cli.main import main
 from streams.corpus.corpus import generate
 from streams.exit_codes import ExitCode
+from tests.unit.cli.running import message_of, report_of
 
 pytestmark = pytest.mark.usefixtures("empty_directory")
 
@@ -33,21 +32,12 @@ def lines(*numbers: int) -> bytes:
     return b"".join(json.dumps(each).encode() + b"\n" for each in documents(*numbers))
 
 
-def dedup(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
-    """Run the command to its end, and return its report."""
-    code = main(["dedup", *arguments, "--json"])
-    out, err = capsys.readouterr()
-    assert code == ExitCode.OK, err
-    report: dict[str, Any] = json.loads(out)
-    return report
-
-
-def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+def refusal(*arguments: str) -> str:
     """Run the command, which must refuse to begin, and return what it says."""
     before = set(Path().rglob("*"))
-    assert main(["dedup", *arguments]) == ExitCode.USAGE
+    message = message_of(ExitCode.USAGE, "dedup", *arguments)
     assert set(Path().rglob("*")) == before, "something was written"
-    return capsys.readouterr().err
+    return message
 
 
 def sources(file: str) -> list[str]:
@@ -60,7 +50,7 @@ def sources(file: str) -> list[str]:
     ]
 
 
-def test_several_files_packed_or_not(capsys: pytest.CaptureFixture[str]) -> None:
+def test_several_files_packed_or_not() -> None:
     """Given a plain file, a gzip and a Zstandard file of several frames, then they are read in
     their order, repeats are found across them, and positions name the file.
     """
@@ -69,7 +59,7 @@ def test_several_files_packed_or_not(capsys: pytest.CaptureFixture[str]) -> None
     frames = [zstandard.ZstdCompressor().compress(lines(number)) for number in (4, 1)]
     Path("c.jsonl.zst").write_bytes(b"".join(frames))
 
-    report = dedup(capsys, "a.jsonl", "b.jsonl.gz", "c.jsonl.zst")
+    report = report_of("dedup", "a.jsonl", "b.jsonl.gz", "c.jsonl.zst")
 
     assert (report["documents"], report["unique"], report["duplicates"]) == (6, 4, 2)
     assert Path("documents.unique.jsonl").read_bytes() == lines(1, 2, 3, 4)
@@ -79,7 +69,7 @@ def test_several_files_packed_or_not(capsys: pytest.CaptureFixture[str]) -> None
     ]
 
 
-def test_csv_with_a_header(capsys: pytest.CaptureFixture[str]) -> None:
+def test_csv_with_a_header() -> None:
     """Given rows with quotes, line breaks and a byte that is not UTF-8, then each is an object of
     the columns, and the bad row is a dead letter.
     """
@@ -90,7 +80,7 @@ def test_csv_with_a_header(capsys: pytest.CaptureFixture[str]) -> None:
     with Path("t.csv").open("ab") as raw:
         raw.write(b"4,caf\xe9,fr\r\n")
 
-    report = dedup(capsys, "t.csv", "--set", "fields.text=body")
+    report = report_of("dedup", "t.csv", "--set", "fields.text=body")
 
     assert (report["unique"], report["duplicates"]) == (2, 1)
     assert report["dead_letters_by_reason"] == {"not_utf8": 1}
@@ -98,18 +88,18 @@ def test_csv_with_a_header(capsys: pytest.CaptureFixture[str]) -> None:
     assert first == {"id": "1", "body": 'He said "no",\nand left.', "lang": "en"}
 
 
-def test_parquet(capsys: pytest.CaptureFixture[str]) -> None:
+def test_parquet() -> None:
     """Given a Parquet file, then its rows are objects, other columns included."""
     rows = [each | {"score": number} for number, each in enumerate(documents(1, 2, 1))]
     parquet.write_table(pa.Table.from_pylist(rows), "t.parquet")
 
-    report = dedup(capsys, "t.parquet")
+    report = report_of("dedup", "t.parquet")
 
     assert (report["unique"], report["duplicates"]) == (2, 1)
     assert json.loads(Path("t.unique.jsonl").read_text("utf-8").splitlines()[1])["score"] == 1
 
 
-def test_a_folder(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder() -> None:
     """Given a folder of tables, lines and texts, then all are read by their names; outputs are in
     the current folder and not in it.
     """
@@ -119,7 +109,7 @@ def test_a_folder(capsys: pytest.CaptureFixture[str]) -> None:
     Path("in/deep/c.txt").write_text(documents(1)[0]["text"], "utf-8")
     Path("in/d.md").write_text("# Notes", "utf-8")
 
-    report = dedup(capsys, "in")
+    report = report_of("dedup", "in")
 
     assert (report["unique"], report["duplicates"]) == (2, 2)
     assert sources("in.duplicates.jsonl") == ["deep/b.csv@0 of a.jsonl@0", "in@1 of a.jsonl@0"]
@@ -128,24 +118,24 @@ def test_a_folder(capsys: pytest.CaptureFixture[str]) -> None:
     }
 
 
-def test_files_of_one_name_are_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_of_one_name_are_told_apart() -> None:
     """Given two files of the same name, then positions have their paths."""
     for folder in ("mon", "tue"):
         Path(folder).mkdir()
         Path(folder, "news.jsonl").write_bytes(lines(1))
 
-    dedup(capsys, "mon/news.jsonl", "tue/news.jsonl")
+    report_of("dedup", "mon/news.jsonl", "tue/news.jsonl")
 
     assert sources("documents.duplicates.jsonl") == ["tue/news.jsonl@0 of mon/news.jsonl@0"]
 
 
-def test_outputs_stay_together(capsys: pytest.CaptureFixture[str]) -> None:
+def test_outputs_stay_together() -> None:
     """Given an output elsewhere, then nothing is written beside the input."""
     Path("theirs").mkdir()
     Path("mine").mkdir()
     Path("theirs/news.jsonl").write_bytes(lines(1))
 
-    dedup(capsys, "theirs/news.jsonl", "--unique", "mine/u.jsonl")
+    report_of("dedup", "theirs/news.jsonl", "--unique", "mine/u.jsonl")
 
     assert [path.name for path in Path("theirs").iterdir()] == ["news.jsonl"]
     assert {path.name for path in Path("mine").iterdir()} == {
@@ -156,35 +146,32 @@ def test_outputs_stay_together(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [
-        ("t.csv", b"id,body\n1,x\n", "no column 'text', its columns are 'id', 'body'"),
-        ("n.jsonl", b'{"body": "x"}\n' * 3, "none of the first 3 lines of n.jsonl is a document"),
-        ("n.jsonl", b"plain text\n", "--set fields.format=text"),
-        ("n.jsonl", gzip.compress(b"{}", mtime=0), "gzip data: give it a name that ends in .gz"),
-        ("n.jsonl.gz", b"{}\n", "the packed data is damaged"),
-        ("n.zip", b"PK\x03\x04", "a ZIP archive"),
-        ("n.parquet", b"PAR1", "cannot read n.parquet"),
+        ("t.csv", b"id,body\n1,x\n", "'body'"),
+        ("n.jsonl", b'{"body": "x"}\n' * 3, "missing_text"),
+        ("n.jsonl", b"plain text\n", "fields.format=text"),
+        ("n.jsonl", gzip.compress(b"{}", mtime=0), ".gz"),
+        ("n.jsonl.gz", b"{}\n", "n.jsonl.gz"),
+        ("n.zip", b"PK\x03\x04", "ZIP"),
+        ("n.parquet", b"PAR1", "n.parquet"),
     ],
 )
-def test_what_cannot_be_read_is_said_at_the_start(
-    name: str, content: bytes, says: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_read_is_said_at_the_start(name: str, content: bytes, says: str) -> None:
     """Given a file of another format, or without the field of the text, behind a good one; then
     the command refuses before anything is written.
     """
     Path(name).write_bytes(content)
-    assert says in refusal(capsys, name)
+    assert says in refusal(name)
 
 
-def test_a_file_that_was_cut_off_is_no_whole_file(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_was_cut_off_is_no_whole_file() -> None:
     """Given a Zstandard file whose end is missing, then the command fails, and says where."""
     packed = zstandard.ZstdCompressor().compress(lines(*range(200)))
     Path("a.jsonl.zst").write_bytes(packed[:-20])
 
-    assert main(["dedup", "a.jsonl.zst"]) in {ExitCode.RUNTIME, ExitCode.USAGE}
-    assert "damaged" in capsys.readouterr().err
+    assert "a.jsonl.zst" in message_of(ExitCode.USAGE, "dedup", "a.jsonl.zst")
 
 
-def test_any_number_of_jobs_gives_the_same_bytes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_any_number_of_jobs_gives_the_same_bytes() -> None:
     """Given generated documents in two files, broken ones among them; when one process makes the
     fingerprints, and when three do; then all outputs are the same, byte for byte.
     """
@@ -198,7 +185,7 @@ def test_any_number_of_jobs_gives_the_same_bytes(capsys: pytest.CaptureFixture[s
         names = (f"{jobs}/u", f"{jobs}/d", f"{jobs}/x")
         flags = ("--unique", "--duplicates", "--dead-letters")
         options = [part for pair in zip(flags, names, strict=True) for part in pair]
-        report = dedup(capsys, "a.jsonl", "b.jsonl", "--jobs", jobs, *options)
+        report = report_of("dedup", "a.jsonl", "b.jsonl", "--jobs", jobs, *options)
         assert report["duplicates"] > 100
         assert report["dead_letters"] > 10
         found.append([Path(name).read_bytes() for name in names])
@@ -207,7 +194,7 @@ def test_any_number_of_jobs_gives_the_same_bytes(capsys: pytest.CaptureFixture[s
 
 
 def test_a_run_over_several_files_continues(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Given a state, and a second file that is damaged; when the file is put back and the command
     repeated; then it continues in that file, and the outputs are those of one run.
@@ -217,10 +204,10 @@ def test_a_run_over_several_files_continues(
     Path("b.jsonl.gz").write_bytes(good[: len(good) // 2])
     monkeypatch.setenv("FIRSTSEEN_BATCH__DOCUMENTS", "50")
 
-    assert main(["dedup", "a.jsonl", "b.jsonl.gz", "--state", "s"]) == ExitCode.RUNTIME
-    assert "b.jsonl.gz" in capsys.readouterr().err
+    command = ("dedup", "a.jsonl", "b.jsonl.gz", "--state", "s")
+    assert "b.jsonl.gz" in message_of(ExitCode.RUNTIME, *command)
     Path("b.jsonl.gz").write_bytes(good)
-    report = dedup(capsys, "a.jsonl", "b.jsonl.gz", "--state", "s")
+    report = report_of(*command)
 
     assert report["resumed_after_line"] > 2
     assert (report["lines"], report["unique"], report["duplicates"]) == (900, 899, 1)
