@@ -43,7 +43,7 @@ class ExportHeader(msgspec.Struct, frozen=True, kw_only=True):
     shards: list[int]
 
 
-class SourceFields(msgspec.Struct, frozen=True):
+class SourceFields(msgspec.Struct, frozen=True, gc=False):
     """A source position."""
 
     topic: str
@@ -51,8 +51,8 @@ class SourceFields(msgspec.Struct, frozen=True):
     offset: int
 
 
-class EntryLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One entry.
+class EntryLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """One entry. Lines are read by the thousands, and have no cycles to be collected.
 
     ``fingerprint`` and ``content`` (digest of the normalised content, in its scope) in hexadecimal,
     ``sketch`` in base64. ``undecidable``: why there is no fingerprint. ``sequence``: its place in
@@ -117,73 +117,71 @@ class EntryLines:
         self._needs_sketches = needs_sketches
 
     def columns(
-        self, lines: Sequence[tuple[int, bytes]], name: str
+        self, first: int, content: bytes, name: str
     ) -> tuple[list[TopicPartition], DocumentColumns]:
-        """Return sources and columns of lines, given with their numbers from 0.
+        """Return sources and columns of whole lines, each with its end; blank ones are left out.
 
-        ``name``: of the file, the source of lines that name none. Raises ``UsageError``, which
-        names the line.
+        ``first``: the number of the first line, from 0. ``name``: of the file, the source of lines
+        that name none. Raises ``UsageError``, which names the line.
         """
-        decoded = self._decoded(lines, name)
-        count = len(decoded)
-        none = "00" * self._bytes
-        prints = [line.fingerprint or none for line in decoded]
+        numbers, lines = self._decoded(first, content, name)
         scopes = None
-        if {line.scope for line in decoded} != {""}:
-            scopes = BytesColumn.of([line.scope.encode() for line in decoded])
-            for row, line in enumerate(decoded):
-                if line.scope and line.fingerprint:
-                    prints[row] = masked(bytes.fromhex(line.fingerprint), line.scope).hex()
-        ids = [line.id.encode() for line in decoded]
+        if {line.scope for line in lines} - {""}:
+            scopes = BytesColumn.of([line.scope.encode() for line in lines])
         columns = DocumentColumns(
-            offsets=np.array(
-                [
-                    number if line.source is None else line.source.offset
-                    for (number, _), line in zip(lines, decoded, strict=True)
-                ],
-                dtype=np.int64,
-            ),
-            times_ms=_times_ms(decoded, lines, name),
-            ids=BytesColumn.of(ids),
-            digests=np.frombuffer(_digests(decoded), np.uint8).reshape(count, _DIGEST_BYTES),
-            fingerprints=np.frombuffer(bytes.fromhex("".join(prints)), np.uint64).reshape(
-                count, self._words
-            ),
-            undecidable=_codes(decoded),
-            sketches=BytesColumn.of([line.sketch for line in decoded]),
+            offsets=_offsets(lines, numbers),
+            times_ms=_times_ms(lines, numbers, name),
+            ids=BytesColumn.of([line.id.encode() for line in lines]),
+            digests=np.frombuffer(_digests(lines), np.uint8).reshape(len(lines), _DIGEST_BYTES),
+            fingerprints=self._fingerprints(lines),
+            undecidable=_codes(lines),
+            sketches=BytesColumn.of([line.sketch for line in lines]),
             scopes=scopes,
         )
-        sources = [
-            (name, 0) if line.source is None else (line.source.topic, line.source.partition)
-            for line in decoded
-        ]
-        named = {each: TopicPartition(*each) for each in set(sources)}
-        return [named[each] for each in sources], columns
+        return _sources(lines, name), columns
 
-    def _decoded(self, lines: Sequence[tuple[int, bytes]], name: str) -> list[EntryLine]:
-        """Return what lines hold: read and checked together, or where that fails one by one."""
+    def _fingerprints(self, lines: Sequence[EntryLine]) -> NDArray[np.uint64]:
+        """Return fingerprints as the index has them; zero where there is none."""
+        none = "00" * self._bytes
+        prints = [
+            masked(bytes.fromhex(line.fingerprint), line.scope).hex()
+            if line.scope and line.fingerprint
+            else line.fingerprint or none
+            for line in lines
+        ]
+        joined = np.frombuffer(bytes.fromhex("".join(prints)), np.uint64)
+        return joined.reshape(len(lines), self._words)
+
+    def _decoded(
+        self, first: int, content: bytes, name: str
+    ) -> tuple[Sequence[int], list[EntryLine]]:
+        """Return lines and their numbers: read and checked together, else one by one."""
         try:
-            decoded = _decode_lines(b"\n".join([line for _, line in lines]))
+            lines = _decode_lines(content)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            decoded = []
-        if len(decoded) == len(lines) and self._are_usual(decoded) and _are_hex(decoded):
-            return decoded
-        decoded = [self._line(number, line, name) for number, line in lines]
+            lines = []
+        count = content.count(b"\n")
+        if len(lines) == count and self._are_usual(lines) and _are_hex(lines):
+            return range(first, first + count), lines
+        texts = [each for each in enumerate(content.split(b"\n"), first) if each[1].strip()]
+        numbers = [number for number, _ in texts]
+        lines = [self._line(number, text, name) for number, text in texts]
         # Digits are looked at all together: one by one they take as long as all the rest.
-        for (number, _), line in zip(lines, decoded, strict=True) if not _are_hex(decoded) else ():
+        for number, line in zip(numbers, lines, strict=True) if not _are_hex(lines) else ():
             if not _are_hex([line]):
                 raise _wrong(name, number, "fingerprint or content has other than hex digits")
-        return decoded
+        return numbers, lines
 
     def _are_usual(self, lines: Sequence[EntryLine]) -> bool:
         """Whether all lines have a fingerprint, and nothing is wrong with them."""
+        sources = [line.source for line in lines if line.source is not None]
         return (
             {len(line.fingerprint) for line in lines} <= {2 * self._bytes}
             and {len(line.content) for line in lines} <= {0, 2 * _DIGEST_BYTES}
             and {line.undecidable for line in lines} <= {""}
             and (not self._needs_sketches or all(line.sketch for line in lines))
-            and min([line.source.offset for line in lines if line.source], default=0) >= 0
-            and min([line.source.partition for line in lines if line.source], default=0) >= 0
+            and min([each.offset for each in sources], default=0) >= 0
+            and min([each.partition for each in sources], default=0) >= 0
         )
 
     def _line(self, number: int, line: bytes, name: str) -> EntryLine:
@@ -243,30 +241,50 @@ def _digests(lines: Sequence[EntryLine]) -> bytes:
     return bytes.fromhex("".join(contents))
 
 
+def _offsets(lines: Sequence[EntryLine], numbers: Sequence[int]) -> NDArray[np.int64]:
+    """Return the offsets of lines in their sources; their numbers where the file is the source."""
+    return np.array(
+        [
+            number if line.source is None else line.source.offset
+            for number, line in zip(numbers, lines, strict=True)
+        ],
+        dtype=np.int64,
+    )
+
+
+def _sources(lines: Sequence[EntryLine], name: str) -> list[TopicPartition]:
+    """Return the source of each line; equal ones are one object."""
+    sources = [
+        (name, 0) if line.source is None else (line.source.topic, line.source.partition)
+        for line in lines
+    ]
+    named = {each: TopicPartition(*each) for each in set(sources)}
+    if len(named) == 1:
+        return [*named.values()] * len(sources)
+    return [named[each] for each in sources]
+
+
 def _codes(lines: Sequence[EntryLine]) -> NDArray[np.uint8]:
     """Return why documents are undecidable, as ``REASON_CODES`` numbers it."""
-    codes = np.zeros(len(lines), dtype=np.uint8)
-    for row, line in enumerate(lines):
-        if line.undecidable:
-            codes[row] = _REASONS[line.undecidable]
-    return codes
+    return np.array(
+        [_REASONS[line.undecidable] if line.undecidable else 0 for line in lines], dtype=np.uint8
+    )
 
 
-def _times_ms(
-    lines: Sequence[EntryLine], numbered_lines: Sequence[tuple[int, bytes]], name: str
-) -> NDArray[np.int64]:
+def _times_ms(lines: Sequence[EntryLine], numbers: Sequence[int], name: str) -> NDArray[np.int64]:
     """Return the times of entries; raises ``UsageError``, which names the line."""
+    texts = [line.time for line in lines]
+    rows = [row for row, text in enumerate(texts) if text is not None]
+    given = [text for text in texts if text is not None]
     times = np.zeros(len(lines), dtype=np.int64)
-    rows = [row for row, line in enumerate(lines) if line.time is not None]
-    texts = [line.time for line in lines if line.time is not None]
     try:
-        times[rows] = times_ms(texts)
+        times[rows] = times_ms(given)
     except TimestampError:
-        for row, text in zip(rows, texts, strict=True):
+        for row, text in zip(rows, given, strict=True):
             try:
                 times_ms([text])
             except TimestampError as error:
-                raise _wrong(name, numbered_lines[row][0], str(error)) from None
+                raise _wrong(name, numbers[row], str(error)) from None
     return times
 
 

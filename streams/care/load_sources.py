@@ -150,17 +150,12 @@ class FileSource:
             self._fingerprinter.scheme.bits,
             needs_sketches=self._fingerprinter.verifier is not None,
         )
-        lines = [(line.number, line.content or b"") for line in ahead]
-        block = [b""]
-        while block:
+        first = ahead[0].number if ahead else opened.lines_read
+        content = b"".join([(line.content or b"") + b"\n" for line in ahead]) + opened.block()
+        while content:
+            yield from loaded_runs(*reader.columns(first, content, opened.name))
             first = opened.lines_read
-            block = opened.block()
-            numbered = enumerate(block, first)
-            has_blanks = not all(map(bytes.strip, block))
-            lines += [each for each in numbered if each[1].strip()] if has_blanks else numbered
-            while len(lines) >= BATCH_DOCUMENTS or (lines and not block):
-                batch, lines = lines[:BATCH_DOCUMENTS], lines[BATCH_DOCUMENTS:]
-                yield from loaded_runs(*reader.columns(batch, opened.name))
+            content = opened.block()
 
     def _of_texts(self, lines: Iterator[Line], opened: InputLines) -> Iterator[LoadedRun]:
         jobs = jobs_for(self._jobs, opened.total_bytes)

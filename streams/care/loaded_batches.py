@@ -22,13 +22,21 @@ _RUN_BYTES: Final = 512 * 1024
 
 def loaded_runs(sources: Sequence[TopicPartition], columns: DocumentColumns) -> Iterator[LoadedRun]:
     """Yield documents in runs; ``sources``: of each document, in step with ``columns``."""
-    rows_of: dict[TopicPartition, list[int]] = {}
-    for row, source in enumerate(sources):
-        rows_of.setdefault(source, []).append(row)
-    for (topic, partition), rows in rows_of.items():
-        for part in _rising(columns, np.array(rows, dtype=np.intp)):
+    for (topic, partition), rows in _rows_by_source(sources).items():
+        for part in _rising(columns, rows):
             for each in _small(columns, part):
-                yield LoadedRun(topic, partition, columns.take(each))
+                is_all = len(each) == len(columns)
+                yield LoadedRun(topic, partition, columns if is_all else columns.take(each))
+
+
+def _rows_by_source(sources: Sequence[TopicPartition]) -> dict[TopicPartition, NDArray[np.intp]]:
+    """Return the rows of each source, rising."""
+    if sources and sources.count(sources[0]) == len(sources):
+        return {sources[0]: np.arange(len(sources), dtype=np.intp)}
+    rows: dict[TopicPartition, list[int]] = {}
+    for row, source in enumerate(sources):
+        rows.setdefault(source, []).append(row)
+    return {source: np.array(own, dtype=np.intp) for source, own in rows.items()}
 
 
 def _rising(columns: DocumentColumns, rows: NDArray[np.intp]) -> list[NDArray[np.intp]]:

@@ -16,6 +16,11 @@ HEADER, *LINES = EXAMPLE.splitlines()
 READER = EntryLines(64, needs_sketches=False)
 
 
+def joined(lines: list[bytes]) -> bytes:
+    """Lines as a file has them."""
+    return b"".join([line + b"\n" for line in lines])
+
+
 def entries() -> list[tuple[int, Entry, str]]:
     """The entries of the example, as an index has them."""
     digest = bytes(range(16))
@@ -44,7 +49,7 @@ def test_the_example_is_what_is_written() -> None:
 
 def test_the_example_is_read() -> None:
     """Given the lines of the page; when they are read; then the columns are those entries."""
-    places, columns = READER.columns(list(enumerate(LINES, 1)), "seen.jsonl")
+    places, columns = READER.columns(1, joined(LINES), "seen.jsonl")
     assert places == [("raw", 2), ("raw", 2)]
     assert columns.offsets.tolist() == [10, 12]
     assert columns.times_ms.tolist() == [1714536000000, 1714536000500]
@@ -63,10 +68,20 @@ def test_what_is_not_said_stands_for_something_of_its_own() -> None:
         b'{"id":"x","fingerprint":"0123456789abcdef"}',
         b'{"id":"y","fingerprint":"0123456789abcdef"}',
     ]
-    places, columns = READER.columns(list(enumerate(lines)), "mine.jsonl")
+    places, columns = READER.columns(0, joined(lines), "mine.jsonl")
     assert places == [("mine.jsonl", 0)] * 2
     assert columns.offsets.tolist() == [0, 1]
     assert columns.digest(0) != columns.digest(1)
+
+
+def test_blank_lines_are_left_out_and_counted() -> None:
+    """Given lines between blank ones; when they are read; then each has its number in the file."""
+    line = b'{"id":"x","fingerprint":"0123456789abcdef"}'
+    content = b"\n" + line + b"\r\n  \n" + line + b"\n\n"
+    _, columns = READER.columns(3, content, "mine.jsonl")
+    assert columns.offsets.tolist() == [4, 6]
+    _, columns = READER.columns(3, b"\n \n", "mine.jsonl")
+    assert len(columns) == 0
 
 
 @pytest.mark.parametrize(
@@ -88,7 +103,7 @@ def test_a_line_that_is_wrong_is_named(line: bytes, said: str) -> None:
     wrong.
     """
     with pytest.raises(UsageError, match=said) as error:
-        READER.columns([(4, line)], "mine.jsonl")
+        READER.columns(4, joined([line]), "mine.jsonl")
     assert "mine.jsonl, line 5" in str(error.value)
 
 
@@ -107,14 +122,14 @@ def test_a_wrong_line_among_good_ones_is_named(wrong: bytes) -> None:
     good = b'{"id":"x","fingerprint":"0123456789abcdef","time":"2024-05-01T04:00:00.000Z"}'
     lines = [good] * 7 + [wrong] + [good] * 7
     with pytest.raises(UsageError, match=r"mine\.jsonl, line 8"):
-        READER.columns(list(enumerate(lines)), "mine.jsonl")
+        READER.columns(0, joined(lines), "mine.jsonl")
 
 
 def test_an_index_with_sketches_wants_them() -> None:
     """Given an index that confirms by sketches; when a line has none; then it is refused."""
     strict = EntryLines(64, needs_sketches=True)
     with pytest.raises(UsageError, match="no sketch"):
-        strict.columns([(0, b'{"id":"x","fingerprint":"0123456789abcdef"}')], "mine.jsonl")
+        strict.columns(0, b'{"id":"x","fingerprint":"0123456789abcdef"}\n', "mine.jsonl")
 
 
 def test_runs_have_one_source_and_rising_offsets() -> None:
@@ -129,7 +144,7 @@ def test_runs_have_one_source_and_rising_offsets() -> None:
         ).encode()
         for row, offset in enumerate(offsets)
     ]
-    runs = list(loaded_runs(*READER.columns(list(enumerate(lines)), "f")))
+    runs = list(loaded_runs(*READER.columns(0, joined(lines), "f")))
     assert [(run.partition, run.columns.offsets.tolist()) for run in runs] == [
         (0, [5, 6]),
         (0, [3]),
