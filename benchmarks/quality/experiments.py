@@ -43,7 +43,7 @@ TOPICS: Final[Mapping[str, tuple[str, ...]]] = {
     "command line": ("命令", "bash", "shell", "终端", "文件系统", "脚本", "目录"),
 }
 _TITLE_WEIGHT: Final = 5
-_LEAST_HITS: Final = 3
+_HITS_MIN: Final = 3
 _SHINGLES: Final = ("datasketch", 0.5)
 
 
@@ -157,7 +157,7 @@ def _by_topic(articles: Sequence[Document]) -> dict[str, list[int]]:
             for topic, words in TOPICS.items()
         }
         topic = max(hits, key=lambda name: hits[name])
-        if hits[topic] >= _LEAST_HITS:
+        if hits[topic] >= _HITS_MIN:
             members[topic].append(number)
     return members
 

@@ -37,8 +37,8 @@ from simhash_core.fingerprints.fingerprint import check_bits
 Bucket = NewType("Bucket", bytes)
 """A bucket's name: one byte of block index, then the block's value, big-endian."""
 
-MOST_BLOCKS: Final = 128
-MOST_BANDS: Final = 64
+BLOCKS_MAX: Final = 128
+BANDS_MAX: Final = 64
 WIDEST_BLOCK_BITS: Final = 32
 BAND_KEY_BITS: Final = 32
 
@@ -62,16 +62,16 @@ class BlockScheme:
     def __post_init__(self) -> None:
         """Check all parameters once, against each other."""
         check_bits(self.bits)
-        if not 0 <= self.bands <= MOST_BANDS:
+        if not 0 <= self.bands <= BANDS_MAX:
             raise UsageError(
-                f"bands is {self.bands}", setting="bands", hint=f"it must be from 0 to {MOST_BANDS}"
+                f"bands is {self.bands}", setting="bands", hint=f"it must be from 0 to {BANDS_MAX}"
             )
         fewest = 0 if self.bands else 1
-        if not fewest <= self.blocks <= MOST_BLOCKS:
+        if not fewest <= self.blocks <= BLOCKS_MAX:
             raise UsageError(
                 f"blocks is {self.blocks}",
                 setting="blocks",
-                hint=f"it must be from {fewest} to {MOST_BLOCKS}",
+                hint=f"it must be from {fewest} to {BLOCKS_MAX}",
             )
         if self.block_bits == 0:
             widest = self.bits // max(self.blocks, 1)

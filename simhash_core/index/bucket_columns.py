@@ -49,7 +49,7 @@ NEXT_DISTANCE: Final = 1
 """Bits that may differ behind some equal block of two near fingerprints."""
 _FULL_RANGE_BITS: Final = 2
 """Of full buckets: their ranges have four rows each. The directory is as long as the rows then."""
-_FEWEST_TAG_BITS: Final = 3
+_TAG_BITS_MIN: Final = 3
 """With fewer bits of the tag in the range, a look-up needs all ranges of a bucket, or nearly."""
 
 
@@ -215,7 +215,7 @@ def tag_bits_of_ranges(scheme: BlockScheme, documents: int) -> int:
         return 0
     in_a_bucket = documents >> scheme.block_bits
     bits = in_a_bucket.bit_length() - 1 - _FULL_RANGE_BITS
-    return bits if bits >= _FEWEST_TAG_BITS else 0
+    return bits if bits >= _TAG_BITS_MIN else 0
 
 
 def is_tagged(scheme: BlockScheme) -> bool:

@@ -32,7 +32,7 @@ from simhash_core.index.row_numbers import unpack_rows
 OVERLOAD: Final = 2.0
 """μ: overloaded is a bucket with more than (1 + μ) times the average."""
 
-FEWEST_DOCUMENTS: Final = 512
+DOCUMENTS_MIN: Final = 512
 """A bucket with fewer is not worth a second level, however small the average is."""
 
 BYTE_WORDS: Final = 3
@@ -206,7 +206,7 @@ def find_hot(
 
 def overload_threshold(width: int, documents: int) -> float:
     """Return how many documents of so many a bucket may have that is not overloaded."""
-    return max((1 + OVERLOAD) * documents / (1 << width), float(FEWEST_DOCUMENTS))
+    return max((1 + OVERLOAD) * documents / (1 << width), float(DOCUMENTS_MIN))
 
 
 def _overloaded(

@@ -34,7 +34,7 @@ from simhash_core.text.normalization import NORMALIZATION
 FORMAT: Final = "firstseen-idf"
 FORMAT_VERSION: Final = 1
 TERMS_MAX: Final = 5_000_000
-MOST_BYTES: Final = 256 * 1024 * 1024
+BYTES_MAX: Final = 256 * 1024 * 1024
 NAME: Final = "[a-zA-Z0-9][a-zA-Z0-9._-]{0,63}"
 
 _FIRST: Final = re.compile(rf"{FORMAT}/(\d{{1,9}})")

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from simhash_core.errors import UsageError
 from simhash_core.text.normalization import normalize
 
-MOST_WORDS: Final = 1_000_000
+WORDS_MAX: Final = 1_000_000
 
 
 class StopWords(NamedTuple):
@@ -25,7 +25,7 @@ def parse_stop_words(text: str) -> StopWords:
     """
     lines = (normalize(line) for line in text.removeprefix("\ufeff").splitlines())
     words = frozenset(line for line in lines if line)
-    if not 0 < len(words) <= MOST_WORDS:
-        raise UsageError(f"stop_words has {len(words)} words: 1 to {MOST_WORDS} are needed")
+    if not 0 < len(words) <= WORDS_MAX:
+        raise UsageError(f"stop_words has {len(words)} words: 1 to {WORDS_MAX} are needed")
     digest = hashlib.blake2b("\n".join(sorted(words)).encode(), digest_size=6)
     return StopWords(digest.hexdigest(), words)

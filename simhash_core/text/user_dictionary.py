@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 from simhash_core.errors import UsageError
 from simhash_core.text.normalization import normalize
 
-MOST_WORDS: Final = 1_000_000
-MOST_FREQUENCY: Final = 1_000_000_000
+WORDS_MAX: Final = 1_000_000
+FREQUENCY_MAX: Final = 1_000_000_000
 
 _FIELDS_MAX: Final = 3
 
@@ -42,8 +42,8 @@ def parse_user_dictionary(text: str) -> UserDictionary:
     for number, line in enumerate(text.removeprefix("\ufeff").splitlines(), start=1):
         if line.strip():
             words.append(_word(number, line))
-    if not 0 < len(words) <= MOST_WORDS:
-        raise UsageError(f"user_dictionary has {len(words)} words: 1 to {MOST_WORDS} are needed")
+    if not 0 < len(words) <= WORDS_MAX:
+        raise UsageError(f"user_dictionary has {len(words)} words: 1 to {WORDS_MAX} are needed")
     digest = hashlib.blake2b(repr([tuple(word) for word in words]).encode(), digest_size=6)
     return UserDictionary(digest.hexdigest(), tuple(words))
 
@@ -52,13 +52,8 @@ def _word(number: int, line: str) -> UserWord:
     fields = line.split()
     frequency, tag = None, None
     rest = fields[1:]
-    if (
-        rest
-        and rest[0].isascii()
-        and rest[0].isdigit()
-        and len(rest[0]) <= len(str(MOST_FREQUENCY))
-    ):
-        frequency, rest = min(int(rest[0]), MOST_FREQUENCY), rest[1:]
+    if rest and rest[0].isascii() and rest[0].isdigit() and len(rest[0]) <= len(str(FREQUENCY_MAX)):
+        frequency, rest = min(int(rest[0]), FREQUENCY_MAX), rest[1:]
     if rest and rest[0].isascii() and rest[0].isalpha():
         tag, rest = rest[0], rest[1:]
     word = normalize(fields[0])

@@ -27,7 +27,7 @@ from rocksdict import WriteBatch
 from simhash_core.errors import FirstseenError, UsageError
 from streams.care.local_shards import LocalShard
 from streams.store.rocksdb_options import (
-    LEAST_CACHE_BYTES,
+    CACHE_BYTES_MIN,
     StoreSettings,
     block_cache,
     store_options,
@@ -230,14 +230,14 @@ def _opened(shard: LocalShard) -> RocksStore:
     if not holds_a_store(shard.path):
         raise CheckpointError(f"there is no store in {shard.path}")
     settings = StoreSettings()
-    options = store_options(settings, block_cache(LEAST_CACHE_BYTES), create=False)
+    options = store_options(settings, block_cache(CACHE_BYTES_MIN), create=False)
     return RocksStore(shard.path, options, write_options(settings))
 
 
 def _copy_rows(view: ShardView, target: Path, report: Report) -> None:
     """Write all rows of a view to a new database."""
     settings = StoreSettings()
-    options = store_options(settings, block_cache(LEAST_CACHE_BYTES), create=True)
+    options = store_options(settings, block_cache(CACHE_BYTES_MIN), create=True)
     total, done = len(view.store), 0
     with closing(RocksStore(target, options, write_options(settings))) as copy:
         for bounds in (_BELOW_ENTRIES, _ENTRIES, _ABOVE_ENTRIES):

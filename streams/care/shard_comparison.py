@@ -8,15 +8,15 @@ checksum of each block; records by librdkafka, which checks those of each batch.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from xxhash import xxh3_64_intdigest
 
 from simhash_core.errors import FirstseenError
 from streams.care.changelog_heads import changelog_of
-from streams.care.findings import Finding
 from streams.settings.settings import Settings
 from streams.store.changelog_codec import LoggedProgress
 from streams.store.changelog_reader import LoggedBatch
@@ -30,6 +30,26 @@ from streams.store.state_codec import (
     entry_key,
     source_number,
 )
+
+Where = Literal["disk", "changelog", "log", "group"]
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """Something that is not as it must be. ``shard`` None: it is of the whole index.
+
+    ``what``: a sentence that names the file, the record or the document. ``fix``: what to do.
+    """
+
+    where: Where
+    shard: int | None
+    what: str
+    fix: str
+
+    def __str__(self) -> str:
+        """One line for people."""
+        shard = "" if self.shard is None else f" of shard {self.shard}"
+        return f"{self.where}{shard}: {self.what}. {self.fix}"
+
 
 Report = Callable[[str, int, int], None]
 

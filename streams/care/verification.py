@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -13,15 +14,19 @@ from numpy.typing import NDArray
 from simhash_core.errors import FirstseenError
 from simhash_core.index_digest import index_digest
 from streams.care.changelog_heads import shard_heads
-from streams.care.findings import Finding
 from streams.care.index_topics import IndexTopics, committed_by, index_topics
 from streams.care.local_shards import LocalShard
 from streams.care.log_state import LogCutError, LogState, read_log
-from streams.care.segment_check import check_segments
-from streams.care.shard_comparison import compare_shard
+from streams.care.shard_comparison import Finding, compare_shard
 from streams.ordering.index_identity import Claim, refuse_other_settings
 from streams.settings.settings import Settings
-from streams.store.segment_file import SegmentOwner
+from streams.store.segment_file import (
+    SegmentDamagedError,
+    SegmentOwner,
+    check_columns,
+    read_head,
+)
+from streams.store.shard_segments import segment_paths
 from streams.store.shard_view import shard_view
 from streams.store.store_errors import StoreCorruptError, StoreError
 
@@ -30,6 +35,9 @@ Report = Callable[[str, int, int], None]
 _RESTORE: Final = (
     "Stop the worker and put a checkpoint back ('firstseen index restore'), or delete the store "
     "('firstseen index drop --shard'): the worker rebuilds it from the changelog"
+)
+_MADE_AGAIN: Final = (
+    "Stop the worker and start it again: it makes the file again from the rows of the store"
 )
 _NEW_LOG: Final = "Stop the workers and run 'firstseen index new-log'"
 
@@ -157,3 +165,24 @@ def _offsets(settings: Settings, topics: IndexTopics) -> list[Finding]:
             fix = "The group's offsets were set by hand: set them back to the progress of the shard"
             findings.append(Finding("group", each.partition, what, fix))
     return findings
+
+
+def check_segments(store: Path, owner: SegmentOwner, report: Report) -> Iterator[Finding]:
+    """Yield what is wrong with the segment files beside a store, in the directory ``store``.
+
+    Safe beside a worker, which may delete a file while it is looked at. Blocking.
+    """
+    paths = segment_paths(store)
+    for number, path in enumerate(paths):
+        report(f"shard {owner.partition}: segment files", number, len(paths))
+        try:
+            head = read_head(path)
+            check_columns(path, head)
+        except FileNotFoundError:
+            continue  # its worker has merged it with others
+        except (SegmentDamagedError, OSError) as error:
+            yield Finding("disk", owner.partition, str(error), _MADE_AGAIN)
+            continue
+        if head.owner != owner:
+            what = f"{path}: it is of another shard or another index"
+            yield Finding("disk", owner.partition, what, _MADE_AGAIN)

@@ -12,8 +12,8 @@ from streams.cli.options import json_option, with_local_settings
 if TYPE_CHECKING:
     from streams.settings.settings import Settings
 
-_MOST_TERMS = 1_000_000
-_LEAST_DOCUMENTS = 2
+_TERMS_MAX = 1_000_000
+_DOCUMENTS_MIN = 2
 
 
 @click.group()
@@ -40,7 +40,7 @@ def command() -> None:
     "--terms",
     "terms_max",
     type=click.IntRange(1, 5_000_000),
-    default=_MOST_TERMS,
+    default=_TERMS_MAX,
     show_default=True,
     metavar="N",
     help="Maximum number of terms counted at a time, about 150 bytes of memory each.",
@@ -48,7 +48,7 @@ def command() -> None:
 @click.option(
     "--least",
     type=click.IntRange(1, 1_000_000),
-    default=_LEAST_DOCUMENTS,
+    default=_DOCUMENTS_MIN,
     show_default=True,
     metavar="N",
     help="Leave out terms that occur in fewer documents.",
@@ -83,10 +83,9 @@ def train(
       firstseen worker --set index.idf=news.idf
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
     from simhash_core.text.idf_format import encode_idf
-    from streams.cli.idf_view import header_text, model_object
     from streams.cli.json_output import write_json
     from streams.offline.idf_corpus import IdfCorpus, train_idf
-    from streams.offline.idf_model_file import checked_name, write_model
+    from streams.offline.idf_model_file import checked_name, header_text, model_object, write_model
     from streams.terminal.progress_bar import progress_bar
 
     name = checked_name(name, output)
@@ -123,13 +122,13 @@ def show(model: str, *, terms: tuple[str, ...], as_json: bool) -> None:
     Example:
       firstseen idf show news.idf 的 大桥
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
-    from simhash_core.text.idf_format import MOST_BYTES, decode_idf
+    from simhash_core.text.idf_format import BYTES_MAX, decode_idf
     from simhash_core.text.normalization import normalize
-    from streams.cli.idf_view import header_text, model_object
     from streams.cli.json_output import write_json
+    from streams.offline.idf_model_file import header_text, model_object
     from streams.settings.index_files import file_content
 
-    data = file_content("idf", model, MOST_BYTES)
+    data = file_content("idf", model, BYTES_MAX)
     decoded = decode_idf(data)
     idf_of = {term: decoded.idf(normalize(term)) for term in terms}
     if as_json:

@@ -81,8 +81,8 @@ def command(
     import msgspec
 
     from simhash_core.text.profiles import PROFILES
+    from streams.cli.evaluate_view import tuned_view
     from streams.cli.json_output import write_json
-    from streams.cli.tune_view import tuned_view
     from streams.offline.evaluation.evaluation import read_labelled
     from streams.offline.evaluation.injected_sample import inject
     from streams.offline.evaluation.threshold_sweep import DOCUMENTS_MAX

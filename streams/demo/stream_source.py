@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from streams.corpus.corpus import generate
 from streams.demo.feed import LONGEST_BYTES, FeedRecord
 from streams.demo.request import DemoRequest
-from streams.demo.truth import Truth
+from streams.demo.scoring import Truth
 from streams.files.input_documents import InputDocuments
 from streams.settings.settings import Settings
 

@@ -21,10 +21,10 @@ from streams.offline.state_size import (
 SHARD_BYTES_WANTED: Final = 16 << 30
 """State of a shard that is caught up or rebuilt within minutes; suggested partitions keep to it."""
 
-LEAST_PARTITIONS: Final = 4
+PARTITIONS_MIN: Final = 4
 """The smallest suggestion: their number bounds the workers."""
 
-MOST_PARTITIONS: Final = 4096
+PARTITIONS_MAX: Final = 4096
 
 LOOKUP_US: Final = 7.0
 CANDIDATE_US: Final = 0.09
@@ -104,8 +104,8 @@ def plan_index(
 
     Raises ``UsageError`` for an invalid number.
     """
-    if partitions is not None and not 1 <= partitions <= MOST_PARTITIONS:
-        raise UsageError(f"partitions is {partitions}: it must be from 1 to {MOST_PARTITIONS}")
+    if partitions is not None and not 1 <= partitions <= PARTITIONS_MAX:
+        raise UsageError(f"partitions is {partitions}: it must be from 1 to {PARTITIONS_MAX}")
     scheme = profile.scheme()
     sketch = sketch_bytes(profile)
     state_bytes = documents * state_bytes_per_document(scheme, sketch)
@@ -175,8 +175,8 @@ def _advice(scheme: BlockScheme, documents: int, candidates: float) -> str | Non
 
 def partitions_for(state_bytes: int) -> int:
     """Return a power of two that keeps a shard's part to ``SHARD_BYTES_WANTED``, if any does."""
-    partitions = LEAST_PARTITIONS
-    while partitions < MOST_PARTITIONS and state_bytes > partitions * SHARD_BYTES_WANTED:
+    partitions = PARTITIONS_MIN
+    while partitions < PARTITIONS_MAX and state_bytes > partitions * SHARD_BYTES_WANTED:
         partitions *= 2
     return partitions
 

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from simhash_core.errors import UsageError
-from simhash_core.text.idf_format import MOST_BYTES, decode_idf
+from simhash_core.text.idf_format import BYTES_MAX, decode_idf
 from simhash_core.text.stop_words import parse_stop_words
 from simhash_core.text.user_dictionary import parse_user_dictionary
 from streams.settings.named_files import FileProblemError, bounded_bytes, bounded_text
@@ -38,7 +38,7 @@ def _text(setting: str, path: str) -> str:
 
 _READERS: Final[Mapping[str, Callable[[str], Any]]] = MappingProxyType(
     {
-        "idf": lambda path: decode_idf(file_content("idf", path, MOST_BYTES)),
+        "idf": lambda path: decode_idf(file_content("idf", path, BYTES_MAX)),
         "user_dictionary": lambda path: parse_user_dictionary(_text("user_dictionary", path)),
         "stop_words": lambda path: parse_stop_words(_text("stop_words", path)),
     }

@@ -34,7 +34,7 @@ from simhash_core.errors import UsageError
 
 MIB: Final = 1024 * 1024
 BLOCK_CACHE_BYTES: Final = 256 * MIB
-LEAST_CACHE_BYTES: Final = MIB
+CACHE_BYTES_MIN: Final = MIB
 _BLOCK_BYTES: Final = 8192
 _BLOOM_BITS_PER_KEY: Final = 10
 _COMPACT_AT_FILES: Final = 2
@@ -73,9 +73,9 @@ def block_cache(capacity_bytes: int = BLOCK_CACHE_BYTES) -> Cache:
 
     Raises ``UsageError`` for less than a MiB.
     """
-    if capacity_bytes < LEAST_CACHE_BYTES:
+    if capacity_bytes < CACHE_BYTES_MIN:
         raise UsageError(
-            f"a block cache of {capacity_bytes} bytes: it must have {LEAST_CACHE_BYTES} or more"
+            f"a block cache of {capacity_bytes} bytes: it must have {CACHE_BYTES_MIN} or more"
         )
     return Cache.new_hyper_clock_cache(capacity_bytes, _BLOCK_BYTES)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from streams.store.rocksdb_options import (
-    LEAST_CACHE_BYTES,
+    CACHE_BYTES_MIN,
     StoreSettings,
     block_cache,
     store_options,
@@ -34,7 +34,7 @@ from streams.store.state_codec import (
 from streams.store.store_errors import StoreCorruptError, StoreMissingError, StoreVersionError
 
 _BITS: Final = re.compile(r"\bbits=(\d+)")
-_CACHE_BYTES: Final = 8 * LEAST_CACHE_BYTES
+_CACHE_BYTES: Final = 8 * CACHE_BYTES_MIN
 _TRIES: Final = 3
 
 

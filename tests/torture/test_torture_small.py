@@ -13,13 +13,13 @@ MINUTES = 1.0
 DOCUMENTS = 6_000
 FAULTS = 6
 SEED = 20_262_492
-MOST_SECONDS = 600
+SECONDS_MAX = 600
 
 logger = logging.getLogger(__name__)
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(MOST_SECONDS)
+@pytest.mark.timeout(SECONDS_MAX)
 def test_faults_lose_repeat_and_spoil_nothing(
     kafka_required: None,  # noqa: ARG001 - skips
     tmp_path: Path,

@@ -16,7 +16,7 @@ from streams.corpus.languages import LANGUAGES
 
 SHORTEST = 100
 LONGEST = 220
-MOST_SPOTS = 6
+SPOTS_MAX = 6
 SPOT_CHARACTERS = (1, 2, 2, 4, 8)
 SHORT_CHARACTERS = (2, 9)
 REMEMBERED = 200
@@ -49,7 +49,7 @@ class Texts:
 
     def edited(self, text: str) -> str:
         """A copy in which a few spots hold what stands in other texts."""
-        for _ in range(self._rng.randint(1, MOST_SPOTS)):
+        for _ in range(self._rng.randint(1, SPOTS_MAX)):
             size = self._rng.choice(SPOT_CHARACTERS)
             other = self._rng.choice(self._written)
             there = self._rng.randrange(max(1, len(other) - size))

@@ -19,8 +19,8 @@ from streams.corpus.language import Language
 from streams.corpus.languages import LANGUAGES
 from streams.corpus.layout_edits import reorder, repost, retype, truncate
 
-LEAST_SHARE: Final = 0.02
-MOST_SHARE: Final = 0.15
+SHARE_MIN: Final = 0.02
+SHARE_MAX: Final = 0.15
 """Of the words (of Chinese: the characters) of a text that an edit of words touches."""
 
 _RUN: Final = (1, 4)
@@ -73,7 +73,7 @@ def edited(rng: random.Random, edit: Edit, text: str, other: str, share: float) 
 
 def drawn_share(rng: random.Random) -> float:
     """Draw the share that an edit touches."""
-    return LEAST_SHARE + (MOST_SHARE - LEAST_SHARE) * rng.random()
+    return SHARE_MIN + (SHARE_MAX - SHARE_MIN) * rng.random()
 
 
 def _substitute(draw: _Draw) -> str:

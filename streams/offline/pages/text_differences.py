@@ -16,10 +16,10 @@ from typing import Final, NamedTuple
 TEXT_MAX: Final = 12_000
 """Characters of a text that are aligned; the rest is left out, and the last piece says so."""
 
-MOST_SHOWN: Final = 2_400
+SHOWN_MAX: Final = 2_400
 """Characters of a text that are shown, what is folded not counted."""
 
-_MOST_WORK: Final = 400_000
+_WORK_MAX: Final = 400_000
 _CONTEXT: Final = 60
 _LONG_LIST: Final = 1_000
 _STOPS: Final = "\\n。！？!?；;."
@@ -71,7 +71,7 @@ class _Row(NamedTuple):
 
 def _aligned(left: str, right: str) -> Iterator[_Row]:
     """Yield the passages in the order of both texts."""
-    work = _MOST_WORK
+    work = _WORK_MAX
     for row in _rows(_SENTENCE.findall(left), _SENTENCE.findall(right)):
         if row.alike:
             yield row
@@ -107,7 +107,7 @@ def _shown(passages: Sequence[tuple[str, bool]], left_out: int) -> list[Piece]:
         elif text:
             joined.append((text, same))
     pieces: list[Piece] = []
-    room = MOST_SHOWN
+    room = SHOWN_MAX
     for number, (text, same) in enumerate(joined):
         for piece in _pieces(text, number, len(joined)) if same else [Piece(PieceKind.ONLY, text)]:
             if piece.kind is PieceKind.FOLDED or len(piece.text) <= room:

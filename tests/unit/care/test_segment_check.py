@@ -10,7 +10,7 @@ import pytest
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.memtable import Rows
 from simhash_core.index.prints import bare_prints
-from streams.care.segment_check import check_segments
+from streams.care.verification import check_segments
 from streams.store.segment_file import SegmentOwner
 from streams.store.shard_segments import ShardSegments, segment_paths
 
@@ -70,6 +70,6 @@ def test_a_file_that_its_worker_deletes_is_no_damage(
 ) -> None:
     """Given a file that goes while others are looked at, then nothing is wrong."""
     paths = segment_paths(store)
-    monkeypatch.setattr("streams.care.segment_check.segment_paths", lambda _store: paths)
+    monkeypatch.setattr("streams.care.verification.segment_paths", lambda _store: paths)
     paths[0].unlink()
     assert findings(store) == []

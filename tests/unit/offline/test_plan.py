@@ -29,7 +29,7 @@ from streams.corpus.corpus import generate
 from streams.corpus.generated import EditKind
 from streams.exit_codes import ExitCode
 from streams.offline.index_plan import (
-    LEAST_PARTITIONS,
+    PARTITIONS_MIN,
     SHARD_BYTES_WANTED,
     partitions_for,
     plan_index,
@@ -169,10 +169,10 @@ def test_partitions_keep_shards_small() -> None:
     """Given more state than a few shards should hold, then the suggestion is the next power of two;
     a number that was asked about is kept, and both are told.
     """
-    held = LEAST_PARTITIONS * SHARD_BYTES_WANTED
-    assert partitions_for(0) == LEAST_PARTITIONS
-    assert partitions_for(held) == LEAST_PARTITIONS
-    assert partitions_for(held + 1) == 2 * LEAST_PARTITIONS
+    held = PARTITIONS_MIN * SHARD_BYTES_WANTED
+    assert partitions_for(0) == PARTITIONS_MIN
+    assert partitions_for(held) == PARTITIONS_MIN
+    assert partitions_for(held + 1) == 2 * PARTITIONS_MIN
     plan = plan_index(2**34, PROFILES["classic"], partitions=7)
     assert plan.partitions == 7
     assert plan.partitions_suggested >= 64

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams.offline.pages.text_differences import (
-    MOST_SHOWN,
+    SHOWN_MAX,
     TEXT_MAX,
     Piece,
     PieceKind,
@@ -63,10 +63,10 @@ def test_it_is_bounded() -> None:
     side_by_side("天地。" * 20_000, "地天。" * 20_000)
     assert time.process_time() - begun < 5
     for pieces in shown:
-        assert sum(len(piece.text) for piece in pieces if piece.kind is ONLY) == MOST_SHOWN
+        assert sum(len(piece.text) for piece in pieces if piece.kind is ONLY) == SHOWN_MAX
         assert pieces[-1].kind is FOLDED
         assert "more" in pieces[-1].text
-    assert f"{50_000 - MOST_SHOWN:,}" in shown.left[-1].text
+    assert f"{50_000 - SHOWN_MAX:,}" in shown.left[-1].text
     assert TEXT_MAX < 50_000
 
 

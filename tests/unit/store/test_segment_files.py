@@ -120,7 +120,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shard_segments, "documents_limit", lambda _scheme: 2_000)
     monkeypatch.setattr(shard_store, "SCANNED_ROWS", 64)
     monkeypatch.setattr(shard_store, "_JOINED_SCANS", 1)
-    monkeypatch.setattr(hot_buckets, "FEWEST_DOCUMENTS", 10)
+    monkeypatch.setattr(hot_buckets, "DOCUMENTS_MIN", 10)
     monkeypatch.setattr(document_index, "MEMTABLE_DOCUMENTS", 32)
 
 

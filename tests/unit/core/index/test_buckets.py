@@ -112,7 +112,7 @@ def test_overloaded_buckets_lose_nothing(
     """Given buckets with more documents than the second level begins at, then a look-up finds what
     a scan finds: by the pigeonhole principle, or because all of the bucket is compared.
     """
-    monkeypatch.setattr(hot_buckets, "FEWEST_DOCUMENTS", 8)
+    monkeypatch.setattr(hot_buckets, "DOCUMENTS_MIN", 8)
     held, asked = random_prints(scheme, 3_000, 3, 20), random_prints(scheme, 200, 4, 20)
     index = DocumentIndex(scheme)
     index.add(index.open_slot(), sequences_of(held), held)
@@ -247,7 +247,7 @@ def test_a_flood_in_one_bucket_stays_linear() -> None:
         met.append((index.candidates_met - before) / 500)
         index.add(slot, sequences_of(part, first), part)
 
-    assert max(met) < 3 * hot_buckets.FEWEST_DOCUMENTS
+    assert max(met) < 3 * hot_buckets.DOCUMENTS_MIN
 
 
 @pytest.mark.parametrize("memtable", [1, 10_000])
