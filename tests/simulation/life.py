@@ -251,7 +251,9 @@ class Life:
         replica = self.participant.replica
         for _ in range(limit):
             if replica.position < broker.log_start:
-                if self.standbys and not self._is_to_begin:
+                if self._is_to_begin:
+                    return  # the session that begins next reads from where the log begins now
+                if self.standbys:
                     self.begin()
                 if self.participant.replica.position < broker.log_start:
                     self._world.cannot_read(self)
