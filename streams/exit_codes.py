@@ -67,7 +67,7 @@ def exit_code_of(error: BaseException) -> ExitCode:
 
 
 def report(error: BaseException, *, debug: bool = False, stream: TextIO | None = None) -> ExitCode:
-    """Say on ``stream`` (standard error) what ended the command; return its exit code.
+    """Print on ``stream`` (standard error) what ended the command; return its exit code.
 
     The message is ``firstseen: <message>``; with ``debug`` the traceback comes first. An error that
     Firstseen does not raise on purpose is called an internal error, with its class.

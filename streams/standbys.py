@@ -1,6 +1,6 @@
 """Which standbys this worker keeps, copies of other workers' shards, and how they are opened.
 
-A function of the group says so (``streams.ordering.standby_plan``), which is asked every few
+A function of the group says so (``streams.ordering.standby_plan``), which is called every few
 seconds. A standby reports like an owner, so that packets are decided while the group waits for an
 owner that was killed; and its new owner, which it probably is, has the shard open already.
 Nothing here ends the worker: a standby that cannot be opened is tried again.
@@ -39,7 +39,7 @@ logger = logging.getLogger(__name__)
 _WATCH_SECONDS: Final = 0.1
 _LOOK_SECONDS: Final = 0.5
 _GROUP_SECONDS: Final = 4.0
-"""How often the group is asked who owns what."""
+"""How often the group is queried for who owns what."""
 _TOGETHER_SECONDS: Final = 10.0
 """How long opened standbys wait for others: each session that begins reads the log again."""
 _OPENED_TOGETHER: Final = 2
@@ -58,7 +58,7 @@ class Sessions(Protocol):
 
 
 class Group(NamedTuple):
-    """``writer``: this worker's name. ``owners`` asks who owns what; blocking.
+    """``writer``: this worker's name. ``owners`` returns who owns what; blocking.
 
     ``watch_leader`` is called several times a second.
     """

@@ -1,4 +1,4 @@
-"""The worker as seen from beside it: by its pages, its probes, and whoever asks about a text."""
+"""The worker as seen from beside it: by its pages, its probes, and queries about a text."""
 
 from __future__ import annotations
 

@@ -52,14 +52,14 @@ class HeldShards(Generic[Record]):
     ) -> Shard[Record]:
         """Take in a shard whose committed entries are in ``slot``.
 
-        ``log_end``: the end of the log, asked for before the shard was opened.
+        ``log_end``: the end of the log, read before the shard was opened.
         """
         return self._own(progress, ShardCopy(progress, slot, store, self._index, log_end))
 
     def stand_by(self, progress: Progress, store: EntryStore, slot: int, log_end: int) -> Standby:
         """Take in a copy of another worker's shard, whose entries are in ``slot``.
 
-        ``log_end``: the end of the log, asked for before the changelog was read.
+        ``log_end``: the end of the log, read before the changelog was read.
         """
         standby = Standby(progress, slot, store, self._index, log_end)
         self.standbys[standby.partition] = standby

@@ -65,7 +65,7 @@ class Participant(Generic[Record]):
         self.replica = Replica(0, NO_CONTROL)
         self.decider: Decider | None = None
         self.answers: dict[str, Answer | None] = {}
-        """Answers to the queries that are asked here; None while there is none yet."""
+        """Answers to the queries of this worker; None while there is none yet."""
         self.packets_skipped = 0
         self.controls_refused = 0
         self._look_up = LookUp(self.index, nearness, self.held)

@@ -57,6 +57,6 @@ class Shard(Generic[Record]):
             self.stream.remove(sequences)
 
     def put_out(self, ready: Ready[Record], progress: Progress) -> None:
-        """Learn that what was ready is committed, and everything before ``progress`` with it."""
+        """Note that what was ready is committed, and everything before ``progress`` with it."""
         self.copy.committed(progress, ready.removed)
         self.stream.advance(progress, ready.removed)

@@ -42,7 +42,7 @@ class Standby(ShardCopy):
         self._commits: deque[Progress] = deque()
 
     def owner_committed(self, progress: Progress, removed: Iterable[int]) -> None:
-        """Learn that the store has taken in a commit of the owner."""
+        """Note that the store has taken in a commit of the owner."""
         if progress.chain != self.chain:
             self.is_outdated = True
             return

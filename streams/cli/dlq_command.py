@@ -255,7 +255,7 @@ def _tell(
     dry_run: bool,
     is_complete: bool,
 ) -> None:
-    """Say what became of each record."""
+    """Print what became of each record."""
     from streams.cli.dlq_json import account_object
     from streams.cli.dlq_view import account_view
     from streams.terminal.layout import show as show_blocks

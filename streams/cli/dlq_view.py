@@ -108,7 +108,7 @@ def account_view(
         if outcome is not ReplayOutcome.SENT and account.outcomes[outcome]
     ]
     if account.not_selected:
-        lines.append(f"{account.not_selected:,} not of the reasons asked for")
+        lines.append(f"{account.not_selected:,} not of the given reasons")
     if account.no_dead_letter:
         lines.append(f"{account.no_dead_letter:,} no dead letters, but records in another form")
     for letter, why in account.left:

@@ -61,13 +61,13 @@ def command(
     from streams.terminal.layout import show
     from streams.terminal.progress_bar import progress_bar
 
-    with progress_bar() as tell:
+    with progress_bar() as watch:
         if report is None:
             labelled = read_labelled(documents, pairs, settings)
-            quality = evaluate(labelled, settings, tell=tell).quality
+            quality = evaluate(labelled, settings, watch=watch).quality
         else:
             with _opened(report) as page:
-                content = report_content((documents, pairs), settings, tell)
+                content = report_content((documents, pairs), settings, watch)
                 page.write(report_page(content))
             quality = content.quality
     if as_json:

@@ -43,7 +43,7 @@ def explanation_view(
 
 
 def verdict_in_words(explained: Explanation) -> str:
-    """Say what B is where A was seen before, and why."""
+    """Return what B is where A was seen before, and why."""
     threshold = explained.scheme.distance
     match explained.verdict:
         case DuplicateOf(method=Method.EXACT):

@@ -23,7 +23,7 @@ def scheme_in_words(scheme: BlockScheme) -> str:
 
 
 def undecidable_lines(fingerprinted: Fingerprinted, min_features: int) -> list[str]:
-    """Say in two lines why a text has no fingerprint, and what that means."""
+    """Return in two lines why a text has no fingerprint, and what that means."""
     return [
         f"none: undecidable ({fingerprinted.undecidable})",
         f"{fingerprinted.features} of {min_features} features needed: only exact repeats are found",

@@ -152,7 +152,7 @@ def check(
         _echo_notes([f"{each}. {hung_advice(*each.partition, each.offset)}" for each in is_open])
     if not topics.can_administer(admin):
         click.echo(
-            "Note: this broker does not tell the settings of topics, so they were not checked.",
+            "Note: this broker does not return the settings of topics, so they were not checked.",
             err=True,
         )
     _end(checked, as_json=as_json)

@@ -92,10 +92,10 @@ def command(
 
     profile_flag = click.get_current_context().params.get("profile")
     names = list(PROFILES) if profile_flag is None else [settings.profile]
-    with progress_bar() as tell, tempfile.TemporaryDirectory(prefix="firstseen-") as directory:
+    with progress_bar() as watch, tempfile.TemporaryDirectory(prefix="firstseen-") as directory:
         injected = None
         if pairs is None:
-            tell("drawing a sample", 0, 1)
+            watch("drawing a sample", 0, 1)
             injected = inject(
                 documents, settings, Path(directory), size=sample, copies=1, seed=seed
             )
@@ -109,7 +109,7 @@ def command(
                 "be tuned on: give a part of them, with the pairs of that part"
             )
         tried = [(name, msgspec.structs.replace(settings, profile=name)) for name in names]
-        tuned = tune(labelled, tried, precision, tell)
+        tuned = tune(labelled, tried, precision, watch)
     if as_json:
         injected_counts = None if injected is None else injected._asdict()
         if injected_counts is not None:

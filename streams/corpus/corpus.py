@@ -72,7 +72,7 @@ def generate(
         ValueError: the number of documents is negative.
     """
     if documents < 0:
-        raise ValueError(f"documents is {documents}; ask for 0 or more")
+        raise ValueError(f"documents is {documents}; it must be 0 or more")
     return _Stream(seed, shape).records(documents)
 
 

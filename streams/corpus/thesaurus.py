@@ -66,7 +66,7 @@ class Thesaurus:
         return units
 
     def _ends_at(self, text: str, end: int) -> bool:
-        """Tell whether a word may end here: in English, not in the middle of another."""
+        """Return whether a word may end here: in English, not in the middle of another."""
         return not self._spaced or end >= len(text) or not text[end].isalnum()
 
 

@@ -19,7 +19,7 @@ from streams.output.received_outputs import DeadLetterOutput, received_output
 from streams.output.verdict_headers import FILTER_HEADER_PREFIX
 
 REDELIVERIES_MAX: Final = 3
-"""How often a record is sent again unless more is asked for."""
+"""How often a record is sent again by default."""
 
 _COUNT_DIGITS_MAX: Final = 9
 

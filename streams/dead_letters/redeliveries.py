@@ -58,7 +58,7 @@ class Redeliveries(Protocol):
 
 
 def redeliveries_of(settings: Settings, topics: DeadLetterTopics) -> Redeliveries:
-    """Return what ``settings.delivery`` asks for."""
+    """Return what sends as ``settings.delivery`` says."""
     memory = ReplayMemory(settings, topics)
     if settings.delivery is Delivery.EXACTLY_ONCE:
         return _Transactional(settings, memory)

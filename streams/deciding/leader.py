@@ -136,7 +136,7 @@ class Leader:
             logger.info("this worker %s", "leads" if leads else "leads no more")
 
     def measure(self) -> None:
-        """Tell the metrics who leads, and which shards do not report."""
+        """Set the metrics of who leads, and which shards do not report."""
         self._note()
         decider = self._participant.decider
         missing = set() if decider is None else decider.waits_for(self._participant.replica)

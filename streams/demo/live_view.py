@@ -56,7 +56,7 @@ class LineView:
         self._say(f"{HEADLINE}: {title}")
 
     def starting(self, what: str) -> None:
-        """Say what is waited for."""
+        """Show what the demo waits for."""
         self._say(f"{what} …")
 
     def show(self, progress: Progress, change: Change) -> None:
@@ -91,7 +91,7 @@ class LiveView:
         self._title = title
 
     def starting(self, what: str) -> None:
-        """Say what is waited for."""
+        """Show what the demo waits for."""
         self._draw(self._head(None), Text(), Text(f"  {what} …"))
 
     def show(self, progress: Progress, change: Change) -> None:

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 from streams.output.received_outputs import DuplicateOutput
 
 Change = Callable[[DuplicateOutput], str]
-"""Says what a duplicate changed of its original, "" where that is not known."""
+"""Returns what a duplicate changed of its original, "" where that is not known."""
 
 
 class Progress(NamedTuple):
@@ -30,7 +30,7 @@ class View(Protocol):
     """Shows a demo while it runs."""
 
     def starting(self, what: str) -> None:
-        """Say what is waited for."""
+        """Show what the demo waits for."""
 
     def show(self, progress: Progress, change: Change) -> None:
         """Show how far it has come; called some times a second."""

@@ -1,4 +1,4 @@
-"""What a demo is asked for, and the settings that follow from it."""
+"""What a demo is to do, and the settings that follow from it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _BESIDE: Final = {
 
 
 class DemoRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked for.
+    """What the user wants.
 
     ``documents`` None: all that there are in ``input``. ``assignments`` are settings of the worker,
     ``name=value``. ``state_dir`` None: a temporary directory, removed at the end.

@@ -205,7 +205,7 @@ def score(records: Sequence[GeneratedRecord], observed: Iterable[ObservedOutput]
 def _names_same_root(
     record: GeneratedRecord, output: ObservedOutput, roots: Mapping[str, str]
 ) -> bool:
-    """Tell whether a duplicate names another document of the record's own family."""
+    """Return whether a duplicate names another document of the record's own family."""
     if output.kind is not Outcome.DUPLICATE or output.original_id in {None, record.id}:
         return False
     root = roots.get(record.id or "")

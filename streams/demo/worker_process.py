@@ -1,4 +1,4 @@
-"""One worker of the stream in a process of its own: started, waited for, asked, stopped."""
+"""One worker of the stream in a process of its own: started, waited for, queried, stopped."""
 
 from __future__ import annotations
 

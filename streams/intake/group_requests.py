@@ -1,4 +1,4 @@
-"""What is asked of the group's coordinator, in the thread that has the consumer."""
+"""Requests to the group's coordinator, in the thread that has the consumer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from streams.kafka.retries import is_passing
 _ANSWER_SECONDS: Final = 2.0
 """How long one question may keep the thread from polling.
 
-More than a fetch may be held by a broker: what is asked on its connection waits behind it.
+More than a broker may hold a fetch: a request on the same connection waits behind it.
 """
 
 

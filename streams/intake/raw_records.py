@@ -49,7 +49,7 @@ class RawEvents(Protocol):
         ...
 
     def assigned(self, partitions: frozenset[int]) -> None:
-        """Learn that partitions are owned now. None is read before ``RawConsumer.start``."""
+        """Note that partitions are owned now. None is read before ``RawConsumer.start``."""
         ...
 
     async def revoked(self, partitions: frozenset[int]) -> None:
@@ -61,11 +61,11 @@ class RawEvents(Protocol):
         ...
 
     def generation_changed(self) -> None:
-        """Learn that the group has rebalanced; ``RawConsumer.metadata`` is that of the new one."""
+        """Note that the group has rebalanced; ``RawConsumer.metadata`` is that of the new one."""
         ...
 
     def failed(self, error: FirstseenError) -> None:
-        """Learn that the consumer has ended; called once."""
+        """Note that the consumer has ended; called once."""
         ...
 
 

@@ -124,7 +124,7 @@ class SchemaWaits:
         return isinstance(error, RegistryUnavailableError)
 
     def _note(self, state: RetryCallState) -> None:
-        """Say that the registry does not answer, or not this user."""
+        """Log that the registry does not answer, or not this user."""
         error = state.outcome.exception() if state.outcome is not None else None
         if isinstance(error, RegistryRefusedError):
             self._waiting = str(error)

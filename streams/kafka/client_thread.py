@@ -15,7 +15,7 @@ _Work = tuple[Callable[[], Any], "asyncio.Future[Any]"]
 
 
 class ClientThread:
-    """Runs what is asked for in order. If it hangs, the process can end all the same."""
+    """Runs calls in order. If it hangs, the process can end all the same."""
 
     def __init__(self, name: str) -> None:
         """Start no thread before there is work."""
@@ -25,7 +25,7 @@ class ClientThread:
     async def run(self, work: Callable[[], _Result], hangs: Callable[[], bool]) -> _Result:
         """Return what ``work`` returns, or raise what it raises.
 
-        Raises ``TimeoutError`` once ``hangs`` says so: what is asked for then has another thread,
+        Raises ``TimeoutError`` once ``hangs`` says so: later calls have another thread,
         and ``work`` may still go on in the first one.
         """
         if self._queue is None:
@@ -58,7 +58,7 @@ def _serve(queue: SimpleQueue[_Work | None], loop: asyncio.AbstractEventLoop) ->
         result, error = None, None
         try:
             result = work()
-        except Exception as raised:  # noqa: BLE001 - it belongs to who asked
+        except Exception as raised:  # noqa: BLE001 - it belongs to the caller
             error = raised
         try:
             loop.call_soon_threadsafe(_resolve, future, result, error)

@@ -7,7 +7,7 @@
     ├── StaleGenerationError  nothing of it is seen; the group has moved on
     ├── FencedError           nothing of it is seen; another worker has this worker's name
     ├── TransactionError      trying again does not help
-    └── UnansweredError       (streams.errors) not known: ask the group's offsets before going on
+    └── UnansweredError       (streams.errors) not known: read the group's offsets before going on
 
 ``RecordTooLargeError`` (``streams.kafka.producer_record``) stands beside them.
 """

@@ -1,4 +1,4 @@
-"""Sends documents to a topic: acknowledged, at a rate where one is asked for, never in silence.
+"""Sends documents to a topic: acknowledged, at a given rate, never in silence.
 
 The embedded broker drops what a worker is too slow to read (``streams.kafka.embedded_broker``): on
 it, the sender waits for the worker of the application id after each part of what it keeps.

@@ -77,7 +77,7 @@ _STOP_SECONDS_MAX = 5.0
 
 
 class EmbeddedBrokerError(RuntimeError):
-    """The embedded broker did not start, has died, or refused what was asked of it."""
+    """The embedded broker did not start, has died, or refused a request."""
 
 
 class EmbeddedBroker:
@@ -144,7 +144,7 @@ class EmbeddedBroker:
             raise
 
     def create_topic(self, name: str, partitions: int = PARTITIONS_BY_DEFAULT) -> None:
-        """Make a topic with as many partitions as are asked for.
+        """Make a topic with a number of partitions.
 
         Raises:
             EmbeddedBrokerError: The name or the number is invalid, the topic exists, or the broker

@@ -138,7 +138,7 @@ class HandOver(Generic[Item]):
 
 
 class Calls:
-    """What the loop asks of a client, served in its thread."""
+    """Calls of a client from the loop, served in its thread."""
 
     def __init__(self, wake: threading.Condition) -> None:
         """``wake`` is notified of each call."""
@@ -174,7 +174,7 @@ class Calls:
                 continue
             try:
                 future.set_result(function())
-            except Exception as error:  # noqa: BLE001 - it belongs to who asked
+            except Exception as error:  # noqa: BLE001 - it belongs to the caller
                 future.set_exception(error)
         return served
 

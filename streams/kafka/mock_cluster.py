@@ -31,7 +31,7 @@ _SETTINGS = {
 
 
 class MockClusterError(RuntimeError):
-    """The mock cluster could not be started, or refused what was asked of it."""
+    """The mock cluster could not be started, or refused a request."""
 
 
 class MockCluster:
@@ -64,7 +64,7 @@ class MockCluster:
         return address.decode()
 
     def create_topic(self, name: str, partitions: int) -> None:
-        """Make a topic with as many partitions as are asked for.
+        """Make a topic with a number of partitions.
 
         Raises:
             MockClusterError: There is such a topic already (a client that only asked for its

@@ -1,6 +1,6 @@
 """What a broker knows of the offsets of partitions: where they begin and end, what is committed.
 
-Each function asks once, with a client that exists already; ``streams.kafka.retries`` asks again.
+Each function tries once, with a client that exists already; ``streams.kafka.retries`` tries again.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Trying again until a deadline, and the errors of librdkafka after which that is worth it.
 
 Errors that pass: a connection is lost, or another broker leads or coordinates. The client recovers
-from them by itself, or does when it is asked again; the caller sets the limit. Each rolling restart
-of a cluster brings some.
+from them by itself, or when it is called again; the caller sets the limit. Each rolling restart of
+a cluster brings some.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def becomes_true(
     *,
     pause: Callable[[float], object] = time.sleep,
 ) -> bool:
-    """Return whether a condition holds by the time that ``seconds`` are over; it is asked at once.
+    """Return whether a condition holds before ``seconds`` are over; it is checked at once.
 
     What the condition raises ends the wait. ``pause`` may be what a client has to do meanwhile.
     """

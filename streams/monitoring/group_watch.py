@@ -1,7 +1,7 @@
 """The whole group beside this worker: who else works, where their pages are, what they put out.
 
-The broker is asked only while somebody looks at a page: then every few seconds, from the thread of
-the watch.
+The broker is queried only while somebody looks at a page: then every few seconds, in the thread
+of the watch.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class GroupWatch:
     """Refreshed in one thread, read in any."""
 
     def __init__(self, reader: Reader, clock: Callable[[], float] = time.monotonic) -> None:
-        """``reader`` is asked in the thread that calls ``refresh``."""
+        """``reader`` is called in the thread that calls ``refresh``."""
         self._reader = reader
         self._clock = clock
         self._lock = threading.Lock()

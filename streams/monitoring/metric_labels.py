@@ -61,7 +61,7 @@ class Stage(StrEnum):
     RECOVER = "recover"
     """A shard brought up to its changelog."""
     WATCH = "watch"
-    """The broker asked for the ends of its partitions."""
+    """The broker queried for the ends of its partitions."""
 
 
 class TransactionOutcome(StrEnum):

@@ -11,7 +11,7 @@ _NO_LABELS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
 
 
 class MetricKind(StrEnum):
-    """What a metric is, as the text format has it. An info is a gauge at 1 that bears labels."""
+    """What a metric is, as the text format has it. An info is a gauge at 1 that has labels."""
 
     COUNTER = "counter"
     GAUGE = "gauge"

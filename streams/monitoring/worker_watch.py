@@ -21,7 +21,9 @@ from streams.monitoring.group_watch import GroupWatch
 from streams.monitoring.health import Health
 from streams.monitoring.lag import PartitionLag, Stall, StallDetector, lag_of
 from streams.monitoring.metrics import Metrics
+from streams.monitoring.transaction_watch import TransactionWatch
 from streams.monitoring.worker_state import WorkerView
+from streams.topics.open_transactions import open_transactions
 from streams.topics.sync_copies import SyncCopies, TooFewCopies
 from streams.topics.watermarks import BrokerWatermarks
 
@@ -29,7 +31,9 @@ logger = logging.getLogger(__name__)
 
 _INTERVAL_SECONDS: Final = 2.0
 _COPIES_SECONDS: Final = 10.0
-"""How often brokers are asked for the copies in sync."""
+"""How often brokers are queried for the copies in sync."""
+_TRANSACTIONS_SECONDS: Final = 10.0
+"""How often brokers are queried for open transactions."""
 _STOP_SECONDS: Final = 5.0
 _QUIET_SECONDS: Final = 10.0
 """After so long without progress the watch checks that there is a record to process at all."""
@@ -38,11 +42,15 @@ _FAILURES_LIMIT: Final = 10
 
 
 class WatchedTopics(NamedTuple):
-    """The topics whose lag is watched, by name; ``copies``: of the topics written to."""
+    """The topics whose lag is watched, by name; ``copies``: of the topics written to.
+
+    ``transactions``: None where the broker has none.
+    """
 
     raw: str
     log: str
     copies: SyncCopies | None = None
+    transactions: TransactionWatch | None = None
 
 
 class WorkerWatch:
@@ -65,6 +73,7 @@ class WorkerWatch:
         """
         self._group = group
         self._copies_at = 0.0
+        self._transactions_at = 0.0
         self._too_few: list[TooFewCopies] = []
         self._view = view
         self._topics = topics
@@ -99,6 +108,7 @@ class WorkerWatch:
                 self.check_lag,
                 self.check_group,
                 self.check_copies,
+                self.check_transactions,
             ):
                 try:
                     check()
@@ -123,7 +133,7 @@ class WorkerWatch:
                 self._group.refresh()
 
     def check_copies(self) -> None:
-        """Say which topics take no records for want of copies in sync, and when they do again."""
+        """Log which topics take no records for want of copies in sync, and when they do again."""
         copies = self._topics.copies
         if copies is None or time.monotonic() < self._copies_at:
             return
@@ -139,6 +149,20 @@ class WorkerWatch:
         elif self._too_few and not too_few:
             logger.warning("all topics have enough copies in sync again")
         self._too_few = too_few
+
+    def check_transactions(self) -> None:
+        """Measure for how long transactions are open, and say which stay so."""
+        watch = self._topics.transactions
+        now = time.monotonic()
+        if watch is None or not self._broker_up or now < self._transactions_at:
+            return
+        partitions = watch.partitions(self._view.shards().keys())
+        try:
+            watermarks = self._broker.of(partitions) if partitions else {}
+        except BrokerUnavailableError:
+            return  # the check of the lag says so
+        self._transactions_at = now + _TRANSACTIONS_SECONDS
+        self._metrics.open_transaction(watch.update(open_transactions(watermarks), now))
 
     def check_lag(self) -> None:
         """Ask the broker for the ends of partitions, and find those without progress."""

@@ -1,4 +1,4 @@
-"""From what was asked for to a run that is ready to go: everything opened and checked."""
+"""From a command to a run that is ready to go: everything opened and checked."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from streams.settings.settings import Settings
 
 
 class DedupRequest(NamedTuple):
-    """What a user asked for; an output that is None goes to its default place."""
+    """What a user wants; an output that is None goes to its default place."""
 
     files: Sequence[str]
     outputs: Mapping[Kind, str | None]

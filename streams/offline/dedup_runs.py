@@ -14,7 +14,7 @@ from streams.offline.dedup_progress import Kind, OutputState, RunProgress
 
 
 class InterruptedRunError(FirstseenError):
-    """An interrupted run stands in the way of the one asked for; the message names both ways on."""
+    """An interrupted run is in the way of the new one; the message names both ways on."""
 
 
 def check_same_command(

@@ -62,7 +62,7 @@ class IndexPlan(msgspec.Struct, frozen=True, kw_only=True):
     ``bands``: of the sketch. ``guaranteed``: any two within the distance share a block. State is on
     disk, and of it ``memory_bytes`` are the buckets, which should fit the page cache; a document is
     in one shard, and a worker has and looks up its part of the documents. ``partitions`` is what
-    was asked about, else the number suggested. ``wire_bytes_per_document``: of the log and the
+    was given, else the number suggested. ``wire_bytes_per_document``: of the log and the
     changelog together, before compression. ``lookup_us``: of each worker's processor, for a
     document of any worker. ``advice``: what to set where candidates are too many.
     """

@@ -1,4 +1,4 @@
-"""A text that the index is asked about, and the answer; docs/operations.md has the form."""
+"""A text for the index to look up, and the answer; docs/operations.md has the form."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The files that a browser loads, and the headers that keep it to them.
 
-They hold no data, so they are for anybody; what they ask for is not. No script or style stands in
+They hold no data, so they are for anybody; what they load is not. No script or style stands in
 the page itself and nothing comes from elsewhere, which is what the policy says; so a text that got
 around the escaping would still run nothing.
 """

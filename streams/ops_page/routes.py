@@ -1,4 +1,4 @@
-"""The paths of a worker's pages as an aiohttp application: who may ask, and what is answered.
+"""The paths of a worker's pages as an aiohttp application: who may use them, and what they return.
 
 Health and metrics are answered by the loop of the pages itself, so that they do not wait behind
 anything. The API reads files and waits for the index, so it runs in threads of its own.
@@ -47,7 +47,7 @@ def create_application(page: OpsPage, access: Access, data: Executor) -> web.App
 
 
 def _guard(access: Access, files: frozenset[str]) -> Middleware:
-    """Return what refuses those who may not ask, and says in JSON what is not here."""
+    """Return the middleware that refuses requests without a token, and answers 404 in JSON."""
 
     @web.middleware
     async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:

@@ -1,4 +1,4 @@
-"""The index asked about a text, as ``POST /api/check`` does.
+"""A query of the index about a text, as ``POST /api/check`` does.
 
 The query goes through the log: every shard of the index looks the text up, and the leader decides,
 as if the text were a document. It is not kept. A second fingerprinter, in a thread of the pages,
@@ -128,7 +128,7 @@ class TextCheck:
         except CheckUnavailableError:
             raise
         except FirstseenError as error:
-            raise CheckUnavailableError(f"the index was not asked: {error}") from error
+            raise CheckUnavailableError(f"the query was not sent: {error}") from error
 
     def _with_differences(self, answer: CheckAnswer, text: str) -> CheckAnswer:
         """Show the text beside its original, or the nearest within the distance that is held."""

@@ -1,4 +1,4 @@
-"""Who owns which shards: asked of the broker, beside the workers' own consumers."""
+"""Who owns which shards: read from the broker, beside the workers' own consumers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a worker asks of Kafka about its index, beside the path of documents."""
+"""What a worker reads from Kafka about its index, beside the path of documents."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class IndexOnKafka:
     async def partitions(self) -> int:
         """Return the number of partitions of the raw topic, 0 where it is missing.
 
-        Not by the consumer: asked in one of its callbacks, confluent-kafka (2.16) loses track of
+        Not by the consumer: called in one of its callbacks, confluent-kafka (2.16) loses track of
         the call that is under way, and the next callback aborts the process. Raises
         ``BrokerUnavailableError``.
         """

@@ -218,7 +218,7 @@ class LogStage:
         return heeded
 
     def measure(self) -> None:
-        """Tell the metrics what waits for a decision, and for how long."""
+        """Set the metrics of what waits for a decision, and for how long."""
         undecided = self._participant.replica.undecided
         since = self._undecided_since
         while since and since[0][0] not in undecided:

@@ -45,7 +45,7 @@ class RawTopicLook:
             partitions = self.partitions = await self._index.partitions()
             topic_id = await self._index.topic_id()
         except (BrokerUnavailableError, TopicsError):
-            return  # the watch says so, and this is asked again
+            return  # the watch says so, and this is called again
         if {shard.stream.chain.topic_id for shard in shards.values()} - {topic_id}:
             await self._reopen(FirstseenError(f"{self._topic} was deleted and created again"))
             return

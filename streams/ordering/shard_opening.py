@@ -25,7 +25,7 @@ _OPENED_TOGETHER: Final = 4
 
 
 class IndexOnKafka(Protocol):
-    """What is asked of Kafka before shards are opened. Each may raise ``FirstseenError``."""
+    """What is read from Kafka before shards are opened. Each may raise ``FirstseenError``."""
 
     async def topic_id(self) -> str:
         """Return the id of the raw topic, "" where the broker has none."""

@@ -1,4 +1,4 @@
-"""Tokens for a registry that asks for OAuth: client credentials, exchanged at an identity provider.
+"""Tokens for a registry that requires OAuth: client credentials, exchanged at an identity provider.
 
 The provider's own authority, time limit and errors are ours to set here, which confluent-kafka's
 exchange of tokens does not allow.

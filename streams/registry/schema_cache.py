@@ -26,7 +26,7 @@ from streams.settings.registry import schema_formats
 SCHEMAS_MAX: Final = 1_000
 """Schemas that are kept; the one that was used longest ago goes first."""
 UNKNOWN_SECONDS: Final = 10.0
-"""How long an id stays unknown before the registry is asked again."""
+"""How long an id stays unknown before the registry is queried again."""
 
 _KINDS: Final = {"avro": "AVRO", "protobuf": "PROTOBUF", "json-schema": "JSON"}
 

@@ -161,7 +161,7 @@ def _targets(name: str, properties: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _why_store_refused(name: str, properties: Mapping[str, str]) -> str:
-    """Say why a store of Java's cannot be used. librdkafka reads PKCS#12, for the client's key."""
+    """Return why a Java store cannot be used. librdkafka reads PKCS#12, for the client's key."""
     store, _, part = name.rpartition(".")
     if store not in _JAVA_STORES or part not in {"location", "type", "password"}:
         return ""

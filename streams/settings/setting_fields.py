@@ -125,7 +125,7 @@ def shown(value: object) -> str:
 
 
 def _expected(info: inspect.Type) -> str:
-    """Say in words what a value of a type must be."""
+    """Return in words what a value of a type must be."""
     match info:
         case inspect.Metadata(type=inner):
             text = _expected(inner)

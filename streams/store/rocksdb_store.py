@@ -8,7 +8,7 @@ was opened, and opening it again would find nothing wrong; so the directory is m
 from then on.
 
 **Rows that end early are an error.** An iterator at a damaged block is no longer valid, just
-like one at its end; the difference is its status, which is asked for each time.
+like one at its end; the difference is its status, which is read each time.
 """
 
 from __future__ import annotations

@@ -145,7 +145,7 @@ class ShardStore:
         ]
 
     def forget_gone(self, sequences: Iterable[int]) -> None:
-        """Learn that no segment file has these entries any more."""
+        """Note that no segment file has these entries any more."""
         batch = WriteBatch(raw_mode=True)
         for sequence in sequences:
             batch.delete(codec.gone_key(sequence))

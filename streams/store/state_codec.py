@@ -127,9 +127,7 @@ def entry_key(sequence: int) -> bytes:
 
 def entry_sequence(key: bytes) -> int:
     """Return the sequence number in the key of an entry. Raises ``StateDecodeError``."""
-    if len(key) != 1 + NUMBER_BYTES or key[:1] != ENTRY_TAG:
-        raise StateDecodeError(f"{shown(key)} is no key of an entry")
-    return int.from_bytes(key[1:], "big")
+    return _number_in(key, ENTRY_TAG, NUMBER_BYTES, "an entry")
 
 
 def gone_key(sequence: int) -> bytes:
@@ -139,9 +137,7 @@ def gone_key(sequence: int) -> bytes:
 
 def gone_sequence(key: bytes) -> int:
     """Return the sequence number of a deleted entry. Raises ``StateDecodeError``."""
-    if len(key) != 1 + NUMBER_BYTES or key[:1] != GONE_TAG:
-        raise StateDecodeError(f"{shown(key)} is no key of a deleted entry")
-    return int.from_bytes(key[1:], "big")
+    return _number_in(key, GONE_TAG, NUMBER_BYTES, "a deleted entry")
 
 
 def content_key(digest: bytes) -> bytes:
@@ -166,9 +162,7 @@ def deletions_key(first: int) -> bytes:
 
 def deletions_first(key: bytes) -> int:
     """Return the first entry of the record in a key of deletions. Raises ``StateDecodeError``."""
-    if len(key) != 1 + NUMBER_BYTES or key[:1] != DELETIONS_TAG:
-        raise StateDecodeError(f"{shown(key)} is no key of deletions")
-    return int.from_bytes(key[1:], "big")
+    return _number_in(key, DELETIONS_TAG, NUMBER_BYTES, "deletions")
 
 
 def source_key(number: int) -> bytes:
@@ -178,8 +172,12 @@ def source_key(number: int) -> bytes:
 
 def source_number(key: bytes) -> int:
     """Return the number in the key of a raw partition. Raises ``StateDecodeError``."""
-    if len(key) != 1 + _SOURCE_BYTES or key[:1] != SOURCE_TAG:
-        raise StateDecodeError(f"{shown(key)} is no key of a raw partition")
+    return _number_in(key, SOURCE_TAG, _SOURCE_BYTES, "a raw partition")
+
+
+def _number_in(key: bytes, tag: bytes, number_bytes: int, what: str) -> int:
+    if len(key) != 1 + number_bytes or key[:1] != tag:
+        raise StateDecodeError(f"{shown(key)} is no key of {what}")
     return int.from_bytes(key[1:], "big")
 
 

@@ -274,7 +274,7 @@ def _config_differences(
 def _time_differences(
     plan: TopicPlan, configs: Mapping[str, Mapping[str, str]]
 ) -> list[TopicDifference]:
-    """Say what keeps a topic from taking records at the times that those of another bear."""
+    """Say what keeps a topic from taking records at the times that those of another have."""
     input_config, output_config = configs.get(plan.times_of or "", {}), configs[plan.name]
     if _BY_BROKER in {input_config.get(_TIME_TYPE), output_config.get(_TIME_TYPE)}:
         return []

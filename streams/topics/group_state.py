@@ -61,7 +61,7 @@ class GroupReader:
         """Return the state now. Raises ``BrokerUnavailableError``."""
         try:
             admin = AdminClient(self._config)
-            # Of all topics: a broker may create one that is asked for by its name.
+            # Of all topics: a broker may create one that is queried by its name.
             partitions = list(range(partitions_of(admin, [self._topic]).get(self._topic, 0)))
             offsets = self._offsets(partitions)
         except KafkaException as error:

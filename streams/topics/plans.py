@@ -14,7 +14,7 @@ reports        1           deleted by age, soon: a new leader asks again
 changelog      as raw      compacted
 =============  ==========  ==================================================================
 
-An output bears the time of its raw record, and Kafka 4 refuses times more than an hour ahead of its
+An output has the time of its raw record, and Kafka 4 refuses times more than an hour ahead of its
 clock unless the topic allows them. One refused record would stop a shard for good. Records on
 internal topics bear the broker's time: clocks of workers do not matter.
 

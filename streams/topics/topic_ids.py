@@ -41,7 +41,7 @@ class TopicIdResolver:
     def __init__(self, connect: Callable[[], AdminClient], *, has_ids: bool) -> None:
         """``has_ids``: the broker is known to take admin requests.
 
-        Else that is asked until it says so, and never again: one that is just starting can look
+        Else that is queried until it says so, and never again: one that is just starting can look
         like one that takes none.
         """
         self._connect = connect

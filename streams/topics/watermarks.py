@@ -4,7 +4,7 @@ A consumer knows the end of a partition from its last fetch, so a consumer that 
 figure. The requests here have their own connections, each with a time limit.
 
 After a request that was not answered completely, a new client sends the next one: librdkafka's
-admin client (2.16) remembers that a partition had no leader, and never asks again.
+admin client (2.16) remembers that a partition had no leader, and never queries again.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from streams.offline.evaluation.quality import Quality, quality_of
 from streams.offline.evaluation.text_pass import exact_jaccards, named_by, of_pass
 from streams.settings.settings import Settings
 
-Tell = Callable[[str, int, int], None]
+Watch = Callable[[str, int, int], None]
 """Called with the progress: the step, how much of it is done, and how much there is to do."""
 
 
@@ -51,15 +51,15 @@ def evaluate(
     labelled: Labelled,
     settings: Settings,
     fingerprinter_of: Callable[[Profile], Fingerprinter] = Fingerprinter,
-    tell: Tell | None = None,
+    watch: Watch | None = None,
 ) -> Evaluated:
     """Let the deduplicator decide the documents, and set its verdicts beside the labels."""
     file, documents, pairs = labelled
     count = len(documents.ids)
 
     def tell_step(step: str, done: int) -> None:
-        if tell is not None:
-            tell(step, done, count)
+        if watch is not None:
+            watch(step, done, count)
 
     tell_step("deduplicating", 0)
     decided = decide(

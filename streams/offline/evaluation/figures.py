@@ -38,7 +38,7 @@ FALSE_DUPLICATE_BELOW: Final = 0.5
 class LabelledPair(NamedTuple):
     """Two documents by their numbers, ``first`` before ``second`` in the file; and what is known.
 
-    ``label`` is one of ``LABELS``; ``jaccard`` is None where the file of pairs does not tell.
+    ``label`` is one of ``LABELS``; ``jaccard`` is None where the file of pairs has none.
     """
 
     first: int

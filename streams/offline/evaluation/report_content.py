@@ -6,7 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from simhash_core.documents import Document
-from streams.offline.evaluation.evaluation import Evaluated, Tell, evaluate, read_labelled, texts_of
+from streams.offline.evaluation.evaluation import (
+    Evaluated,
+    Watch,
+    evaluate,
+    read_labelled,
+    texts_of,
+)
 from streams.offline.evaluation.figures import (
     FALSE_DUPLICATE_BELOW,
     NEGATIVE,
@@ -72,7 +78,7 @@ class _Wrong(NamedTuple):
 
 
 def report_content(
-    names: tuple[str, str], settings: Settings, tell: Tell | None = None
+    names: tuple[str, str], settings: Settings, watch: Watch | None = None
 ) -> ReportContent:
     """Evaluate the files of documents and pairs ``names``, and gather what the report shows."""
     labelled = read_labelled(*names, settings)
@@ -81,9 +87,9 @@ def report_content(
     swept = count <= DOCUMENTS_MAX
     fingerprinter_of = remembered.fingerprinter if swept else None
     evaluated = (
-        evaluate(labelled, settings, fingerprinter_of, tell)
+        evaluate(labelled, settings, fingerprinter_of, watch)
         if fingerprinter_of
-        else evaluate(labelled, settings, tell=tell)
+        else evaluate(labelled, settings, watch=watch)
     )
     misses, false_joins = _misses(evaluated), _false_joins(evaluated)
     shown = [*misses[:CASES_MAX], *false_joins[:CASES_MAX]]
@@ -94,7 +100,7 @@ def report_content(
         settings,
         remembered.fingerprinter(profile),
         ends,
-        lambda done: tell("comparing pairs", done, count) if tell else None,
+        lambda done: watch("comparing pairs", done, count) if watch else None,
     )
     thresholds = [distances_around(settings), confirmations_around(settings)]
     points = (
@@ -103,7 +109,7 @@ def report_content(
             settings,
             [at for ats in thresholds for at in ats if at != threshold_of(settings)],
             fingerprinter_of,
-            tell,
+            watch,
         )
         if fingerprinter_of
         else {}

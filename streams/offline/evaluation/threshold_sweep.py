@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import Profile
 from streams.offline.evaluation.dedup_pass import Decided, decide
-from streams.offline.evaluation.evaluation import Labelled, Tell
+from streams.offline.evaluation.evaluation import Labelled, Watch
 from streams.offline.evaluation.labelled_files import documents_again
 from streams.offline.evaluation.quality import Quality, quality_of
 from streams.offline.evaluation.text_pass import exact_jaccards, named_by, of_pass
@@ -81,13 +81,13 @@ def sweep(
     settings: Settings,
     thresholds: Sequence[Threshold],
     fingerprinter_of: Callable[[Profile], Fingerprinter],
-    tell: Tell | None = None,
+    watch: Watch | None = None,
 ) -> dict[Threshold, SweepPoint]:
     """Return the figures at each threshold; ``fingerprinter_of`` had better remember."""
     passes: dict[Threshold, Decided] = {}
     for done, at in enumerate(thresholds):
-        if tell is not None:
-            tell("other thresholds", done, len(thresholds))
+        if watch is not None:
+            watch("other thresholds", done, len(thresholds))
         if at not in passes:
             passes[at] = decide(
                 labelled.file,

@@ -2,7 +2,7 @@
 
 A precision that was measured on few pairs says little. So each has a lower bound, by Wilson's score
 interval at 95 % (one-sided): the true precision is above it in 19 of 20 such samples. Where the
-bound of the best choice is below the precision that is wanted, the sample is too small to tell.
+bound of the best choice is below the precision that is wanted, the sample is too small to know.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from streams.offline.evaluation.evaluation import Labelled, Tell
+from streams.offline.evaluation.evaluation import Labelled, Watch
 from streams.offline.evaluation.figures import POSITIVE
 from streams.offline.evaluation.remembered_fingerprints import RememberedFingerprints
 from streams.offline.evaluation.threshold_sweep import (
@@ -74,7 +74,7 @@ def tune(
     labelled: Labelled,
     profiles: Sequence[tuple[str, Settings]],
     precision_wanted: float,
-    tell: Tell | None = None,
+    watch: Watch | None = None,
 ) -> Tuned:
     """Try each profile, settings and all, at thresholds around its own.
 
@@ -84,11 +84,11 @@ def tune(
     curve: list[TunedPoint] = []
     for name, settings in profiles:
 
-        def tell_of(step: str, done: int, total: int, name: str = name) -> None:
-            if tell is not None:
-                tell(f"{name}: {step}", done, total)
+        def watch_named(step: str, done: int, total: int, name: str = name) -> None:
+            if watch is not None:
+                watch(f"{name}: {step}", done, total)
 
-        curve += _tried(labelled, name, settings, precision_wanted, tell_of)
+        curve += _tried(labelled, name, settings, precision_wanted, watch_named)
     recommended = best(curve, precision_wanted, _positives(labelled))
     low = None if recommended is None else recommended.precision_low
     return Tuned(
@@ -150,7 +150,7 @@ def _tried(
     name: str,
     settings: Settings,
     precision_wanted: float,
-    tell: Tell,
+    watch: Watch,
 ) -> list[TunedPoint]:
     """Return the figures of one profile, distances first, then agreements."""
     remembered = RememberedFingerprints()
@@ -159,7 +159,7 @@ def _tried(
     positives = _positives(labelled)
 
     def points(settings: Settings, thresholds: Sequence[Threshold]) -> list[TunedPoint]:
-        swept = sweep(labelled, settings, thresholds, remembered.fingerprinter, tell)
+        swept = sweep(labelled, settings, thresholds, remembered.fingerprinter, watch)
         return [
             _tuned_point(name, swept[at], positives, state_bytes, confirms=confirms)
             for at in thresholds
