@@ -12,7 +12,6 @@ reason that is printed once; with FIRSTSEEN_REQUIRE_KAFKA=1, as in CI, they fail
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -74,8 +73,7 @@ def kafka_broker(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Broker]:
     """A real Apache Kafka, shared; it must still run when the session ends."""
-    directory = tmp_path_factory.mktemp("kafka")
-    server = KafkaBroker(directory)
+    server = KafkaBroker(tmp_path_factory.mktemp("kafka"))
     server.start()
     try:
         yield Broker("kafka", server)
@@ -83,7 +81,7 @@ def kafka_broker(
     finally:
         # Nobody will read its data again, so there is nothing to stop in good order for.
         server.kill()
-        _remove_data(directory)
+        server.remove_data()  # pytest keeps three runs; the log stays for a test that failed
 
 
 @pytest.fixture(
@@ -109,9 +107,4 @@ def own_kafka_broker(
         yield Broker("kafka", server)
     finally:
         server.kill()
-        _remove_data(tmp_path / "kafka")
-
-
-def _remove_data(directory: Path) -> None:
-    """Leaves the log, which a failed test needs, and not the data, of which pytest keeps three."""
-    shutil.rmtree(directory / "data", ignore_errors=True)
+        server.remove_data()

@@ -96,7 +96,10 @@ class KafkaBroker:
         self._is_controller = is_controller
         self._node_id = node_id
         self._properties = dict(properties or {})
-        self._java = ["java", *jvm_options, "-cp", f"{kafka_libs()}{os.sep}*"]
+        # Native libraries are unpacked there, and stay when the JVM is killed.
+        self._temporary = directory / "tmp"
+        self._java = ["java", *jvm_options, f"-Djava.io.tmpdir={self._temporary}"]
+        self._java += ["-cp", f"{kafka_libs()}{os.sep}*"]
         self._client_settings = dict(client_settings or {})
         self._format_options = tuple(format_options)
         self._process: subprocess.Popen[bytes] | None = None
@@ -131,7 +134,7 @@ class KafkaBroker:
         if self.is_running():
             raise KafkaBrokerError("the broker runs already")
         self._close()
-        self._directory.mkdir(parents=True, exist_ok=True)
+        self._temporary.mkdir(parents=True, exist_ok=True)
         properties = server_properties(
             client_port=self.client_port,
             controller_port=self.controller_port,
@@ -192,6 +195,11 @@ class KafkaBroker:
                 self._with_log(f"the broker did not stop within {_STOP_SECONDS_MAX} s")
             ) from None
         self._close()
+
+    def remove_data(self) -> None:
+        """Remove all but the configuration and the log of a broker that does not run any more."""
+        for directory in ("data", self._temporary.name):
+            shutil.rmtree(self._directory / directory, ignore_errors=True)
 
     def restart(self) -> None:
         """Stop the broker if it is running, and start it on the same data and ports."""

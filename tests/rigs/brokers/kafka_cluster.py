@@ -52,6 +52,8 @@ class KafkaCluster:
 
     def __exit__(self, *_: object) -> None:
         self.kill()
+        for broker in self.brokers:
+            broker.remove_data()
 
     @property
     def bootstrap_servers(self) -> str:

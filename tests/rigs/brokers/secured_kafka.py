@@ -82,6 +82,7 @@ class SecuredKafka:
 
     def __exit__(self, *_: object) -> None:
         self.server.kill()
+        self.server.remove_data()
 
     def scram_properties(self) -> dict[str, str]:
         """What a client needs for the password, without the password."""
