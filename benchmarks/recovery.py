@@ -112,13 +112,13 @@ def fill_index(store: ShardStore, profile: str) -> DocumentIndex:
 def look_up(index: DocumentIndex, profile: str) -> tuple[float, float]:
     """Look new documents up; return CPU microseconds and candidates of each."""
     packets = [packet_of(profile, _PROBES + number, PACKET) for number in range(_LOOKED_UP)]
-    candidates_before = index.candidates_met
+    candidates_before = index.candidates_seen
     begun = time.process_time()
     for packet in packets:
         index.pairs(prints_of(index.scheme, packet.columns))
     documents = _LOOKED_UP * PACKET
     seconds = time.process_time() - begun
-    return seconds / documents * 1e6, (index.candidates_met - candidates_before) / documents
+    return seconds / documents * 1e6, (index.candidates_seen - candidates_before) / documents
 
 
 def measure(state_dir: Path, profile: str, documents: int, log: Changelog | None) -> Figures:

@@ -157,7 +157,7 @@ def _looked_up(index: DocumentIndex, slot: int, profile: str, *, skewed: bool) -
     packets = [prints.take(slice(at, at + _PACKET)) for at in range(0, prints.documents, _PACKET)]
     for packet in packets[: _PACKETS // 4]:
         index.pairs(packet)  # pages that were never read come from the disk
-    candidates_before = index.candidates_met
+    candidates_before = index.candidates_seen
     looking = inserting = 0.0
     for number, packet in enumerate(packets):
         begun = time.process_time()
@@ -171,7 +171,7 @@ def _looked_up(index: DocumentIndex, slot: int, profile: str, *, skewed: bool) -
         "look_up_cpu_us": looking / documents * 1e6,
         "insert_cpu_us": inserting / documents * 1e6,
         "cpu_us": (looking + inserting) / documents * 1e6,
-        "candidates": (index.candidates_met - candidates_before) / documents,
+        "candidates": (index.candidates_seen - candidates_before) / documents,
         "hot_share": HOT_SHARE if skewed else 0.0,
     }
 

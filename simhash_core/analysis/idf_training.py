@@ -44,7 +44,7 @@ class DocumentFrequencies:
         """Begin with nothing; raises ``UsageError`` for an invalid bound."""
         if not 1 <= terms_max <= TERMS_MAX:
             raise UsageError(f"terms_max is {terms_max}: it must be from 1 to {TERMS_MAX}")
-        self._most_terms = terms_max
+        self._terms_max = terms_max
         self._counts: dict[str, int] = {}
         self.documents = 0
         self.undercount = 0
@@ -59,7 +59,7 @@ class DocumentFrequencies:
         for term in set(terms):
             counts[term] = counts.get(term, 0) + 1
         self.documents += 1
-        if len(counts) > self._most_terms:
+        if len(counts) > self._terms_max:
             self._forget()
 
     def model(self, name: str, segmenter: str, least: int) -> TrainedIdf:
@@ -94,7 +94,7 @@ class DocumentFrequencies:
 
     def _forget(self) -> None:
         counts = np.fromiter(self._counts.values(), dtype=np.int64, count=len(self._counts))
-        excess = len(counts) - int(self._most_terms * _KEPT_SHARE)
+        excess = len(counts) - int(self._terms_max * _KEPT_SHARE)
         lowest = int(np.partition(counts, excess - 1)[excess - 1])
         self._counts = {term: count for term, count in self._counts.items() if count > lowest}
         self.undercount += lowest

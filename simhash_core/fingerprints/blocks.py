@@ -66,12 +66,12 @@ class BlockScheme:
             raise UsageError(
                 f"bands is {self.bands}", setting="bands", hint=f"it must be from 0 to {BANDS_MAX}"
             )
-        fewest = 0 if self.bands else 1
-        if not fewest <= self.blocks <= BLOCKS_MAX:
+        blocks_min = 0 if self.bands else 1
+        if not blocks_min <= self.blocks <= BLOCKS_MAX:
             raise UsageError(
                 f"blocks is {self.blocks}",
                 setting="blocks",
-                hint=f"it must be from {fewest} to {BLOCKS_MAX}",
+                hint=f"it must be from {blocks_min} to {BLOCKS_MAX}",
             )
         if self.block_bits == 0:
             widest = self.bits // max(self.blocks, 1)

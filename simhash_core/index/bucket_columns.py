@@ -53,7 +53,7 @@ _TAG_BITS_MIN: Final = 3
 """With fewer bits of the tag in the range, a look-up needs all ranges of a bucket, or nearly."""
 
 
-class Asked(NamedTuple):
+class BucketQuery(NamedTuple):
     """Buckets of documents that are looked up, each (documents, columns).
 
     ``values``: uint32. ``tags``: uint16, of the fingerprints, empty where they are not needed.
@@ -69,7 +69,7 @@ class Search(NamedTuple):
     ``starts`` in ``rows`` and ``lengths``: of ranges, intp.
     """
 
-    asked: Asked
+    query: BucketQuery
     starts: NDArray[np.intp]
     lengths: NDArray[np.intp]
 
@@ -92,7 +92,7 @@ class BucketColumns:
     directory: NDArray[np.uint32]
     tags: NDArray[np.uint16] | NDArray[np.uint32]
 
-    def search(self, question: Asked, *, within: bool) -> Search:
+    def search(self, question: BucketQuery, *, within: bool) -> Search:
         """Return where the documents of buckets are; ``within``: those that are not too far.
 
         ``question``: (documents, columns). Where a range has several buckets, it is all of it.
@@ -105,7 +105,7 @@ class BucketColumns:
             first = first.reshape(-1)
             starts = self.directory[first].astype(np.intp)
             ends = self.directory[first + (1 << self.range_tag_bits)].astype(np.intp)
-            flat = Asked(question.values.reshape(-1), question.tags.reshape(-1))
+            flat = BucketQuery(question.values.reshape(-1), question.tags.reshape(-1))
             return Search(flat, starts, ends - starts)
         first |= question.tags >> np.uint16(TAG_BITS - self.range_tag_bits)
         near = first[:, :, None] ^ np.array([0, *(1 << bit for bit in range(self.range_tag_bits))])
@@ -114,10 +114,15 @@ class BucketColumns:
         near = near.reshape(-1)
         starts = self.directory[near].astype(np.intp)
         ends = self.directory[near + 1].astype(np.intp)
-        return Search(Asked(values, tags), starts, ends - starts)
+        return Search(BucketQuery(values, tags), starts, ends - starts)
 
     def candidates(
-        self, question: Asked, starts: NDArray[np.intp], lengths: NDArray[np.intp], *, within: bool
+        self,
+        question: BucketQuery,
+        starts: NDArray[np.intp],
+        lengths: NDArray[np.intp],
+        *,
+        within: bool,
     ) -> tuple[NDArray[np.intp], NDArray[np.uint32]]:
         """Return what is in buckets: of each candidate the index in ``question``, and its row.
 

@@ -56,7 +56,7 @@ class DocumentIndex:
         self._visible = np.zeros(SLOTS_LIMIT, dtype=np.bool_)
         self._counts: dict[int, int] = {}
         self._removed: dict[int, list[NDArray[np.uint64]]] = {}
-        self.candidates_met = 0
+        self.candidates_seen = 0
         self.dropped_before = 0
 
     def __len__(self) -> int:
@@ -234,10 +234,10 @@ class DocumentIndex:
         seen = self._seen()
         pairs = [*pairs_in_memtable(seen, prints)]
         if self._segments and prints.documents:
-            asked = question(self.scheme, prints)
+            looked_up = question(self.scheme, prints)
             for kept in self._segments:
-                for candidates in kept.segment.candidates(asked, within=True):
-                    self.candidates_met += len(candidates.rows)
+                for candidates in kept.segment.candidates(looked_up, within=True):
+                    self.candidates_seen += len(candidates.rows)
                     pairs.append(pairs_of(seen, kept, candidates, prints))
         return sorted_pairs(pairs)
 

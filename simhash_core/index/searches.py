@@ -112,15 +112,15 @@ def _candidates(
     seen: Seen, prints: Prints
 ) -> Iterator[tuple[Segment | Rows, NDArray[np.intp], NDArray[np.intp]]]:
     """Yield what shares a bucket with one document: a part, columns, and its rows."""
-    asked = question(seen.scheme, prints)
+    looked_up = question(seen.scheme, prints)
     part = seen.memtable
     if part.documents:
         theirs = bucket_values(seen.scheme, part.prints)
-        rows, columns = np.nonzero(shared(seen.scheme, asked.values, theirs))
+        rows, columns = np.nonzero(shared(seen.scheme, looked_up.values, theirs))
         live = seen.visible[part.slots[rows]]
         yield part, columns[live], rows[live]
     for kept in seen.segments:
-        for candidates in kept.segment.candidates(asked, within=False):
+        for candidates in kept.segment.candidates(looked_up, within=False):
             live = seen.visible[kept.segment.slots[candidates.rows]] & kept.shown(candidates.rows)
             yield kept.segment, candidates.columns[live], candidates.rows[live].astype(np.intp)
 

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from simhash_core.fingerprints.blocks import BAND_KEY_BITS, BlockScheme
 from simhash_core.index.block_values import block_values
 from simhash_core.index.bucket_columns import (
-    Asked,
     BucketColumns,
+    BucketQuery,
     build_columns,
     fingerprint_tags,
 )
@@ -34,7 +34,7 @@ _CHUNK: Final = 65_536
 
 
 class Question(NamedTuple):
-    """A packet as all segments are asked about it. ``values``, ``tags``: as of ``Asked``."""
+    """A packet as all segments are asked about it. ``values``, ``tags``: as of ``BucketQuery``."""
 
     prints: Prints
     values: NDArray[np.uint32]
@@ -88,19 +88,21 @@ class Segment:
         ``within``: what is farther than the distance may be left out.
         """
         blocks = self.scheme.all_blocks
-        yield from self._met(self.blocks, 0, question, slice(0, blocks), within=within)
-        yield from self._met(self.bands, blocks, question, slice(blocks, None), within=within)
+        yield from self._candidates(self.blocks, 0, question, slice(0, blocks), within=within)
+        yield from self._candidates(
+            self.bands, blocks, question, slice(blocks, None), within=within
+        )
 
-    def _met(
+    def _candidates(
         self, buckets: BucketColumns, first: int, question: Question, own: slice, *, within: bool
     ) -> Iterator[Candidates]:
         columns = buckets.columns
         if not columns:
             return
         values = question.values[:, own]
-        asked, starts, lengths = buckets.search(Asked(values, question.tags), within=within)
+        query, starts, lengths = buckets.search(BucketQuery(values, question.tags), within=within)
         if buckets is self.bands:
-            lengths[asked.values == NO_BAND] = 0
+            lengths[query.values == NO_BAND] = 0
         ranges = len(lengths) // values.size if values.size else 1
         if within and len(self.hot):
             yield from self._hot(first, columns, question, values.reshape(-1), lengths)
@@ -113,7 +115,7 @@ class Segment:
             last = max(last, document + 1)  # one document may exceed the limit by itself
             part = slice(document * a_document, last * a_document)
             of, rows = buckets.candidates(
-                Asked(asked.values[part], asked.tags[part]),
+                BucketQuery(query.values[part], query.tags[part]),
                 starts[part],
                 lengths[part],
                 within=within,
@@ -132,13 +134,13 @@ class Segment:
     ) -> Iterator[Candidates]:
         """Yield the candidates in overloaded buckets, and set the lengths of their ranges to 0."""
         ranges = lengths.reshape(len(values), -1)
-        fewest = int(np.diff(self.hot.bounds).min()) if ranges.shape[1] == 1 else 0
-        indexes = np.flatnonzero(ranges[:, 0] >= fewest)
+        overloaded = int(np.diff(self.hot.bounds).min()) if ranges.shape[1] == 1 else 0
+        indexes = np.flatnonzero(ranges[:, 0] >= overloaded)
         numbers = self.hot.numbers(indexes % columns + first, values[indexes])
         indexes, numbers = indexes[numbers >= 0], numbers[numbers >= 0]
         if not len(indexes):
             return
-        # With several buckets to a range, what is in it beside the overloaded one is not asked for.
+        # With several buckets to a range, what is beside the overloaded one is not needed.
         ranges[indexes] = 0
         documents, of_columns = indexes // columns, indexes % columns + first
         fingerprints = question.prints.fingerprints[documents]

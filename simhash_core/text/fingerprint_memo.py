@@ -19,20 +19,20 @@ FINGERPRINT_MEMORY_BYTES: Final = 16 << 20
 _OVERHEAD_BYTES: Final = 1_000
 _CHARACTER_BYTES: Final = 2
 
-_Made = TypeVar("_Made")
+_Fingerprinted = TypeVar("_Fingerprinted")
 
 
-class FingerprintMemo(Generic[_Made]):
+class FingerprintMemo(Generic[_Fingerprinted]):
     """What was made of late documents, by their content."""
 
     def __init__(self, memory_bytes: int = FINGERPRINT_MEMORY_BYTES) -> None:
         """Begin empty; ``memory_bytes`` bounds both generations together, 0 keeps nothing."""
         self._generation_bytes = memory_bytes // 2
-        self._young: dict[Content, _Made] = {}
-        self._old: dict[Content, _Made] = {}
+        self._young: dict[Content, _Fingerprinted] = {}
+        self._old: dict[Content, _Fingerprinted] = {}
         self._used_bytes = 0
 
-    def get(self, content: Content) -> _Made | None:
+    def get(self, content: Content) -> _Fingerprinted | None:
         """Return what was made of an equal document, None where it is not known any more."""
         fingerprinted = self._young.get(content)
         if fingerprinted is None and self._old:
@@ -41,7 +41,7 @@ class FingerprintMemo(Generic[_Made]):
                 self.keep(content, fingerprinted)
         return fingerprinted
 
-    def keep(self, content: Content, fingerprinted: _Made) -> None:
+    def keep(self, content: Content, fingerprinted: _Fingerprinted) -> None:
         """Remember what was made of a document; one too large for the memory is left out."""
         size = _OVERHEAD_BYTES + _CHARACTER_BYTES * len(content.text)
         if size > self._generation_bytes:

@@ -275,12 +275,12 @@ def _times_ms(lines: Sequence[EntryLine], numbers: Sequence[int], name: str) -> 
     """Return the times of entries; raises ``UsageError``, which names the line."""
     texts = [line.time for line in lines]
     rows = [row for row, text in enumerate(texts) if text is not None]
-    given = [text for text in texts if text is not None]
+    present = [text for text in texts if text is not None]
     times = np.zeros(len(lines), dtype=np.int64)
     try:
-        times[rows] = times_ms(given)
+        times[rows] = times_ms(present)
     except TimestampError:
-        for row, text in zip(rows, given, strict=True):
+        for row, text in zip(rows, present, strict=True):
             try:
                 times_ms([text])
             except TimestampError as error:

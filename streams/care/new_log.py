@@ -75,7 +75,7 @@ def begin_new_log(
         committed = member.committed()  # no transaction of a worker is open from here on
         shards = shard_heads(settings, range(partitions))
         end = log_of(settings).ends()[1]
-        first = 1 + max(map(_latest_place, shards))
+        first = 1 + max(map(_latest_offset, shards))
         heads = [
             (Chain(topics.raw.name, topics.raw.identifier, each), NO_OFFSET)
             for each in range(partitions)
@@ -125,10 +125,10 @@ def _will_do(settings: Settings, identity: str, shards: list[ShardHead]) -> bool
         state = read_log(settings, identity, shards)
     except LogCutError:
         return False
-    return not state.damaged and max(map(_latest_place, shards)) < state.end
+    return not state.damaged and max(map(_latest_offset, shards)) < state.end
 
 
-def _latest_place(shard: ShardHead) -> int:
+def _latest_offset(shard: ShardHead) -> int:
     """Return the highest offset of the log that the shard knows of an entry at."""
     expired = 0 if shard.progress is None else shard.progress.expired_before
     return max(shard.latest_entry, log_offset_of(expired) - 1)

@@ -36,7 +36,7 @@ _RESTORE: Final = (
     "Stop the worker and put a checkpoint back ('firstseen index restore'), or delete the store "
     "('firstseen index drop --shard'): the worker rebuilds it from the changelog"
 )
-_MADE_AGAIN: Final = (
+_REBUILD: Final = (
     "Stop the worker and start it again: it makes the file again from the rows of the store"
 )
 _NEW_LOG: Final = "Stop the workers and run 'firstseen index new-log'"
@@ -181,8 +181,8 @@ def check_segments(store: Path, owner: SegmentOwner, report: Report) -> Iterator
         except FileNotFoundError:
             continue  # its worker has merged it with others
         except (SegmentDamagedError, OSError) as error:
-            yield Finding("disk", owner.partition, str(error), _MADE_AGAIN)
+            yield Finding("disk", owner.partition, str(error), _REBUILD)
             continue
         if head.owner != owner:
             what = f"{path}: it is of another shard or another index"
-            yield Finding("disk", owner.partition, what, _MADE_AGAIN)
+            yield Finding("disk", owner.partition, what, _REBUILD)

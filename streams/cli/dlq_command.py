@@ -202,7 +202,7 @@ def replay(  # noqa: PLR0913 - one for each option
         _replay(settings, topics, selection, account, records, whole=not at, sends=not dry_run)
         is_complete = True
     finally:  # an error, or Ctrl-C: what was sent until then is reported all the same
-        _tell(account, topics, as_json=as_json, dry_run=dry_run, is_complete=is_complete)
+        _show(account, topics, as_json=as_json, dry_run=dry_run, is_complete=is_complete)
     if at and account.sent < len(set(at)):
         click.get_current_context().exit(1)
 
@@ -247,7 +247,7 @@ def _replay(
         Replay(topics, selection, done, None, account).run(records, whole=whole)
 
 
-def _tell(
+def _show(
     account: Account,
     topics: DeadLetterTopics,
     *,

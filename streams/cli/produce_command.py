@@ -103,7 +103,7 @@ def command(
     if as_json:
         write_json("produce", summary)
     else:
-        _tell(topic, sender.acknowledged, seconds, documents)
+        _show(topic, sender.acknowledged, seconds, documents)
     if too_large:
         shown = "\n  ".join(too_large[:_SHOWN_MAX])
         click.echo(f"firstseen: not sent, too large: {len(too_large):,}\n  {shown}", err=True)
@@ -114,7 +114,7 @@ def _too_large(record: InputRecord) -> str:
     return f"{record.where}: {record.size_bytes:,} bytes"
 
 
-def _tell(topic: str, sent: int, seconds: float, documents: InputDocuments) -> None:
+def _show(topic: str, sent: int, seconds: float, documents: InputDocuments) -> None:
     from streams.terminal.terminal_text import counted
 
     per_second = sent / max(seconds, 1e-3)

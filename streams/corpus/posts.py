@@ -97,7 +97,7 @@ class _ShortPosts:
     def __init__(self, rng: random.Random) -> None:
         """Start with no post made."""
         self._rng = rng
-        self._made: set[tuple[str, int, int]] = set()
+        self._drawn: set[tuple[str, int, int]] = set()
 
     def post(self, code: str) -> str | None:
         """Make a post of 5 to 40 characters in a language, `zh` or `en`.
@@ -108,9 +108,9 @@ class _ShortPosts:
         for _ in range(_TRIES):
             first = integer(self._rng, 0, len(openers) - 1)
             second = integer(self._rng, 0, len(remarks) - 1)
-            if (code, first, second) in self._made:
+            if (code, first, second) in self._drawn:
                 continue
-            self._made.add((code, first, second))
+            self._drawn.add((code, first, second))
             opener = expand(openers[first], self._rng, str)
             return opener + pick(self._rng, commas) + expand(remarks[second], self._rng, str)
         return None

@@ -134,11 +134,11 @@ class Replay:
         if why is not None:
             self.account.note_left(letter, why)
             return
-        outgoing = redelivery(letter, self._topics.raw_partitions)
+        replayed = redelivery(letter, self._topics.raw_partitions)
         done.add(offset, offset + 1)
         self._touched.add(partition)
-        self._batch.append(outgoing)
-        self._batch_bytes += len(outgoing.key or b"") + len(outgoing.value or b"")
+        self._batch.append(replayed)
+        self._batch_bytes += len(replayed.key or b"") + len(replayed.value or b"")
 
     def _send(self) -> None:
         if not self._batch:

@@ -75,8 +75,8 @@ def summarise(
         summary.total = summary.total.and_one(to_replay=waits)
         of_reason = summary.by_reason.get(letter.reason, Count())
         summary.by_reason[letter.reason] = of_reason.and_one(to_replay=waits)
-        of_place = summary.by_partition.get(partition, Count())
-        summary.by_partition[partition] = of_place.and_one(to_replay=waits)
+        of_partition = summary.by_partition.get(partition, Count())
+        summary.by_partition[partition] = of_partition.and_one(to_replay=waits)
         bodiless = letter._replace(record=record._replace(value=None, headers=()))
         newest.setdefault(partition, deque(maxlen=limit)).append(Listed(bodiless, state))
     # Offsets of partitions do not compare, so times choose between them; within one, offsets do.

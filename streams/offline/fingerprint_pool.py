@@ -1,7 +1,7 @@
 """Batches of lines to columns of fingerprints: in this process, or in several beside it.
 
 Reading documents and fingerprinting them takes nearly all the time of a run, and a batch needs no
-other. So it is shared out to processes, batches come back in their order, and what is decided in
+other. So batches are spread over processes, they come back in their order, and what is decided in
 one process is the same whatever their number.
 """
 

@@ -107,10 +107,12 @@ def read_claim(
 
 def differences(claim: Claim, identity: str, reading: str) -> list[Difference]:
     """Return what differs between what an index was made with and what is set here."""
-    return [
+    all_differences = [
         *_differing(_identity_parts(claim.identity), _identity_parts(identity), _SETTINGS),
         *_differing(_pairs(claim.reading.split("\n")), _pairs(reading.split("\n")), {}),
     ]
+    # The identity says whether there are scopes, and the rules of reading where they stand.
+    return list({each.setting: each for each in all_differences}.values())
 
 
 def refuse_other_settings(claim: Claim | None, identity: str, reading: str, where: str) -> None:

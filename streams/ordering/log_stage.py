@@ -151,11 +151,11 @@ class LogStage:
         """Look up all packets that wait for it, and report what was found."""
         while True:
             with self._metrics.stage("lookup"):
-                before = self._participant.index.candidates_met
+                before = self._participant.index.candidates_seen
                 report = self._participant.report(self._limit)
             if report is None:
                 return
-            candidates = self._participant.index.candidates_met - before
+            candidates = self._participant.index.candidates_seen - before
             undecided = self._participant.replica.undecided
             packets = [undecided.get(each.offset) for each in report.packets]
             documents = sum(len(item) for item in packets if isinstance(item, Packet))

@@ -76,12 +76,12 @@ class RegistryClient:
         if not schema.is_possible:
             raise UnknownSchemaError(f"no registry gives a schema the number {schema}")
         if schema.number is None:
-            ask = partial(self._client.get_schema_by_guid, schema.guid, self._form)
+            request = partial(self._client.get_schema_by_guid, schema.guid, self._form)
         else:
-            ask = partial(self._client.get_schema, schema.number, fmt=self._form)
+            request = partial(self._client.get_schema, schema.number, fmt=self._form)
         references: dict[tuple[str, str, int], Reference] = {}
         try:
-            answer = self._asked(ask)
+            answer = self._answer(request)
             self._collect(answer, references, ())
         finally:
             # They have no limit, and SchemaCache has one.
@@ -109,17 +109,17 @@ class RegistryClient:
             if len(references) + len(path) >= REFERENCES_MAX:
                 raise UnknownSchemaError(f"it refers to more than {REFERENCES_MAX} other schemas")
             _, subject, version = version_of
-            ask = partial(self._client.get_version, subject, version, True, self._form)
-            other = self._asked(ask).schema
+            request = partial(self._client.get_version, subject, version, True, self._form)
+            other = self._answer(request).schema
             self._collect(other, references, (*path, version_of))
             references[version_of] = Reference(version_of[0], other.schema_str or "")
 
-    def _asked(self, ask: Callable[[], Answer]) -> Answer:
+    def _answer(self, request: Callable[[], Answer]) -> Answer:
         """Return the answer of the registry; raises as ``fetch``."""
         from confluent_kafka.schema_registry.error import SchemaRegistryError
 
         try:
-            return ask()
+            return request()
         except SchemaRegistryError as error:
             if self._says_no_such(error):
                 raise UnknownSchemaError(error.error_message or "no such schema") from None
@@ -183,6 +183,6 @@ def _properties(settings: RegistrySettings, tokens: AccessTokens | None) -> dict
     return properties | {name: path for name, path in files.items() if path is not None}
 
 
-def _secret(given: str | None, file: str | None) -> str:
+def _secret(value: str | None, file: str | None) -> str:
     """Return a secret; raises ``ValueError`` for a file that cannot be read."""
-    return (given or "") if file is None else secret_of_file(file)
+    return (value or "") if file is None else secret_of_file(file)

@@ -37,7 +37,7 @@ class Registry(Protocol):
 
 
 class SchemaFetches:
-    """Fetches schemas; one thread at a time. ``count`` is told each outcome."""
+    """Fetches schemas; one thread at a time. ``count`` is called with each outcome."""
 
     def __init__(
         self,
@@ -57,16 +57,16 @@ class SchemaFetches:
         Raises ``RegistryUnavailableError`` where the registry does not answer, and
         ``RegistryRefusedError`` where it refuses the user: those that it gave before are kept.
         """
-        unknown = {each: "" for each in schemas if self._asked(each) is not None}
+        unknown = {each: "" for each in schemas if self._fetch_one(each) is not None}
         if any(each.is_possible for each in unknown):
             self._pause(AGAIN_SECONDS)
         for schema in unknown:
-            why = self._asked(schema)
+            why = self._fetch_one(schema)
             if why is not None:
                 self._count(FetchOutcome.UNKNOWN)
                 self._cache.keep_unknown(schema, why)
 
-    def _asked(self, schema: SchemaId) -> str | None:
+    def _fetch_one(self, schema: SchemaId) -> str | None:
         """Fetch a schema; return why the registry does not know it, or None where it does."""
         try:
             fetched = self._registry.fetch(schema)
@@ -86,7 +86,7 @@ class SchemaFetches:
 class BlockingSchemas:
     """Decodes values or keys for a command, which may wait for each schema. One thread at a time.
 
-    A command meets few schemas, so it has no connection between them.
+    A command sees few schemas, so it has no connection between them.
     """
 
     def __init__(self, connect: Callable[[], RegistryClient], cache: SchemaCache) -> None:
@@ -108,7 +108,7 @@ class BlockingSchemas:
 
 
 def command_reader(settings: Settings, max_record_bytes: int) -> DocumentReader:
-    """Return a reader for a command, which fetches schemas as it meets them.
+    """Return a reader for a command, which fetches schemas as it sees them.
 
     It raises ``RegistryUnavailableError`` where the registry does not answer.
     """

@@ -153,12 +153,12 @@ class RegistrySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
                 yield "registry.url", message
             return
         if self.url is None:
-            setting, given = next(iter(formats.items()))
-            yield "registry.url", f"{setting} is {given}: it must be given"
+            setting, format_ = next(iter(formats.items()))
+            yield "registry.url", f"{setting} is {format_}: it must be given"
         elif (wrong := _wrong_url(self.url)) is not None:
             yield "registry.url", wrong
-        for setting, given in formats.items():
-            if missing := missing_packages(given):
+        for setting, format_ in formats.items():
+            if missing := missing_packages(format_):
                 yield (
                     setting,
                     f"{', '.join(missing)} not installed: pip install 'firstseen[registry]'",

@@ -58,7 +58,7 @@ class ShardStore:
     """
 
     def __init__(self, store: RocksStore, bits: int) -> None:
-        """Take over ``store``, which is open and known to be of this shard.
+        """Use ``store``, which is open and known to be of this shard.
 
         ``bits``: of a fingerprint.
         """

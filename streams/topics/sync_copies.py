@@ -17,7 +17,7 @@ class TooFewCopies(NamedTuple):
     Attributes:
         topic: Its name.
         partitions: Those with too few copies in sync.
-        in_sync: Copies in sync of the partition with the fewest.
+        in_sync: Copies in sync of the partition with the worst.
         replicas: Copies that it should have.
         min_in_sync: How many must be in sync for a write, ``min.insync.replicas``.
     """
@@ -79,11 +79,11 @@ class SyncCopies:
         number = self._min_in_sync[name]
         short = [each for each in described.partitions if len(each.isr) < number]
         if short:
-            fewest = min(short, key=lambda each: len(each.isr))
+            worst = min(short, key=lambda each: len(each.isr))
             yield TooFewCopies(
                 name,
                 tuple(each.id for each in short),
-                len(fewest.isr),
-                len(fewest.replicas),
+                len(worst.isr),
+                len(worst.replicas),
                 number,
             )

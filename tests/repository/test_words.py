@@ -1,4 +1,4 @@
-"""One word for one thing: class names that are the field's, and no two classes of one name."""
+"""One word for one thing: names and phrases of the field, and no two classes of one name."""
 
 from __future__ import annotations
 
@@ -8,12 +8,30 @@ from collections import defaultdict
 
 import pytest
 
-from tests.repository.source_tree import Module, modules_of
+from tests.repository.source_tree import ROOT, Module, modules_of
 
 LEFT_BEHIND = frozenset(
     {"Asker", "Confirmation", "Lot", "Outgoing", "Place", "Portion", "Standing", "Told"}
 )
-"""Names that CONTRIBUTING.md replaces."""
+"""Words of class names that CONTRIBUTING.md replaces."""
+
+REPLACED = frozenset(
+    {
+        *("asked", "asker", "tell", "tells", "told", "given", "found", "met", "meets"),
+        *("lot", "lots", "portion", "portions", "outgoing", "settle", "settled"),
+        *("most", "least", "fewest"),
+    }
+)
+"""Words of other names that CONTRIBUTING.md replaces."""
+
+RELEASED = frozenset({"AT_LEAST_ONCE", "found", "least"})
+"""Names that users see: a setting's value; a field of the demo's JSON; one of an idf model."""
+
+PHRASES = re.compile(
+    r"\banew\b|\btak(?:es?|en) leave\b|\bshar(?:es?|ed) out\b|\b(?:is|are) told\b"
+    r"|\bportions?\b|\bat the (?:most|least)\b|\bthat cannot be[.:]"
+)
+"""Phrases that CONTRIBUTING.md replaces."""
 
 SHARED_NAMES = {
     "Answer": "of the index; of the server of pages, which is about HTTP",
@@ -71,3 +89,58 @@ def test_words_that_were_replaced_do_not_come_back(folder: str) -> None:
 def test_words_of_a_name() -> None:
     """Given a name of three words, then each is found."""
     assert words_in("TopicIdAsker") == {"Topic", "Id", "Asker"}
+
+
+def names_in(module: Module) -> set[str]:
+    """What a module names itself: its functions, parameters, variables and attributes."""
+    names: set[str] = set()
+    for node in ast.walk(module.tree):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.arg(arg=name):
+                names.add(name)
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                names.add(name)
+            case _:
+                pass
+    return names
+
+
+def replaced_in(name: str) -> set[str]:
+    """The words of a name that CONTRIBUTING.md replaces."""
+    return set(name.lower().split("_")) & REPLACED
+
+
+@pytest.mark.parametrize("package", ["simhash_core", "streams", "firstseen"])
+def test_names_keep_to_the_table(package: str) -> None:
+    """No function, parameter or variable is named by a word that CONTRIBUTING.md replaces."""
+    modules = modules_of(package)
+
+    assert modules, f"no module in {package}: has it moved?"
+    assert {
+        f"{module.name}: {name}"
+        for module in modules
+        for name in names_in(module) - RELEASED
+        if replaced_in(name)
+    } == set()
+
+
+@pytest.mark.parametrize("package", ["simhash_core", "streams", "firstseen"])
+def test_phrases_that_were_replaced_do_not_come_back(package: str) -> None:
+    """No docstring, message or comment has a phrase that CONTRIBUTING.md replaces."""
+    texts = {path: path.read_text("utf-8") for path in (ROOT / package).rglob("*.py")}
+
+    assert texts, f"no module in {package}: has it moved?"
+    assert {
+        f"{path.relative_to(ROOT)}: {phrase.group()}"
+        for path, text in texts.items()
+        for phrase in PHRASES.finditer(text)
+    } == set()
+
+
+@pytest.mark.parametrize(
+    ("name", "replaced"),
+    [("_asked_at", {"asked"}), ("most_terms", {"most"}), ("utmost", set()), ("offset", set())],
+)
+def test_words_of_a_variable(name: str, replaced: set[str]) -> None:
+    """Given names with and without such a word, then only whole words count."""
+    assert replaced_in(name) == replaced

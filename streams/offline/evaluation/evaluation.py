@@ -57,23 +57,23 @@ def evaluate(
     file, documents, pairs = labelled
     count = len(documents.ids)
 
-    def tell_step(step: str, done: int) -> None:
+    def watch_step(step: str, done: int) -> None:
         if watch is not None:
             watch(step, done, count)
 
-    tell_step("deduplicating", 0)
+    watch_step("deduplicating", 0)
     decided = decide(
         file,
         settings,
         documents,
         fingerprinter_of,
-        lambda _, progress: tell_step("deduplicating", progress.documents),
+        lambda _, progress: watch_step("deduplicating", progress.documents),
     )
     jaccards = of_pass(
         exact_jaccards(
             documents_again(file, settings),
             named_by(decided.originals),
-            lambda done: tell_step("comparing with originals", done),
+            lambda done: watch_step("comparing with originals", done),
         ),
         decided.originals,
     )

@@ -52,7 +52,7 @@ class Case(NamedTuple):
 
 
 class ReportContent(NamedTuple):
-    """``by_distance`` and ``by_confirmation`` are empty where nothing was swept."""
+    """``by_distance`` and ``by_verification`` are empty where nothing was swept."""
 
     quality: Quality
     names: tuple[str, str]
@@ -61,7 +61,7 @@ class ReportContent(NamedTuple):
     verify_at: float
     distances: PairDistances
     by_distance: Sequence[SweepPoint]
-    by_confirmation: Sequence[SweepPoint]
+    by_verification: Sequence[SweepPoint]
     misses: Sequence[Case]
     miss_count: int
     false_joins: Sequence[Case]
@@ -117,7 +117,7 @@ def report_content(
     if points:
         at = threshold_of(settings)
         points[at] = SweepPoint(at, evaluated.quality, evaluated.decided)
-    by_distance, by_confirmation = (
+    by_distance, by_verification = (
         [points[at] for at in ats if at in points] for ats in thresholds
     )
     documents = texts_of(names[0], settings, {number for pair in ends for number in pair})
@@ -131,7 +131,7 @@ def report_content(
         verify_at=profile.verify_at,
         distances=distances,
         by_distance=by_distance,
-        by_confirmation=by_confirmation,
+        by_verification=by_verification,
         misses=cases[:kept],
         miss_count=len(misses),
         false_joins=cases[kept:],

@@ -150,14 +150,14 @@ def _thresholds(content: ReportContent) -> list[_Figure]:
             content.distance,
         )
     ]
-    if content.by_confirmation:
+    if content.by_verification:
         figures.append(
             _curve(
                 "by-confirmation",
                 "Figures by similarity threshold",
                 "minimum similarity (verify_at)",
-                content.by_confirmation,
-                [point.at.verify_at for point in content.by_confirmation],
+                content.by_verification,
+                [point.at.verify_at for point in content.by_verification],
                 content.verify_at,
             )
         )

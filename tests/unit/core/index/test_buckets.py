@@ -200,7 +200,7 @@ def test_slices_leave_few_of_an_overloaded_bucket() -> None:
     pairs = index.pairs(asked)
 
     assert pairs.sequences.tolist() == list(range(100))
-    assert index.candidates_met / 100 < 5_000 / 20
+    assert index.candidates_seen / 100 < 5_000 / 20
 
 
 def test_the_published_sizes() -> None:
@@ -242,9 +242,9 @@ def test_a_flood_in_one_bucket_stays_linear() -> None:
     met = []
     for first in range(0, prints.documents, 500):
         part = prints.take(slice(first, first + 500))
-        before = index.candidates_met
+        before = index.candidates_seen
         index.pairs(part)
-        met.append((index.candidates_met - before) / 500)
+        met.append((index.candidates_seen - before) / 500)
         index.add(slot, sequences_of(part, first), part)
 
     assert max(met) < 3 * hot_buckets.DOCUMENTS_MIN
