@@ -175,6 +175,15 @@ LAG: Final = Row(
             (Query(rate("firstseen_expired_outputs_total", "output"), "{{output}}"),),
             red_from=0.000001,
         ),
+        Panel(
+            "Oldest open transaction",
+            "Committed readers stop where it begins. Workers end theirs within seconds; the alert "
+            "HungTransaction fires after a quarter of an hour.",
+            "s",
+            (Query(f"max({each('firstseen_open_transaction_seconds')})"),),
+            width=16,
+            red_from=900,
+        ),
     ),
 )
 

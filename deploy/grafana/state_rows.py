@@ -272,7 +272,8 @@ PROCESS: Final = Row(
         ),
         Panel(
             "Indexes",
-            "The identity of each worker's index. All workers of a job must have the same.",
+            "The index of each worker, by the first 12 digits of its identity. All workers of a "
+            "job must have the same. 'firstseen config show' has the whole identity.",
             "short",
             (Query(each("firstseen_index_info")),),
             Kind.TABLE,

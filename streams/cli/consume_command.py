@@ -121,7 +121,7 @@ def command(
     ) as follower:
         ends = None if follow else follower.ends()
         heard = time.monotonic()
-        idle_until = math.inf
+        idle_until, seen = math.inf, 0
         if idle_seconds is not None:
             idle_until = heard + max(idle_seconds, _FIRST_RECORD_SECONDS)
         while left and not (ends is not None and follower.has_passed(ends)):
@@ -133,7 +133,10 @@ def command(
             left -= len(records[:left])
             if records and idle_seconds is not None:
                 idle_until = time.monotonic() + idle_seconds
+            seen += len(records)
             if time.monotonic() >= idle_until:
+                if not seen:
+                    announce(f"no record in {_FIRST_RECORD_SECONDS:g} s: does a worker run?")
                 return
 
 

@@ -17,7 +17,7 @@ from streams.errors import UnansweredError
 from streams.kafka.partition_offsets import offset_range
 from streams.kafka.retries import PASSING_ERRORS, is_passing, retrying
 from streams.store.changelog_codec import Decoded, decode_records
-from streams.topics.open_transactions import hung_advice
+from streams.topics.open_transactions import HUNG_ADVICE
 
 logger = logging.getLogger(__name__)
 
@@ -150,13 +150,14 @@ class Changelog:
         if start <= self._end_of_all():
             return RecoveryError(
                 f"the store has read the changelog {self} up to offset {start}, but committed "
-                f"records can be read up to {high} only: {self._hung_since(high)}"
+                f"records can be read up to {high} only: {self._hung()}"
             )
         return RecoveryError(
             f"the store has read the changelog {self} up to offset {start}, but it ends at "
             f"{high}: the topic was deleted or created again, so committed entries are lost. "
-            f"Start a new index, with a new application id and an empty state "
-            "directory"
+            f"If this is another Kafka than before, delete the directory of this application id "
+            f"in state_dir ('firstseen config show' has both). Else start a new index with a new "
+            f"application id"
         )
 
     def _end_of_all(self) -> int:
@@ -164,11 +165,11 @@ class Changelog:
         with self._consumer("read_uncommitted") as consumer:
             return self._ends(consumer)[1]
 
-    def _hung_since(self, offset: int) -> str:
+    def _hung(self) -> str:
         return (
             f"a transaction that begins there has had no end for {self.silence_seconds:g} s. "
             f"The store of another worker may have all of it, so delete no state directory. "
-            f"{hung_advice(self.topic, self.partition, offset)}"
+            f"{HUNG_ADVICE}"
         )
 
     def _check_start(self, start: int, low: int) -> None:
@@ -236,7 +237,7 @@ class Changelog:
             if at_end and self._end_of_all() > high:
                 raise RecoveryError(
                     f"the changelog {self} can be read up to offset {high} only, and lacks later "
-                    f"commits of the group: {self._hung_since(high)}"
+                    f"commits of the group: {self._hung()}"
                 )
             if at_end:
                 raise RecoveryError(

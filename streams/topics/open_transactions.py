@@ -47,14 +47,12 @@ class OpenTransaction(NamedTuple):
         )
 
 
-def hung_advice(topic: str, partition: int, offset: int) -> str:
-    """Return why a transaction may never end, and what ends it; sentences for people."""
-    return (
-        "Apache Kafka 4.3.0, 4.3.1 and 4.4.0 can lose the end of a transaction when a broker is "
-        "killed (KAFKA-20734). Read 'HungTransaction' in docs/operations.md before you end it "
-        f"with 'kafka-transactions.sh abort --topic {topic} --partition {partition} "
-        f"--start-offset {offset}': that hides its records"
-    )
+HUNG_ADVICE: Final = (
+    "Apache Kafka 4.3.0, 4.3.1 and 4.4.0 can lose the end of a transaction when a broker is killed "
+    "(KAFKA-20734). 'HungTransaction' in docs/operations.md says how to find out, and how to end "
+    "it without a loss: an abort would hide its records from committed readers"
+)
+"""Why a transaction may never end, and what to do; a sentence or two for people."""
 
 
 def open_transactions(
