@@ -1,4 +1,4 @@
-"""Batches of Arrow, as they come from Parquet files: a column of verdicts for each.
+"""Record batches of Arrow, for example from Parquet files: each gets a column of originals.
 
 python examples/arrow_batches.py news.parquet
 """
@@ -14,7 +14,7 @@ from firstseen import Deduplicator, DuplicateOf
 
 
 def with_originals(batch: pa.RecordBatch, seen: Deduplicator) -> pa.RecordBatch:
-    """Return a batch of columns ``id`` and ``text`` with the original of each repeat."""
+    """Return a batch that has ``id`` and ``text`` with a column of originals: null if unique."""
     ids, texts = batch.column("id").to_pylist(), batch.column("text").to_pylist()
     verdicts = seen.add_batch(texts, ids=map(str, ids))
     originals = [each.original_id if isinstance(each, DuplicateOf) else None for each in verdicts]

@@ -1,11 +1,11 @@
-"""Several topics into one: a filter compares what is on its raw topic, so others go there first.
+"""Forward several topics into one, because a filter compares only documents on its raw topic.
 
 python examples/forward_topics.py 127.0.0.1:9092 raw-documents feeds '^crawl-.*'
 
-Each record is forwarded once, also where this is killed: records and offsets are in one
-transaction. Key, value, headers and timestamp stay; the header ``forwarded-from`` says where a
-record was. Start as many as you like: they share the partitions. Each ends at an error that it
-cannot repair; started again, it continues without a loss.
+Each record is forwarded exactly once, even if this program is killed: records and offsets are in
+one transaction. Key, value, headers and timestamp stay; the header ``forwarded-from`` names the
+source of a record. Start as many processes as you like: they share the partitions. A process exits
+at an error that it cannot repair; start it again, and it continues without losing a record.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SECONDS = 30.0
 def forward(brokers: str, target: str, sources: Sequence[str]) -> None:
     """Forward until SIGTERM; a source with ^ before it is a pattern of names."""
     if any(re.match(source if source[0] == "^" else f"{source}$", target) for source in sources):
-        sys.exit(f"{target} is among the sources: its records would come in again and again")
+        sys.exit(f"{target} is among the sources: its records would be forwarded again and again")
     common = {"bootstrap.servers": brokers, "log_level": 2}
     consumer = Consumer(
         common
@@ -43,7 +43,7 @@ def forward(brokers: str, target: str, sources: Sequence[str]) -> None:
         | {
             "transactional.id": f"{GROUP}.{uuid.uuid4()}",
             "transaction.timeout.ms": 10_000,
-            "partitioner": "murmur2_random",  # a key goes where Kafka's own clients put it
+            "partitioner": "murmur2_random",  # as Kafka's own clients assign keys
         }
     )
     stopped: list[int] = []
@@ -67,12 +67,12 @@ def _commit(
     for message in messages:
         if (error := message.error()) is not None:
             raise KafkaException(error)
-        place = f"{message.topic()}/{message.partition()}@{message.offset()}"
+        source = f"{message.topic()}/{message.partition()}@{message.offset()}"
         producer.produce(
             target,
             message.value(),
             message.key(),
-            headers=[*(message.headers() or []), ("forwarded-from", place)],
+            headers=[*(message.headers() or []), ("forwarded-from", source)],
             timestamp=message.timestamp()[1],
         )
     read = [each for each in consumer.position(consumer.assignment()) if each.offset >= 0]

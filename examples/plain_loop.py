@@ -12,7 +12,7 @@ from firstseen import Deduplicator, DuplicateOf
 
 
 def first_of_their_kind(texts: Iterable[str], seen: Deduplicator) -> Iterator[str]:
-    """Yield the texts that repeat none before them; what repeats one is told."""
+    """Yield the texts that repeat no earlier text; print the others to standard error."""
     for text in texts:
         verdict = seen.add(text)
         if isinstance(verdict, DuplicateOf):

@@ -1,8 +1,8 @@
-"""A step of a Quix Streams application: a field that says which document is repeated.
+"""A step of a Quix Streams application, which adds the id of the original to each document.
 
-What it has seen is in a directory of its own, not in the transaction of the stream: after a crash
-records that are read again are repeats of themselves. ``id`` tells them: their original is the very
-same id. The filter for Kafka (``firstseen worker``) has no such gap.
+The state is in its own directory, not in the transaction of the stream. So after a crash, records
+that are read again are duplicates of themselves. The step recognises them because their original
+has the same ``id``. The filter for Kafka (``firstseen worker``) does not have this problem.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from firstseen import Deduplicator, DuplicateOf
 
 
 def step(document: dict[str, Any], seen: Deduplicator) -> dict[str, Any]:
-    """Return a document with ``repeats``: the id of the one that it repeats, or None."""
+    """Return a document with ``repeats``: the id of the document it repeats, or None."""
     verdict = seen.add(document["text"], id=document["id"])
     original = verdict.original_id if isinstance(verdict, DuplicateOf) else None
     return {**document, "repeats": None if original == document["id"] else original}
