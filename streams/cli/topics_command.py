@@ -129,7 +129,7 @@ def check(
     from streams.terminal.layout import Listing, show
     from streams.topics import admin as topics
     from streams.topics.checking import check as check_topics
-    from streams.topics.open_transactions import hung_advice
+    from streams.topics.open_transactions import HUNG_ADVICE
     from streams.topics.plans import topic_plans
 
     admin = connect_admin(settings, timeout_seconds)
@@ -149,7 +149,7 @@ def check(
             shards = next(each for each in checked.states if each.topic == settings.topics.raw)
             click.echo(f"All topics fit: {counted(shards.partitions, 'shard')}.")
         _echo_notes(checked.notes)
-        _echo_notes([f"{each}. {hung_advice(*each.partition, each.offset)}" for each in is_open])
+        _echo_notes([f"{each}. {HUNG_ADVICE}" for each in is_open])
     if not topics.can_administer(admin):
         click.echo(
             "Note: this broker does not return the settings of topics, so they were not checked.",

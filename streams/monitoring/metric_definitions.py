@@ -89,6 +89,12 @@ BROKER_UP: Final = gauge(
     "Whether the broker answered the last query for the ends of partitions.",
     "Is the broker there? While it is 0, lag keeps its last known value.",
 )
+OPEN_TRANSACTION: Final = gauge(
+    "open_transaction_seconds",
+    "Age of the oldest open transaction, from when this worker saw it first; 0: none is open.",
+    "Has the broker lost the end of a transaction? Committed readers stop there. For the raw "
+    "partitions and changelogs of this worker; the worker of shard 0 watches the outputs as well.",
+)
 SKIPPED: Final = counter(
     "skipped_messages_total",
     "Offsets of a raw partition that were deleted before they were read.",

@@ -28,7 +28,7 @@ def test_what_is_left_open_is_found(kafka_broker: Broker) -> None:
         application_id=application, brokers=kafka_broker.bootstrap_servers, topics=topics
     )
     create(AdminClient({"bootstrap.servers": settings.brokers}), topic_plans(settings, 2))
-    producer = kafka_broker.transactional_producer()
+    producer = kafka_broker.transactional_producer(open_seconds=600)
     producer.begin_transaction()
     producer.produce(settings.topics.changelog, b"value", b"key", partition=1)
     assert producer.flush(30) == 0

@@ -25,6 +25,7 @@ from tests.repository.source_tree import ROOT
 ALERTS = {
     "LagGrowing": "warning",
     "Stalled": "critical",
+    "HungTransaction": "critical",
     "NoLeader": "critical",
     "UndecidedTooLong": "critical",
     "ShardNotReporting": "critical",

@@ -78,10 +78,12 @@ class Broker:
         self.create_topics({topic: partitions}, config)
         return topic
 
-    def transactional_producer(self) -> Producer:
-        """A producer that is ready for its first transaction."""
-        config = {"bootstrap.servers": self.bootstrap_servers}
-        producer = Producer(config | {"transactional.id": self.unique("writer")})
+    def transactional_producer(self, open_seconds: int = 60) -> Producer:
+        """A producer that is ready for a transaction, which is aborted after ``open_seconds``."""
+        config: dict[str, str | int] = {"bootstrap.servers": self.bootstrap_servers}
+        config["transactional.id"] = self.unique("writer")
+        config["transaction.timeout.ms"] = open_seconds * 1000
+        producer = Producer(config)
         producer.init_transactions(_CREATE_SECONDS_MAX)
         return producer
 

@@ -29,6 +29,7 @@ NAMES = {
     "firstseen_consumer_lag_messages": "gauge",
     "firstseen_stalled_partitions": "gauge",
     "firstseen_broker_up": "gauge",
+    "firstseen_open_transaction_seconds": "gauge",
     "firstseen_skipped_messages": "counter",
     "firstseen_expired_outputs": "counter",
     "firstseen_deletes": "counter",

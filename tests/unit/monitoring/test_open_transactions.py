@@ -41,7 +41,7 @@ def topic(kafka_broker: Broker) -> str:
 @pytest.fixture
 def producer(kafka_broker: Broker) -> Iterator[Producer]:
     """A producer that is ready for transactions."""
-    made = kafka_broker.transactional_producer()
+    made = kafka_broker.transactional_producer(open_seconds=600)
     yield made
     made.abort_transaction(SECONDS)
 

@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 from streams.monitoring import worker_watch
 from streams.monitoring.health import Health
 from streams.monitoring.metrics import Metrics
+from streams.monitoring.transaction_watch import TransactionWatch
 from streams.monitoring.worker_watch import WatchedTopics, WorkerWatch
 from streams.topics.sync_copies import SyncCopies, TooFewCopies
 from streams.topics.watermarks import BrokerWatermarks
@@ -50,7 +51,7 @@ class Watching:
         self.copies = Copies()
         self.watch = WorkerWatch(
             self.view,
-            WatchedTopics(raw, log, self.copies),
+            WatchedTopics(raw, log, self.copies, TransactionWatch((raw,), [])),
             BrokerWatermarks({"bootstrap.servers": brokers}, "no-group", 5.0),
             self.health,
             self.metrics,
@@ -237,6 +238,34 @@ def produce_in_transaction(producer: Producer, topic: str) -> None:
     producer.begin_transaction()
     producer.produce(topic, b"x", partition=0)
     producer.commit_transaction(SECONDS)
+
+
+def test_an_open_transaction_is_measured(
+    kafka_broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given a transaction that a producer leaves open on a raw partition of this worker, then the
+    metric rises though the worker is not stalled; when it is committed, then it is 0.
+    """
+    monkeypatch.setattr(worker_watch, "_TRANSACTIONS_SECONDS", 0.0)
+    raw = kafka_broker.new_topic("watched")
+    producer = kafka_broker.transactional_producer(open_seconds=600)
+    producer.begin_transaction()
+    producer.produce(raw, b"x", partition=0)
+    assert producer.flush(SECONDS) == 0
+    watching = Watching(kafka_broker.bootstrap_servers, tmp_path, raw, stall_seconds=1)
+    watching.view.states = {0: OPEN}
+
+    def age() -> float:
+        watching.watch.check_lag()
+        watching.watch.check_transactions()
+        return watching.value("open_transaction_seconds") or 0.0
+
+    await_that(lambda: age() > 1.0)
+    assert watching.health.why_dead() is None
+
+    producer.commit_transaction(SECONDS)
+
+    await_that(lambda: age() == 0.0)
 
 
 def test_topics_without_enough_copies_are_named_once(
