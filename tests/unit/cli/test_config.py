@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from streams.cli.main import main
 from streams.exit_codes import ExitCode
 from streams.settings.reference import BEGIN, END
 from streams.settings.setting_fields import setting_fields
-from tests.unit.cli.running import firstseen
+from tests.unit.cli.running import firstseen, message_of
 
 SECURE = {
     "FIRSTSEEN_KAFKA__SECURITY_PROTOCOL": "SASL_SSL",
@@ -86,7 +85,7 @@ def test_a_valid_configuration() -> None:
     result = firstseen("config", "validate", environ=SECURE)
 
     assert result.returncode == ExitCode.OK
-    assert result.stdout.startswith("The configuration is valid: 4 given")
+    assert "4 given" in result.stdout
     assert result.stderr == ""
 
 
@@ -99,8 +98,8 @@ def test_an_invalid_configuration() -> None:
 
     assert result.returncode == ExitCode.CONFIGURATION
     assert result.stdout == ""
-    head, *problems = result.stderr.splitlines()
-    assert head == "firstseen: configuration: 2 problems"
+    _, *problems = result.stderr.splitlines()
+    assert len(problems) == 2
     assert "batch.documents" in problems[0]
     assert "FIRSTSEEN_BROKERS" in problems[1]
     assert "hush" not in result.stderr
@@ -115,15 +114,14 @@ def test_rules_are_checked_when_all_names_are_known() -> None:
 
     assert result.returncode == ExitCode.CONFIGURATION
     assert "topics.unique" in result.stderr
-    assert "kafka.sasl.password is (set)" in result.stderr
+    assert "kafka.sasl.password" in result.stderr
 
 
-def test_every_command_with_settings_refuses_wrong_ones(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_every_command_with_settings_refuses_wrong_ones() -> None:
     """Given a wrong setting, then a command that needs settings does not begin."""
-    assert main(["topics", "check", "--application-id", "a b"]) == ExitCode.CONFIGURATION
-    assert "application_id is 'a b' (from --application-id)" in capsys.readouterr().err
+    message = message_of(ExitCode.CONFIGURATION, "topics", "check", "--application-id", "a b")
+    for part in ("application_id", "'a b'", "--application-id"):
+        assert part in message
 
 
 def test_reference_brings_a_page_up_to_date(tmp_path: Path) -> None:
@@ -145,7 +143,7 @@ def test_reference_leaves_other_pages_alone(tmp_path: Path) -> None:
     result = firstseen("config", "reference", "--update", str(page))
 
     assert result.returncode == ExitCode.USAGE
-    assert "lacks" in result.stderr
+    assert "--update" in result.stderr
     assert page.read_text() == "text\n"
 
 

@@ -50,21 +50,21 @@ def explained(capsys: pytest.CaptureFixture[str], a: str, b: str, *options: str)
 
 
 @pytest.mark.parametrize(
-    ("a", "b", "verdict", "words"),
+    ("a", "b", "verdict", "word"),
     [
-        (ARTICLE, COPY, "DuplicateOf", "B is a near duplicate of A"),
-        (ARTICLE, f"  {ARTICLE}\n", "DuplicateOf", "B repeats A exactly"),
-        (ARTICLE, OTHER, "Unique", "B is unique"),
-        (ARTICLE, SHORT, "Undecidable", "B is put out: undecidable (too_few_features)"),
-        (SHORT, ARTICLE, "Unique", "A has no fingerprint"),
-        (SHORT, f"{SHORT} ", "DuplicateOf", "B repeats A exactly"),
+        (ARTICLE, COPY, "DuplicateOf", "near"),
+        (ARTICLE, f"  {ARTICLE}\n", "DuplicateOf", "exact"),
+        (ARTICLE, OTHER, "Unique", "unique"),
+        (ARTICLE, SHORT, "Undecidable", "too_few_features"),
+        (SHORT, ARTICLE, "Unique", "no fingerprint"),
+        (SHORT, f"{SHORT} ", "DuplicateOf", "exact"),
     ],
 )
 def test_the_verdict(
     a: str,
     b: str,
     verdict: str,
-    words: str,
+    word: str,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -73,11 +73,11 @@ def test_the_verdict(
     """
     monkeypatch.setenv("COLUMNS", "80")
     found = explained(capsys, a, b)
-    assert (found["verdict"], words in found["verdict_in_words"]) == (verdict, True)
+    assert (found["verdict"], word in found["verdict_in_words"]) == (verdict, True)
 
     assert main(["explain", "--text-a", a, "--text-b", b]) == ExitCode.OK
     page = capsys.readouterr().out
-    assert words in page
+    assert word in page
     assert max(map(cell_len, page.splitlines())) <= 80
 
 
@@ -207,13 +207,13 @@ def test_documents_by_id(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["f.txt"], "two texts are needed: give 2 files, not 1"),
-        (["f.txt", "f.txt", "f.txt"], "give 2 files, not 3"),
-        (["f.txt", "f.txt", "--text-a", "x"], "give 1 file, not 2"),
-        (["-", "-"], "cannot both be standard input"),
-        (["f.txt", "missing.txt"], "cannot read missing.txt"),
-        (["--documents", "f.jsonl", "a", "z"], "no document 'z' among the 1 of f.jsonl"),
-        (["--documents", "missing.jsonl", "a", "z"], "cannot read missing.jsonl"),
+        (["f.txt"], "not 1"),
+        (["f.txt", "f.txt", "f.txt"], "not 3"),
+        (["f.txt", "f.txt", "--text-a", "x"], "not 2"),
+        (["-", "-"], "standard input"),
+        (["f.txt", "missing.txt"], "missing.txt"),
+        (["--documents", "f.jsonl", "a", "z"], "'z'"),
+        (["--documents", "missing.jsonl", "a", "z"], "missing.jsonl"),
     ],
 )
 def test_texts_that_are_not_there(

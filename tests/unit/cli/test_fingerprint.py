@@ -135,13 +135,13 @@ def test_documents_a_line_each(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "either a FILE"),
-        (["f.txt", "--text", "x"], "either a FILE"),
-        (["--text", "x", "--jsonl"], "--jsonl is for a FILE"),
-        (["missing.txt"], "cannot read missing.txt: No such file"),
-        (["latin.txt"], "cannot read latin.txt: not UTF-8 at byte 1"),
-        (["cut.gz"], "cannot read cut.gz: the packed data is damaged"),
-        (["long.txt", "--set", "max_record_bytes=1024"], "more than 1024 bytes"),
+        ([], "--text"),
+        (["f.txt", "--text", "x"], "--text"),
+        (["--text", "x", "--jsonl"], "--jsonl"),
+        (["missing.txt"], "missing.txt"),
+        (["latin.txt"], "latin.txt: not UTF-8 at byte 1"),
+        (["cut.gz"], "cut.gz"),
+        (["long.txt", "--set", "max_record_bytes=1024"], "max_record_bytes"),
     ],
 )
 def test_texts_that_cannot_be_read(

@@ -34,17 +34,3 @@ def test_a_rate_is_kept(broker: Broker, topic: str) -> None:
     )
 
     assert json.loads(run.stdout)["seconds"] >= 0.5, run.stderr
-
-
-def test_a_missing_topic_is_named(kafka_broker: Broker) -> None:
-    """Given no raw topic; when documents are loaded; then it says how to make one, and makes
-    none.
-    """
-    topic = kafka_broker.unique("missing")
-
-    run = firstseen(
-        *("load", "--broker", kafka_broker.bootstrap_servers, "--set", f"topics.raw={topic}"),
-    )
-
-    assert run.returncode == ExitCode.RUNTIME
-    assert f"topic {topic} is missing: run 'firstseen topics create'" in run.stderr
