@@ -137,7 +137,7 @@ def test_the_sizing_of_the_java_write_up(documents: int, a_block: int, in_all: i
         ((64, 129, 3), "blocks is 129"),
         ((64, 4, 64), "distance is 64"),
         ((64, 4, -1), "distance is -1"),
-        ((64, 5, 3, 16), "5 blocks of 16 bits need 80 bits"),
+        ((64, 5, 3, 16), "80 bits"),
         ((256, 4, 3, 33), "block_bits is 33"),
     ],
 )

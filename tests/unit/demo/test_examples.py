@@ -12,13 +12,13 @@ from simhash_core.documents import SourcePosition
 from streams.corpus.example_file import EXAMPLE_LINES, example_lines
 from streams.demo.demo_page import demo_page
 from streams.demo.examples import PAIRS_MAX, Examples
-from streams.demo.report import DemoReport
 from streams.demo.summary_view import print_examples
 from streams.demo.text_memory import TextMemory
 from streams.documents.fields import FieldSettings
 from streams.documents.raw_documents import DocumentReader
 from streams.output.received_outputs import DeadLetterOutput, DuplicateOutput
 from tests.repository.source_tree import ROOT
+from tests.unit.demo.demo_reports import demo_report
 from tests.unit.ops_page.browser import Watched, chromium
 
 HOSTILE = "<script>document.title='owned'</script>\x1b[2J北京今天下雪了，地铁照常运行。"
@@ -52,36 +52,6 @@ def examples() -> Examples:
         found.note_output(output)
     found.note_output(DeadLetterOutput(source(4), "not_json", "not JSON: <i>"))
     return found
-
-
-def report_of(examples: Examples) -> DemoReport:
-    """Return figures that go with the examples."""
-    return DemoReport(
-        input="my.jsonl",
-        seed=None,
-        profile="wide",
-        documents=6,
-        unique=1,
-        undecidable=0,
-        duplicates=len(examples.pairs()),
-        exact_duplicates=1,
-        near_duplicates=2,
-        dead_letters=1,
-        dead_letters_by_reason={"not_json": 1},
-        tombstones=0,
-        too_long=0,
-        lost=0,
-        repeated=0,
-        precision=None,
-        recall=None,
-        swapped=0,
-        by_kind=None,
-        seconds=1.0,
-        documents_per_second=6.0,
-        shards=1,
-        worker_cpu_seconds=1.0,
-        stages=(),
-    )
 
 
 def test_the_furthest_pairs_come_first(examples: Examples) -> None:
@@ -123,8 +93,10 @@ def test_the_page_in_a_browser(examples: Examples, width: int) -> None:
     with chromium() as browser:
         context = browser.new_context(viewport={"width": width, "height": 900})
         watched = Watched(context.new_page())
-        watched.page.set_content(demo_page(report_of(examples), examples))
-        assert watched.page.title() == "Duplicates in my.jsonl"
+        watched.page.set_content(
+            demo_page(demo_report(input="my.jsonl", seed=None, duplicates=3), examples)
+        )
+        assert "my.jsonl" in watched.page.title()
         assert watched.page.locator("article.case").count() == 3
         assert "<script>" in watched.page.locator(".text").first.inner_text()
         assert watched.page.get_by_text("my.jsonl, line 5").count() == 1

@@ -218,9 +218,9 @@ def test_an_empty_name_switches_a_field_off() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"text": ""}, "fields.text is empty"),
-        ({"title": "a\ud800"}, "fields.title"),
-        ({"format": "xml"}, "fields.format is 'xml': choose one of auto, json, text"),
+        ({"text": ""}, r"fields\.text"),
+        ({"title": "a\ud800"}, r"fields\.title"),
+        ({"format": "xml"}, "fields.format is 'xml'"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(settings: dict[str, str], message: str) -> None:

@@ -188,7 +188,7 @@ def test_workers_share_memory_and_candidates() -> None:
     assert four.memory_bytes_per_worker * 4 == one.memory_bytes_per_worker == one.memory_bytes
     assert plan_index(2**30, PROFILES["wide"], 64).state_bytes == one.state_bytes
     assert plan_index(10, PROFILES["classic"], workers=9).partitions >= 9
-    with pytest.raises(UsageError, match="workers is 17: it must be from 1 to 16"):
+    with pytest.raises(UsageError, match="workers is 17"):
         plan_index(2**30, PROFILES["wide"], 16, 17)
 
 
@@ -234,10 +234,16 @@ def test_recall_of_bands_goes_by_the_jaccard() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [["--documents", "-1"], ["--documents", "9", "--partitions", "0"], []],
+    ("arguments", "named"),
+    [
+        (["--documents", "-1"], "--documents"),
+        (["--documents", "9", "--partitions", "0"], "--partitions"),
+        ([], "--documents"),
+    ],
 )
-def test_numbers_that_cannot_be(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_numbers(
+    arguments: list[str], named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Given a number out of range, or none, then exit code 2 and its name."""
     assert main(["plan", *arguments]) == ExitCode.USAGE
-    assert "--documents" in capsys.readouterr().err or "--partitions" in arguments
+    assert named in capsys.readouterr().err

@@ -161,7 +161,7 @@ def test_tuning_on_edits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "edited copies of" in shown
     assert "classic" in shown
     assert "[index]" in shown
-    assert "The sample is too small" in shown
+    assert "too small" in shown
 
 
 def test_what_cannot_be_tuned_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -169,5 +169,5 @@ def test_what_cannot_be_tuned_on(tmp_path: Path, capsys: pytest.CaptureFixture[s
     path = tmp_path / "empty.jsonl"
     path.write_text('{"id": "a", "text": " "}\n')
     assert main(["tune", "--documents", str(path)]) == ExitCode.RUNTIME
-    assert "no documents with text" in capsys.readouterr().err
+    assert str(path) in capsys.readouterr().err
     assert main(["tune", "--documents", str(path), "--precision", "1"]) == ExitCode.USAGE

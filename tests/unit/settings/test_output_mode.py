@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
-from streams.errors import SettingsError
-from streams.settings.loader import load_settings
 from streams.settings.settings import Mode, Settings
 from streams.topics.plans import topic_plans
 
@@ -26,9 +22,3 @@ def test_topics_of_both_modes() -> None:
         assert all(plan.times_of == names.raw and plan.min_message_bytes for plan in outputs)
     internal = [plan for plan in topic_plans(split, 6, 3) if plan.output_retention_ms is None]
     assert internal == [p for p in topic_plans(tag, 6, 3) if p.output_retention_ms is None]
-
-
-def test_the_tagged_topic_is_no_other() -> None:
-    """Given the name of another topic for the tagged one, then it is refused."""
-    with pytest.raises(SettingsError, match=r"topics\.tagged"):
-        load_settings(assignments=["mode=tag", "topics.tagged=raw-documents"], environ={})

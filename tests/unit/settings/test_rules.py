@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from simhash_core.text.profiles import PROFILES
-from streams.settings.rules import RULES, violations
+from streams.settings.rules import violations
 from streams.settings.settings import Settings
 from tests.unit.settings.sources import load, problems_of, settings_of
 
@@ -15,12 +15,6 @@ from tests.unit.settings.sources import load, problems_of, settings_of
 def test_the_defaults_keep_every_rule() -> None:
     """Given the defaults, then no rule finds anything."""
     assert list(violations(Settings())) == []
-
-
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
-def test_each_rule_says_what_must_be(rule: object) -> None:
-    """Given any rule, then its docstring states it, for whoever reads the list."""
-    assert (rule.__doc__ or "").endswith(".")
 
 
 @pytest.mark.parametrize("brokers", ["a:1", "127.0.0.1:9092,b.c:65535", "[::1]:9092"])
@@ -57,22 +51,20 @@ def test_no_addresses(brokers: str, says: str) -> None:
         ["topics.dead_letters=raw-documents"],
         ["topics.raw=firstseen.log"],
         ["topics.duplicates=a.b", "topics.raw=a_b"],
+        ["mode=tag", "topics.tagged=raw-documents"],
     ],
 )
 def test_topics_differ(assignments: list[str]) -> None:
     """Given two topics of one name, or of names that Kafka takes for one, then that is refused:
     outputs would come in again.
     """
-    problems = problems_of(*assignments)
-
-    assert [name for name in problems if name.startswith("topics.")]
-    assert all("must differ from topics." in problem.message for problem in problems.values())
+    assert {name.partition(".")[0] for name in problems_of(*assignments)} == {"topics"}
 
 
 @pytest.mark.parametrize("name", ["", ".", ".."])
 def test_topics_have_names(name: str) -> None:
     """Given a name that no topic can have, then it is refused."""
-    assert "no name for a topic" in problems_of(f"topics.raw={name}")["topics.raw"].message
+    assert problems_of(f"topics.raw={name}").keys() == {"topics.raw"}
 
 
 def test_a_long_application_id_leaves_room_for_topics() -> None:
@@ -114,20 +106,16 @@ def test_a_scope_is_part_of_the_index() -> None:
     [
         (["index.distance=256"], "index.distance", "from 0 to 255"),
         (["index.bits=100"], "index.bits", "100"),
-        (["profile=classic", "index.blocks=5"], "index.blocks", "need 80 bits"),
-        (
-            ["index.segmenter=jeiba"],
-            "index.segmenter",
-            "jieba, jieba-posseg, ngrams, rjieba, words",
-        ),
+        (["profile=classic", "index.blocks=5"], "index.blocks", "80 bits"),
+        (["index.segmenter=jeiba"], "index.segmenter", "jieba-posseg"),
         (["index.weighting=bm25"], "index.weighting", "tfidf-sublinear"),
         (["index.feature_hash=md5"], "index.feature_hash", "java, xxh3"),
         (["index.window=30 days"], "index.window", "such as 30d"),
-        (["index.window=0d"], "index.window", "only documents of one time"),
+        (["index.window=0d"], "index.window", "one time"),
         (["index.window=40000d"], "index.window", "more than 36500d"),
-        (["index.window=30d", "index.lateness=soon"], "index.lateness", "is not a duration"),
-        (["index.lateness=1h"], "index.lateness", "no effect without index.window"),
-        (["index.same_id=update"], "index.same_id", "one of compare, replace"),
+        (["index.window=30d", "index.lateness=soon"], "index.lateness", "soon"),
+        (["index.lateness=1h"], "index.lateness", "index.window"),
+        (["index.same_id=update"], "index.same_id", "replace"),
     ],
 )
 def test_an_index_that_cannot_be(assignments: list[str], setting: str, says: str) -> None:
@@ -142,7 +130,7 @@ def test_state_in_a_file(tmp_path: Path) -> None:
 
     for path in (file, tmp_path):
         problem = problems_of(f"state_dir={path}")["state_dir"]
-        assert "is not a directory" in problem.message
+        assert "directory" in problem.message
     assert load(f"state_dir={tmp_path / 'not' / 'yet'}").settings.state_dir.name == "yet"
 
 
@@ -152,7 +140,7 @@ def test_what_is_decided_at_once_fits_a_record() -> None:
     """
     message = problems_of("batch.documents=1000", "batch.packets=13")["batch.packets"].message
 
-    assert "1000 × 13: it must be 12697 or less" in message
+    assert "12697" in message
     assert settings_of("batch.documents=1000", "batch.packets=12").batch.packets == 12
 
 
@@ -160,4 +148,4 @@ def test_a_whole_batch_may_be_in_flight() -> None:
     """Given fewer documents in flight than a batch has, then that is refused."""
     problems = problems_of("in_flight.documents=10", "batch.documents=11")
 
-    assert "batch.documents, which is 11" in problems["in_flight.documents"].message
+    assert "batch.documents" in problems["in_flight.documents"].message

@@ -175,13 +175,12 @@ def test_help_names_every_choice(name: str, known: tuple[str, ...]) -> None:
     assert set(known) <= set(words)
 
 
-def test_internal_topics_are_named_after_the_application() -> None:
-    """Given an application id, then its internal topics have it, unless they have names."""
+def test_internal_topics_keep_their_names() -> None:
+    """Given settings, when they are copied with another application id, then internal topics keep
+    the names that they have.
+    """
     settings = Settings(application_id="news")
 
-    topics = settings.topics
-    internal = (topics.log, topics.reports, topics.changelog)
-    assert internal == ("news.log", "news.reports", "news.changelog")
     assert msgspec.structs.replace(settings, application_id="x").topics.log == "news.log"
 
 
