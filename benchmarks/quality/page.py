@@ -100,9 +100,10 @@ def _contest(contest: Contest) -> QualityTable:
             ]
         )
     note = (
-        f"Bold: ours, and each other library at its best threshold by {contest.score} with at most "
-        f"{FALSE_DUPLICATES_MAX:.0%} false duplicates (or the fewest). Documents a second of the "
-        f"processor's time, the median of turns (rounds: {contest.rounds})."
+        "Bold: Firstseen, and each other library at the threshold with its highest "
+        f"{contest.score} among those with at most {FALSE_DUPLICATES_MAX:.0%} false duplicates (or "
+        "the fewest). "
+        f"Speed is in documents per CPU second, the median of the turns (rounds: {contest.rounds})."
     )
     return QualityTable(
         f"{contest.set}: {contest.documents:,} documents, {contest.positives:,} labelled positives",
@@ -156,7 +157,7 @@ def at_equal_false(contests: Sequence[Contest]) -> QualityTable:
         "At equal false duplicates",
         ["", "recall", "precision", "F1", "caught", "false"],
         rows,
-        ["Each other library at its best threshold of those with no more false ones than ours."],
+        ["Each other library has its best threshold with no more false duplicates than ours."],
     )
 
 
@@ -190,8 +191,9 @@ def at_one_threshold(contests: Sequence[Contest]) -> QualityTable:
                 ]
             )
     note = (
-        "The threshold with the highest mean of those that keep false duplicates to "
-        f"{FALSE_DUPLICATES_MAX:.0%} on every set: a stream has one, whatever texts come."
+        "Each library has the threshold with the highest mean among those with at most "
+        f"{FALSE_DUPLICATES_MAX:.0%} false duplicates on every set: "
+        "a stream has only one threshold."
     )
     heads = [head for each in contests for head in (f"{each.set}: {each.score}", "false")]
     return QualityTable(
@@ -225,7 +227,7 @@ def _experiments(outcomes: Sequence[Outcome]) -> QualityTable:
     return QualityTable(
         f"{first.topics} topics, {first.near_duplicates:,} edited copies among "
         f"{first.unrelated:,} articles",
-        ["", "precision", "least", "recall", "least", "F1"],
+        ["", "precision", "lowest", "recall", "lowest", "F1"],
         [
             [
                 each.method,
@@ -242,7 +244,7 @@ def _experiments(outcomes: Sequence[Outcome]) -> QualityTable:
             ]
             for each in outcomes
         ],
-        ["Means over the topics, and the least of them. The papers report .94/.92 and .953/.940."],
+        ["Means over the topics, and the lowest values. The papers report .94/.92 and .953/.940."],
     )
 
 
