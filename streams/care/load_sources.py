@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -20,7 +19,6 @@ from simhash_core.text.fingerprinter import Fingerprinter
 from streams.care.entry_lines import EntryLines, ExportHeader, header_in
 from streams.care.load_spool import LoadedRun
 from streams.care.loaded_batches import BATCH_DOCUMENTS, loaded_runs
-from streams.errors import BrokerUnavailableError
 from streams.files.input_lines import InputLines, Line
 from streams.kafka.topic_follower import ReadRecord, TopicFollower
 from streams.offline.dedup_inputs import Batch
@@ -37,8 +35,6 @@ Report = Callable[[str, int, int], None]
 
 _LONGEST_LINE_BYTES: Final = 64 << 20
 _TEXTS_TOGETHER: Final = 1024
-_POLL_SECONDS: Final = 0.2
-_SILENCE_SECONDS: Final = 30.0
 _COMPARED_LATER: Final = frozenset({"index.blocks, index.block_bits, index.cuts", "index.distance"})
 """Settings on which neither fingerprints nor sketches depend."""
 
@@ -188,25 +184,15 @@ class TopicSource:
         with TopicFollower(self._settings, self._partitions, from_beginning=True) as follower:
             ends = follower.ends()
             total, done = sum(ends.values()), 0
-            heard = time.monotonic()
             documents: list[Document] = []
-            while not follower.has_passed(ends):
-                records = follower.read(_POLL_SECONDS)
-                read = [self._read(r) for r in records if r.position.offset < ends[r.partition]]
+            for records in follower.batches(ends):
+                read = map(self._read, records)
                 documents += [each for each in read if each is not None]
                 if len(documents) >= BATCH_DOCUMENTS:
                     yield from self._texts.runs(documents)
                     documents = []
                 done += len(records)
                 report(f"reading {self._topic}", done, total)
-                now = time.monotonic()
-                if records:
-                    heard = now
-                elif now - heard > _SILENCE_SECONDS:
-                    raise BrokerUnavailableError(
-                        f"the Kafka broker has sent nothing for {_SILENCE_SECONDS:g} s, and "
-                        f"{self._topic} is not read to its end"
-                    )
             yield from self._texts.runs(documents)
 
     def _read(self, read: ReadRecord) -> Document | None:

@@ -25,9 +25,7 @@ _NAMES: Final = {
     "raw": "raw",
 }
 _PIPED_CELLS: Final = 160
-_POLL_SECONDS: Final = 0.2
 _FIRST_RECORD_SECONDS: Final = 60.0
-_SILENCE_SECONDS_MAX: Final = 30.0
 
 
 def topic_names(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -119,24 +117,19 @@ def command(
     with TopicFollower(
         settings, partitions, from_beginning=from_beginning or not follow, announce=announce
     ) as follower:
-        ends = None if follow else follower.ends()
-        heard = time.monotonic()
         idle_until, seen = math.inf, 0
         if idle_seconds is not None:
-            idle_until = heard + max(idle_seconds, _FIRST_RECORD_SECONDS)
-        while left and not (ends is not None and follower.has_passed(ends)):
-            records = follower.read(_POLL_SECONDS)
-            if ends is not None:
-                heard = _heard(records, heard, settings.brokers)
-                records = [r for r in records if r.position.offset < ends[r.partition]]
+            idle_until = time.monotonic() + max(idle_seconds, _FIRST_RECORD_SECONDS)
+        for records in follower.batches(None if follow else follower.ends()):
             write(records[:left])
             left -= len(records[:left])
             if records and idle_seconds is not None:
                 idle_until = time.monotonic() + idle_seconds
             seen += len(records)
-            if time.monotonic() >= idle_until:
-                if not seen:
-                    announce(f"no record in {_FIRST_RECORD_SECONDS:g} s: does a worker run?")
+            is_idle = time.monotonic() >= idle_until
+            if is_idle and not seen:
+                announce(f"no record in {_FIRST_RECORD_SECONDS:g} s: does a worker run?")
+            if is_idle or not left:
                 return
 
 
@@ -144,19 +137,6 @@ def _topic_name(settings: Settings, name: str) -> str:
     """Return the name of a topic as the broker knows it."""
     part = _NAMES.get(name)
     return name if part is None else str(getattr(settings.topics, part))
-
-
-def _heard(records: Sequence[ReadRecord], heard: float, brokers: str) -> float:
-    """Return when records came last; raises ``BrokerUnavailableError`` where that is too long."""
-    from streams.errors import BrokerUnavailableError
-
-    now = time.monotonic()
-    if not records and now - heard > _SILENCE_SECONDS_MAX:
-        raise BrokerUnavailableError(
-            f"the Kafka broker at {brokers} has sent nothing for {_SILENCE_SECONDS_MAX:g} s, and "
-            "the topics are not read to their ends"
-        )
-    return now if records else heard
 
 
 def _line_writer(settings: Settings) -> Callable[[Sequence[ReadRecord]], None]:

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from confluent_kafka.admin import AdminClient
 
 from simhash_core.documents import SourcePosition
 from simhash_core.errors import UsageError
-from streams.errors import BrokerUnavailableError
 from streams.kafka.topic_follower import ReadRecord, TopicFollower, read_at
 from streams.output.received_outputs import source_position
 from streams.settings.settings import Settings
 from streams.topics.admin import TopicsError, partitions_of
 from streams.topics.topic_ids import topic_id
-
-_POLL_SECONDS: Final = 0.2
-_SILENCE_SECONDS_MAX: Final = 30.0
 
 
 class DeadLetterTopics(NamedTuple):
@@ -74,19 +69,8 @@ def read_all(
     """
     partitions: Mapping[str, int] = {topics.dead_letters: topics.dead_letter_partitions}
     with TopicFollower(settings, partitions, from_beginning=True, announce=announce) as follower:
-        ends = follower.ends()
-        heard = time.monotonic()
-        while not follower.has_passed(ends):
-            records = follower.read(_POLL_SECONDS)
-            yield from (r for r in records if r.position.offset < ends[r.partition])
-            now = time.monotonic()
-            if records:
-                heard = now
-            elif now - heard > _SILENCE_SECONDS_MAX:
-                raise BrokerUnavailableError(
-                    f"the Kafka broker at {settings.brokers} has sent nothing for "
-                    f"{_SILENCE_SECONDS_MAX:g} s, and {topics.dead_letters} is not read to its end"
-                )
+        for records in follower.batches(follower.ends()):
+            yield from records
 
 
 def read_positions(settings: Settings, positions: Iterable[SourcePosition]) -> Iterator[ReadRecord]:

@@ -6,7 +6,7 @@ What an aborted transaction left is not read.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, Literal, NamedTuple, Self, cast
 
 from confluent_kafka import (
@@ -27,6 +27,8 @@ from streams.kafka.retries import PASSING_ERRORS, retrying
 from streams.settings.settings import Settings
 
 _BATCH: Final = 500
+_POLL_SECONDS: Final = 0.2
+_SILENCE_SECONDS: Final = 30.0
 _SAY_SECONDS: Final = 10.0
 _ANSWER_SECONDS: Final = 10.0
 # The partition ends before the offset, or begins behind it.
@@ -73,6 +75,7 @@ class TopicFollower:
         announce: Callable[[str], None] = lambda _: None,
     ) -> None:
         """Connect in the background."""
+        self._brokers = settings.brokers
         self._announce = announce
         self._said = time.monotonic()
         self._next: dict[TopicPartition, int] = {}
@@ -134,6 +137,26 @@ class TopicFollower:
         return all(
             end == 0 or self._next.get(partition, 0) >= end for partition, end in ends.items()
         )
+
+    def batches(self, ends: Mapping[TopicPartition, int] | None) -> Iterator[list[ReadRecord]]:
+        """Yield what comes before ``ends``, [] where nothing came for a moment; None: without end.
+
+        Raises as ``read``, and ``BrokerUnavailableError`` where the broker sends nothing for half a
+        minute before the ends.
+        """
+        heard_at = time.monotonic()
+        while ends is None or not self.has_passed(ends):
+            records = self.read(_POLL_SECONDS)
+            now = time.monotonic()
+            if records or ends is None:
+                heard_at = now
+            elif now - heard_at > _SILENCE_SECONDS:
+                topics = ", ".join(sorted({partition.topic for partition in ends}))
+                raise BrokerUnavailableError(
+                    f"the Kafka broker at {self._brokers} has sent nothing for "
+                    f"{_SILENCE_SECONDS:g} s, and not all of {topics} is read"
+                )
+            yield [r for r in records if ends is None or r.position.offset < ends[r.partition]]
 
     def _connection_trouble(self, error: KafkaError) -> None:
         now = time.monotonic()
