@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from simhash_core.errors import UsageError
-from streams.cli.options import json_option, with_local_settings
+from streams.cli.options import json_option, top_option, with_local_settings
 
 if TYPE_CHECKING:
     from streams.settings.settings import Settings
@@ -23,14 +23,7 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="A and B are ids of documents in FILE, one JSON object a line; repeatable.",
 )
-@click.option(
-    "--top",
-    type=click.IntRange(0, 10_000),
-    default=10,
-    show_default=True,
-    metavar="N",
-    help="Features and bits to list.",
-)
+@top_option("Features and bits to list.")
 @json_option
 @with_local_settings
 def command(

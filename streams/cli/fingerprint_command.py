@@ -8,7 +8,7 @@ import click
 
 from simhash_core.errors import UsageError
 from simhash_core.index_digest import index_digest
-from streams.cli.options import json_option, with_local_settings
+from streams.cli.options import json_option, top_option, with_local_settings
 
 if TYPE_CHECKING:
     from streams.settings.settings import Settings
@@ -18,14 +18,7 @@ if TYPE_CHECKING:
 @click.argument("file", metavar="[FILE]", required=False)
 @click.option("--text", metavar="TEXT", help="This text, instead of a file.")
 @click.option("--jsonl", is_flag=True, help="FILE has a JSON document a line: one line for each.")
-@click.option(
-    "--top",
-    type=click.IntRange(0, 10_000),
-    default=10,
-    show_default=True,
-    metavar="N",
-    help="Heaviest terms to show.",
-)
+@top_option("Heaviest terms to show.")
 @json_option
 @with_local_settings
 def command(

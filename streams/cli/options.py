@@ -99,6 +99,18 @@ _KAFKA_OPTIONS: Final = (
 )
 
 
+def top_option(shown: str) -> Callable[[_Command], _Command]:
+    """Return the option ``--top``; ``shown``: its help."""
+    return click.option(
+        "--top",
+        type=click.IntRange(0, 10_000),
+        default=10,
+        show_default=True,
+        metavar="N",
+        help=shown,
+    )
+
+
 def with_settings(function: _Command) -> _Command:
     """Add the common options to a command, which gets ``settings: Settings`` in their place."""
 
