@@ -59,6 +59,10 @@ _RESTORE: Final = (
     "Stop the worker and put a checkpoint back ('firstseen index restore'), or delete the store "
     "('firstseen index drop --shard'): the worker rebuilds it from the changelog"
 )
+_EITHER: Final = (
+    "If a transaction of the changelog was aborted by hand, the disk is right and the changelog is "
+    "not: keep the store, and see 'HungTransaction' in docs/operations.md. Otherwise: " + _RESTORE
+)
 _LOST: Final = (
     "The changelog itself is damaged: keep the store on disk, and load an export of it into a "
     "new index ('firstseen index export', 'firstseen index load')"
@@ -143,7 +147,7 @@ def read_changelog(settings: Settings, view: ShardView, report: Report) -> Chang
         report(f"shard {partition}: changelog", total - records, total)
 
     try:
-        for whole in log.read(log.ends()[0], left):
+        for whole in log.read(log.ends(reached)[0], left):
             for batch in _split(whole, reached):
                 decoded = batch.decoded()
                 is_behind = batch.offsets[0] >= reached
@@ -187,11 +191,12 @@ def _differences(view: ShardView, stored: Entries, logged: ChangelogContent) -> 
         ("is in the changelog and not on disk", missing),
         ("is on disk and not in the changelog", extra),
     ):
+        advice = _EITHER if sequences is extra else _RESTORE
         for sequence in sequences[:_NAMED].tolist():
-            yield Finding("disk", partition, f"{_named(view, sequence)} {kind}", _RESTORE)
+            yield Finding("disk", partition, f"{_named(view, sequence)} {kind}", advice)
         if len(sequences) > _NAMED:
             more = len(sequences) - _NAMED
-            yield Finding("disk", partition, f"{more:,} more entries: each {kind}", _RESTORE)
+            yield Finding("disk", partition, f"{more:,} more entries: each {kind}", advice)
     if len(stored.sequences) != len(view.store):
         what = f"{len(stored.sequences):,} entries, but its counter says {len(view.store):,}"
         yield Finding("disk", partition, what, _RESTORE)

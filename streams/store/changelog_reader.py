@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -27,8 +28,18 @@ _AGAIN_SECONDS: Final = 0.2
 _EMPTY_FETCH_MS: Final = 10
 """How long the broker may hold a fetch that finds nothing, which is how the end is known."""
 
+TO_THE_END: Final[Mapping[str, Any]] = MappingProxyType(
+    {
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "auto.offset.reset": "error",
+        "enable.partition.eof": True,
+    }
+)
+"""Of a consumer that reads given partitions from given offsets, and learns where they end."""
+
 Report = Callable[[int], None]
-"""Told how many records are left to read, about."""
+"""Called with how many records are left to read, about."""
 
 
 class RecoveryError(FirstseenError):
@@ -48,6 +59,17 @@ class LoggedBatch(NamedTuple):
     offsets: list[int]
     time_ms: int
     log: str
+
+    @classmethod
+    def of(cls, messages: Sequence[Message], log: str) -> LoggedBatch:
+        """Return the records of messages, which are at least one and of one partition."""
+        return cls(
+            [message.key() for message in messages],
+            [message.value() for message in messages],
+            [message.offset() or 0 for message in messages],
+            messages[-1].timestamp()[1],
+            log,
+        )
 
     @property
     def next_offset(self) -> int:
@@ -102,10 +124,13 @@ class Changelog:
             consumer.assign([TopicPartition(self.topic, self.partition, first)])
             yield from self._to_end(consumer, high, report, is_enough)
 
-    def ends(self) -> tuple[int, int]:
-        """Return the offset of the first record, and the committed end; raises as ``read`` does."""
+    def ends(self, read_to: int = 0) -> tuple[int, int]:
+        """Return the offset of the first record, and the committed end; raises as ``read`` does.
+
+        ``read_to``: the offset that a store has read up to, before which there is no end.
+        """
         with self._consumer() as consumer:
-            return self._ends(consumer)
+            return self._ends_with(consumer, read_to)
 
     @contextmanager
     def _consumer(self, isolation: str = "read_committed") -> Iterator[Consumer]:
@@ -114,11 +139,8 @@ class Changelog:
                 "fetch.message.max.bytes": 8 * 1024 * 1024,
                 "queued.max.messages.kbytes": 32 * 1024,
                 **self.config,
-                "enable.auto.commit": False,
-                "enable.auto.offset.store": False,
-                "auto.offset.reset": "error",
+                **TO_THE_END,
                 "isolation.level": isolation,
-                "enable.partition.eof": True,
                 "fetch.wait.max.ms": _EMPTY_FETCH_MS,
             }
         )
@@ -225,7 +247,7 @@ class Changelog:
             if records:
                 heard = time.monotonic()
                 read += len(records)
-                batch = self._batch(records)
+                batch = LoggedBatch.of(records, str(self))
                 yield batch
                 report(max(0, high - batch.next_offset))
             at_end = at_end or any(self._is_end(event, high) for event in events)
@@ -262,12 +284,3 @@ class Changelog:
         if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - the public name of the code
             return (event.offset() or 0) >= high
         raise RecoveryError(f"cannot read the changelog {self}: {error.str()}")
-
-    def _batch(self, messages: Sequence[Message]) -> LoggedBatch:
-        return LoggedBatch(
-            [message.key() for message in messages],
-            [message.value() for message in messages],
-            [message.offset() or 0 for message in messages],
-            messages[-1].timestamp()[1],
-            str(self),
-        )

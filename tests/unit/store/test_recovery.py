@@ -258,6 +258,8 @@ def test_a_transaction_that_never_ends_behind_the_store(
     assert f"the changelog {kafka_topic.name}/{PARTITION}" in said
     assert "KAFKA-20734" in said
     assert "created again" not in said
+    with pytest.raises(RecoveryError, match="a transaction that begins there"):
+        kafka_topic.reader(silence_seconds=1.0).ends(store.changelog_offset)
     hung.abort_transaction()
 
 
