@@ -17,7 +17,7 @@ from confluent_kafka import KafkaError, Message, TopicPartition
 from simhash_core.errors import FirstseenError
 from streams.kafka.consumer_errors import judge
 from streams.kafka.reader_thread import ReaderThread
-from streams.store.changelog_reader import LoggedBatch
+from streams.store.changelog_reader import TO_THE_END, LoggedBatch
 
 _BATCH: Final = 50
 """Records taken at one time: each may hold a packet of documents, which are written on the loop."""
@@ -59,11 +59,8 @@ class ChangelogFollower(ReaderThread[_Read]):
         super().__init__(
             {
                 **config,
-                "enable.auto.commit": False,
-                "enable.auto.offset.store": False,
-                "auto.offset.reset": "error",
+                **TO_THE_END,
                 "isolation.level": "read_committed",
-                "enable.partition.eof": True,
                 "fetch.wait.max.ms": _EMPTY_FETCH_MS,
                 "fetch.message.max.bytes": 1024 * 1024,
                 "queued.max.messages.kbytes": 16 * 1024,
@@ -152,13 +149,7 @@ class ChangelogFollower(ReaderThread[_Read]):
         if number is None:
             return
         if records:
-            batch = LoggedBatch(
-                [each.key() for each in records],
-                [each.value() for each in records],
-                [each.offset() or 0 for each in records],
-                records[-1].timestamp()[1],
-                f"{self._topic}/{partition}",
-            )
+            batch = LoggedBatch.of(records, f"{self._topic}/{partition}")
             self._batches.put(_Read(partition, number, batch, batch.next_offset))
             self._note_lag(partition, batch.next_offset)
         if end is not None:
