@@ -114,7 +114,7 @@ LABELS = {
     "firstseen_foreign_records": {"topic": INTERNAL_TOPICS},
     "firstseen_store_documents": {"partition": {"3"}},
     "firstseen_waiting_documents": {"partition": {"3"}},
-    "firstseen_schema_fetches": {"outcome": {"fetched", "unknown", "unavailable"}},
+    "firstseen_schema_fetches": {"outcome": {"fetched", "unknown", "unavailable", "refused"}},
     "firstseen_transactions": {"outcome": {"committed", "aborted", "fenced", "unanswered"}},
     "firstseen_index_info": {
         "identity": {"i 1"},
