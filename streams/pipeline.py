@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
+import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
@@ -54,6 +56,8 @@ logger = logging.getLogger(__name__)
 
 _PACKET_BYTES: Final = 256 * 1024
 """The columns of one packet; one document may exceed it."""
+_STORES_SECONDS: Final = 5.0
+"""How often RocksDB is queried for its figures, of which there are eight for each shard."""
 
 
 class BucketObserver(Protocol):
@@ -93,6 +97,7 @@ class Pipeline:
         self._raw, self._log, self._reports, outputs = channels
         self._wake_decide, self._wake_put_out = Wake(self._reports), Wake(outputs)
         self._stopping = False
+        self._stores_measured = -math.inf
         self._stores = ShardStores(
             settings,
             consumer_config(settings, group_id=changelog_group(settings)),
@@ -246,7 +251,9 @@ class Pipeline:
     async def measure(self) -> None:
         """Note what is measured every second, and do what is done at times."""
         with self._guarded("output"):
-            self._stores.measure()
+            if time.monotonic() - self._stores_measured >= _STORES_SECONDS:
+                self._stores_measured = time.monotonic()
+                self._stores.measure()
             self._standbys.stores.measure()
             self._files.keep()
             self._put_out.measure()

@@ -85,7 +85,8 @@ class Metrics(OrderingMetrics, ShardMetrics):
         # time of its creation, which the age of the process says as well.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         if registry is None:
-            registry = CollectorRegistry()
+            # It knows the names of each collector, so that one may ask for a part (metric_history).
+            registry = CollectorRegistry(auto_describe=True)
             ProcessCollector(registry=registry)
         OrderingMetrics.__init__(self, registry)
         ShardMetrics.__init__(self, registry)
