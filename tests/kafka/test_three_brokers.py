@@ -77,6 +77,7 @@ def test_copies_are_made_checked_and_warned_about(cluster: KafkaCluster, tmp_pat
         assert "brokers refuse every record" in str(difference)
 
 
+@pytest.mark.slow
 def test_one_broker_may_die_and_two_lose_nothing(cluster: KafkaCluster, tmp_path: Path) -> None:
     """Given a worker on three brokers; when one is killed, documents still come out; when a second
     is, the worker says which topics take no records and waits; when one is back, every document
