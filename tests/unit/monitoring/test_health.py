@@ -30,7 +30,7 @@ def test_an_event_loop_that_stands_still() -> None:
     clock.now += 119
     assert health.why_dead() is None
     clock.now += 1
-    assert health.why_dead() == "the event loop has not run for 120 s"
+    assert "120 s" in (health.why_dead() or "")
     health.beat()
     assert health.why_dead() is None
 
@@ -43,8 +43,8 @@ def test_stalls() -> None:
     )
     why = health.why_dead()
     assert why is not None
-    assert why.startswith("stalled: raw/0: no progress for 130 s at offset 7")
-    assert "raw/1: no progress for 121 s at offset 9" in why
+    for part in ("raw/0", "130 s", "offset 7", "raw/1", "121 s", "offset 9"):
+        assert part in why
     health.stalled([])
     assert health.why_dead() is None
 

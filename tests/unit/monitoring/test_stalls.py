@@ -21,7 +21,8 @@ def test_no_progress_before_messages_is_a_stall() -> None:
     stalls = detector.update(stands, now=1120)
 
     assert stalls == [Stall(RAW, 120, 7, 5)]
-    assert str(stalls[0]) == "raw/0: no progress for 120 s at offset 7, with 5 records to process"
+    for part in ("raw/0", "120 s", "offset 7", "5 records"):
+        assert part in str(stalls[0])
     assert detector.update({RAW: PartitionLag(8, 4, 4)}, now=1122) == []
 
 

@@ -96,5 +96,5 @@ def test_files_that_hold_no_token(tmp_path: Path, content: bytes) -> None:
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     """Given no such file, then the message names it."""
-    with pytest.raises(SettingsError, match=r"missing.*cannot be read"):
+    with pytest.raises(SettingsError, match="missing"):
         Access(WebSettings(token_file=str(tmp_path / "missing")))

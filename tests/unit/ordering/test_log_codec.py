@@ -118,7 +118,7 @@ def test_another_version() -> None:
     """Given a record of a later version, then both versions are in the message."""
     value = bytes((LOG_VERSION + 1,)) + EACH_KIND[0][0][1:]
 
-    with pytest.raises(LogVersionError, match=f"version {LOG_VERSION + 1}, this program reads"):
+    with pytest.raises(LogVersionError, match=f"version {LOG_VERSION + 1}.*{LOG_VERSION}"):
         CODEC.decode(value, WHERE)
 
 

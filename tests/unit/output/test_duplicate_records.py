@@ -161,11 +161,6 @@ def test_size_stays_in_its_bound(filler: bytes) -> None:
         assert size <= beside_value + bound + 65_536
 
 
-def test_equal_verdicts_give_equal_bytes() -> None:
-    """Given the same record and verdict, made again, then nothing differs."""
-    assert duplicate(raw(b"x"), include_body=True) == duplicate(raw(b"x"), include_body=True)
-
-
 def test_times_and_methods_are_spelled_out() -> None:
     """Given an exact duplicate of a document from before 1970, then its time has a year too."""
     verdict = DuplicateOf("a", HERE, -1, distance=0, block=3, method=Method.EXACT)

@@ -96,5 +96,5 @@ def test_source_positions_are_whole(shown: str) -> None:
     """Given text that names no position; then it is refused, with the text in the message."""
     assert source_position(str(HERE)) == HERE
 
-    with pytest.raises(ValueError, match="is not topic/partition@offset"):
+    with pytest.raises(ValueError, match="topic/partition@offset"):
         source_position(shown)

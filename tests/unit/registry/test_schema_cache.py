@@ -117,7 +117,7 @@ def test_a_schema_of_another_kind() -> None:
     cache = SchemaCache(AVRO)
     cache.keep(by_number(1), FetchedSchema("JSON", "{}"))
 
-    with pytest.raises(UnreadableError, match=r"kind JSON, and fields\.format is avro") as caught:
+    with pytest.raises(UnreadableError, match=r"JSON.*fields\.format") as caught:
         cache.decode((), framed(1))
     assert caught.value.reason is RejectionReason.BAD_SCHEMA
 

@@ -35,7 +35,7 @@ from streams.store.store_errors import (
     StoreVersionError,
 )
 from tests.repository.source_tree import ROOT
-from tests.unit.store.raw_store import raw_store, write_raw
+from tests.unit.store.raw_store import raw_store, read_raw, write_raw
 from tests.unit.store.samples import (
     IDENTITY,
     fingerprints_in,
@@ -94,20 +94,18 @@ def test_another_index_identity(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
-    [
-        ({"application_id": "other"}, "application id tests, not other"),
-        ({"partition": 1}, "partition 3, not 1"),
-    ],
+    ("changed", "values"),
+    [({"application_id": "other"}, ("tests", "other")), ({"partition": 1}, ("3", "1"))],
 )
-def test_another_shard(path: Path, changed: dict[str, object], said: str) -> None:
+def test_another_shard(path: Path, changed: dict[str, object], values: tuple[str, str]) -> None:
     """Given the store of another application or partition, then both values are in the message,
     and what to do.
     """
     message = refused(path, StoreMismatchError, msgspec.structs.replace(IDENTITY, **changed))
 
-    assert said in message
-    assert "state_dir" in message
+    said = message.removeprefix(str(path))
+    assert [value for value in values if not re.search(rf"\b{value}\b", said)] == []
+    assert StoreMismatchError.fix in message
 
 
 def test_a_mismatch_of_the_shard_is_said_before_that_of_the_index(path: Path) -> None:
@@ -124,7 +122,7 @@ def test_another_format(path: Path, version: int) -> None:
 
     message = refused(path, StoreVersionError)
 
-    assert f"format {version}, this version reads {FORMAT_VERSION}" in message
+    assert re.search(rf"\b{version}\b.*\b{FORMAT_VERSION}\b", message.removeprefix(str(path)))
     assert "\n" not in message
 
 
@@ -140,7 +138,9 @@ def test_a_database_of_something_else(tmp_path: Path) -> None:
     """Given a database without an identity but with keys, then it is not made ours."""
     write_raw(tmp_path / "theirs", {entry_key(0): b"something"})
 
-    assert "does not name its index" in refused(tmp_path / "theirs", StoreCorruptError)
+    refused(tmp_path / "theirs", StoreCorruptError)
+
+    assert read_raw(tmp_path / "theirs") == {entry_key(0): b"something"}
 
 
 def test_a_store_that_must_exist(tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_a_store_that_must_exist_and_lost_all(tmp_path: Path) -> None:
         batch.delete(b"one")
         store.write(batch)
 
-    with pytest.raises(StoreCorruptError, match="does not name its index"):
+    with pytest.raises(StoreCorruptError):
         open_store(path, must_exist=True)
     open_store(path).close()
     open_store(path, must_exist=True).close()
@@ -213,7 +213,7 @@ def holder(path: Path) -> Iterator[subprocess.Popen[str]]:
 
 def test_a_store_that_another_process_has(path: Path, holder: subprocess.Popen[str]) -> None:
     """Given a store that another process has open, then it is refused until that one is gone."""
-    assert "Only one process at a time" in refused(path, StoreLockedError)
+    refused(path, StoreLockedError)
 
     holder.kill()
     holder.wait(SECONDS_MAX)

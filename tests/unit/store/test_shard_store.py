@@ -13,7 +13,7 @@ from simhash_core.entries import Entry
 from simhash_core.log.outputs import NewEntries
 from simhash_core.log.packets import Chain
 from simhash_core.log.records import Progress
-from streams.store.changelog_codec import ENTRIES_TAG, decode_records
+from streams.store.changelog_codec import ENTRIES_TAG, ChangelogRecord, decode_records
 from streams.store.entry_block import entry_block
 from streams.store.entry_removal import Removal
 from streams.store.shard_store import ShardStore
@@ -264,6 +264,24 @@ def test_what_expires_leaves_in_steps_of_whole_packets(
     assert store.change([], (), 6 << 16).expiry is None
 
 
+def committed(
+    store: ShardStore, *commits: tuple[list[NewEntries], list[int]]
+) -> list[ChangelogRecord]:
+    """Commit new entries and deletions, and return what the changelog gets of them."""
+    records: list[ChangelogRecord] = []
+    for parts, removed in commits:
+        change = store.change(parts, removed)
+        store.write(change, progress_at(1))
+        records += records_of(change)
+    return records
+
+
+def load(store: ShardStore, records: list[ChangelogRecord]) -> None:
+    """Load records of a changelog at one time."""
+    decoded = decode_records([each.key for each in records], [each.value for each in records], str)
+    store.load(decoded.blocks, ProgressRow(None, 9), Removal(decoded.deletions, decoded.ends))
+
+
 def test_packet_whose_records_come_back_together_leaves_the_changelog_whole(
     store: ShardStore, tmp_path: Path
 ) -> None:
@@ -272,15 +290,10 @@ def test_packet_whose_records_come_back_together_leaves_the_changelog_whole(
     """
     samples = [sample(offset) for offset in range(4)]
     first, second = new_entries(5, samples, [0, 1]), new_entries(5, samples, [2, 3])
-    records = []
-    for parts, removed in (([first], []), ([second], []), ([], [*expected([first])])):
-        change = store.change(parts, removed)
-        store.write(change, progress_at(1))
-        records += records_of(change)
-    decoded = decode_records([each.key for each in records], [each.value for each in records], str)
+    records = committed(store, ([first], []), ([second], []), ([], [*expected([first])]))
 
     with closing(open_store(tmp_path / "again")) as again:
-        again.load(decoded.blocks, ProgressRow(None, 9), Removal(decoded.deletions, decoded.ends))
+        load(again, records)
         change = again.change([], [*expected([second])])
 
         entries = {each.key for each in records if each.key.startswith(ENTRIES_TAG)}
@@ -296,15 +309,10 @@ def test_packet_whose_first_entries_are_gone_keeps_those_that_come_later(
     """
     samples = [sample(offset) for offset in range(4)]
     first, second = new_entries(5, samples, [0, 1]), new_entries(5, samples, [2, 3])
-    records = []
-    for parts, removed in (([first], []), ([], [*expected([first])]), ([second], [])):
-        change = store.change(parts, removed)
-        store.write(change, progress_at(1))
-        records += records_of(change)
-    decoded = decode_records([each.key for each in records], [each.value for each in records], str)
+    records = committed(store, ([first], []), ([], [*expected([first])]), ([second], []))
 
     with closing(open_store(tmp_path / "again")) as again:
-        again.load(decoded.blocks, ProgressRow(None, 9), Removal(decoded.deletions, decoded.ends))
+        load(again, records)
 
         assert all_in(again) == all_in(store) == expected([second])
         assert len(again) == 2
