@@ -6,10 +6,16 @@ with an identity of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
+from types import MappingProxyType
+from typing import Final
 
 from simhash_core.text.user_dictionary import UserDictionary
+
+SAME_TERMS_AS: Final[Mapping[str, str]] = MappingProxyType({})
+"""Versions of rjieba that cut every text as an earlier one does, and that earlier one. They keep
+its name in the identity, so that workers can be replaced one by one (CONTRIBUTING.md)."""
 
 
 def load(words: UserDictionary | None) -> tuple[str, Callable[[str], Sequence[str]]]:
@@ -20,4 +26,5 @@ def load(words: UserDictionary | None) -> tuple[str, Callable[[str], Sequence[st
     if words is not None:
         for word in words.words:
             segmenter.add_word(word.text, word.frequency, word.tag)
-    return f"rjieba-{version('rjieba')}", segmenter.cut
+    installed = version("rjieba")
+    return f"rjieba-{SAME_TERMS_AS.get(installed, installed)}", segmenter.cut

@@ -1,0 +1,20 @@
+"""The version of the segmenter in the identity: another one, unless it cuts texts as before."""
+
+from __future__ import annotations
+
+import pytest
+
+from simhash_core.text.segmentation import rjieba_words
+
+
+def test_a_version_that_cuts_as_before_keeps_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given a newer rjieba, then its index is another one; once it is known to cut every text as an
+    earlier version does, it has that one's name, so that both can work on one index.
+    """
+    monkeypatch.setattr(rjieba_words, "version", lambda _: "9.9.9")
+    newer, _ = rjieba_words.load(None)
+    monkeypatch.setattr(rjieba_words, "SAME_TERMS_AS", {"9.9.9": "0.2.2"})
+    same, _ = rjieba_words.load(None)
+
+    assert newer == "rjieba-9.9.9"
+    assert same == "rjieba-0.2.2"
