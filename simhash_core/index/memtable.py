@@ -34,7 +34,12 @@ class Rows(NamedTuple):
 
 
 def joined(parts: Sequence[Rows]) -> Rows:
-    """Return the documents of all parts, in order; there is one part at least."""
+    """Return the documents of all parts, in order; there is one part at least.
+
+    One part is returned itself: millions of documents are not in memory twice.
+    """
+    if len(parts) == 1:
+        return parts[0]
     return Rows(
         np.concatenate([each.sequences for each in parts]),
         np.concatenate([each.slots for each in parts]),

@@ -11,6 +11,7 @@ import numpy as np
 
 from simhash_core.index.document_index import DocumentIndex
 from simhash_core.index.memtable import Rows
+from simhash_core.index.prints import joined_prints
 from streams.store.entry_rows import EntryPrints
 from streams.store.segment_file import SegmentDamagedError
 from streams.store.shard_segments import FILE_DOCUMENTS, ShardSegments, documents_limit
@@ -41,11 +42,14 @@ def make_missing_files(
         parts.append(part)
         documents += len(part.sequences)
         if writable and documents >= limit:
-            writable = _written(segments, parts)
+            parts = [_joined(parts)]
+            writable = _written(segments, parts[0])
             if writable:
                 parts, documents = [], 0
-    if writable and documents >= FILE_DOCUMENTS and _written(segments, parts):
-        parts = []
+    if writable and documents >= FILE_DOCUMENTS:
+        parts = [_joined(parts)]
+        if _written(segments, parts[0]):
+            parts = []
     segments.tail = parts
 
 
@@ -77,18 +81,20 @@ def fill_index(index: DocumentIndex, slot: int, store: ShardStore) -> Iterator[N
     index.remove(slot, np.array(store.gone(), dtype=np.uint64))
 
 
-def _written(segments: ShardSegments, parts: list[EntryPrints]) -> bool:
+def _joined(parts: list[EntryPrints]) -> EntryPrints:
+    """Return all parts as one, and empty the list: sorting takes as much memory once more."""
+    sequences = np.concatenate([each.sequences for each in parts])
+    prints = joined_prints([each.prints for each in parts])
+    parts.clear()
+    return EntryPrints(sequences, prints)
+
+
+def _written(segments: ShardSegments, part: EntryPrints) -> bool:
     """Write a file of rows that were read; return whether that went well."""
-    last = int(parts[-1].sequences[-1])
+    sequences, prints = part
+    rows = Rows(sequences, np.full(len(sequences), _NO_SLOT, dtype=np.uint16), prints)
     try:
-        file = segments.write(
-            (
-                Rows(sequences, np.full(len(sequences), _NO_SLOT, dtype=np.uint16), prints)
-                for sequences, prints in parts
-            ),
-            segments.next,
-            last,
-        )
+        file = segments.write([rows], segments.next, int(sequences[-1]))
     except OSError as error:
         logger.warning("no segment file can be written: %s", error)
         return False
