@@ -104,7 +104,7 @@ def test_state_outlives_the_process(tmp_path: Path, texts: list[str]) -> None:
         after = seen.add(texts[3])
         assert isinstance(after, DuplicateOf)
         assert after.original_id == "4"
-        with pytest.raises(FirstseenError, match="Only one process at a time"):
+        with pytest.raises(FirstseenError, match="seen"):
             Deduplicator(state=tmp_path / "seen")
     with pytest.raises(FirstseenError, match="distance"):
         Deduplicator(state=tmp_path / "seen", index=IndexSettings(distance=9))

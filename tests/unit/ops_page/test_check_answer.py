@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from http import HTTPStatus
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -114,24 +116,26 @@ def test_an_index_that_cannot_answer(served: Served) -> None:
 
     assert reply.status == HTTPStatus.SERVICE_UNAVAILABLE
     assert int(reply.headers["Retry-After"]) >= 1
-    assert "no leader answered within 5 s" in reply.json["error"]["message"]
     assert result.returncode == ExitCode.BROKER_UNAVAILABLE
-    assert "no leader answered within 5 s" in result.stderr
+    assert reply.json["error"]["message"] in result.stderr
 
 
-def test_the_command_shows_the_answer(served: Served) -> None:
-    """Given a near document, then the command prints it with its neighbours, within 110 columns;
-    with --json it prints what the worker answered.
+def test_the_command_shows_the_answer(served: Served, tmp_path: Path) -> None:
+    """Given a file with a near document, then the command prints what it is near, its fingerprint
+    and its neighbours, within 110 columns; with --json it prints what the worker answered.
     """
     served.view.answer = near_answer()
+    (file := tmp_path / "edited.txt").write_text(EDITED, "utf-8")
 
-    shown = firstseen("check", "--text", EDITED, "--url", served.url, "--exit-code")
+    shown = firstseen("check", str(file), "--url", served.url, "--exit-code")
     as_json = firstseen("check", "--text", EDITED, "--url", served.url, "--json")
 
     assert shown.returncode == ExitCode.DUPLICATE, shown.stderr
     lines = shown.stdout.splitlines()
-    assert lines[0] == "verdict      near duplicate of ferry (raw-documents/0@1)"
-    assert "candidates   41, 12 in the fullest bucket" in lines
+    assert lines[0].startswith("verdict ")
+    assert "ferry (raw-documents/0@1)" in lines[0]
+    assert "fingerprint  " in shown.stdout
+    assert any(re.fullmatch("candidates +41, 12 .*", line) for line in lines)
     assert any(line.startswith("bakers") for line in lines)
     assert max(map(len, lines)) <= 110
     assert json.loads(as_json.stdout)["schema"] == "firstseen.check/2"

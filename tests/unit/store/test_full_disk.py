@@ -10,6 +10,7 @@ from typing import Final
 
 import pytest
 
+from streams.store.store_errors import StoreFullError
 from tests.repository.source_tree import ROOT
 from tests.unit.store.samples import open_store
 from tests.unit.store.test_kill import check_holds_exactly
@@ -37,7 +38,7 @@ def test_a_limit_on_the_size_of_files(tmp_path: Path) -> None:
 
     commits, message = commits_until_full([sys.executable, "-m", WRITE_UNTIL_FULL, path, "limit"])
 
-    assert "Make room on the disk" in message
+    assert StoreFullError.fix in message
     assert str(path) in message
     assert commits > 3
     with closing(open_store(path)) as store:
@@ -59,5 +60,5 @@ def test_a_disk_that_is_full(tmp_path: Path) -> None:
     commits, message = commits_until_full(["unshare", "-rm", "bash", "-c", writer])
 
     assert "No space left on device" in message
-    assert "Make room on the disk" in message
+    assert StoreFullError.fix in message
     assert commits > 3
