@@ -10,6 +10,7 @@ from tests.rigs.brokers.lost_markers import hung_transactions
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(400)
 def test_a_broker_that_was_away_gets_the_end_of_a_transaction(
     kafka_required: None,  # noqa: ARG001 - skips
     tmp_path: Path,
