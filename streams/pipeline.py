@@ -20,7 +20,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from simhash_core.errors import FirstseenError
 from simhash_core.index.look_up import Nearness
@@ -40,7 +40,7 @@ from streams.kept_files import KeptFiles
 from streams.monitoring.metrics import Metrics
 from streams.ordering.index_on_kafka import IndexOnKafka
 from streams.ordering.log_codec import LogCodec
-from streams.ordering.log_stage import LogClient, LogStage
+from streams.ordering.log_stage import LogClient, LogStage, OnBucket
 from streams.ordering.raw_topic_look import RawTopicLook
 from streams.ordering.shard_opening import ShardSources
 from streams.output.output_batch import OutputRules
@@ -60,20 +60,12 @@ _STORES_SECONDS: Final = 5.0
 """How often RocksDB is queried for its figures, of which there are eight for each shard."""
 
 
-class BucketObserver(Protocol):
-    """Is shown how full the buckets are that look-ups read."""
-
-    def note(self, documents: int) -> None:
-        """Take in the size of the fullest bucket of a document."""
-        ...
-
-
 class Observers(NamedTuple):
     """Who is shown what the worker does."""
 
     metrics: Metrics
     recent: Observer
-    fullest: BucketObserver
+    on_bucket: OnBucket
 
 
 class Pipeline:
@@ -135,7 +127,7 @@ class Pipeline:
             limit=settings.batch.packets,
             on_report=self._own_report,
             on_failure=self.fail,
-            on_bucket=observers.fullest.note,
+            on_bucket=observers.on_bucket,
         )
         self._leader = Leader(
             self.participant,

@@ -97,7 +97,7 @@ def run_worker(settings: Settings) -> int:
         fingerprinter,
         index,
         rules,
-        Observers(metrics, recent, fullest),
+        Observers(metrics, recent, fullest.note),
         channels,
         lambda error: app.add_future(app.crash(error)),
     )

@@ -56,7 +56,7 @@ Report = Callable[[str, int, int], None]
 _SCANNED_ROWS: Final = 16_384
 _NAMED: Final = 10
 _RESTORE: Final = (
-    "Stop the worker and put a checkpoint back ('firstseen index restore'), or delete the store "
+    "Stop the worker and restore a checkpoint ('firstseen index restore'), or delete the store "
     "('firstseen index drop --shard'): the worker rebuilds it from the changelog"
 )
 _EITHER: Final = (

@@ -33,7 +33,7 @@ from streams.store.store_errors import StoreCorruptError, StoreError
 Report = Callable[[str, int, int], None]
 
 _RESTORE: Final = (
-    "Stop the worker and put a checkpoint back ('firstseen index restore'), or delete the store "
+    "Stop the worker and restore a checkpoint ('firstseen index restore'), or delete the store "
     "('firstseen index drop --shard'): the worker rebuilds it from the changelog"
 )
 _REBUILD: Final = (

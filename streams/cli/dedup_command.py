@@ -56,14 +56,14 @@ def command(
     """Split the documents of FILE… into unique documents and duplicates.
 
     A FILE has a JSON object a line ("text", and if there is one "id"; --set fields.text=… names
-    others), or is CSV with a header (.csv, .tsv) or Parquet (.parquet), of which each row is an
-    object. A folder stands for such files in it, and for its other files, each the text of a
-    document. .gz and .zst are unpacked; - is standard input. Blank lines are skipped.
+    others), or is CSV with a header (.csv, .tsv) or Parquet (.parquet): each row is a document. A
+    folder stands for such files in it; each other file in it is the text of one document. .gz and
+    .zst are unpacked; - is standard input. Blank lines are skipped.
 
-    Where no output is named, they are beside FILE: news.jsonl gives news.unique.jsonl,
-    news.duplicates.jsonl and news.dead-letters.jsonl; of several FILEs, and of a folder, they are
-    in the current folder. Those that are not named are beside one that is. They get their names
-    when all is done; one that ends in .gz is written as gzip, and - is standard output.
+    Without options, outputs go beside FILE: news.jsonl gives news.unique.jsonl,
+    news.duplicates.jsonl and news.dead-letters.jsonl. For several FILEs or a folder, they go to the
+    current folder. If you name some outputs, the others go beside one of these. Files get their
+    names at the end of the run. A name that ends in .gz is written as gzip; - is standard output.
 
     With --state DIR the index is on disk. A later run with other files knows the documents of
     earlier ones. To resume a killed run, repeat the command. If you run a completed file again, all

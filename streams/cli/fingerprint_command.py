@@ -32,9 +32,9 @@ def command(
 ) -> None:
     """Show the fingerprint of the text in FILE (- is standard input), its blocks, and its terms.
 
-    FILE is the text itself, UTF-8. With --jsonl it has a JSON document a line, and each gets a
-    line: id, fingerprint, number of features, separated by tabs; where a text cannot be
-    fingerprinted, - and the reason.
+    FILE is the text itself, UTF-8. With --jsonl it has one JSON document a line, and the command
+    writes one line for each: id, fingerprint and number of features, separated by tabs; or - and
+    the reason, if a text has no fingerprint.
 
     \b
     Examples:

@@ -54,10 +54,10 @@ def load(  # noqa: PLR0913 - one for each option
     """Load documents into an index as if they had been seen before.
 
     FILE (- is standard input, .gz is read as gzip) has a JSON object a line: a text with the fields
-    that a worker reads; or a fingerprint ("id", "fingerprint" in hexadecimal, and "sketch" where
-    the index confirms by sketches); or it is an export. With --topic the documents of a topic are
-    loaded: with unique of another application, that is the way to other settings of the index, or
-    to fewer partitions. Documents that are loaded are not compared with each other.
+    that a worker reads; or a fingerprint ("id", "fingerprint" in hexadecimal, and "sketch" if the
+    index has a second check); or it is an export. --topic loads the documents of a topic: load
+    unique of another application to change settings of the index, or to have fewer partitions. The
+    command does not compare the loaded documents with each other.
 
     The command loads everything in one transaction, or nothing. Stop all workers of the index
     before. For an index that already has documents, use --add.
@@ -160,7 +160,7 @@ def drop(
     write_answer("index-drop", dropped, drop_text(dropped), as_json=as_json)
 
 
-@click.command("new-log", short_help="Begin a new log after the old one was lost or cut.")
+@click.command("new-log", short_help="Start a new log after the old one was lost or truncated.")
 @with_settings
 @click.option("--force", is_flag=True, help="Although the log that is there will do.")
 @timeout_option

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from streams.settings.settings import Settings
 
 
-@click.command(short_help="Copy the stores of shards, to be put back later.")
+@click.command(short_help="Copy the stores of shards, to restore them later.")
 @with_settings
 @click.argument("directory", type=click.Path(path_type=Path, file_okay=False))
 @shard_option
@@ -46,7 +46,7 @@ def checkpoint(
     )
 
 
-@click.command(short_help="Put copies of stores back.")
+@click.command(short_help="Restore stores from copies.")
 @with_settings
 @click.argument("directory", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option("--force", is_flag=True, help="Replace existing stores.")

@@ -40,12 +40,12 @@ def plan_view(plan: IndexPlan) -> list[Block]:
         *_of_each_worker(
             plan, "candidates", f"{plan.candidates_per_worker:,}", "in its part of the index"
         ),
-        ("a look-up", f"{plan.lookup_us:,} µs", "of each worker's processor"),
+        ("a look-up", f"{plan.lookup_us:,} µs", "of CPU time on each worker"),
         ("log, changelog", f"{plan.wire_bytes_per_document:,} bytes", "a document, uncompressed"),
         ("state a document", f"{plan.state_bytes_per_document:,} bytes", "on disk"),
         ("state", bytes_in_words(plan.state_bytes), "on disk"),
         ("buckets a document", f"{plan.memory_bytes_per_document:,} bytes", "of these"),
-        ("buckets", bytes_in_words(plan.memory_bytes), "quick while the page cache has them"),
+        ("buckets", bytes_in_words(plan.memory_bytes), "fast while they fit in the page cache"),
         *_of_each_worker(plan, "buckets", bytes_in_words(plan.memory_bytes_per_worker), ""),
         (
             "partitions",
