@@ -84,6 +84,9 @@ def test_the_terminal_shows_them(examples: Examples, width: int) -> None:
     assert max(map(cell_len, shown.splitlines())) <= width
 
 
+LONG_NAME = "archive-of-the-year/documents-without-a-blank.jsonl"
+
+
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [1280, 390])
 def test_the_page_in_a_browser(examples: Examples, width: int) -> None:
@@ -94,9 +97,9 @@ def test_the_page_in_a_browser(examples: Examples, width: int) -> None:
         context = browser.new_context(viewport={"width": width, "height": 900})
         watched = Watched(context.new_page())
         watched.page.set_content(
-            demo_page(demo_report(input="my.jsonl", seed=None, duplicates=3), examples)
+            demo_page(demo_report(input=LONG_NAME, seed=None, duplicates=3), examples)
         )
-        assert "my.jsonl" in watched.page.title()
+        assert LONG_NAME in watched.page.title()
         assert watched.page.locator("article.case").count() == 3
         assert "<script>" in watched.page.locator(".text").first.inner_text()
         assert watched.page.get_by_text("my.jsonl, line 5").count() == 1
