@@ -13,6 +13,7 @@ from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.fingerprints.distance import distance_bits
 from simhash_core.index import document_index, searches, segment
 from simhash_core.index.document_index import DocumentIndex
+from simhash_core.index.memtable import Rows, joined
 from simhash_core.index.prints import Prints, bare_prints
 
 SCHEMES = [
@@ -110,3 +111,18 @@ def test_an_empty_index_meets_nothing() -> None:
 
     assert len(index) == len(index.pairs(asked)) == len(index.nearest(asked, 5)) == 0
     assert index.bucket_counts(asked) == (0, 0)
+
+
+def test_one_part_is_not_copied() -> None:
+    """Given the documents of one part, then joined they are the same arrays: millions of them are
+    not in memory twice while a segment file is made; those of two parts are there in order.
+    """
+    scheme = SCHEMES[0]
+    prints = words_of(scheme, prints_of(scheme, 4, 1))
+    sequences, slots = np.arange(4, dtype=np.uint64), np.zeros(4, dtype=np.uint16)
+    rows = Rows(sequences, slots, prints)
+
+    assert joined([rows]) is rows
+    halves = joined([rows.take(slice(0, 2)), rows.take(slice(2, 4))])
+    assert halves.sequences.tolist() == [0, 1, 2, 3]
+    assert np.array_equal(halves.prints.fingerprints, prints.fingerprints)
