@@ -105,7 +105,8 @@ def ordered_read_options(lower: bytes, upper: bytes) -> ReadOptions:
     options = ReadOptions()
     options.set_iterate_lower_bound(lower)
     options.set_iterate_upper_bound(upper)
-    options.fill_cache(False)  # what is read from end to end is not read again soon
+    # What is read from end to end is not read again soon. The stubs lack the argument.
+    options.fill_cache(False)  # type: ignore[call-arg]
     return options
 
 
