@@ -94,6 +94,7 @@ class Pipeline:
             settings,
             consumer_config(settings, group_id=changelog_group(settings)),
             rules.identity,
+            index.changelog_id(),
             metrics,
         )
         self.participant: Participant[RawArrival] = Participant(

@@ -63,6 +63,13 @@ class IndexOnKafka:
         """Return the id of the raw topic, "" where the broker has none."""
         return await self._topic_ids.of(self._settings.topics.raw)
 
+    def changelog_id(self) -> str:
+        """Return the id of the changelog topic, "" where the broker has none. Blocking.
+
+        Raises ``BrokerUnavailableError`` or ``TopicsError`` when no broker has returned it in time.
+        """
+        return self._topic_ids.of_now(self._settings.topics.changelog)
+
     async def partitions(self) -> int:
         """Return the number of partitions of the raw topic, 0 where it is missing.
 

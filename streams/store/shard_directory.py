@@ -4,8 +4,8 @@
 
     <state_dir>/<application id>/shard-<partition>/     one RocksDB
 
-A store names its owner: index identity, application, partition. A store that differs in any of
-these is refused, never adapted.
+A store names its owner: index identity, application, partition, changelog topic. A store that
+differs in any of these is refused, never adapted.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from streams.store.state_codec import (
     format_version,
 )
 from streams.store.store_errors import (
+    OtherChangelogError,
     StoreAccessError,
     StoreCorruptError,
     StoreMismatchError,
@@ -138,9 +139,7 @@ def _check_identity(store: RocksStore, ours: StoreIdentity, *, may_be_new: bool)
         last = [store.last_key_between(*each) for each in (_ALL_ROWS, _ALL_ENTRIES)]
         if not may_be_new or any(last):
             raise StoreCorruptError(store.path, "it does not name its index")
-        batch = WriteBatch(raw_mode=True)
-        batch.put(IDENTITY_KEY, encode_identity(ours))
-        store.write(batch)
+        _write_identity(store, ours)
         return
     try:
         version = format_version(value)
@@ -160,3 +159,24 @@ def _check_identity(store: RocksStore, ours: StoreIdentity, *, may_be_new: bool)
             )
     if theirs.index_identity != ours.index_identity:
         raise IndexMismatchError(str(store.path), theirs.index_identity, ours.index_identity)
+    _check_changelog(store, theirs, ours)
+
+
+def _check_changelog(store: RocksStore, theirs: StoreIdentity, ours: StoreIdentity) -> None:
+    """Check which topic the store was filled from; one that does not name it gets its name."""
+    if not ours.changelog_id:
+        return
+    if not theirs.changelog_id:
+        _write_identity(store, ours)
+    elif theirs.changelog_id != ours.changelog_id:
+        raise OtherChangelogError(
+            store.path,
+            f"it was filled from another changelog topic (id {theirs.changelog_id}, here "
+            f"{ours.changelog_id}): that of another cluster, or one that was deleted since",
+        )
+
+
+def _write_identity(store: RocksStore, identity: StoreIdentity) -> None:
+    batch = WriteBatch(raw_mode=True)
+    batch.put(IDENTITY_KEY, encode_identity(identity))
+    store.write(batch)

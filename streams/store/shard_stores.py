@@ -44,15 +44,18 @@ class ShardStores:
         settings: Settings,
         changelog_config: Mapping[str, Any],
         identity: str,
+        changelog_id: str,
         metrics: Metrics,
     ) -> None:
         """Open nothing yet.
 
         ``changelog_config``: librdkafka's, with a ``group.id``. ``identity``: the index's.
+        ``changelog_id``: of the topic, "" where the broker has none.
         """
         self._settings = settings
         self._config = changelog_config
         self._identity = identity
+        self._changelog_id = changelog_id
         self._metrics = metrics
         self._profile = settings.index_profile()
         self._cache = block_cache(settings.block_cache_bytes)
@@ -94,7 +97,9 @@ class ShardStores:
         """Open the store of a shard; an empty one where it is damaged."""
         settings = self._settings
         path = shard_directory(settings.state_dir, settings.application_id, partition)
-        owner = StoreIdentity(self._identity, settings.application_id, partition)
+        owner = StoreIdentity(
+            self._identity, settings.application_id, partition, self._changelog_id
+        )
         try:
             return open_shard_store(path, owner, self._profile.bits, self._cache)
         except StoreCorruptError as error:

@@ -63,11 +63,16 @@ class StateDecodeError(FirstseenError, ValueError):
 
 
 class StoreIdentity(msgspec.Struct, frozen=True, array_like=True):
-    """Whose state a store holds. It is checked at each opening, before anything else is read."""
+    """Whose state a store holds. It is checked at each opening, before anything else is read.
+
+    ``changelog_id``: the id of the changelog topic that the store was filled from, so that the
+    store of another cluster is noticed; "": not known, as without Kafka.
+    """
 
     index_identity: str
     application_id: str
     partition: int
+    changelog_id: str = ""
 
 
 class SourceName(NamedTuple):

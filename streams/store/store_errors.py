@@ -74,6 +74,15 @@ class StoreMismatchError(StoreError, StateMismatchError):
     fix = "Restore the old value, or set another state_dir here."
 
 
+class OtherChangelogError(StoreMismatchError):
+    """The store was filled from another changelog topic of the same name."""
+
+    fix = (
+        "Is this the right cluster? If it is, delete this directory: the worker fills a new one "
+        "from the changelog. Or set another state_dir"
+    )
+
+
 class StoreVersionError(StoreError, StateMismatchError):
     """The store has a format that this version of Firstseen does not read."""
 

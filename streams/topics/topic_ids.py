@@ -14,7 +14,7 @@ from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
 from streams.errors import BrokerUnavailableError
-from streams.kafka.retries import PASSING_ERRORS, retrying_on_loop
+from streams.kafka.retries import PASSING_ERRORS, retrying, retrying_on_loop
 from streams.topics.admin import TopicsError, can_administer
 
 logger = logging.getLogger(__name__)
@@ -91,6 +91,10 @@ class TopicIds:
         """
         again = retrying_on_loop(self._wait_seconds, _RETRY_SECONDS, _may_pass)
         return await again(asyncio.to_thread, self._ask, topic)
+
+    def of_now(self, topic: str) -> str:
+        """Return the id of a topic before there is a loop. Blocking; raises as ``of`` does."""
+        return retrying(self._wait_seconds, _RETRY_SECONDS, _may_pass)(self._ask, topic)
 
 
 def _may_pass(error: BaseException) -> bool:

@@ -8,10 +8,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
+from streams.exit_codes import ExitCode
+from streams.topics.admin import create
+from streams.topics.plans import topic_plans
 from tests.kafka.test_stream import generated
 from tests.rigs.brokers.broker import Broker
-from tests.rigs.workers.stream_harness import Stream
+from tests.rigs.waiting import await_that
+from tests.rigs.workers.stream_harness import END_SECONDS, Stream
 from tests.rigs.workers.stream_outputs import Raw
 
 DOCUMENTS = 120
@@ -118,3 +123,25 @@ def test_another_machine_takes_over(broker: Broker, tmp_path: Path) -> None:
             worker.stop_gently()
         stream.judge.conserved(stream.sent, stream.outputs)
         stream.judge.separated(stream.sent, stream.outputs)
+
+
+def test_the_state_of_another_changelog(kafka_broker: Broker, tmp_path: Path) -> None:
+    """Given the state of a worker, and another changelog of the same name, as on another cluster;
+    when a worker starts; then it ends with 78 and names the directory.
+    """
+    with Stream(kafka_broker, tmp_path, raw_partitions=1) as stream:
+        worker = stream.started()
+        stream.send(generated(seed=53, count=20))
+        stream.settle()
+        worker.stop_gently()
+        changelog = stream.settings.topics.changelog
+        admin = AdminClient({"bootstrap.servers": kafka_broker.bootstrap_servers})
+        admin.delete_topics([changelog])[changelog].result(END_SECONDS)
+        await_that(lambda: changelog not in admin.list_topics(timeout=END_SECONDS).topics)
+        create(admin, topic_plans(stream.settings, 4, 1))
+
+        worker.start()
+
+        assert worker.await_end() == ExitCode.CONFIGURATION
+        (shard,) = shard_directories(stream)
+        assert str(shard) in worker.log_text()

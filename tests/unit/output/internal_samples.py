@@ -107,7 +107,7 @@ CLOCK: Final = LogClock(TIME_MS + 500, [(661474, 17)])
 WINDOWED: Final = Progress(CHAIN, 16, 22, 20, CLOCK)
 DELETIONS: Final = LoggedDeletions(17 << 16, [17 << 16 | 1])
 STORED: Final = StoredProgress(PROGRESS, 57, TIME_MS, INDEX, READING)
-OWNER: Final = StoreIdentity(INDEX, "news", 2)
+OWNER: Final = StoreIdentity(INDEX, "news", 2, "changelogTopicId")
 
 
 def example(name: str) -> list[str]:

@@ -25,6 +25,7 @@ from streams.store.state_codec import (
     entry_key,
 )
 from streams.store.store_errors import (
+    OtherChangelogError,
     StoreAccessError,
     StoreClosedError,
     StoreCorruptError,
@@ -106,6 +107,23 @@ def test_another_shard(path: Path, changed: dict[str, object], values: tuple[str
     said = message.removeprefix(str(path))
     assert [value for value in values if not re.search(rf"\b{value}\b", said)] == []
     assert StoreMismatchError.fix in message
+
+
+def test_another_changelog(tmp_path: Path) -> None:
+    """Given a store that names no changelog, then it takes the name of the first one that opens it;
+    from then on another one, as of another cluster, is refused, and no name changes nothing.
+    """
+    path = tmp_path / "shard-3"
+    named = msgspec.structs.replace(IDENTITY, changelog_id="this topic")
+    for identity in (IDENTITY, named, IDENTITY, named):
+        open_store(path, identity=identity).close()
+
+    other = msgspec.structs.replace(IDENTITY, changelog_id="that topic")
+    message = refused(path, OtherChangelogError, other)
+
+    assert "this topic" in message
+    assert "that topic" in message
+    assert OtherChangelogError.fix in message
 
 
 def test_a_mismatch_of_the_shard_is_said_before_that_of_the_index(path: Path) -> None:

@@ -57,7 +57,7 @@ def stores_of(
     metrics: Metrics | None = None,
 ) -> ShardStores:
     """The stores of a worker."""
-    return ShardStores(settings, topic.config, identity, metrics or Metrics())
+    return ShardStores(settings, topic.config, identity, "the changelog", metrics or Metrics())
 
 
 def opened(stores: ShardStores) -> ShardStore:
