@@ -48,7 +48,7 @@ OTHERS = {
     "fields.title=headline": "fields.title: there title, here headline",
     "fields.references=links": "fields.references: there references, here links",
     "fields.timestamp=at": "fields.timestamp: there timestamp, here at",
-    "fields.scope=tenant": "fields.scope: there none, here tenant",
+    "fields.scope=tenant": "fields.scope: there none, here yes",
     "fields.format=text": "fields.format: there auto, here text",
     "max_record_bytes=2048": "max_record_bytes: there 1048576, here 2048",
 }
