@@ -32,6 +32,10 @@ _PASSING: Final = (BrokerUnavailableError, AbortedError, FencedError, StaleGener
 """The broker is away, or the group rebalances: shards are opened a little later."""
 
 
+class _NoIndexYetError(Exception):
+    """No worker has begun the index, and this one does not open its first shard."""
+
+
 class ShardSessions:
     """The shards of one worker. On the event loop."""
 
@@ -149,20 +153,18 @@ class ShardSessions:
         if not partitions:
             return
         started = time.monotonic()
-        async with self._moves:
-            try:
-                while waiting := [p for p in partitions if not self.opening[p].is_set()]:
-                    try:
-                        if await self._open_once(waiting):
-                            break
-                    except _PASSING as error:
-                        logger.warning("shards are not open yet: %s", error)
-                        await asyncio.sleep(_RETRY_SECONDS)
-                        await self._consumer.refresh_metadata()
-            finally:
-                for partition in partitions:
-                    self.opening.pop(partition, None)
-                self._note()
+        try:
+            async with self._moves:
+                await self._open_all(partitions)
+        except _NoIndexYetError:
+            named = " ".join(map(str, partitions))
+            logger.info("shards wait until shard 0 has begun the new index: %s", named)
+            # Not with the lock, as this worker may become the owner of the first shard meanwhile.
+            await asyncio.sleep(_RETRY_SECONDS)
+        finally:
+            for partition in partitions:
+                self.opening.pop(partition, None)
+            self._note()
         self._open_missing(partitions)
         self._metrics.recovered(time.monotonic() - started)
         for partition in partitions:
@@ -175,8 +177,19 @@ class ShardSessions:
                     shard.stream.next,
                 )
 
+    async def _open_all(self, partitions: list[int]) -> None:
+        """Open shards, again after errors that pass, but for those that are revoked meanwhile."""
+        while waiting := [p for p in partitions if not self.opening[p].is_set()]:
+            try:
+                if await self._open_once(waiting):
+                    return
+            except _PASSING as error:
+                logger.warning("shards are not open yet: %s", error)
+                await asyncio.sleep(_RETRY_SECONDS)
+                await self._consumer.refresh_metadata()
+
     def _open_missing(self, partitions: Iterable[int]) -> None:
-        """Open what the group took and gave back before it was closed here."""
+        """Open what is owned and not open: it was revoked and assigned again, or had to wait."""
         owned = self._consumer.assignment & set(partitions)
         missing = owned - self._participant.shards.keys() - self.opening.keys()
         if missing and not self._closing:
@@ -257,11 +270,15 @@ class ShardSessions:
         """Commit the first progress of shards, before anything of them is in the log.
 
         Returns all with the progress that they have now. The position is shard 0's of this moment:
-        the leader trims the log only to positions that are a minute old.
+        the leader trims the log only to positions that are a minute old. Raises
+        ``_NoIndexYetError``: the settings of an index are those of its first shard, so the others
+        wait for that.
         """
         if not any(each.is_new for each in opened):
             return opened
         claim = await self._index.claim()
+        if claim is None and all(each.partition != LEADING_SHARD for each in opened):
+            raise _NoIndexYetError
         committed = []
         for each in opened:
             progress = each.progress

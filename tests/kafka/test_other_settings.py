@@ -5,12 +5,14 @@ another one has sent all the same is passed over.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from functools import partial
 from itertools import chain
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupState, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from simhash_core.documents import Document, SourcePosition
 from simhash_core.log.columns import document_columns
@@ -149,6 +151,60 @@ def test_two_that_start_at_once(kafka_broker: Broker, tmp_path: Path) -> None:
             outputs.read_to_ends()
             stream.judge.conserved(stream.sent, outputs)
             other.stop_gently()
+
+
+def test_only_the_first_shard_begins_an_index(kafka_broker: Broker, tmp_path: Path) -> None:
+    """Given an index that does not exist yet, and a member of the group that keeps its first shard
+    closed; when a worker gets the second one, then it waits and commits nothing, as other settings
+    may be those of the index; when it gets the first one too, then it does all the work.
+    """
+    with Stream(kafka_broker, tmp_path, raw_partitions=2) as stream:
+        members = [_member(stream), _member(stream)]
+        _poll_until(members, lambda: all(_held(each) for each in members))
+        worker = stream.worker()
+        worker.start()
+        _poll_until(members, lambda: _settled(stream) == len(members) + 1)
+        first, second = sorted(members, key=_held)
+        assert (_held(first), _held(second)) == ([0], [1])
+        second.close()
+        waits = "shards wait until shard 0 has begun the new index: 1"
+        _poll_until([first], lambda: worker.log_text().count(waits) > 1)
+        changelog = TopicPartition(stream.settings.topics.changelog, 1)
+        assert first.get_watermark_offsets(changelog, timeout=SEND_SECONDS) == (0, 0)
+
+        first.close()
+        worker.await_ready()
+        stream.send(keyed_documents(83, 50))
+        stream.judge_all()
+        worker.stop_gently()
+
+
+def _member(stream: Stream) -> Consumer:
+    """A member of the workers' group that does no work."""
+    settings = stream.broker.consumer_settings(stream.settings.application_id)
+    member = Consumer({**settings, "partition.assignment.strategy": "cooperative-sticky"})
+    member.subscribe([stream.settings.topics.raw])
+    return member
+
+
+def _settled(stream: Stream) -> int:
+    """The number of members of the workers' group; 0 while it rebalances."""
+    admin = AdminClient({"bootstrap.servers": stream.broker.bootstrap_servers})
+    name = stream.settings.application_id
+    group = admin.describe_consumer_groups([name])[name].result(SEND_SECONDS)
+    return len(group.members) if group.state == ConsumerGroupState.STABLE else 0
+
+
+def _held(member: Consumer) -> list[int]:
+    return [each.partition for each in member.assignment()]
+
+
+def _poll_until(members: list[Consumer], holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + END_SECONDS
+    while not holds():
+        assert time.monotonic() < deadline
+        for member in members:
+            member.poll(0.1)
 
 
 @pytest.mark.parametrize("restarted", [False, True])
