@@ -1,4 +1,4 @@
-"""The invariants of shared/design.md, section 3, checked as things happen and at the end.
+"""The invariants of docs/architecture.md ("What always holds"), checked at once and at the end.
 
 The judge reads each record of the log as it is appended, before any worker, and knows at once what
 one reader says of it. What control records decide, and what is committed, is compared with that.
