@@ -101,6 +101,7 @@ class RawPoller:
         self._owned: set[int] = set()
         self._positions: dict[int, _Position] = {}
         self._stopped: set[int] = set()
+        self._left_paused: set[int] = set()
         self._restarts: dict[int, tuple[int, int]] = {}
         self._turned_back: dict[int, tuple[float, TopicRecreatedError]] = {}
         self._order = RecordOrder(limits.idle_seconds)
@@ -224,8 +225,9 @@ class RawPoller:
                     raise
                 # Its fetching has not begun: in the next turn.
                 self._restarts[partition] = offset, start
-        if partition in self._stopped or self._order.is_paused(partition):
+        if self._is_paused(partition) or partition in self._left_paused:
             self._stopped.discard(partition)
+            self._left_paused.discard(partition)
             if not self._paused:
                 self.consumer.resume([topic_partition])
         if self._paused:
@@ -297,8 +299,16 @@ class RawPoller:
         self._events.lost(lost, self.metadata())
         self._unassign(assigned)
 
+    def _is_paused(self, partition: int) -> bool:
+        """Return whether the client was told to pause a partition, of all or alone."""
+        alone = partition in self._stopped or self._order.is_paused(partition)
+        return alone or (self._paused and partition in self._positions)
+
     def _forget(self, partitions: frozenset[int]) -> None:
         for partition in partitions:
+            if self._is_paused(partition):
+                # librdkafka (2.16) keeps it paused, also when it is unassigned and assigned again.
+                self._left_paused.add(partition)
             self._owned.discard(partition)
             self._stopped.discard(partition)
             self._restarts.pop(partition, None)
