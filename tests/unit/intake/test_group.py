@@ -19,6 +19,7 @@ from streams.kafka.transactions import OutputTransactions, abort_left_open
 from streams.settings.settings import Settings
 from tests.rigs.brokers.broker import Broker
 from tests.unit.intake.recording_owner import RecordingOwner, settings_for, until
+from tests.unit.intake.test_raw_consumer import produce
 
 
 def transactions(settings: Settings, topic: str, name: str) -> OutputTransactions:
@@ -275,3 +276,27 @@ def test_a_second_worker_of_the_same_instance_id_ends_the_first(kafka_broker: Br
 
     failure = asyncio.run(scene())
     assert isinstance(failure, MemberFencedError)
+
+
+def test_partitions_that_were_lost_while_paused_are_read_again(kafka_broker: Broker) -> None:
+    """Given a worker that has stopped reading its partitions, so that the client has paused them;
+    when another member gets some of them and leaves, then the first reads those again.
+    """
+    topic, settings = fresh(kafka_broker, 4)
+    produce(kafka_broker, topic, dict.fromkeys(range(4), 1))
+
+    async def scene() -> None:
+        first, second = RecordingOwner(), RecordingOwner(is_eager=False)
+        one = first.open(settings, topic)
+        await until(lambda: first.offsets == {p: [0] for p in range(4)})
+        for partition in range(4):
+            one.stop(partition)
+        two = second.open(settings, topic)
+        await until(lambda: len(second.owned) == 2)
+        moved = second.owned
+        await two.close()
+        await until(lambda: first.owned == {0, 1, 2, 3})
+        await until(lambda: all(first.offsets[p] == [0, 0] for p in moved))
+        await one.close()
+
+    asyncio.run(scene())
