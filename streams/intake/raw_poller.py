@@ -101,7 +101,6 @@ class RawPoller:
         self._owned: set[int] = set()
         self._positions: dict[int, _Position] = {}
         self._stopped: set[int] = set()
-        self._left_paused: set[int] = set()
         self._restarts: dict[int, tuple[int, int]] = {}
         self._turned_back: dict[int, tuple[float, TopicRecreatedError]] = {}
         self._order = RecordOrder(limits.idle_seconds)
@@ -225,9 +224,8 @@ class RawPoller:
                     raise
                 # Its fetching has not begun: in the next turn.
                 self._restarts[partition] = offset, start
-        if self._is_paused(partition) or partition in self._left_paused:
+        if partition in self._stopped or self._order.is_paused(partition):
             self._stopped.discard(partition)
-            self._left_paused.discard(partition)
             if not self._paused:
                 self.consumer.resume([topic_partition])
         if self._paused:
@@ -299,16 +297,8 @@ class RawPoller:
         self._events.lost(lost, self.metadata())
         self._unassign(assigned)
 
-    def _is_paused(self, partition: int) -> bool:
-        """Return whether the client was told to pause a partition, of all or alone."""
-        alone = partition in self._stopped or self._order.is_paused(partition)
-        return alone or (self._paused and partition in self._positions)
-
     def _forget(self, partitions: frozenset[int]) -> None:
         for partition in partitions:
-            if self._is_paused(partition):
-                # librdkafka (2.16) keeps it paused, also when it is unassigned and assigned again.
-                self._left_paused.add(partition)
             self._owned.discard(partition)
             self._stopped.discard(partition)
             self._restarts.pop(partition, None)
@@ -318,9 +308,11 @@ class RawPoller:
 
     def _unassign(self, partitions: Iterable[int]) -> None:
         """Answer a revocation: of those that the client was assigned, which are not all."""
-        self.consumer.incremental_unassign(
-            [TopicPartition(self.topic, partition) for partition in partitions]
-        )
+        unassigned = [TopicPartition(self.topic, partition) for partition in partitions]
+        if unassigned:
+            # librdkafka (2.16) would keep a pause until they are assigned again, and beyond.
+            self.consumer.resume(unassigned)
+        self.consumer.incremental_unassign(unassigned)
 
     def metadata(self) -> bytes:
         """Return the group metadata as it is now, for ``send_offsets_to_transaction``."""
