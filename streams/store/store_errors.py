@@ -79,7 +79,7 @@ class OtherChangelogError(StoreMismatchError):
 
     fix = (
         "Is this the right cluster? If it is, delete this directory: the worker fills a new one "
-        "from the changelog. Or set another state_dir"
+        "from the changelog. Or set another state_dir."
     )
 
 

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
-import pytest
+from tests.rigs.required_tools import give_up
 
 KEY_PASSWORD = "密-key-password"  # noqa: S105 - of keys that live as long as a test
 
@@ -27,9 +27,9 @@ class Certificates(NamedTuple):
 
 
 def make_certificates(directory: Path) -> Certificates:
-    """Make them in a directory; skips the test where there is no openssl."""
+    """Make them in a directory; gives the test up where there is no openssl."""
     if shutil.which("openssl") is None:
-        pytest.skip("no openssl on PATH to make certificates with")
+        give_up("no openssl on PATH to make certificates with")
 
     def openssl(*arguments: str) -> None:
         subprocess.run(
