@@ -48,6 +48,9 @@ _PROPERTIES = {
     "broker.session.timeout.ms": "20000",
     # 128 MB of heap by default, taken at the start.
     "log.cleaner.dedupe.buffer.size": "16777216",
+    # A new partition has two index files of 10 MiB by default, all holes. At the first append the
+    # kernel fills as much of each with zeros as the disk reads ahead, and that may be all of it.
+    "log.index.size.max.bytes": "1048576",
 }
 
 SHORT_SESSION = {
