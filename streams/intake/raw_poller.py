@@ -28,6 +28,7 @@ from streams.intake.record_order import RecordOrder
 from streams.kafka.batch_pace import BatchPace
 from streams.kafka.consumer_errors import TopicGoneError, judge, topic_is_gone
 from streams.kafka.hand_over import Calls, HandOver, PollInterval
+from streams.kafka.partition_offsets import is_read_to_end
 from streams.kafka.retries import becomes_true
 
 logger = logging.getLogger(__name__)
@@ -193,6 +194,8 @@ class RawPoller:
                 continue
             position.next = (run[-1].offset() or 0) + 1
             self._order.add(RawRecords(partition, position.start, run, sum(map(len, run))))
+            if is_read_to_end(self.consumer, self.topic, partition, position.next):
+                ended.add(partition)
         for partition in ended:
             self._order.at_end(partition)
         self._change(self._order.to_pause(), paused=True)
@@ -201,7 +204,8 @@ class RawPoller:
         batch = self._order.take(self._limits.records, self._limits.bytes)
         if batch:
             records = sum(len(run.messages) for run in batch)
-            self._pace.began(records, self._limits.records, len(batch))
+            others_wait = bool(self._order) or records >= self._limits.records
+            self._pace.began(records, len(batch), is_full=others_wait)
             self._batches.put(batch)
             self._change(self._order.to_resume(), paused=False)
 

@@ -145,6 +145,9 @@ def raw_consumer_config(settings: Settings, worker: str) -> dict[str, Any]:
     )
     return {
         "queued.max.messages.kbytes": _PREFETCH_KIB,
+        # While a batch is gathered, a partition with so many records here is not fetched: else each
+        # record that comes ends a fetch of all partitions. Fewer would delay a slow stream.
+        "queued.min.messages": 4,
         # A full queue is looked at again after this time: the default of a second is a gap.
         "fetch.queue.backoff.ms": 20,
         "topic.metadata.refresh.interval.ms": _REFRESH_MS,

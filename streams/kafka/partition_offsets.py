@@ -35,3 +35,13 @@ def offset_range(consumer: Consumer, topic: str, partition: int, seconds: float)
     if watermarks is None:
         raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001 - a public code
     return watermarks
+
+
+def is_read_to_end(consumer: Consumer, topic: str, partition: int, next_offset: int) -> bool:
+    """Return whether the last fetch of a partition had no record from ``next_offset`` on.
+
+    Asks no broker. The client's own sign of the end needs another fetch. Where a transaction ends
+    with a marker, only that sign comes.
+    """
+    _, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), cached=True)
+    return bool(0 <= end <= next_offset)

@@ -13,7 +13,7 @@ from streams.intake import raw_poller
 from streams.intake.raw_records import TopicRecreatedError
 from streams.kafka.consumer_errors import TopicGoneError
 from tests.rigs.brokers.broker import Broker
-from tests.unit.intake.recording_owner import RecordingOwner, settings_for, until
+from tests.unit.intake.recording_owner import WAIT_SECONDS, RecordingOwner, settings_for, until
 
 
 def produce(broker: Broker, topic: str, per_partition: dict[int, int], size: int = 10) -> None:
@@ -129,6 +129,26 @@ def test_what_an_earlier_start_had_read_is_dropped(broker: Broker) -> None:
     assert owner.offsets[0] == [*owner.offsets[0][:-300], *range(700, 1000)]
     assert [run.start for batch in owner.batches[1:] for run in batch] == [number] * 30
     assert len(owner.offsets[0]) <= 310
+
+
+def test_a_partition_is_at_its_end_when_the_last_fetch_is_taken(broker: Broker) -> None:
+    """Given partitions with records, when the client does not say that they end, then no partition
+    is waited for once the last record that was fetched of it has come: they come together.
+    """
+    topic = raw_topic(broker, {0: 5, 1: 5, 2: 5})
+
+    async def scene() -> RecordingOwner:
+        owner = RecordingOwner()
+        config = {"enable.partition.eof": False}
+        settings = settings_for(broker, topic)
+        consumer = owner.open(settings, topic, config=config, idle_seconds=2 * WAIT_SECONDS)
+        await until(lambda: owner.count == 15)
+        produce(broker, topic, {0: 2, 1: 1, 2: 3})
+        await until(lambda: owner.count == 21)
+        await consumer.close()
+        return owner
+
+    assert asyncio.run(scene()).offsets == {0: [*range(7)], 1: [*range(6)], 2: [*range(8)]}
 
 
 def test_held_and_slow_owners_get_no_more_than_is_queued(
