@@ -15,7 +15,7 @@ from typing import Final
 GATHER_SECONDS: Final = 0.02
 """From the beginning of one batch of a fast stream to that of the next, at least."""
 GATHER_SECONDS_MAX: Final = 0.08
-PARTITION_SECONDS: Final = 0.004
+PARTITION_SECONDS: Final = 0.01
 """The same for each partition in the batch, between these two."""
 
 _FAST: Final = 300.0
@@ -39,14 +39,14 @@ class BatchPace:
         self._rate = 0.0
         self._gather_seconds = 0.0
 
-    def began(self, records: int, limit: int, partitions: int = 1) -> None:
-        """Note that a batch begins. ``limit``: of its records. ``partitions``: in it."""
+    def began(self, records: int, partitions: int = 1, *, is_full: bool = False) -> None:
+        """Note that a batch begins. ``partitions``: in it. ``is_full``: others wait already."""
         now = self._now()
         self._rate *= math.exp((self._began - now) / _MEMORY_SECONDS)
         self._rate += records / _MEMORY_SECONDS
         self._began = now
         self._gather_seconds = 0.0
-        if self._rate > self._fast and records < limit:
+        if self._rate > self._fast and not is_full:
             wanted = max(GATHER_SECONDS, PARTITION_SECONDS * partitions)
             self._gather_seconds = min(wanted, GATHER_SECONDS_MAX)
 

@@ -141,7 +141,8 @@ class PutOut:
             }
             batch = output_batch(ready, self._rules, changes)
             counts = batch.counts()
-            self._pace.began(len(batch.outputs), self._limit, len(ready))
+            outputs = len(batch.outputs)
+            self._pace.began(outputs, is_full=outputs >= self._limit)
         try:
             with self._metrics.waiting("commit"):
                 ends = await self._committer.commit(

@@ -17,16 +17,16 @@ def paced(
     records: int,
     every_seconds: float,
     *,
-    limit: int = 1_000,
     partitions: int = 1,
     fast: float = 300.0,
+    is_full: bool = False,
 ) -> float:
     """Return how long the next batch waits after a second of batches of so many records."""
     clock = ManualClock()
     pace = BatchPace(clock, fast=fast)
     for _ in range(round(1.0 / every_seconds)):
         clock.now += every_seconds
-        pace.began(records, limit, partitions)
+        pace.began(records, partitions, is_full=is_full)
     return pace.seconds()
 
 
@@ -49,7 +49,12 @@ def test_a_fast_stream_is_gathered(records: int, every_seconds: float) -> None:
 
 @pytest.mark.parametrize(
     ("partitions", "expected"),
-    [(4, GATHER_SECONDS), (16, 16 * PARTITION_SECONDS), (64, GATHER_SECONDS_MAX)],
+    [
+        (2, GATHER_SECONDS),
+        (4, 4 * PARTITION_SECONDS),
+        (16, GATHER_SECONDS_MAX),
+        (64, GATHER_SECONDS_MAX),
+    ],
 )
 def test_batches_of_many_partitions_are_gathered_for_longer(
     partitions: int, expected: float
@@ -66,15 +71,15 @@ def test_what_is_fast_can_be_chosen() -> None:
 
 
 def test_full_batches_follow_each_other() -> None:
-    """Given a backlog, which fills each batch, then none waits."""
-    assert paced(250, 0.05, limit=250) == 0.0
+    """Given a backlog, so that more waits than a batch takes, then none waits."""
+    assert paced(250, 0.05, is_full=True) == 0.0
 
 
 def test_the_wait_ends() -> None:
     """Given a fast stream, when the time to gather has passed, then the next batch may begin."""
     clock = ManualClock()
     pace = BatchPace(clock)
-    pace.began(500, 1_000)
+    pace.began(500)
     clock.now += GATHER_SECONDS / 2
     assert pace.seconds() == pytest.approx(GATHER_SECONDS / 2)
     clock.now += GATHER_SECONDS
