@@ -82,6 +82,8 @@ class Field:
     def __init__(self, name: str) -> None:
         self.name = name
         self._path = tuple(name.split("."))
+        self.roots = frozenset({name, self._path[0]} - {""})
+        """The names of which an object has one at least, if it has this field."""
 
     def find(self, content: dict[str, object]) -> object:
         """Return what the field holds, None where it is absent."""

@@ -66,6 +66,10 @@ class DocumentReader:
         self._references = Field(fields.references)
         self._timestamp = Field(fields.timestamp)
         self._scope = Field(fields.scope)
+        optional = (self._title, self._keywords, self._tags, self._references)
+        self._optional: Final[frozenset[str]] = frozenset().union(
+            *(each.roots for each in (*optional, self._timestamp, self._scope))
+        )
 
     def read(self, source: SourcePosition, record: RawRecord) -> Document | Rejection | Tombstone:
         """Return what ``record`` holds. All strings in it can be encoded as UTF-8."""
@@ -138,11 +142,15 @@ class DocumentReader:
                 f'no field "{self._text.name}", or null in it: '
                 "send one, or set fields.text to the field that holds the text",
             )
-        event_time_ms = self._timestamp.time_ms(fields)
+        has_more = not self._optional.isdisjoint(fields)  # most documents have no other field
+        event_time_ms = self._timestamp.time_ms(fields) if has_more else None
         if event_time_ms is None:
             event_time_ms = _fallback_time_ms(record, content)
+        document_id = self._id.identifier(fields) or self._fallback_id(source, record, content)
+        if not has_more:
+            return Document(document_id, text, source, event_time_ms)
         return Document(
-            id=self._id.identifier(fields) or self._fallback_id(source, record, content),
+            id=document_id,
             text=text,
             source=source,
             event_time_ms=event_time_ms,

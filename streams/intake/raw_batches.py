@@ -81,11 +81,9 @@ class RawBatches:
 
     def _read(self, message: Message) -> _Read:
         source = SourcePosition(self._topic, message.partition() or 0, message.offset() or 0)
+        headers = cast("list[tuple[str, bytes | None]] | None", message.headers())
         record = RawRecord(
-            message.key(),
-            message.value(),
-            message.timestamp()[1],
-            tuple(cast("list[tuple[str, bytes | None]]", message.headers() or ())),
+            message.key(), message.value(), message.timestamp()[1], tuple(headers or ())
         )
         item = self._reader.read(source, record)
         if isinstance(item, Rejection):

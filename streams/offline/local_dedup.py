@@ -49,7 +49,7 @@ from streams.offline.fingerprint_pool import (
 from streams.offline.local_index import LocalStore
 from streams.output.output_records import duplicate_record
 from streams.output.record_views import bytes_view
-from streams.output.verdict_headers import arrival_of
+from streams.output.verdict_headers import Arrivals
 from streams.settings.settings import Settings
 from streams.store.state_codec import StoredProgress
 
@@ -87,6 +87,7 @@ class LocalDedup:
         self._store = store
         self._outputs = outputs
         self._include_body = settings.include_body
+        self._arrivals = Arrivals()
         self._prepare = prepare
         self._next_packet = next_packet(store)
         nearness = Nearness.of(fingerprinter.profile)
@@ -173,7 +174,7 @@ class LocalDedup:
     ) -> bytes:
         """Return the JSON of a duplicate."""
         output = duplicate_record(
-            arrival_of(record, packet, row),
+            self._arrivals.of(record, packet.source(row), packet, row),
             verdict,
             self._fingerprinter.identity,
             self._fingerprinter.scheme.bits,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -26,7 +26,7 @@ from streams.output.output_records import (
     tagged_record,
     unique_record,
 )
-from streams.output.verdict_headers import Arrival, arrival_of
+from streams.output.verdict_headers import Arrival, Arrivals
 from streams.settings.settings import Mode
 from streams.settings.topics import TopicSettings
 from streams.store.changelog_codec import ChangelogRecord, encode_progress
@@ -106,9 +106,10 @@ def output_batch(
     batch = OutputBatch()
     changes: list[tuple[int, ChangelogRecord]] = []
     topics = {kind: rules.topic_of(kind) for kind in OutputKind}
+    arrivals = Arrivals()
     for partition, ready, progress in shards:
         for output in ready.outputs:
-            for record in _records(output, rules, batch):
+            for record in _records(output, arrivals, rules, batch):
                 batch.records.append(
                     ProducerRecord(
                         topics[record.kind],
@@ -137,50 +138,53 @@ def output_batch(
 
 
 def _records(
-    output: Output[RawArrival], rules: OutputRules, batch: OutputBatch
-) -> Iterator[OutputRecord]:
-    """Yield the records of one output, and note it in ``batch``."""
+    output: Output[RawArrival], arrivals: Arrivals, rules: OutputRules, batch: OutputBatch
+) -> Sequence[OutputRecord]:
+    """Return the records of one output, and note it in ``batch``."""
     raw, said = output
     match said:
-        case LogVerdict():
-            yield from _of_document(raw, said, rules, batch)
+        case LogVerdict(packet, row):
+            arrival = arrivals.of(raw.record, raw.source, packet, row)
+            return _of_document(arrival, said, rules, batch)
         case Deleted(packet, row, put_out):
             batch.deletes += 1
             tags = rules.mode is Mode.TAG
             # A topic with everything has duplicates of this key as well, so it gets every delete.
-            if put_out or tags:
-                document_id = packet.columns.document_id(row)
-                kind = OutputKind.TAGGED if tags else OutputKind.UNIQUE
-                yield deleted_record(
-                    raw.record, raw.source, document_id, Gone.DELETED, rules.identity, kind
-                )
+            if not (put_out or tags):
+                return ()
+            document_id = packet.columns.document_id(row)
+            kind = OutputKind.TAGGED if tags else OutputKind.UNIQUE
+            reason = Gone.DELETED
+            return (
+                deleted_record(raw.record, raw.source, document_id, reason, rules.identity, kind),
+            )
         case NoVerdict():
             rejection = raw.rejection
             if said is NoVerdict.READ_OTHERWISE:
                 rejection = raw.read_otherwise()
-            if rejection is not None:
-                batch.rejections.append(rejection)
-                yield dead_letter_record(rejection)
+            if rejection is None:
+                return ()
+            batch.rejections.append(rejection)
+            return (dead_letter_record(rejection),)
 
 
 def _of_document(
-    raw: RawArrival, said: LogVerdict, rules: OutputRules, batch: OutputBatch
-) -> Iterator[OutputRecord]:
-    arrival = arrival_of(raw.record, said.packet, said.row)
+    arrival: Arrival, said: LogVerdict, rules: OutputRules, batch: OutputBatch
+) -> Sequence[OutputRecord]:
     verdict = verdict_of(said.packet.columns, said.row, said.match)
     batch.outputs.append(DecidedOutput(arrival, verdict))
-    replaced = said.replaced and isinstance(verdict, DuplicateOf) and raw.record.key is not None
+    record, identity = arrival.record, rules.identity
+    replaced = said.replaced and isinstance(verdict, DuplicateOf) and record.key is not None
     if rules.mode is Mode.TAG:
-        yield tagged_record(arrival, verdict, rules.identity, rules.bits, replaced=replaced)
-        return
+        return (tagged_record(arrival, verdict, identity, rules.bits, replaced=replaced),)
     if not isinstance(verdict, DuplicateOf):
-        yield unique_record(arrival, verdict, rules.identity)
-        return
-    if replaced:
-        # The document that had this id was unique; what has it now is not.
-        yield deleted_record(
-            raw.record, raw.source, arrival.document_id, Gone.REPLACED, rules.identity
-        )
-    yield duplicate_record(
-        arrival, verdict, rules.identity, rules.bits, include_body=rules.include_body
+        return (unique_record(arrival, verdict, identity),)
+    duplicate = duplicate_record(
+        arrival, verdict, identity, rules.bits, include_body=rules.include_body
     )
+    if not replaced:
+        return (duplicate,)
+    # The document that had this id was unique; what has it now is not.
+    document_id = arrival.document_id
+    gone = deleted_record(record, arrival.source, document_id, Gone.REPLACED, identity)
+    return gone, duplicate

@@ -11,7 +11,7 @@ from simhash_core.documents import RawRecord, SourcePosition
 from simhash_core.index_digest import index_digest
 from simhash_core.verdicts import Undecidable, UndecidableReason, Unique
 from streams.output.output_records import OutputKind, unique_record
-from streams.output.verdict_headers import arrival_of as arrival_of_row
+from streams.output.verdict_headers import Arrivals
 from tests.unit.core.log.made_to_order import Made, packet_of
 from tests.unit.documents.samples import FINGERPRINT, IDENTITY, any_records, arrival_of, raw
 
@@ -89,8 +89,11 @@ def test_what_a_packet_says_of_a_record() -> None:
     """
     packet = packet_of([Made(FINGERPRINT), Made(b"")], first=7)
     record = raw(b"value")
+    arrivals = Arrivals()
 
-    assert arrival_of_row(record, packet, 0) == arrival_of(
+    assert arrivals.of(record, packet.source(0), packet, 0) == arrival_of(
         record, "document 7", SourcePosition("raw", 0, 7), 1_007
     )
-    assert arrival_of_row(record, packet, 1).fingerprint == b""
+    assert arrivals.of(record, packet.source(1), packet, 1).fingerprint == b""
+    other = packet_of([Made(b""), Made(FINGERPRINT)], first=9)
+    assert arrivals.of(record, other.source(1), other, 1).document_id == "document 10"
