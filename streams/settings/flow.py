@@ -23,7 +23,7 @@ class BatchSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             description="Maximum raw records per fingerprint batch, which is one packet in the "
             "log.",
         ),
-    ] = 250
+    ] = 500
     packets: Annotated[
         int,
         Meta(
@@ -31,7 +31,7 @@ class BatchSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             le=1_000,
             description="Maximum packets per report, control record and transaction.",
         ),
-    ] = 16
+    ] = 8
 
 
 class IntakeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
