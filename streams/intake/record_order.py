@@ -22,7 +22,7 @@ _MIB: Final = 1024 * 1024
 _BYTES: Final = 32 * _MIB
 """Records that wait here, of all partitions together."""
 _PARTITION_BYTES: Final = 2 * _MIB
-"""What each partition may have here in any case: a fetch brings about one."""
+"""What each partition may have here in any case: a fetch brings about as much."""
 
 
 class _Waiting:

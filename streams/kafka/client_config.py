@@ -29,6 +29,8 @@ _KIB: Final = 1024
 _MIB: Final = 1024 * _KIB
 _PREFETCH_KIB: Final = 16 * _KIB
 """Raw records that librdkafka holds in advance; a fetch may exceed it."""
+_PARTITION_FETCH_BYTES: Final = 2 * _MIB
+"""Of raw records in one fetch: more than a batch, else each fetch ends with a small one."""
 _REFRESH_MS: Final = 5000
 """How soon it is found that a topic was deleted, or has more partitions."""
 _REJOIN_MS: Final = 60_000
@@ -148,6 +150,7 @@ def raw_consumer_config(settings: Settings, worker: str) -> dict[str, Any]:
         # While a batch is gathered, a partition with so many records here is not fetched: else each
         # record that comes ends a fetch of all partitions. Fewer would delay a slow stream.
         "queued.min.messages": 4,
+        "max.partition.fetch.bytes": _PARTITION_FETCH_BYTES,
         # A full queue is looked at again after this time: the default of a second is a gap.
         "fetch.queue.backoff.ms": 20,
         "topic.metadata.refresh.interval.ms": _REFRESH_MS,
