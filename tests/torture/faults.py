@@ -12,6 +12,10 @@ from typing import NamedTuple
 
 FIRST_AT, LAST_AT = 0.08, 0.92  # of the time that the feed takes
 LAST_TRIM_AT = 0.6  # after the feed nothing is trimmed any more
+ALONE_SECONDS = 110.0
+"""How long the first wait for a trimmed log is alone: only a leader that led for a minute trims."""
+ALONE_SHARE = 0.25
+"""The most of the time of the feed that this may take; in a shorter run it is not alone."""
 
 
 class Fault(StrEnum):
@@ -53,9 +57,16 @@ def schedule(rng: random.Random, faults: int, seconds: float) -> list[Event]:
     kinds: list[Fault] = []
     while len(kinds) < faults:
         kinds += rng.sample(list(Fault), len(Fault))
-    last = {Fault.TRIMMED_WHILE_DOWN: LAST_TRIM_AT}
-    times = (rng.uniform(FIRST_AT, last.get(kind, LAST_AT)) * seconds for kind in kinds[:faults])
-    return sorted(map(Event, times, kinds))
+    first = FIRST_AT * seconds
+    trim = Fault.TRIMMED_WHILE_DOWN
+    events = []
+    if trim in kinds[:faults] and ALONE_SECONDS <= ALONE_SHARE * seconds:
+        kinds.remove(trim)
+        events, faults = [Event(first, trim)], faults - 1
+        first += ALONE_SECONDS
+    last = {trim: LAST_TRIM_AT}
+    times = (rng.uniform(first, last.get(kind, LAST_AT) * seconds) for kind in kinds[:faults])
+    return sorted([*events, *map(Event, times, kinds)])
 
 
 class Tormentor:

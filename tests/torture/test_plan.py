@@ -9,7 +9,7 @@ from collections import Counter
 from simhash_core.fingerprints.distance import distance_bits
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import profile_named
-from tests.torture.faults import Fault, schedule
+from tests.torture.faults import ALONE_SECONDS, Fault, schedule
 from tests.torture.plan import AT_ONCE, Plan, Planned
 
 DOCUMENTS = 2_000
@@ -69,3 +69,14 @@ def test_every_kind_of_fault_comes_before_any_comes_twice() -> None:
     )
     counts = Counter(event.fault for event in schedule(random.Random(1), 70, 600.0))
     assert set(counts.values()) == {70 // len(Fault)}
+
+
+def test_the_first_wait_for_a_trimmed_log_is_alone() -> None:
+    """Given a run of ten minutes, then no other fault strikes for as long as a leader needs until
+    it trims; in one of a minute there is no time for that.
+    """
+    first, second = schedule(random.Random(1), 70, 600.0)[:2]
+    assert first.fault is Fault.TRIMMED_WHILE_DOWN
+    assert second.at - first.at >= ALONE_SECONDS
+    times = [event.at for event in schedule(random.Random(1), 70, 60.0)]
+    assert times[1] - times[0] < ALONE_SECONDS
