@@ -60,7 +60,7 @@ def schedule(rng: random.Random, faults: int, seconds: float) -> list[Event]:
     first = FIRST_AT * seconds
     trim = Fault.TRIMMED_WHILE_DOWN
     events = []
-    if trim in kinds[:faults] and ALONE_SECONDS <= ALONE_SHARE * seconds:
+    if trim in kinds[:faults] and ALONE_SHARE * seconds >= ALONE_SECONDS:
         kinds.remove(trim)
         events, faults = [Event(first, trim)], faults - 1
         first += ALONE_SECONDS
