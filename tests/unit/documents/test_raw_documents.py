@@ -59,6 +59,28 @@ def test_text_alone_is_enough() -> None:
     assert read(raw(as_json({"text": "雪"}))) == Document("weather", "雪", HERE, NOW_MS)
 
 
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize(
+    ("name", "given", "attribute", "expected"),
+    [
+        ("title", "初雪", "title", "初雪"),
+        ("keywords", ["雪"], "keywords", ("雪",)),
+        ("tags", "weather", "tags", ("weather",)),
+        ("references", ["news-16"], "references", ("news-16",)),
+        ("timestamp", 7, "event_time_ms", 7),
+        ("scope", "tenant-1", "scope", "tenant-1"),
+    ],
+)
+def test_each_field_alone_is_read(
+    name: str, given: object, attribute: str, expected: object, *, nested: bool
+) -> None:
+    """Given an object with one field beside the text, at the top or within, then it is read."""
+    fields = msgspec.structs.replace(FieldSettings(), **{name: "meta.it" if nested else "it"})
+    value = as_json({"text": "雪", **({"meta": {"it": given}} if nested else {"it": given})})
+
+    assert getattr(read_document(raw(value), fields), attribute) == expected
+
+
 @pytest.mark.parametrize(
     ("given", "scope"), [("tenant-1", "tenant-1"), (17, "17"), ("", ""), (None, "")]
 )
