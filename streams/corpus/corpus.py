@@ -227,5 +227,5 @@ class _Stream:
         return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
     def _encoded(self, fields: dict[str, object]) -> bytes:
-        escaped = chance(self._rng, 0.1)  # some producers write \\uXXXX for all but ASCII
+        escaped = chance(self._rng, 0.1)  # some producers escape all but ASCII
         return json.dumps(fields, ensure_ascii=escaped).encode()
