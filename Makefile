@@ -150,8 +150,9 @@ sbom: install tools ## Write build/sbom.cdx.json: every part of .venv, with lice
 	@echo "build/sbom.cdx.json written"
 
 .PHONY: simulate
-simulate: install ## Check the protocol under random crashes and moves: SEEDS=how many, SEED=one
-	@$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED)) $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
+simulate: install ## Check protocol and whole workers under random faults: [WORKER_]SEEDS=how many, [WORKER_]SEED=one
+	@$(BIN)/python -m tests.simulate $(if $(SEED),--seed $(SEED)) $(if $(SEEDS),--seeds $(SEEDS)) \
+	  $(if $(WORKER_SEED),--worker-seed $(WORKER_SEED)) $(if $(WORKER_SEEDS),--worker-seeds $(WORKER_SEEDS)) $(ARGS)
 
 .PHONY: torture
 torture: install ## Hurt a real cluster at random for 15 minutes; nothing may be lost, twice or out of order

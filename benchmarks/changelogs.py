@@ -9,18 +9,16 @@ from contextlib import contextmanager
 from typing import Final
 
 import numpy as np
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from simhash_core.document_columns import BytesColumn, DocumentColumns
 from simhash_core.index.prints import BAND_KEY_BYTES
-from simhash_core.log.outputs import NewEntries
-from simhash_core.log.packets import Chain, Packet, Sender
-from simhash_core.log.records import Progress
+from simhash_core.log.records import Chain, Packet, Progress, Sender
+from simhash_core.log.shard_stream import NewEntries
 from simhash_core.text.profiles import PROFILES
+from streams.kafka.clients import AdminClient, Producer
+from streams.store.changelog import Changelog
 from streams.store.changelog_codec import ChangelogRecord, encode_entries, encode_progress
-from streams.store.changelog_reader import Changelog
 
 IDENTITY: Final = "firstseen-index/1 benchmark"
 CHAIN: Final = Chain("raw-documents", "wVzq5XKbQnOXq3kcTtQx2g", 0)

@@ -18,10 +18,10 @@ from simhash_core.text import features
 from simhash_core.text.fingerprinter import content_digest
 from simhash_core.text.idf import jieba_idf
 from simhash_core.text.lexicon import Lexicon
-from simhash_core.text.normal_forms import normalize_batch
+from simhash_core.text.normalization import normalize_batch
 from simhash_core.text.profiles import Profile
-from simhash_core.text.run_memo import RunMemo
 from simhash_core.text.segmentation import load_segmenter
+from simhash_core.text.segmentation_cache import SegmentationCache
 from simhash_core.text.verification import Sketched
 from simhash_core.text.weighting import weighting_named
 
@@ -57,7 +57,7 @@ class _Steps:
     def __init__(self, profile: Profile) -> None:
         self._weighting = weighting_named(profile.weighting)
         self._lexicon = Lexicon(profile.bits, feature_hash_named(profile.feature_hash), jieba_idf())
-        self._runs = RunMemo(load_segmenter(profile.segmenter), self._lexicon)
+        self._runs = SegmentationCache(load_segmenter(profile.segmenter), self._lexicon)
         self._verifier = profile.verifier()
 
     def run(self, texts: Sequence[str], clock: _Clock) -> bytes:

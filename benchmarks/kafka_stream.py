@@ -13,11 +13,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
 from prometheus_client.parser import text_string_to_metric_families
 
 from streams.demo.worker_process import WorkerProcess, WorkerProcessError
+from streams.kafka.clients import AdminClient, Producer
 from streams.settings.loader import load_settings
 from streams.settings.settings import Settings
 from streams.topics.admin import create

@@ -34,21 +34,20 @@ from benchmarks.changelogs import IDENTITY, PACKET, changelog, packet_of, record
 from benchmarks.report import Machine, add_json_option, machine, new_table, publish
 from simhash_core.index.document_index import DocumentIndex
 from simhash_core.index.prints import prints_of
-from simhash_core.log.outputs import NewEntries
+from simhash_core.log.shard_stream import NewEntries
 from simhash_core.text.profiles import PROFILES, profile_named
-from streams.ordering.log_codec import LogCodec
+from streams.store.changelog import Changelog
 from streams.store.changelog_codec import (
     LoggedProgress,
     decode_record,
     encode_entries,
 )
-from streams.store.changelog_reader import Changelog
-from streams.store.entry_block import EntryBlock
 from streams.store.recovery import catch_up
-from streams.store.rocksdb_options import block_cache
+from streams.store.rocksdb_store import block_cache
+from streams.store.row_codec import EntryBlock, ProgressRow, StoreIdentity
 from streams.store.shard_directory import open_shard_store
 from streams.store.shard_store import ShardStore
-from streams.store.state_codec import ProgressRow, StoreIdentity
+from streams.worker.log_codec import LogCodec
 
 _TIMES: Final = 200
 _LOOKED_UP: Final = 20

@@ -22,8 +22,6 @@ from typing import Final
 
 import msgspec
 import numpy as np
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
 from rich.table import Table
 
 from benchmarks.changelogs import PACKET, packet_of
@@ -31,15 +29,15 @@ from benchmarks.kafka_stream import KafkaStream, MeasurementError, measured_kafk
 from benchmarks.report import Machine, Spread, add_json_option, machine, new_table, publish
 from benchmarks.texts import CHARACTERS, generated_documents
 from simhash_core.errors import FirstseenError
-from simhash_core.log.outputs import NewEntries
-from simhash_core.log.packets import Chain
-from simhash_core.log.records import NO_CONTROL, Progress
+from simhash_core.log.records import NO_CONTROL, Chain, Progress
+from simhash_core.log.shard_stream import NewEntries
 from simhash_core.text.fingerprinter import Fingerprinter
 from streams.demo.worker_process import WorkerProcess, WorkerProcessError
+from streams.kafka.clients import AdminClient, Producer
 from streams.kafka.topic_follower import TopicFollower
-from streams.settings.reading_rules import reading_rules
 from streams.store.changelog_codec import ChangelogRecord, encode_entries, encode_progress
-from streams.topics.topic_ids import topic_id
+from streams.topics.shard_topics import topic_id
+from streams.worker.index_on_kafka import reading_rules
 from tests.rigs.brokers.kafka_broker import KafkaBrokerError
 
 DOCUMENTS: Final = 1_000_000

@@ -27,7 +27,7 @@ from rich.table import Table
 
 from benchmarks.report import add_json_option, new_table, publish
 from simhash_core.fingerprints.blocks import Bucket
-from simhash_core.fingerprints.distance import distance_bits
+from simhash_core.fingerprints.fingerprint import distance_bits
 from simhash_core.text.fingerprinter import Fingerprinted, Fingerprinter
 from simhash_core.text.profiles import PROFILES, Profile
 

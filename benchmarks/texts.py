@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from streams.corpus.corpus import generate
-from streams.corpus.corpus_shape import CorpusShape
+from streams.corpus.generated import CorpusShape
 
 SEED: Final = 20_070_508
 CHARACTERS: Final = 500

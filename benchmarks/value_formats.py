@@ -27,8 +27,7 @@ from streams.documents.fields import FieldSettings
 from streams.documents.raw_documents import DocumentReader
 from streams.documents.schema_framing import SchemaDecoders
 from streams.registry.registry_client import RegistryClient
-from streams.registry.schema_cache import SchemaCache
-from streams.registry.schema_fetches import SchemaFetches
+from streams.registry.schema_cache import SchemaCache, SchemaFetches
 from streams.settings.registry import RegistrySettings
 from tests.rigs.registry.schema_registry import SchemaRegistry
 from tests.rigs.registry.serialized_records import SERIALIZERS, TOPIC

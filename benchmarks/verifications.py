@@ -23,17 +23,17 @@ from msgspec.structs import replace
 from rich.table import Table
 
 from benchmarks.report import add_json_option, new_table, publish
-from simhash_core.analysis.vector_cosine import vector_cosine
+from simhash_core.analysis.exact_similarity import vector_cosine
 from simhash_core.documents import Content
 from simhash_core.errors import FirstseenError
 from simhash_core.fingerprints.blocks import Bucket
-from simhash_core.fingerprints.distance import distance_bits
+from simhash_core.fingerprints.fingerprint import distance_bits
 from simhash_core.text.fingerprinter import Fingerprinted, Fingerprinter
 from simhash_core.text.profiles import BLOCKS_INSTEAD_OF_BANDS, PROFILES, Profile
 from simhash_core.text.verification import NO_VERIFICATION, usual_threshold
-from streams.offline.evaluation.evaluation import Labelled, read_labelled
-from streams.offline.evaluation.figures import caught, f1, precision_counts, recall
-from streams.offline.evaluation.labelled_files import documents_again
+from streams.evaluation.evaluation import Labelled, read_labelled
+from streams.evaluation.figures import caught, f1, precision_counts, recall
+from streams.evaluation.labelled_files import documents_again
 from streams.settings.settings import Settings
 
 BATCH: Final = 250

@@ -21,10 +21,10 @@ from benchmarks.report import Machine, Spread, add_json_option, machine, new_tab
 from benchmarks.texts import add_text_options, texts_of
 from simhash_core.errors import FirstseenError
 from simhash_core.text.profiles import PROFILES
-from streams.demo.progress import Change, Progress
-from streams.demo.report import DemoReport
+from streams.demo.live_view import Change, Progress
 from streams.demo.request import DemoRequest
 from streams.demo.run import running_demo
+from streams.demo.summary import DemoReport
 
 DOCUMENTS: Final = 4_000
 ROUNDS: Final = 3

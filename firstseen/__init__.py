@@ -8,8 +8,8 @@
         for text in texts:
             verdict = seen.add(text)
 
-The same core, and so the same verdicts, as of the filter for Kafka (``firstseen worker``). What is
-not named here may change with any release: docs/api.md.
+It has the same core and the same verdicts as the filter for Kafka (``firstseen worker``). Anything
+that is not exported here may change with any release: docs/api.md.
 """
 
 from __future__ import annotations

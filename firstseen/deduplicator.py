@@ -1,4 +1,4 @@
-"""Which texts of a stream are the first of their kind, in this process."""
+"""Deduplication of a stream of texts in this process."""
 
 from __future__ import annotations
 
@@ -16,36 +16,31 @@ from simhash_core.fingerprints.fingerprint import WORD_BITS
 from simhash_core.index.look_up import Nearness
 from simhash_core.log.columns import PacketRows, verdict_of
 from simhash_core.log.local_decider import LocalDecider
-from simhash_core.log.packets import Chain, Packet, Sender
-from simhash_core.log.records import NO_CONTROL, Progress
-from simhash_core.log.sequence import sequence_number
+from simhash_core.log.records import NO_CONTROL, Chain, Packet, Progress, Sender, sequence_number
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import DEFAULT_PROFILE
 from simhash_core.verdicts import Verdict
-from streams.offline.local_index import LocalStore, MemoryStore
+from streams.offline.local_dedup import LocalStore, MemoryStore
 from streams.settings.index import IndexSettings
 from streams.settings.settings import Settings
-from streams.store.rocksdb_options import block_cache
+from streams.store.rocksdb_store import block_cache
+from streams.store.row_codec import StoredProgress, StoreIdentity
 from streams.store.shard_directory import open_shard_store
-from streams.store.state_codec import StoredProgress, StoreIdentity
 
 _STREAM: Final = "stream"
-_APPLICATION: Final = "python"
-"""The owner of a state of this API, so that neither worker nor command takes it for its own."""
+_APPLICATION: Final = "python"  # owner of the state, so that neither worker nor command opens it
 
 _TOGETHER: Final = 512
 _MS: Final = 1000
 
-Time = datetime | int
-"""A time with a zone, or milliseconds since 1970."""
+Time = datetime | int  # with a zone, or milliseconds since 1970
 
 
 class Deduplicator:
-    """Tells of each text whether one like it came before, and which.
+    """Says of each text whether one like it came before, and which.
 
-    For one thread at a time. A context manager; ``close`` does the same. With a directory for its
-    state it remembers over restarts: what ``add`` has returned a verdict for is kept, also when the
-    process is killed right after.
+    Not thread-safe. A context manager; ``close`` does the same. With a state directory it remembers
+    across restarts, even if the process is killed: ``add`` stores a text before it returns.
 
     Example:
         >>> with Deduplicator("classic") as seen:
@@ -64,7 +59,7 @@ class Deduplicator:
 
         Args:
             profile: ``"wide"`` (finds edited copies) or ``"classic"`` (nearly equal ones; small).
-            state: A directory for what was seen, made where there is none; None: in memory.
+            state: A directory for the state, created if missing; None: in memory.
             index: Changes to the profile, such as ``IndexSettings(window="30d")``.
 
         Raises:
@@ -89,34 +84,31 @@ class Deduplicator:
         )
 
     def __enter__(self) -> Self:
-        """Give itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the state."""
         self.close()
 
     def __len__(self) -> int:
-        """Return the number of texts that are remembered: those that were first."""
+        """Return the number of remembered texts: those that were first."""
         return len(self._store)
 
     @property
     def identity(self) -> str:
-        """All that decides what is near, in words."""
+        """Everything that decides what is near, as text."""
         return self._fingerprinter.identity
 
     def add(self, text: str, *, id: str | None = None, time: Time | None = None) -> Verdict:  # noqa: A002 - the field's name
-        """Return what a text is, and remember it if it is the first of its kind.
+        """Return the verdict on a text, and remember it if it is the first of its kind.
 
         Args:
-            text: As it came; it is normalised here.
-            id: By which verdicts name it, and ``forget`` forgets it; the number of texts before it
-                unless given.
-            time: Of the text, for indexes with a window; now unless given.
+            text: Not normalised.
+            id: Its name in verdicts and for ``forget``; by default the number of texts before it.
+            time: Its time, for indexes with a window; by default now.
 
         Returns:
             ``Unique()``; ``DuplicateOf`` with ``original_id``, ``distance`` and more; or
-            ``Undecidable`` for a text with too little in it that is no exact repeat.
+            ``Undecidable`` for a text with too few features that is no exact repeat.
         """
         return self.add_batch(
             [text], None if id is None else [id], None if time is None else [time]
@@ -128,7 +120,7 @@ class Deduplicator:
         ids: Iterable[str] | None = None,
         times: Iterable[Time] | None = None,
     ) -> list[Verdict]:
-        """Return what texts are, in order, as ``add`` would for one after another, but faster.
+        """Return verdicts as ``add`` would for one text after another, but faster.
 
         From 50 texts on a batch is three times as fast as one text at a time.
 
@@ -157,7 +149,7 @@ class Deduplicator:
         return len(self._store) < before
 
     def close(self) -> None:
-        """Close the state. Closing again has no effect."""
+        """Close the state; closing again has no effect."""
         self._opened.close()
 
     def _decide(
@@ -173,7 +165,7 @@ class Deduplicator:
         return SourcePosition(_STREAM, 0, self._arrivals + at)
 
     def _commit(self, rows: PacketRows, arrivals: int) -> list[Verdict]:
-        """Decide rows, and keep what is new, in one step."""
+        """Decide rows and store what is new, in one step."""
         chain = Chain(_STREAM, "", 0)
         last = self._arrivals + arrivals - 1
         sender = Sender(_APPLICATION, self._packets)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from simhash_core.fingerprints.distance import distance_bits
+from simhash_core.fingerprints.fingerprint import distance_bits
 from simhash_core.text import fingerprinter as core
 from simhash_core.text.fingerprinter import Fingerprinted
 from simhash_core.text.profiles import DEFAULT_PROFILE
@@ -13,7 +13,7 @@ from streams.settings.settings import Settings
 
 
 class Fingerprinter:
-    """Makes fingerprints of texts. For one thread at a time; making one takes a second."""
+    """Makes fingerprints of texts. Not thread-safe; creating one takes a second."""
 
     def __init__(self, profile: str = DEFAULT_PROFILE, index: IndexSettings | None = None) -> None:
         """Load the segmenter and its tables.
@@ -30,33 +30,24 @@ class Fingerprinter:
 
     @property
     def identity(self) -> str:
-        """All that decides what is near, in words: equal for fingerprints that can be compared."""
+        """Everything that decides what is near, as text; comparable fingerprints have the same."""
         return self._core.identity
 
     @property
     def bits(self) -> int:
-        """The width of a fingerprint."""
         return self._core.scheme.bits
 
     def fingerprint(self, text: str) -> Fingerprinted:
-        """Return the fingerprint of a text.
-
-        Its ``fingerprint`` has no bytes where the text has too little in it; ``undecidable`` then
-        says why.
-        """
+        """Return the fingerprint of a text, empty if ``undecidable`` says why it has none."""
         return self._core.fingerprint(text)
 
     def fingerprints(self, texts: Iterable[str]) -> list[Fingerprinted]:
-        """Return the fingerprints of texts, in order: many at a time take half as long each."""
+        """Return the fingerprints of texts in order; many at a time take half as long each."""
         return self._core.fingerprint_batch(list(texts))
 
     @staticmethod
     def distance(a: Fingerprinted, b: Fingerprinted) -> int:
-        """Return in how many bits two fingerprints differ.
-
-        Raises:
-            ValueError: One of the two texts has no fingerprint.
-        """
+        """Return the number of differing bits; raises ``ValueError`` if one has no fingerprint."""
         if not (a.fingerprint and b.fingerprint):
             raise ValueError("the text is too short to have a fingerprint")
         return distance_bits(a.fingerprint, b.fingerprint)

@@ -1,13 +1,13 @@
 """The pure core of Firstseen: values in, values out.
 
-No Kafka, Faust, RocksDB, clock, environment, file or log. A document takes this route:
+It has no Kafka, Faust, RocksDB, clock, environment, file or log, and imports neither ``streams``
+nor ``firstseen``. A document takes this route:
 
 - ``text``: text to fingerprint and sketch, by ``fingerprints``
-- ``log.packets``: documents as columns in the order of the log
+- ``log.records``: documents as columns in the order of the log
 - ``index.look_up``: the nearest match of each document in a shard
 - ``log.decider``: verdicts, from the reports of all shards
 - ``log.shard_stream``: verdicts joined with the raw records that wait
 
-The modules of this folder are the types that all of them share. ``analysis`` is beside the route.
-``streams`` and ``firstseen`` call the core; the core imports neither.
+The modules of this folder are shared types. ``analysis`` is beside the route.
 """

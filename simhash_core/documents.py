@@ -1,40 +1,39 @@
-"""What comes in: a raw record, its place in the log, and the document read from it.
-
-Structs of which many are alive have ``gc=False``, here and where they go: none can refer to itself,
-and Python's collector need not walk through all documents under way again and again.
-"""
+"""Raw records, their source positions, the documents read from them, and their entries."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
+from hashlib import blake2b
 from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
 
+# ---- Inputs.
+#
+# Structs that exist in great numbers have ``gc=False``, here and elsewhere: none can refer to
+# itself, and Python's collector need not scan all documents in flight again and again.
+
+
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
-Headers = tuple[tuple[str, bytes | None], ...]
-"""Names and values of a record, in their order: Kafka allows a name more than once."""
+Headers = tuple[tuple[str, bytes | None], ...]  # Kafka allows a name more than once
 
 
 class TopicPartition(NamedTuple):
-    """A partition of a topic."""
-
     topic: str
     partition: int
 
     def __str__(self) -> str:
-        """``topic/partition``."""
         return f"{self.topic}/{self.partition}"
 
 
 class SourcePosition(msgspec.Struct, frozen=True, gc=False, array_like=True, order=True):
     """Topic, partition and offset of a raw record: the identity of one *arrival*.
 
-    Two arrivals of the same document id are two positions, and a record that is processed
-    again after a crash keeps its position; that distinguishes the two cases.
+    A record that is processed again after a crash keeps it; a document id that comes twice has two.
     """
 
     topic: str
@@ -42,25 +41,21 @@ class SourcePosition(msgspec.Struct, frozen=True, gc=False, array_like=True, ord
     offset: int
 
     def __str__(self) -> str:
-        """``topic/partition@offset``, as it stands in headers and messages."""
+        """Return ``topic/partition@offset``, as in headers and messages."""
         return f"{self.topic}/{self.partition}@{self.offset}"
 
 
 class RawRecord(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """A record as it was read: carried along to be put out unchanged, never looked into.
-
-    ``timestamp_ms`` is the record's own time in milliseconds since 1970, UTC; ``headers`` are
-    name and value pairs in their order, since Kafka allows a name more than once.
-    """
+    """A record as it was read; output unchanged and never inspected."""
 
     key: bytes | None
     value: bytes | None
-    timestamp_ms: int
+    timestamp_ms: int  # of the record, since 1970, UTC
     headers: Headers = ()
 
 
 class Content(msgspec.Struct, frozen=True, gc=False):
-    """What of a document is fingerprinted and sketched."""
+    """The part of a document that is fingerprinted and sketched."""
 
     text: str
     title: str = ""
@@ -70,23 +65,72 @@ class Content(msgspec.Struct, frozen=True, gc=False):
 
 
 class Document(msgspec.Struct, frozen=True, gc=False):
-    """A document as its fields say; ``id`` is the source position where the record has none.
-
-    ``event_time_ms`` is the document's own time (else its record's), milliseconds since 1970.
-    ``scope``: documents of different scopes are never compared; empty where there are none.
-    """
-
-    id: str
+    id: str  # the source position if the record has none
     text: str
     source: SourcePosition
-    event_time_ms: int
+    event_time_ms: int  # of the document or else its record, since 1970, UTC
     title: str = ""
     keywords: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     references: tuple[str, ...] = ()
-    scope: str = ""
+    scope: str = ""  # documents of different scopes are never compared
 
     @property
     def content(self) -> Content:
-        """What of it is fingerprinted and sketched."""
         return Content(self.text, self.title, self.keywords, self.tags, self.references)
+
+
+# ---- Scopes: documents of different scopes are never compared.
+#
+# A scope XORs each fingerprint with a mask and is part of the content digest. Documents of one
+# scope still differ in the same bits and share the same blocks. Documents of different scopes are
+# as far apart as unrelated texts, so they are not candidates, need no column or filter, and do not
+# crowd each other's buckets. If two are candidates by chance, their scopes are compared
+# (``simhash_core.index.look_up``).
+
+
+_MASK_PERSON = b"scope mask"
+_DIGEST_PERSON = b"scope digest"
+
+
+def masked(fingerprint: bytes, scope: str) -> bytes:
+    """Return a fingerprint as the index has it; applied again, return the original."""
+    if not scope or not fingerprint:
+        return fingerprint
+    size = len(fingerprint)
+    return (int.from_bytes(fingerprint, "big") ^ _mask(scope, size)).to_bytes(size, "big")
+
+
+def scoped_digest(digest: bytes, scope: str) -> bytes:
+    """Return a content digest as the index has it: equal for equal content in one scope."""
+    if not scope:
+        return digest
+    return blake2b(digest, digest_size=len(digest), key=_key(scope), person=_DIGEST_PERSON).digest()
+
+
+@lru_cache(4096)
+def _mask(scope: str, size: int) -> int:
+    """Return the mask of a scope for fingerprints of ``size`` bytes, 64 or fewer."""
+    mask = blake2b(scope.encode(), digest_size=size, person=_MASK_PERSON).digest()
+    return int.from_bytes(mask, "big")
+
+
+@lru_cache(4096)
+def _key(scope: str) -> bytes:
+    """Return a key of 16 bytes for a scope of any length."""
+    return blake2b(scope.encode(), digest_size=16).digest()
+
+
+# ---- Entries of an index.
+
+
+class Entry(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """A unique document: what its duplicates name and are compared with."""
+
+    source: SourcePosition
+    document_id: str
+    event_time_ms: int
+    fingerprint: bytes  # masked by scope; empty if undecidable: matches by content alone
+    content_digest: bytes  # with scope
+    sketch: bytes = b""  # empty without verification
+    scope: str = ""

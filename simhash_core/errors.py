@@ -1,4 +1,4 @@
-"""The errors of the core, as one tree.
+"""The errors of the core.
 
 ::
 
@@ -8,8 +8,7 @@
     ├── IndexMismatchError    state or message made with another index identity
     └── ProtocolError         a message that no correct sender can have sent
 
-Bad *documents* are not errors: they are values (``Rejection``, ``Undecidable``), because a
-stream must go on past them.
+Invalid *documents* are values (``Rejection``, ``Undecidable``), not errors: the stream continues.
 """
 
 from __future__ import annotations
@@ -20,68 +19,46 @@ from typing import ClassVar
 
 
 class ErrorReason(StrEnum):
-    """What kind of failure an error is: the label of a metric, and a reader's first question."""
+    """The kind of an error; a label of metrics."""
 
-    BROKER = "broker"
-    """The broker could not be reached, or refused."""
+    BROKER = "broker"  # not reachable, or it refused
     TIMEOUT = "timeout"
-    """Something was not done in time."""
-    FENCED = "fenced"
-    """Another worker owns the partitions by now."""
-    FORMAT = "format"
-    """An internal record or stored state that cannot be read, or is of another index."""
-    STORAGE = "storage"
-    """The disk could not be read or written."""
-    INTERNAL = "internal"
-    """Anything else: a bug."""
+    FENCED = "fenced"  # another worker owns the partitions by now
+    FORMAT = "format"  # an internal record or stored state is unreadable or of another index
+    STORAGE = "storage"  # the disk could not be read or written
+    INTERNAL = "internal"  # a bug
 
 
 class FirstseenError(Exception):
-    """Anything that Firstseen raises on purpose.
-
-    What a program needs of an error stands in attributes; the message is for people.
-
-    Attributes:
-        reason: The kind of failure, of the class.
-        hint: What to do, as it ends the message; "" where the message says all there is.
-    """
+    """Anything that Firstseen raises on purpose; programs read attributes, people the message."""
 
     reason: ClassVar[ErrorReason] = ErrorReason.INTERNAL
-    hint: str = ""
+    hint: str = ""  # what to do, as it ends the message
 
 
 class UsageError(FirstseenError, ValueError):
-    """An invalid parameter; the message names it, its value and the fix.
-
-    Attributes:
-        setting: The name of the parameter; None where more than one is at fault.
-        hint: What it must be, or what to do; "" where the message says all there is.
-    """
+    """An invalid parameter; the message names it, its value and the fix."""
 
     def __init__(self, message: str, *, setting: str | None = None, hint: str = "") -> None:
-        """``hint`` ends the message, after a colon."""
+        """``setting`` is the parameter, None if there are several; ``hint`` ends the message."""
         self.setting = setting
         self.hint = hint
         super().__init__(f"{message}: {hint}" if hint else message)
 
 
 class UnknownNameError(UsageError):
-    """A name that a registry does not hold; the message lists those that it does."""
+    """A name that is in no registry; the message lists the valid ones."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
-        """Keep ``kind`` and ``name`` for the caller, and say which names exist."""
         self.kind = kind
         self.name = name
         super().__init__(f"unknown {kind} {name!r}: choose one of {', '.join(sorted(known))}")
 
 
 class IndexMismatchError(FirstseenError):
-    """State or a message that was made under another index identity."""
-
     reason = ErrorReason.FORMAT
 
     def __init__(self, where: str, theirs: str, ours: str) -> None:
-        """Keep both identities, and name what carries the other one."""
         self.theirs = theirs
         self.ours = ours
         super().__init__(
@@ -92,6 +69,6 @@ class IndexMismatchError(FirstseenError):
 
 
 class ProtocolError(FirstseenError):
-    """A record or a call that no correct worker makes, e.g. an append that was never under way."""
+    """A record or a call that no correct worker makes, e.g. an append that was never in flight."""
 
     reason = ErrorReason.FORMAT

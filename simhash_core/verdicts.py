@@ -1,4 +1,4 @@
-"""What is said of a document in the end."""
+"""Outcomes for a record: a rejection, a match, a verdict."""
 
 from __future__ import annotations
 
@@ -7,27 +7,92 @@ from typing import Final
 
 import msgspec
 
-from simhash_core.documents import SourcePosition
+from simhash_core.documents import RawRecord, SourcePosition
+
+# ---- Why a raw record cannot be read as a document: a closed list.
+
+
+class RejectionReason(StrEnum):
+    """The values are in dead letters, metrics and docs/formats.md."""
+
+    NULL_VALUE = "null_value"  # and no key; with a key it is a tombstone, not an error
+    NOT_UTF8 = "not_utf8"
+    NOT_JSON = "not_json"  # or truncated, or nested too deep
+    NOT_AN_OBJECT = "not_an_object"  # but a list, a number or a string
+    MISSING_TEXT = "missing_text"  # no text field, or null in it
+    WRONG_TYPE = "wrong_type"  # of a field
+    ID_TOO_LONG = "id_too_long"  # or the key or event id that replaces it
+    TOO_LARGE = "too_large"  # more than ``max_record_bytes``; the dead letter has no body
+    BAD_TIMESTAMP = "bad_timestamp"  # neither RFC 3339 nor milliseconds, in the years 1 to 9999
+    BAD_CLOUDEVENT = "bad_cloudevent"  # a required attribute is missing or wrong
+    NO_SCHEMA_ID = "no_schema_id"  # neither at the start of the value nor in a header
+    UNKNOWN_SCHEMA = "unknown_schema"  # to the schema registry
+    BAD_SCHEMA = "bad_schema"  # unusable, or of another kind than ``fields.format``
+    NOT_OF_SCHEMA = "not_of_schema"
+    READING_CHANGED = "reading_changed"
+    """A document now, but not for the sender of its packet: the settings changed in between."""
+
+
+class Rejection(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """An unreadable raw record. ``detail`` names the field and the fix, never the body."""
+
+    source: SourcePosition
+    record: RawRecord
+    reason: RejectionReason
+    detail: str
+
+
+# ---- Results of a look-up.
+
+
+class Match(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """The nearest unique document of a document in a packet."""
+
+    row: int  # of the document in the packet
+    distance: int  # bits
+    sequence: int  # of the original, like the next three
+    original_id: str
+    source: SourcePosition
+    event_time_ms: int
+    block: int | None  # the first that they share; None: undecidable
+    exact: bool  # equal content
+    similarity: float | None  # of the sketches; None: equal content, or no verification
+
+    def is_nearer(self, other: Match | None) -> bool:
+        """Return whether this is nearer, or as near and earlier in the log."""
+        return other is None or (self.distance, self.sequence) < (other.distance, other.sequence)
+
+
+class Neighbour(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """A document of the index beside the document of a query, near or not."""
+
+    match: Match
+    near: bool
+
+
+class Answer(msgspec.Struct, frozen=True, array_like=True):
+    """The answer of an index, or a part of it, to a query."""
+
+    match: Match | None
+    neighbours: list[Neighbour]  # share a bucket, nearest first
+    candidates: int  # all that share a bucket
+    fullest_bucket: int  # documents in it
+
+
+# ---- Verdicts.
 
 
 class UndecidableReason(StrEnum):
-    """Why a text cannot be near-matched (a closed list; the values stand in headers)."""
+    """Why a text has no near matches: a closed list; the values are in headers."""
 
-    EMPTY = "empty"
-    """Nothing is left after normalisation."""
-    NO_FEATURES = "no_features"
-    """Only punctuation, symbols or emoji."""
-    TOO_FEW_FEATURES = "too_few_features"
-    """Fewer distinct features than a fingerprint needs to tell texts apart."""
+    EMPTY = "empty"  # after normalisation
+    NO_FEATURES = "no_features"  # only punctuation, symbols or emoji
+    TOO_FEW_FEATURES = "too_few_features"  # distinct ones, for a fingerprint
 
 
 class Method(StrEnum):
-    """How a duplicate was recognised."""
-
-    EXACT = "exact"
-    """Equal content after normalisation."""
-    NEAR = "near"
-    """Fingerprints within the distance."""
+    EXACT = "exact"  # equal content after normalisation
+    NEAR = "near"  # fingerprints within the distance
 
 
 class Unique(msgspec.Struct, frozen=True):
@@ -35,37 +100,30 @@ class Unique(msgspec.Struct, frozen=True):
 
 
 class Undecidable(msgspec.Struct, frozen=True):
-    """Too little text to be near anything, and no exact repeat: put out, never dropped."""
+    """Too little text to be near anything, and no exact repeat: always output, never dropped."""
 
     reason: UndecidableReason
 
 
 class DuplicateOf(msgspec.Struct, frozen=True, gc=False):
-    """A near copy of ``original``, which is unique.
-
-    ``distance`` in bits; ``block`` is the index of the first equal block, None for a match by
-    content of texts that are undecidable. ``agreement`` is how similar the sketches are, by the
-    measure of the index (``simhash_core.text.verification``); None where it confirms no candidates,
-    and for equal content, which needs no confirmation.
-    """
+    """A near copy of ``original``, which is unique."""
 
     original_id: str
     original: SourcePosition
     original_event_time_ms: int
-    distance: int
-    block: int | None
+    distance: int  # bits
+    block: int | None  # the first equal one; None: undecidable, matched by content
     method: Method
-    agreement: float | None = None
+    agreement: float | None = None  # of the sketches; None: equal content, or no verification
 
 
 Verdict = Unique | Undecidable | DuplicateOf
 
 VERDICT_NAMES: Final = ("unique", "undecidable", "near_duplicate", "exact_duplicate")
-"""The names under which verdicts are counted."""
 
 
 def verdict_name(verdict: Verdict) -> str:
-    """Return the name under which ``verdict`` is counted: one of ``VERDICT_NAMES``."""
+    """Return the verdict's name in metrics, one of ``VERDICT_NAMES``."""
     match verdict:
         case Unique():
             return "unique"

@@ -1,33 +1,36 @@
-"""Errors of the shell that decide the exit code of a command, under the core's ``FirstseenError``.
-
-::
-
-    FirstseenError
-    ├── SettingsError            exit 78: invalid settings, all of them at once
-    ├── StateMismatchError       exit 78: stored state that is not what the settings ask for
-    ├── RegistryRefusedError     exit 78: the schema registry refuses the user of the settings
-    ├── BrokerUnavailableError   exit 69: no broker answered in time
-    │   └── UnansweredError      …  what a shard asked; it is opened again first
-    ├── WorkerUnavailableError   exit 69: no worker answered, or it cannot answer now
-    └── BrokerRefusedError       exit 1: a broker answered, and would not or could not
-
-An error that belongs to one module is defined there. This module imports nothing heavy: every
-start of the command reads it.
-"""
+"""Errors of the shell that decide the exit code of a command, and the codes."""
 
 from __future__ import annotations
 
+import sys
+import traceback
 from collections.abc import Sequence
-from typing import NamedTuple
+from enum import IntEnum
+from typing import Final, NamedTuple, TextIO
 
-from simhash_core.errors import ErrorReason, FirstseenError
+import click
+
+from simhash_core.errors import ErrorReason, FirstseenError, IndexMismatchError, UsageError
+
+# ::
+#
+#     FirstseenError
+#     ├── SettingsError            exit 78: invalid settings, all of them at once
+#     ├── StateMismatchError       exit 78: stored state does not match the settings
+#     ├── RegistryRefusedError     exit 78: the schema registry refuses the user
+#     ├── BrokerUnavailableError   exit 69: no broker answered in time
+#     │   └── UnansweredError      no answer to a shard, which is then opened again
+#     ├── WorkerUnavailableError   exit 69: no worker answered
+#     └── BrokerRefusedError       exit 1: a broker refused the request
+#
+# An error of one module is defined there. This module imports nothing heavy: every command does.
 
 
 class Problem(NamedTuple):
-    """One thing wrong with the settings.
+    """An invalid setting.
 
-    ``setting`` is its dotted name, ``value`` its value, masked where it is secret, ``origin``
-    where the value comes from ("default" too), ``message`` what it must be.
+    ``setting`` is its dotted name, ``value`` its value (masked if secret), ``origin`` its source
+    (also "default"), ``message`` what it must be.
     """
 
     setting: str
@@ -36,16 +39,15 @@ class Problem(NamedTuple):
     message: str
 
     def __str__(self) -> str:
-        """``topics.raw is 'a b' (from --set): it must be …``."""
+        """Return, for example, ``topics.raw is 'a b' (from --set): it must be …``."""
         is_value = f" is {self.value}" if self.value else ""
         return f"{self.setting}{is_value} (from {self.origin}): {self.message}"
 
 
 class SettingsError(FirstseenError):
-    """Invalid settings; ``problems`` are all that were found, in order."""
+    """Invalid settings; ``problems`` has all of them, in order."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
-        """Keep the problems, and list them in the message."""
         self.problems = tuple(problems)
         lines = [str(problem) for problem in self.problems]
         if len(lines) == 1:
@@ -55,38 +57,112 @@ class SettingsError(FirstseenError):
 
 
 class StateMismatchError(FirstseenError):
-    """Stored state is not that of the settings (``streams.store.store_errors``)."""
-
     reason = ErrorReason.FORMAT
 
 
 class RegistryRefusedError(FirstseenError):
-    """The schema registry, or who gives tokens for it, refuses the user; waiting does not help."""
+    """The schema registry or its token server refuses the user; a retry does not help."""
 
 
 class BrokerUnavailableError(FirstseenError):
-    """No broker answered in time; the message names the addresses, the wait and the last reason."""
+    """No broker answered in time; the message names addresses, wait and last reason."""
 
     reason = ErrorReason.BROKER
 
 
 class UnansweredError(BrokerUnavailableError):
-    """A shard's request to the broker had no answer, or an answer that leaves the result open.
+    """A request of a shard had no answer, or one that leaves the result open.
 
-    Nobody here knows what is committed. Whoever opens the shard again finds out: the broker returns
-    the group's offset only after its transaction has ended, one way or the other.
+    It is unknown what is committed. Opening the shard again finds out: the broker returns the
+    group's offset only after the transaction has ended.
     """
 
     reason = ErrorReason.TIMEOUT
 
 
 class WorkerUnavailableError(FirstseenError):
-    """A worker that was asked did not answer, or cannot now; the message has its address."""
-
     reason = ErrorReason.TIMEOUT
 
 
 class BrokerRefusedError(FirstseenError):
-    """A broker answered, and would not do what was asked; the message says what and why."""
-
     reason = ErrorReason.BROKER
+
+
+# ---- Exit codes and messages. The codes follow sysexits.h, so that a supervisor can tell "try
+# again" (69) from "somebody must change something" (78).
+
+
+class ExitCode(IntEnum):
+    OK = 0
+    RUNTIME = 1
+    USAGE = 2
+    DUPLICATE = 3  # ``check --exit-code``: the text is a duplicate
+    BROKER_UNAVAILABLE = 69  # no Kafka broker answered in time; of ``check``, no worker
+    CONFIGURATION = 78  # invalid settings, or settings that do not fit the index
+    INTERRUPTED = 130  # SIGINT, which is Ctrl-C: 128 + 2
+    TERMINATED = 143  # SIGTERM: 128 + 15
+
+
+# The first match decides, so a subclass comes before its base class.
+_CODE_BY_ERROR: Final[tuple[tuple[type[BaseException], ExitCode], ...]] = (
+    (SettingsError, ExitCode.CONFIGURATION),
+    (IndexMismatchError, ExitCode.CONFIGURATION),
+    (StateMismatchError, ExitCode.CONFIGURATION),
+    (RegistryRefusedError, ExitCode.CONFIGURATION),
+    (BrokerUnavailableError, ExitCode.BROKER_UNAVAILABLE),
+    (WorkerUnavailableError, ExitCode.BROKER_UNAVAILABLE),
+    (UsageError, ExitCode.USAGE),
+    (click.UsageError, ExitCode.USAGE),
+    (click.Abort, ExitCode.INTERRUPTED),
+    (KeyboardInterrupt, ExitCode.INTERRUPTED),
+)
+
+
+def exit_code_of(error: BaseException) -> ExitCode:
+    for error_class, code in _CODE_BY_ERROR:
+        if isinstance(error, error_class):
+            return code
+    return ExitCode.RUNTIME
+
+
+def report(error: BaseException, *, debug: bool = False, stream: TextIO | None = None) -> ExitCode:
+    """Print an error as ``firstseen: <message>`` and return its exit code.
+
+    ``stream`` is standard error by default. ``debug`` prints the traceback first. An error of any
+    class but ``FirstseenError`` and click's is reported as an internal error, with its class.
+    """
+    stream = stream or sys.stderr
+    if debug:
+        traceback.print_exception(error, file=stream)
+    message = _message_of(error, debug=debug)
+    if message:
+        print(fit_terminal(f"firstseen: {message}", stream), file=stream)
+    return exit_code_of(error)
+
+
+def fit_terminal(message: str, stream: TextIO) -> str:
+    """Wrap a message to the width of a terminal; leave it unchanged elsewhere."""
+    if not stream.isatty():
+        return message
+    # A worker under a supervisor need not load rich.
+    from rich.console import Console  # noqa: PLC0415 - see above
+    from rich.text import Text  # noqa: PLC0415 - see above
+
+    console = Console(file=stream)
+    lines = Text(message).wrap(console, console.width)
+    return "\n".join(line.plain.rstrip() for line in lines)
+
+
+def _message_of(error: BaseException, *, debug: bool) -> str:
+    match error:
+        case click.Abort() | KeyboardInterrupt():
+            return ""  # the user knows
+        case click.UsageError(ctx=ctx):
+            hint = f"\nTry '{ctx.command_path} --help'." if ctx else ""
+            return error.format_message() + hint
+        case click.ClickException():
+            return error.format_message()
+        case FirstseenError():
+            return str(error)
+    hint = "" if debug else " ('firstseen --debug …' shows where)"
+    return f"internal error: {type(error).__name__}: {error}{hint}"

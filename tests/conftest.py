@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 
-pytest_plugins = ["tests.rigs.brokers.fixtures", "tests.rigs.hypothesis_profiles"]
+pytest_plugins = [
+    "tests.rigs.brokers.fixtures",
+    "tests.rigs.ended_processes",
+    "tests.rigs.hypothesis_profiles",
+]
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell without job control starts what it puts in the background so, and every process that

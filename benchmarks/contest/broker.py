@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from benchmarks.contest.errors import ContestError
 from benchmarks.contest.processor_time import command_of, cpu_seconds, descendants
+from streams.kafka.clients import AdminClient
 from tests.rigs.brokers.kafka_broker import KafkaBroker
 from tests.rigs.brokers.kafka_configuration import MEASURED_JVM_OPTIONS
 
@@ -74,7 +74,9 @@ def running_broker(directory: Path) -> Iterator[ContestBroker]:
     """
     with KafkaBroker(directory, jvm_options=MEASURED_JVM_OPTIONS) as broker:
         address = broker.bootstrap_servers
-        yield ContestBroker(address, directory / "data", _java_process(str(directory)))
+        contest = ContestBroker(address, directory / "data", _java_process(str(directory)))
+        with contest.admin:
+            yield contest
 
 
 def _java_process(directory: str) -> int:

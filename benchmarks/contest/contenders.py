@@ -17,7 +17,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
-from confluent_kafka import ConsumerGroupState, KafkaException
+from confluent_kafka import KafkaException
 
 from benchmarks.contest.broker import ContestBroker
 from benchmarks.contest.errors import ContestError
@@ -25,6 +25,7 @@ from benchmarks.contest.processor_time import cpu_seconds
 from benchmarks.contest.shapes import FIRSTSEEN, Shape
 from benchmarks.peers.environment import ROOT, peers_python
 from benchmarks.peers.stream import Stream
+from streams.topics.consumer_group import assigned_partitions, listed_group
 from tests.rigs.brokers import run_until_orphaned
 from tests.rigs.brokers.loopback_ports import free_port
 
@@ -150,7 +151,7 @@ def await_shared(contenders: list[Contender], stream: Stream, broker: ContestBro
     for each in contenders:
         each.await_ready()
     deadline = time.monotonic() + _READY_SECONDS
-    while not _is_shared(len(contenders), stream.name, broker):
+    while not _is_shared(len(contenders), stream, broker):
         for each in contenders:
             each.check()
         if time.monotonic() > deadline:
@@ -158,14 +159,13 @@ def await_shared(contenders: list[Contender], stream: Stream, broker: ContestBro
         time.sleep(_POLL_SECONDS)
 
 
-def _is_shared(members: int, group: str, broker: ContestBroker) -> bool:
-    described = broker.admin.describe_consumer_groups([group], request_timeout=_ASK_SECONDS)
+def _is_shared(members: int, stream: Stream, broker: ContestBroker) -> bool:
     try:
-        description = described[group].result(_ASK_SECONDS)
-    except (KafkaException, TimeoutError):
+        listed = listed_group(broker.admin, stream.name, _ASK_SECONDS)
+    except KafkaException:
         return False
-    shares = [member.assignment.topic_partitions for member in description.members]
-    return description.state == ConsumerGroupState.STABLE and len(shares) == members and all(shares)
+    shares = [assigned_partitions(each.assignment, stream.raw) for each in listed.members]
+    return listed.is_stable and len(shares) == members and all(shares)
 
 
 def _create_topics(shape: Shape, stream: Stream, broker: ContestBroker) -> None:

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
-from confluent_kafka import Producer
 
 from benchmarks.contest.errors import ContestError
 from benchmarks.peers.stream import Stream
+from streams.kafka.clients import Producer
 
 _SEND_SECONDS: Final = 60.0
 _BETWEEN_POLLS: Final = 1_000

@@ -9,10 +9,11 @@ import threading
 import time
 from typing import Final, Self
 
-from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaException, Message, TopicPartition
 
 from benchmarks.contest.errors import ContestError
 from benchmarks.peers.stream import Stream
+from streams.kafka.clients import Consumer
 
 _POLL_SECONDS: Final = 0.1
 _BATCH: Final = 1_000

@@ -10,10 +10,9 @@ import numpy as np
 from simhash_core.document_columns import BytesColumn, DocumentColumns
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.prints import BAND_KEY_BYTES
-from simhash_core.log.packets import Chain
-from simhash_core.log.sequence import sequence_numbers
+from simhash_core.log.records import Chain, sequence_numbers
 from simhash_core.text.profiles import profile_named
-from streams.store.entry_block import EntryBlock
+from streams.store.row_codec import EntryBlock
 
 BLOCK: Final = 65_536
 """Documents made at one time: those of one offset of the log."""

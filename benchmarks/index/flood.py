@@ -16,7 +16,7 @@ from simhash_core.document_columns import BytesColumn, DocumentColumns
 from simhash_core.index.look_up import Nearness
 from simhash_core.index.prints import BAND_KEY_BYTES
 from simhash_core.log.local_decider import LocalDecider, MemoryEntries
-from simhash_core.log.packets import Packet, Sender
+from simhash_core.log.records import Packet, Sender
 from simhash_core.text.profiles import profile_named
 
 FLOOD_DOCUMENTS: Final = 100_000

@@ -11,16 +11,14 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.index.documents import CHAIN, blocks_of
-from simhash_core.documents import SourcePosition
-from simhash_core.entries import Entry
-from simhash_core.log.packets import Chain
+from simhash_core.documents import Entry, SourcePosition
+from simhash_core.log.records import Chain
 from simhash_core.text.fingerprinter import Fingerprinter
-from streams.care.entry_lines import encode_entry
-from streams.care.load_sources import FileSource
-from streams.care.load_spool import LoadSpool
+from streams.maintenance.exporting import encode_entry
+from streams.maintenance.loading import FileSource, LoadSpool
 from streams.settings.settings import Settings
 from streams.store.changelog_codec import encode_block
-from streams.store.entry_block import EntryBlock
+from streams.store.row_codec import EntryBlock
 
 
 def read_lines(path: Path, profile: str, documents: int) -> dict[str, float]:

@@ -27,16 +27,14 @@ from simhash_core.index.document_index import DocumentIndex
 from simhash_core.index.memtable import Rows
 from simhash_core.index.prints import Prints, prints_of
 from simhash_core.index.segment import build_segment
-from simhash_core.log.records import Progress
-from simhash_core.log.sequence import sequence_numbers
+from simhash_core.log.records import Progress, sequence_numbers
 from simhash_core.text.profiles import profile_named
-from streams.store.index_filling import fill_index, make_missing_files
-from streams.store.rocksdb_options import block_cache
-from streams.store.segment_file import SegmentOwner
+from streams.store.recovery import fill_index, make_missing_files
+from streams.store.rocksdb_store import block_cache
+from streams.store.row_codec import ProgressRow, StoreIdentity
 from streams.store.shard_directory import open_shard_store
-from streams.store.shard_segments import ShardSegments, documents_limit
+from streams.store.shard_segments import SegmentOwner, ShardSegments, documents_limit
 from streams.store.shard_store import ShardStore
-from streams.store.state_codec import ProgressRow, StoreIdentity
 
 Figures = dict[str, float]
 

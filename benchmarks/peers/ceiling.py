@@ -10,11 +10,12 @@ from __future__ import annotations
 from typing import Final
 
 import msgspec
-from confluent_kafka import Consumer, KafkaException, Message, Producer
+from confluent_kafka import KafkaException, Message
 
 from benchmarks.peers.stream import Stream, stream_of_arguments
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import profile_named
+from streams.kafka.clients import Consumer, Producer
 
 BATCH: Final = 500
 

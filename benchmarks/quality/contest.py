@@ -17,11 +17,9 @@ from benchmarks.contender_process import ROOT, ContenderError
 from benchmarks.peers.environment import peers_python
 from benchmarks.quality.sets import FALSE_DUPLICATES_MAX, LabelledSet
 from benchmarks.report import Spread, ratios
-from streams.offline.evaluation.dedup_pass import Decided
-from streams.offline.evaluation.evaluation import Labelled, read_labelled
-from streams.offline.evaluation.labelled_files import documents_again
-from streams.offline.evaluation.quality import Quality, quality_of
-from streams.offline.evaluation.text_pass import exact_jaccards, named_by, of_pass
+from streams.evaluation.dedup_pass import Decided, exact_jaccards, named_by, of_pass
+from streams.evaluation.evaluation import Labelled, Quality, quality_of, read_labelled
+from streams.evaluation.labelled_files import documents_again
 from streams.settings.settings import Settings
 
 PEER_THRESHOLDS: Final[Mapping[str, Sequence[float]]] = {

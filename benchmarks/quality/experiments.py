@@ -4,7 +4,7 @@ Wang and Wang (2019) had five topics with 1,000 similar documents each among 5,0
 the paper on improved weights had 500 each among about 10,000. Neither published its documents.
 Here the documents are one version of each article of a set of revisions; a topic is the articles in
 whose titles and texts its words stand most; the near-duplicates are edits of its articles
-(``streams.offline.evaluation.injected_edits``); the articles of all topics are the unrelated ones.
+(``streams.evaluation.injected_edits``); the articles of all topics are the unrelated ones.
 All copies are labelled with their article; those that share less than half with it do not score.
 """
 
@@ -20,15 +20,14 @@ import msgspec
 
 from benchmarks.quality.contest import Note, peer_qualities
 from benchmarks.quality.sets import LabelledSet
-from simhash_core.analysis.exact_jaccard import exact_jaccard
+from simhash_core.analysis.exact_similarity import exact_jaccard
 from simhash_core.documents import Document
 from simhash_core.text.weighting import WEIGHTINGS
-from streams.offline.evaluation.evaluation import evaluate, read_labelled
-from streams.offline.evaluation.figures import FALSE_DUPLICATE_BELOW, POSITIVE, UNSCORED
-from streams.offline.evaluation.injected_edits import edited_copies
-from streams.offline.evaluation.labelled_files import documents_again, read_documents
-from streams.offline.evaluation.quality import Quality
-from streams.offline.evaluation.remembered_fingerprints import RememberedFingerprints
+from streams.evaluation.dedup_pass import RememberedFingerprints
+from streams.evaluation.evaluation import Quality, evaluate, read_labelled
+from streams.evaluation.figures import FALSE_DUPLICATE_BELOW, POSITIVE, UNSCORED
+from streams.evaluation.injected_edits import edited_copies
+from streams.evaluation.labelled_files import documents_again, read_documents
 from streams.settings.index import IndexSettings
 from streams.settings.settings import Settings
 

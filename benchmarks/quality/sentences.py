@@ -11,8 +11,8 @@ from pathlib import Path
 import msgspec
 
 from simhash_core.text.normalization import normalize
-from streams.offline.evaluation.dedup_pass import decide
-from streams.offline.evaluation.labelled_files import read_documents
+from streams.evaluation.dedup_pass import decide
+from streams.evaluation.labelled_files import read_documents
 from streams.settings.settings import Settings
 
 

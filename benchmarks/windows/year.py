@@ -22,18 +22,16 @@ import msgspec
 import numpy as np
 
 from simhash_core.document_columns import BytesColumn, DocumentColumns
-from simhash_core.durations import UNITS_MS, parse_duration
 from simhash_core.index.look_up import Nearness
 from simhash_core.log.local_decider import LocalDecider
-from simhash_core.log.packets import Chain, Packet, Sender
-from simhash_core.log.records import NO_CONTROL, Progress
-from simhash_core.log.sequence import sequence_number
+from simhash_core.log.records import NO_CONTROL, Chain, Packet, Progress, Sender, sequence_number
 from simhash_core.text.profiles import Profile, profile_named
-from streams.store.rocksdb_options import MIB, block_cache
+from simhash_core.window import UNITS_MS, parse_duration
+from streams.store.entry_batch import records_of
+from streams.store.rocksdb_store import MIB, block_cache
+from streams.store.row_codec import StoredProgress, StoreIdentity
 from streams.store.shard_directory import open_shard_store
 from streams.store.shard_store import ShardStore
-from streams.store.state_codec import StoredProgress, StoreIdentity
-from streams.store.store_change import records_of
 
 START_MS: Final = 1_704_067_200_000
 DAY_MS: Final = UNITS_MS["d"]

@@ -8,6 +8,7 @@ from deploy.grafana.panels import OF, Kind, Panel, Query, Row, each, quantile, r
 
 _DOCUMENTS: Final = "firstseen_documents_total"
 _LATENCY: Final = "firstseen_end_to_end_latency_seconds"
+_LOOP_LAG: Final = "firstseen_event_loop_lag_seconds"
 _STAGE: Final = "firstseen_stage_duration_seconds"
 _LAG: Final = "firstseen_consumer_lag_messages"
 _DUPLICATES: Final = 'verdict=~"exact_duplicate|near_duplicate"'
@@ -66,7 +67,7 @@ OVERVIEW: Final = Row(
         ),
         Panel(
             "Stalled partitions",
-            "Partitions with records to process and no progress: /healthz of their worker fails.",
+            "Partitions where their worker had to act and made no progress: its /healthz fails.",
             "short",
             (Query(total("firstseen_stalled_partitions")),),
             Kind.STAT,
@@ -224,6 +225,20 @@ LATENCY: Final = Row(
             (Query(rate("firstseen_stage_cpu_seconds_total", "stage"), "{{stage}}"),),
             width=12,
             stacked=True,
+        ),
+        Panel(
+            "Event loop lag by worker",
+            "99 of 100 steps that were due began within this time; the alert EventLoopBlocked "
+            "allows half a second.",
+            "s",
+            (
+                Query(
+                    f"histogram_quantile(0.99, {rate(f'{_LOOP_LAG}_bucket', 'instance, le')})",
+                    "{{instance}}",
+                ),
+            ),
+            width=12,
+            red_from=0.5,
         ),
     ),
 )

@@ -1,14 +1,14 @@
-"""Training an idf model: in how many documents each term is, counted in bounded memory.
+"""Training an idf model: document frequencies of terms, counted in bounded memory.
 
-Counts are exact as long as the distinct terms fit. Past that the rarest are forgotten, as in lossy
-counting (Manku & Motwani 2002): the least count that frees a quarter of the room is found, and all
-terms with it or fewer go. A term that comes back begins at 0, so a frequency may be too low by the
-sum of these counts (``undercount``); terms that are common enough to matter have frequencies far
-above it. Which terms go depends on the order of the documents and on nothing else.
+Counts are exact while the distinct terms fit. Beyond, the rarest are dropped, as in lossy counting
+(Manku & Motwani 2002): all terms with the lowest count that frees a quarter of the room, or less. A
+term that comes back starts at 0, so a frequency may be too low by the sum of these counts
+(``undercount``); terms that matter have frequencies far above it. Which terms are dropped depends
+only on the order of the documents.
 
     idf = ln(1 + documents / document frequency)
 
-It is smoothed so that a term of every document still weighs something: a document whose terms all
+It is smoothed so that a term of every document still has a weight; a document whose terms all
 weighed nothing would have no fingerprint.
 """
 
@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from simhash_core.errors import UsageError
-from simhash_core.text.idf_format import TERMS_MAX, IdfHeader
+from simhash_core.text.idf import TERMS_MAX, IdfHeader
 from simhash_core.text.normalization import NORMALIZATION
 from simhash_core.text.segmentation import is_feature
 
@@ -31,17 +31,15 @@ _KEPT_SHARE: Final = 0.75
 
 
 class TrainedIdf(NamedTuple):
-    """What ``encode_idf`` takes."""
-
     header: IdfHeader
     table: dict[str, float]
 
 
 class DocumentFrequencies:
-    """In how many documents each term was seen; never more than ``terms_max`` and a document."""
+    """Document frequencies of at most ``terms_max`` terms and those of one document."""
 
     def __init__(self, terms_max: int) -> None:
-        """Begin with nothing; raises ``UsageError`` for an invalid bound."""
+        """Raises ``UsageError`` for an invalid bound."""
         if not 1 <= terms_max <= TERMS_MAX:
             raise UsageError(f"terms_max is {terms_max}: it must be from 1 to {TERMS_MAX}")
         self._terms_max = terms_max
@@ -50,11 +48,9 @@ class DocumentFrequencies:
         self.undercount = 0
 
     def __len__(self) -> int:
-        """Return the number of terms that are counted."""
         return len(self._counts)
 
     def add(self, terms: Iterable[str]) -> None:
-        """Count a document by its terms, repeats or not."""
         counts = self._counts
         for term in set(terms):
             counts[term] = counts.get(term, 0) + 1
@@ -63,10 +59,7 @@ class DocumentFrequencies:
             self._forget()
 
     def model(self, name: str, segmenter: str, least: int) -> TrainedIdf:
-        """Return the model of the terms that are in ``least`` documents or more.
-
-        Raises ``UsageError`` where there is no such term.
-        """
+        """Raises ``UsageError`` if no term is in ``least`` documents or more."""
         kept = {
             term: count
             for term, count in self._counts.items()

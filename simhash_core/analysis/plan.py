@@ -1,23 +1,23 @@
-"""What an index of a given size will cost, and what it will find: arithmetic, before any data.
+"""What an index of a given size will cost and find: arithmetic before any data.
 
-**Candidates.** Random fingerprints fill the buckets of a block evenly: N documents leave
-N / 2^block_bits in each, and a look-up compares those of one bucket a block (Manku et al. 2007; the
-sizing of the write-ups: 2^34 documents and 16-bit blocks, 262,144 a block, 1,048,576 in all).
-Real texts are not random, so this is the least that there will be.
+**Candidates.** Random fingerprints fill the buckets of a block evenly: N documents leave N /
+2^block_bits in each, and a look-up compares one bucket for each block (Manku et al. 2007; the
+sizing of the write-ups: 2^34 documents and 16-bit blocks, 262,144 a block, 1,048,576 in all). Real
+texts are not random, so this is a lower bound.
 
 **Recall by distance** is that of the block scheme (``simhash_core.fingerprints.blocks``), up to the
 threshold.
 
 **Recall by similarity.** Each bit of two SimHashes differs with a chance of angle / π (Charikar
-2002), so the distance of a pair at a given cosine is binomial; summed over the distances up to the
-threshold, each with its chance to share a block. The Jaccard of character 5-grams becomes a cosine
-under an assumption: edits of single characters, spread evenly. Of n-grams that n characters make,
-a share s = 2J / (1 + J) is left, so of words of two characters s^(2/5), and that is the cosine.
-Real edits come in runs, which leave more words whole: real recall is higher. ``firstseen evaluate``
-measures it.
+2002), so the distance of a pair at a given cosine is binomial. The recall is the sum over the
+distances up to the threshold, each with its chance to share a block. The Jaccard of character
+5-grams becomes a cosine under an assumption: edits of single characters, spread evenly. Then a
+share s = 2J / (1 + J) of the n-grams is left, so s^(2/5) of the words of two characters, and that
+is the cosine. Real edits come in runs, which leave more words whole, so real recall is higher;
+``firstseen evaluate`` measures it.
 
 **Bands** of two bins of a sketch of shingles are shared with a chance of J² each, so one of b with
-1 − (1 − J²)^b, whatever the distance; of unrelated documents two share one by accident of 32 bits.
+1 − (1 − J²)^b at any distance; unrelated documents share one by an accident of 32 bits.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from collections.abc import Sequence
 from math import acos, comb, pi
 from typing import Final, NamedTuple
 
-from simhash_core.analysis.exact_jaccard import GRAM_CHARACTERS
+from simhash_core.analysis.exact_similarity import GRAM_CHARACTERS
 from simhash_core.errors import UsageError
 from simhash_core.fingerprints.blocks import BlockScheme
 
@@ -34,14 +34,13 @@ _WORD_CHARACTERS: Final = 2
 
 
 class RecallAt(NamedTuple):
-    """The chance, 0 to 1, that a pair ``at`` some distance or similarity is found."""
+    """The chance, 0 to 1, of finding a pair ``at`` some distance or similarity."""
 
     at: float
     recall: float
 
 
 def candidates_per_block(scheme: BlockScheme, documents: int) -> float:
-    """Return how many of ``documents`` random fingerprints are in one bucket of one block."""
     if documents < 0:
         raise UsageError(f"documents is {documents}: it must be 0 or more")
     if not scheme.blocks:
@@ -50,10 +49,7 @@ def candidates_per_block(scheme: BlockScheme, documents: int) -> float:
 
 
 def recall_by_distance(scheme: BlockScheme, points: int = 9) -> list[RecallAt]:
-    """Return the recall at about as many distances from 0 to the threshold, which is the last.
-
-    It is that of the blocks: none where there are none.
-    """
+    """Return recall of blocks at about so many distances from 0 to the threshold, or nothing."""
     if not scheme.blocks:
         return []
     steps = max(1, min(points - 1, scheme.distance))
@@ -87,7 +83,7 @@ def cosine_of_jaccard(jaccard: float) -> float:
 
 
 def _recall_at(bits: int, meeting: Sequence[float], cosine: float) -> float:
-    """Sum the chances of each distance within the threshold; ``meeting``: to share a block then."""
+    """Sum over the distances within the threshold; ``meeting`` has the chances to share a block."""
     differs = acos(min(1.0, max(-1.0, cosine))) / pi
     return sum(
         comb(bits, distance) * differs**distance * (1 - differs) ** (bits - distance) * chance

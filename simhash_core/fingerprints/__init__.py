@@ -1,1 +1,1 @@
-"""SimHash itself: hashes of features, sums of bits, distance, blocks. Knows nothing of texts."""
+"""SimHash itself, without texts: hashes of features, sums of bits, distance, blocks."""

@@ -1,13 +1,12 @@
 """SimHash (Charikar 2002; Manku, Jain & Das Sarma 2007): weighted features to a fingerprint.
 
-Each feature's hash votes on each bit: its weight is added where the hash has a 1, taken off
-where it has a 0. A bit of the fingerprint is 1 where the sum is above zero; a tie is 0. Texts
-whose weighted features make a small angle then differ in few bits: the expected share of
-differing bits is the angle over π.
+Each feature's hash votes on each bit: its weight is added for a 1 and subtracted for a 0. A bit of
+the fingerprint is 1 if the sum is above zero; a tie is 0. The expected share of bits in which two
+texts differ is the angle between their weighted features over π.
 
-A fingerprint is ``bits / 8`` bytes, bit 0 first (the highest bit of byte 0). Sums are taken over
-weights that were scaled and rounded to integers which a float32 holds exactly, so that the
-order of summation, and with it the machine, does not matter.
+A fingerprint is ``bits / 8`` bytes, bit 0 first (the highest bit of byte 0). Weights are scaled and
+rounded to integers that a float32 holds exactly, so that neither the order of summation nor the
+machine matters.
 """
 
 from __future__ import annotations
@@ -19,19 +18,29 @@ from numpy.typing import NDArray
 
 from simhash_core.errors import UsageError
 
+# ---- Hamming distance.
+
+
+def distance_bits(a: bytes, b: bytes) -> int:
+    """Return the number of differing bits; raises ``UsageError`` for different widths."""
+    if len(a) != len(b):
+        raise UsageError(f"fingerprints of {len(a) * 8} and {len(b) * 8} bits cannot be compared")
+    return (int.from_bytes(a, "big") ^ int.from_bytes(b, "big")).bit_count()
+
+
 WORD_BITS: Final = 64
 WIDEST_BITS: Final = 512
 
 # Scaled weights sum to less than 2**23, plus a rounding of at most 1/2 for each feature: below the
 # 2**24 up to which float32 holds every integer, for as many features as a document can have.
 _SUM_EXPONENT: Final = 23
-# Features a step of the sum: its float32 votes stay in the processor's cache. It is also few enough
-# for numpy's OpenBLAS to do a step in one thread: with several, the sum of 2,000 features took 20
+# Features in one step of the sum: their float32 votes stay in the processor's cache. They are also
+# few enough for numpy's OpenBLAS to use one thread: with several, the sum of 2,000 features took 20
 # times as long on a busy machine.
 _STEP: Final = 512
 
+# One row for each feature, (features, bits): +1 where the bit of its hash is 1, −1 where it is 0.
 Votes = NDArray[np.int8]
-"""One row a feature, int8 (features, bits): +1 where the bit of its hash is 1, −1 where it is 0."""
 
 
 def check_bits(bits: int) -> None:
@@ -55,9 +64,8 @@ def scale(
 ) -> NDArray[np.float32]:
     """Scale weights by a power of two for each document and round them to integers, float32.
 
-    ``weights``: float64 (features,), 0 or more. ``bounds``: document ``i`` has the features from
-    ``bounds[i]`` up to ``bounds[i + 1]``; without it all are of one document. Raises ``UsageError``
-    for a weight that is negative or not finite.
+    Document ``i`` has the features from ``bounds[i]`` up to ``bounds[i + 1]``; without ``bounds``
+    there is one document. Raises ``UsageError`` for a weight that is negative or not finite.
     """
     if not weights.size:
         return np.zeros(0, dtype=np.float32)
@@ -66,8 +74,8 @@ def scale(
     sizes = np.diff(bounds) if bounds is not None else np.array([len(weights)])
     starts = np.cumsum(sizes) - sizes
     some = sizes > 0
-    # Greatest weight times features bounds the sum, and unlike the sum it does not depend on the
-    # order of evaluation.
+    # The greatest weight times features bounds the sum, and does not depend on the order of
+    # evaluation.
     exponents = np.frexp(np.maximum.reduceat(weights, starts[some]) * sizes[some])[1]
     shifts = np.repeat(_SUM_EXPONENT - exponents, sizes[some])
     scaled: NDArray[np.float32] = np.rint(np.ldexp(weights, shifts)).astype(np.float32)
@@ -75,10 +83,7 @@ def scale(
 
 
 def sums(votes: Votes, scaled: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the vote on each bit, float32 (bits,), exact integers.
-
-    ``votes``: int8 (features, bits); ``scaled``: float32 (features,), from ``scale``.
-    """
+    """Return the vote on each bit, float32 (bits,), exact integers."""
     if len(scaled) <= _STEP:
         return np.asarray(scaled @ votes.astype(np.float32))
     result = np.zeros(votes.shape[1], dtype=np.float32)
@@ -89,16 +94,10 @@ def sums(votes: Votes, scaled: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def simhash(votes: Votes, weights: NDArray[np.float64]) -> bytes:
-    """Return the fingerprint of weighted features; without any, all bits are ties, hence 0.
-
-    ``votes``: int8 (features, bits), ``weights``: float64 (features,), 0 or more.
-    """
+    """Return the fingerprint of weighted features; without any, all bits are ties, hence 0."""
     return pack(sums(votes, scale(weights)))
 
 
 def pack(bit_sums: NDArray[np.float32]) -> bytes:
-    """Return the fingerprint for the sums on its bits: 1 where a sum is above 0.
-
-    Sums (fingerprints, bits) of several give their fingerprints one after the other.
-    """
+    """Return the fingerprint, or those of (fingerprints, bits) one after the other."""
     return np.packbits(bit_sums > 0).tobytes()

@@ -1,4 +1,4 @@
-"""The buckets of a segment: in which of its rows the documents of each bucket stand.
+"""The buckets of a segment: the rows of the documents in each bucket.
 
 ::
 
@@ -6,21 +6,21 @@
     directory   where in ``rows`` each range of buckets begins
     tags        what distinguishes candidates before their fingerprints are read
 
-A bucket is a column (a block, or a band) and a value in it. A range is all values with the same
-first bits: as many bits as make about as many ranges as there are documents, so that the directory
-is no longer than ``rows``. Where a range has several buckets, the *tag* of a row is the rest of its
-value, and only rows with the tag that is asked for are candidates. Where a range is one bucket and
-the distance is short, the tag is 16 other bits of the fingerprint: a candidate that differs in more
-of them than the distance allows is farther than that, and nearly all are. Reading tags one after
-the other costs a tenth of reading fingerprints here and there.
+A bucket is a column (a block or a band) and a value in it. A range is all values with the same
+first bits; there are about as many ranges as documents, so that the directory is no longer than
+``rows``. If a range has several buckets, the *tag* of a row is the rest of its value, and only rows
+with the looked-up tag are candidates. If a range is one bucket and the distance is short, the tag
+is 16 other bits of the fingerprint: a candidate that differs in more of them than the distance is
+too far, and nearly all are. Reading tags in sequence costs a tenth of reading scattered
+fingerprints.
 
-In a large segment buckets are full: 128 documents of 8 million share a block of 16 bits. There the
-ranges are of the block **and the first bits of its tag**, which is the next block, the first after
-the last. Of two fingerprints within distance d < n, cut into n blocks, some block is equal while
-the next one differs in one bit at most. (If not, each equal block were followed by one with two
-differing bits or more, and each block that is neither equal nor behind an equal one has one: with z
-equal ones that makes 2 z + (n - 2 z) = n differing bits, more than d.) So a look-up needs of each
-bucket only the range with its own first bits, and those that differ from it in one: 6 of 32.
+In a large segment buckets are full: 128 documents of 8 million share a block of 16 bits. There a
+range is the block **and the first bits of its tag**, which is the next block (after the last, the
+first). Of two fingerprints within distance d < n, cut into n blocks, some block is equal while the
+next one differs in one bit at most. (Otherwise each of z equal blocks is followed by one with two
+differing bits or more, and each other block has at least one: that makes 2 z + (n - 2 z) = n
+differing bits, more than d.) So a look-up needs of each bucket only the range with its own first
+bits and those that differ from it in one: 6 of 32.
 """
 
 from __future__ import annotations
@@ -33,70 +33,50 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhash_core.fingerprints.blocks import BlockScheme
-from simhash_core.index.ragged import spread
-from simhash_core.index.row_numbers import pack_rows, unpack_rows
+from simhash_core.index.packed_columns import pack_rows, spread, unpack_rows
 
 TAG_BITS: Final = 16
-_TAGGED_DISTANCE: Final = 4
-"""Up to it 16 bits of random fingerprints tell apart 96 of 100."""
+_TAGGED_DISTANCE: Final = 4  # up to it, 16 bits tell 96 of 100 random fingerprints apart
 
 _ROW_BITS: Final = np.uint64(32)
+# Wider values are hardly ever equal: ranges have four to eight rows, for a short directory.
 _SPARSE_BITS: Final = 24
-"""Wider values are hardly ever equal: ranges have four to eight rows, for a short directory."""
 _SPARSE_RANGE_ROWS: Final = 8
 _SHORT_TAG_BITS: Final = 3
-NEXT_DISTANCE: Final = 1
-"""Bits that may differ behind some equal block of two near fingerprints."""
-_FULL_RANGE_BITS: Final = 2
-"""Of full buckets: their ranges have four rows each. The directory is as long as the rows then."""
-_TAG_BITS_MIN: Final = 3
-"""With fewer bits of the tag in the range, a look-up needs all ranges of a bucket, or nearly."""
+NEXT_DISTANCE: Final = 1  # bits that may differ behind some equal block of near fingerprints
+_FULL_RANGE_BITS: Final = 2  # four rows in each range of a full bucket: a directory as long as rows
+_TAG_BITS_MIN: Final = 3  # with fewer tag bits in a range, a look-up needs nearly all ranges
 
 
 class BucketQuery(NamedTuple):
-    """Buckets of documents that are looked up, each (documents, columns).
-
-    ``values``: uint32. ``tags``: uint16, of the fingerprints, empty where they are not needed.
-    """
+    """Looked-up buckets, each (documents, columns)."""
 
     values: NDArray[np.uint32]
-    tags: NDArray[np.uint16]
+    tags: NDArray[np.uint16]  # of the fingerprints, empty if not needed
 
 
 class Search(NamedTuple):
-    """Where to look for what, all flat and in step, several ranges for a bucket one after another.
-
-    ``starts`` in ``rows`` and ``lengths``: of ranges, intp.
-    """
+    """Ranges to search, flat and in step; a bucket's ranges follow each other."""
 
     query: BucketQuery
-    starts: NDArray[np.intp]
+    starts: NDArray[np.intp]  # in ``rows``
     lengths: NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BucketColumns:
-    """Columns of one width. ``rows``: uint8 (columns · documents, 3), of ``pack_rows``.
+    """Columns of one width."""
 
-    ``directory``: uint32 (ranges + 1,). ``tags``: uint16 or uint32, one for each row, or empty.
-    ``shift``: bits of a value that are not of its range. ``distance``: of fingerprints that
-    ``tags`` are bits of; -1 where they are the rest of the values, or empty. ``range_tag_bits``: so
-    many first bits of its tag are of a row's range as well.
-    """
-
-    shift: int
+    shift: int  # bits of a value outside its range
     columns: int
-    distance: int
-    range_tag_bits: int
-    rows: NDArray[np.uint8]
-    directory: NDArray[np.uint32]
-    tags: NDArray[np.uint16] | NDArray[np.uint32]
+    distance: int  # of the fingerprints whose bits are tags; -1: rests of values, or no tags
+    range_tag_bits: int  # first bits of a row's tag that belong to its range
+    rows: NDArray[np.uint8]  # (columns · documents, 3), from ``pack_rows``
+    directory: NDArray[np.uint32]  # (ranges + 1,)
+    tags: NDArray[np.uint16] | NDArray[np.uint32]  # one for each row, or empty
 
     def search(self, question: BucketQuery, *, within: bool) -> Search:
-        """Return where the documents of buckets are; ``within``: those that are not too far.
-
-        ``question``: (documents, columns). Where a range has several buckets, it is all of it.
-        """
+        """Return ranges of (documents, columns), with ``within`` only those that may be near."""
         a_column = (len(self.directory) - 1) // max(self.columns, 1)
         first = (question.values >> np.uint32(self.shift)).astype(np.intp)
         first <<= self.range_tag_bits
@@ -124,10 +104,7 @@ class BucketColumns:
         *,
         within: bool,
     ) -> tuple[NDArray[np.intp], NDArray[np.uint32]]:
-        """Return what is in buckets: of each candidate the index in ``question``, and its row.
-
-        All arrays are flat and in step. ``within``: leave out what tags show to be too far.
-        """
+        """Return for each candidate its index in ``question`` and its row, flat and in step."""
         if not self.shift and not (within and self.distance >= 0):
             of, at = spread(starts, lengths)
             return of, unpack_rows(self.rows[at])
@@ -145,10 +122,7 @@ class BucketColumns:
         return np.searchsorted(ends, kept, side="right"), unpack_rows(self.rows[at[kept]])
 
     def values(self, documents: int) -> NDArray[np.uint32]:
-        """Return the value of each document in each column, uint32 (documents, columns).
-
-        Only where ``tags`` are the rest of the values, or there is none.
-        """
+        """Return values as (documents, columns), for tags that are rests of values, or empty."""
         by_column = np.empty((documents, self.columns), dtype=np.uint32)
         a_column = (len(self.directory) - 1) // max(self.columns, 1)
         lengths = np.diff(self.directory)
@@ -169,9 +143,9 @@ def build_columns(
     count: int,
     documents: int,
 ) -> BucketColumns:
-    """Return the buckets of documents, fewer than ``ROWS_LIMIT``.
+    """Return the buckets of documents, fewer than ``ROWS_LIMIT``; ``width`` is in bits.
 
-    ``columns``: of each of ``count`` the value and the tag of each document. ``width``: bits.
+    ``columns`` yields ``count`` pairs: value and tag of each document.
     """
     shift = _shift(width, documents)
     distance = scheme.distance if is_tagged(scheme) and not shift else -1
@@ -203,18 +177,12 @@ def build_columns(
         elif tagged:
             tags[number] = of_fingerprints[order]
     return BucketColumns(
-        shift,
-        count,
-        distance,
-        range_tag_bits,
-        rows.reshape(-1, 3),
-        directory,
-        tags.reshape(-1),
+        shift, count, distance, range_tag_bits, rows.reshape(-1, 3), directory, tags.reshape(-1)
     )
 
 
 def tag_bits_of_ranges(scheme: BlockScheme, documents: int) -> int:
-    """Return how many first bits of the tag are of a row's range, 0 for none."""
+    """Return how many first bits of the tag belong to a row's range; 0 for none."""
     is_next_block = scheme.block_bits == TAG_BITS and scheme.blocks * TAG_BITS == scheme.bits
     if not (is_next_block and scheme.cuts == 1 and scheme.guaranteed):
         return 0
@@ -229,10 +197,9 @@ def is_tagged(scheme: BlockScheme) -> bool:
 
 
 def fingerprint_tags(scheme: BlockScheme, fingerprints: NDArray[np.uint64]) -> NDArray[np.uint16]:
-    """Return 16 bits of each fingerprint that stand behind each block, uint16 (documents, blocks).
+    """Return 16 bits of each fingerprint behind each block, uint16 (documents, blocks).
 
-    Empty in the second axis where tags are of no use. Any 16 bits would do: those of the block
-    itself, which are equal, would tell nothing.
+    The second axis is empty if tags are useless. The block's own bits would be equal.
     """
     if not is_tagged(scheme):
         return np.empty((len(fingerprints), 0), dtype=np.uint16)
@@ -245,7 +212,7 @@ def fingerprint_tags(scheme: BlockScheme, fingerprints: NDArray[np.uint64]) -> N
 
 
 def _shift(width: int, documents: int) -> int:
-    """Return how many bits of a value are not of its range."""
+    """Return how many bits of a value are outside its range."""
     if width <= _SPARSE_BITS:
         return max(width - max(documents.bit_length() - 1, 0), 0)
     shift = max(width - (documents // _SPARSE_RANGE_ROWS).bit_length(), 0)

@@ -1,53 +1,149 @@
-"""Documents by the buckets that they are in: a small table of new ones, and sorted segments.
+"""Documents by bucket: a memtable of new ones, and sorted segments.
 
-A new document goes into the memtable, which is compared whole: with a few hundred documents that
-costs less than buckets would. A full memtable becomes a segment; four segments of about one size
-become one. So each document is sorted a few times in all, and a look-up visits few segments.
-Segments that come from files (``attach``) are never merged with others here.
+A new document goes into the memtable, which is compared whole: for a few hundred documents that is
+cheaper than buckets. A full memtable becomes a segment; four segments of about one size become one.
+So each document is sorted a few times in all, and a look-up visits few segments. Segments from
+files (``attach``) are never merged here.
 
-One index serves all shards of a worker, so that a look-up costs the same for one shard and for
-many. Each row says by its *slot* which opening of a shard it belongs to; a shard that leaves is
-dropped by its slot, and its rows go when their segment is merged. So do rows that were removed or
-have expired; until then a mask hides them.
+One index serves all shards of a worker, so a look-up costs the same for one shard and for many. The
+*slot* of a row names the shard that was opened. A mask hides rows that expired, were removed or
+belong to a dropped slot, until their segment is merged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simhash_core.errors import UsageError
 from simhash_core.fingerprints.blocks import BlockScheme
-from simhash_core.index.kept_segment import KeptSegment
+from simhash_core.index.hot_buckets import BYTE_WORDS
 from simhash_core.index.memtable import Memtable, Rows, joined
-from simhash_core.index.pairs import Pairs, sorted_pairs
-from simhash_core.index.prints import Prints
-from simhash_core.index.searches import (
-    BucketCounts,
-    Seen,
-    bucket_counts,
-    nearest,
-    pairs_in_memtable,
-    pairs_of,
-)
-from simhash_core.index.segment import Segment, build_segment, question
+from simhash_core.index.pairs import Pairs, near_rows, sorted_pairs
+from simhash_core.index.prints import Prints, bucket_values, shared
+from simhash_core.index.segment import Candidates, KeptSegment, Segment, build_segment, question
+
+# ---- Look-ups in the memtable and the segments of one moment.
+
+
+_COMPARED_ROWS: Final = 256  # documents compared with the memtable at once
+
+
+class Seen(NamedTuple):
+    scheme: BlockScheme
+    window_ms: int | None
+    visible: NDArray[np.bool_]  # (slots,)
+    memtable: Rows
+    segments: Sequence[KeptSegment]
+
+
+class BucketCounts(NamedTuple):
+    candidates: int  # documents that share a bucket
+    fullest: int  # documents in the fullest bucket
+
+
+def pairs_in_memtable(seen: Seen, prints: Prints) -> Iterator[Pairs]:
+    """Yield pairs with the documents in the memtable, which is compared whole."""
+    part = seen.memtable
+    if not part.documents:
+        return
+    for first in range(0, prints.documents, _COMPARED_ROWS):
+        chunk = prints.take(slice(first, first + _COMPARED_ROWS))
+        rows, others, distances = near_rows(seen.scheme, chunk, part.prints)
+        live = seen.visible[part.slots[others]]
+        live &= _in_window(seen.window_ms, chunk.times_ms[rows], part.prints.times_ms, others)
+        rows, others, distances = rows[live], others[live], distances[live]
+        yield Pairs(rows + first, distances, part.sequences[others], part.slots[others])
+
+
+def pairs_of(seen: Seen, kept: KeptSegment, candidates: Candidates, prints: Prints) -> Pairs:
+    segment = kept.segment
+    differing = segment.fingerprints.take(candidates.rows, axis=0)
+    differing ^= prints.fingerprints.take(candidates.documents, axis=0)
+    ones = np.bitwise_count(differing)
+    of_some = ones[:, 0].copy()
+    for word in range(1, min(ones.shape[1], BYTE_WORDS)):
+        of_some += ones[:, word]
+    near = np.flatnonzero(of_some <= seen.scheme.distance)
+    distances = ones[near].sum(axis=1, dtype=np.uint16)
+    within = distances <= seen.scheme.distance
+    near, distances = near[within], distances[within]
+    documents, rows = candidates.documents[near], candidates.rows[near]
+    slots = segment.slots[rows]
+    live = seen.visible[slots] & kept.shown(rows)
+    live &= _in_window(seen.window_ms, prints.times_ms[documents], segment.times_ms, rows)
+    documents, rows = documents[live], rows[live]
+    return Pairs(documents, distances[live], segment.sequences.take(rows), slots[live])
+
+
+def bucket_counts(seen: Seen, prints: Prints) -> BucketCounts:
+    """``prints`` has one document."""
+    sizes = np.zeros(seen.scheme.all_buckets, dtype=np.intp)
+    for _, columns, _ in _candidates(seen, prints):
+        sizes += np.bincount(columns, minlength=len(sizes))
+    return BucketCounts(int(sizes.sum()), int(sizes.max(initial=0)))
+
+
+def nearest(seen: Seen, prints: Prints, limit: int) -> Pairs:
+    """Return the nearest documents that share a bucket with one, at any distance."""
+    parts = []
+    for part, _, candidates in _candidates(seen, prints):
+        rows = np.unique(candidates)
+        fingerprints = part.prints.fingerprints if isinstance(part, Rows) else part.fingerprints
+        distances = np.bitwise_count(fingerprints[rows] ^ prints.fingerprints[:1]).sum(
+            axis=1, dtype=np.uint16
+        )
+        nearest = np.argsort(distances, kind="stable")[: 2 * limit]
+        kept = rows[nearest]
+        sequences = part.sequences[kept] if isinstance(part, Rows) else part.sequences.take(kept)
+        zeros = np.zeros(len(nearest), dtype=np.intp)
+        parts.append(Pairs(zeros, distances[nearest], sequences, part.slots[kept]))
+    return sorted_pairs(parts).take(slice(limit))
+
+
+def _candidates(
+    seen: Seen, prints: Prints
+) -> Iterator[tuple[Segment | Rows, NDArray[np.intp], NDArray[np.intp]]]:
+    """Yield what shares a bucket with one document: a part, its bucket columns, its rows."""
+    looked_up = question(seen.scheme, prints)
+    part = seen.memtable
+    if part.documents:
+        theirs = bucket_values(seen.scheme, part.prints)
+        rows, columns = np.nonzero(shared(seen.scheme, looked_up.values, theirs))
+        live = seen.visible[part.slots[rows]]
+        yield part, columns[live], rows[live]
+    for kept in seen.segments:
+        for candidates in kept.segment.candidates(looked_up, within=False):
+            live = seen.visible[kept.segment.slots[candidates.rows]] & kept.shown(candidates.rows)
+            yield kept.segment, candidates.columns[live], candidates.rows[live].astype(np.intp)
+
+
+def _in_window(
+    window_ms: int | None,
+    times_ms: NDArray[np.int64],
+    others_ms: NDArray[np.int64],
+    rows: NDArray[np.intp] | NDArray[np.uint32],
+) -> NDArray[np.bool_] | np.bool_:
+    """Return which documents are near in time; ``rows`` are those of ``others_ms``."""
+    if window_ms is None:
+        return np.True_
+    within: NDArray[np.bool_] = np.abs(times_ms - others_ms[rows]) <= window_ms
+    return within
+
 
 MEMTABLE_DOCUMENTS: Final = 512
-SEGMENT_DOCUMENTS_LIMIT: Final = 1 << 20
-"""A merge takes some seconds at most, and 300 MB of memory."""
+SEGMENT_DOCUMENTS_LIMIT: Final = 1 << 20  # merging them takes seconds and 300 MB of memory
 SLOTS_LIMIT: Final = 1 << 16
 
 _MERGED_SEGMENTS: Final = 4
 
 
 class DocumentIndex:
-    """Documents by bucket; a look-up sees all that were added."""
-
     def __init__(self, scheme: BlockScheme, window_ms: int | None = None) -> None:
-        """Begin empty. ``window_ms``: only documents whose times are within it are pairs."""
+        """Documents are pairs only if their times are at most ``window_ms`` apart."""
         self.scheme = scheme
         self._window_ms = window_ms
         self._segments: list[KeptSegment] = []
@@ -60,25 +156,17 @@ class DocumentIndex:
         self.dropped_before = 0
 
     def __len__(self) -> int:
-        """Return the number of documents of all open slots."""
         return sum(self._counts.values())
 
     def documents(self, slot: int) -> int:
-        """Return the number of documents of one slot."""
         return self._counts.get(slot, 0)
 
     @property
     def segments(self) -> list[Segment]:
-        """The segments, the earliest first."""
         return [each.segment for each in self._segments]
 
-    # ---- shards
-
     def open_slot(self, *, visible: bool = True) -> int:
-        """Return a slot that no row has. Raises ``UsageError`` where all are taken.
-
-        Look-ups do not see the documents of a slot that is not visible, until ``show_slot``.
-        """
+        """Return a slot that no row has; raises ``UsageError`` if all are taken."""
         self._forget_dropped()
         used = set(np.unique(self._memtable.rows().slots).tolist())
         for each in self._segments:
@@ -92,19 +180,14 @@ class DocumentIndex:
         return slot
 
     def show_slot(self, slot: int) -> None:
-        """Let look-ups see the documents of a slot: all that it had are loaded."""
         self._visible[slot] = True
 
     def drop_slot(self, slot: int) -> None:
-        """Forget all documents of a slot; without effect where it is not open."""
         self._live[slot] = self._visible[slot] = False
         self._counts.pop(slot, None)
         self._removed.pop(slot, None)
 
-    # ---- documents come and go
-
     def add(self, slot: int, sequences: NDArray[np.uint64], prints: Prints) -> None:
-        """Add documents of an open slot."""
         count = len(sequences)
         self._counts[slot] += count
         if not count:
@@ -119,7 +202,6 @@ class DocumentIndex:
             self._seal(whole.take(slice(first, first + SEGMENT_DOCUMENTS_LIMIT)))
 
     def remove(self, slot: int, sequences: NDArray[np.uint64]) -> None:
-        """Remove documents of an open slot by their sequence numbers; unknown ones are ignored."""
         if slot in self._removed:
             self._removed[slot].append(sequences)
         memtable = self._memtable.rows()
@@ -136,10 +218,7 @@ class DocumentIndex:
         self._counts[slot] -= removed
 
     def drop_before(self, sequence: int) -> int:
-        """Remove all documents with lower sequence numbers; return how many were removed.
-
-        Whole segments go at once; what is left of others when they are merged.
-        """
+        """Remove all documents with lower sequence numbers; return how many were removed."""
         self.dropped_before = max(self.dropped_before, sequence)
         memtable = self._memtable.rows()
         kept = memtable.sequences >= np.uint64(sequence)
@@ -162,10 +241,10 @@ class DocumentIndex:
         return removed
 
     def extract(self, slot: int, first: int, last: int, limit: int) -> Rows:
-        """Return the documents of an open slot from ``first`` to ``last``, for ``attach``.
+        """Return the ``limit`` earliest documents of a slot from ``first`` to ``last``, sorted.
 
-        Sorted, ``limit`` at most, the earliest; those of segments from files are left out. What is
-        removed from now on is kept in mind until the segment comes.
+        They are to be written and attached. Attached segments are left out. Removals from now on
+        are remembered until ``attach``.
         """
         self._removed[slot] = []
         parts = [self._memtable.rows(), *self._parts_in_memory(slot)]
@@ -173,10 +252,9 @@ class DocumentIndex:
         return extracted.take(np.argsort(extracted.sequences, kind="stable")[:limit])
 
     def attach(self, slot: int, segment: Segment, first: int, last: int) -> None:
-        """Take in a segment of one open slot, instead of its rows from ``first`` to ``last``.
+        """Replace the rows of a slot from sequence number ``first`` to ``last`` by a segment.
 
-        ``first``, ``last``: sequence numbers; the segment has all documents of the slot between
-        them, but for those that were removed meanwhile, which are hidden.
+        It has all of these documents; those that were removed meanwhile are hidden.
         """
         low, high = np.uint64(first), np.uint64(last)
         for each in self._segments:
@@ -206,10 +284,9 @@ class DocumentIndex:
         return self.documents(slot) - attached
 
     def live_rows(self, slot: int, first: int, last: int) -> Iterator[Rows]:
-        """Return what is left of attached segments, for one to take their place (``attach``).
+        """Return the rows of attached segments from ``first`` to ``last``, to be merged into one.
 
-        ``first``, ``last``: sequence numbers between which the segments are. What is yielded is as
-        of now, whenever it is asked for, and from any thread.
+        The rows are those of now, whenever and in whichever thread they are read.
         """
         self._removed[slot] = []
         kept = [
@@ -230,7 +307,6 @@ class DocumentIndex:
     # ---- look-ups
 
     def pairs(self, prints: Prints) -> Pairs:
-        """Return which documents of the index share a bucket and are within the distance."""
         seen = self._seen()
         pairs = [*pairs_in_memtable(seen, prints)]
         if self._segments and prints.documents:
@@ -242,11 +318,9 @@ class DocumentIndex:
         return sorted_pairs(pairs)
 
     def bucket_counts(self, prints: Prints) -> BucketCounts:
-        """Return how many documents share a bucket with one, the only one of ``prints``."""
         return bucket_counts(self._seen(), prints)
 
     def nearest(self, prints: Prints, limit: int) -> Pairs:
-        """Return the ``limit`` nearest documents that share a bucket with one, however far."""
         return nearest(self._seen(), prints, limit)
 
     def _seen(self) -> Seen:
@@ -257,7 +331,7 @@ class DocumentIndex:
     # ---- segments
 
     def _forget_dropped(self) -> None:
-        """Rebuild what holds mostly rows that nobody is to see any more."""
+        """Rebuild segments that mostly have hidden rows."""
         memtable = self._memtable.rows()
         kept = memtable.live(self._live)
         if kept.documents < memtable.documents:
@@ -273,9 +347,8 @@ class DocumentIndex:
             if 2 * live > len(each.segment):
                 self._segments.append(each)
             elif live:
-                self._segments.append(
-                    KeptSegment(build_segment(self.scheme, self._live_part(each)))
-                )
+                left = build_segment(self.scheme, self._live_part(each))
+                self._segments.append(KeptSegment(left))
 
     def _live_rows(self, kept: KeptSegment) -> NDArray[np.bool_]:
         live: NDArray[np.bool_] = self._live[kept.segment.slots]
@@ -289,14 +362,15 @@ class DocumentIndex:
             return
         self._segments.append(KeptSegment(build_segment(self.scheme, part)))
         while (first := self._first_to_merge()) is not None:
-            merged = self._segments[first:]
-            whole = joined([self._live_part(each) for each in merged])
-            self._segments[first:] = (
-                [KeptSegment(build_segment(self.scheme, whole))] if whole.documents else []
-            )
+            whole = self._joined(self._segments[first:])
+            merged = [KeptSegment(build_segment(self.scheme, whole))] if whole.documents else []
+            self._segments[first:] = merged
+
+    def _joined(self, segments: Sequence[KeptSegment]) -> Rows:
+        return joined([self._live_part(each) for each in segments])
 
     def _first_to_merge(self) -> int | None:
-        """Return from which segment on they are to become one; None: none are."""
+        """Return the first of the last segments that should become one, or None."""
         segments = self._segments
         if not segments:
             return None
@@ -316,14 +390,13 @@ class DocumentIndex:
 
 
 def _between(part: Rows, slot: int, first: int, last: int) -> Rows:
-    """Return the documents of one slot from one sequence number to another."""
     sequences = part.sequences
     own = (sequences >= np.uint64(first)) & (sequences <= np.uint64(last))
     return part.take(own & (part.slots == slot))
 
 
 def _magnitude(documents: int) -> int:
-    """Return how often memtables have been merged, about, to make a segment of this size."""
+    """Return about how often memtables were merged to make a segment of this size."""
     magnitude = 0
     while documents >= MEMTABLE_DOCUMENTS * _MERGED_SEGMENTS:
         documents //= _MERGED_SEGMENTS

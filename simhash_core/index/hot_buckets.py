@@ -1,17 +1,17 @@
-"""Overloaded buckets: what is in them is found by slices of the remaining bits, not one by one.
+"""Overloaded buckets: slices of the remaining bits find their candidates, not a full scan.
 
 Wang & Wang (2019) call a bucket overloaded that has more than (1 + μ) times the average, μ = 2, and
-split it again by the bits of the other blocks: 48 are left of 64, as 4 × 12. Two fingerprints that
-share the bucket and are within distance d differ in d of the remaining bits at most; cut into d + 1
-slices, one of them is equal (pigeonhole). So **nothing is lost**: the candidates of an overloaded
-bucket are those that share a slice as well, in any of the d + 1 cuts. Some equal slice is followed
-by one that differs in one bit at most (``bucket_columns`` says why), so the next slice is kept
-beside each row, and only rows that have it so are candidates.
+split it again by the bits of the other blocks: the 48 left of 64 become 4 × 12. Two fingerprints
+that share the bucket and are within distance d differ in at most d of the remaining bits; cut into
+d + 1 slices, one of them is equal (pigeonhole). So **nothing is lost**: candidates are the
+documents that share a slice too, in any of the d + 1 cuts. Some equal slice is followed by one that
+differs in at most one bit (``bucket_columns`` says why), so the next slice is kept beside each row
+as a filter.
 
-Where slices would be so short that most of the bucket shares one (256 bits, distance 64), the
-fingerprints of the bucket are copied to stand together, word by word, and all of them are compared:
-a tenth of what it costs to collect them, and nothing is lost either. A method that loses pairs
-would make a verdict depend on how documents are divided among segments and workers.
+If slices would be so short that most of the bucket shares one (256 bits, distance 64), the
+fingerprints of the bucket are copied together, word by word, and all are compared: a tenth of the
+cost of gathering them, and nothing is lost either. A method that loses pairs would make verdicts
+depend on how documents are divided among segments and workers.
 """
 
 from __future__ import annotations
@@ -26,51 +26,36 @@ from numpy.typing import NDArray
 
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.bucket_columns import NEXT_DISTANCE, BucketColumns
-from simhash_core.index.ragged import spread
-from simhash_core.index.row_numbers import unpack_rows
+from simhash_core.index.packed_columns import spread, unpack_rows
 
-OVERLOAD: Final = 2.0
-"""μ: overloaded is a bucket with more than (1 + μ) times the average."""
-
-DOCUMENTS_MIN: Final = 512
-"""A bucket with fewer is not worth a second level, however small the average is."""
-
+OVERLOAD: Final = 2.0  # μ
+DOCUMENTS_MIN: Final = 512  # smaller buckets do not need a second level
 BYTE_WORDS: Final = 3
-"""Words whose differing bits a byte can count: enough to tell most of what is too far."""
+"""Words whose differing bits a byte can count: enough to reject most of what is too far."""
 
 _SHORTEST_SLICE: Final = 8
 _LONGEST_SLICE: Final = 16
 _VALUE_BITS: Final = np.uint64(32)
-_BUCKETS_LIMIT: Final = 1 << 16
-"""Of more than so many the fullest; others are looked up as any bucket is."""
-_COMPARED_AT_ONCE: Final = 1 << 16
-"""Distances in the processor's cache."""
+_BUCKETS_LIMIT: Final = 1 << 16  # the fullest; others are looked up as usual
+_COMPARED_AT_ONCE: Final = 1 << 16  # distances that fit the processor's cache
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HotBuckets:
-    """The overloaded buckets of a segment.
+    """The overloaded buckets of a segment, with slices or with words."""
 
-    ``buckets``: uint64, column << 32 | value, sorted. ``bounds``: uint32 (buckets + 1,), where each
-    begins in ``rows`` and ``words``. With slices, ``slice_keys`` and ``rows`` are uint32 (slices,
-    documents in them), sorted by number of the bucket << 16 | value of the slice. Without, ``rows``
-    is uint32 (1, documents) and ``words`` uint64 (bits / 64, documents). ``next_slices``: uint16,
-    like ``slice_keys``: the values of the slices that follow, after the last the first.
-    """
-
-    buckets: NDArray[np.uint64]
-    bounds: NDArray[np.uint32]
-    rows: NDArray[np.uint32]
-    slice_keys: NDArray[np.uint32]
-    next_slices: NDArray[np.uint16]
-    words: NDArray[np.uint64]
+    buckets: NDArray[np.uint64]  # column << 32 | value, sorted
+    bounds: NDArray[np.uint32]  # (buckets + 1,), where each begins in ``rows`` and ``words``
+    rows: NDArray[np.uint32]  # (slices, documents in them), or (1, documents)
+    slice_keys: NDArray[np.uint32]  # like rows; number of the bucket << 16 | value, sorted
+    next_slices: NDArray[np.uint16]  # like rows; values of the slices that follow
+    words: NDArray[np.uint64]  # (bits / 64, documents)
 
     def __len__(self) -> int:
-        """Return the number of overloaded buckets."""
         return len(self.buckets)
 
     def numbers(self, columns: NDArray[np.intp], values: NDArray[np.uint32]) -> NDArray[np.intp]:
-        """Return the number of each bucket here, -1 for one that is not overloaded."""
+        """Return the number of each bucket here; -1 if it is not overloaded."""
         wanted = columns.astype(np.uint64) << _VALUE_BITS | values
         at = np.searchsorted(self.buckets, wanted)
         there = at < len(self.buckets)
@@ -85,10 +70,7 @@ class HotBuckets:
         numbers: NDArray[np.intp],
         fingerprints: NDArray[np.uint64],
     ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.uint32]]]:
-        """Yield what may be within the distance: indices of what is asked, and rows.
-
-        ``columns``, ``numbers``: of the buckets asked for; ``fingerprints``: (asked, bits / 64).
-        """
+        """Yield the number of the look-up, and the row, of what may be near."""
         if not len(self.slice_keys):
             yield from self._compared(scheme, numbers, fingerprints)
             return
@@ -127,7 +109,7 @@ class HotBuckets:
 
 
 def slice_bits(scheme: BlockScheme, column: int) -> int:
-    """Return the bits of a slice in the buckets of a column; 0 where slices are of no use."""
+    """Return the bits of a slice in the buckets of a column; 0 if slices are useless."""
     width = scheme.block_bits if column < scheme.all_blocks else 0
     bits = min((scheme.bits - width) // (scheme.distance + 1), _LONGEST_SLICE)
     return bits if bits >= _SHORTEST_SLICE else 0
@@ -136,7 +118,7 @@ def slice_bits(scheme: BlockScheme, column: int) -> int:
 def slices(
     scheme: BlockScheme, column: int, fingerprints: NDArray[np.uint64]
 ) -> NDArray[np.uint32]:
-    """Return slices of the bits that a bucket leaves, uint32 (fingerprints, distance + 1)."""
+    """Return slices of the bits outside a bucket's block, uint32 (fingerprints, distance + 1)."""
     width, count = slice_bits(scheme, column), scheme.distance + 1
     bits = np.unpackbits(np.ascontiguousarray(fingerprints).view(np.uint8), axis=1)
     cut = bits[:, _bits_left(scheme, column)[: count * width]].reshape(-1, width)
@@ -148,7 +130,7 @@ def slices(
 
 @cache
 def _bits_left(scheme: BlockScheme, column: int) -> NDArray[np.intp]:
-    """Return the numbers of the bits that a bucket of a column leaves."""
+    """Return the numbers of the bits outside the block of a column."""
     used = scheme.bits_of(column) if column < scheme.all_blocks else range(0)
     return np.setdiff1d(np.arange(scheme.bits), np.array(used, dtype=np.intp))
 
@@ -158,10 +140,7 @@ def find_hot(
     fingerprints: NDArray[np.uint64],
     families: list[tuple[int, int, BucketColumns]],
 ) -> HotBuckets:
-    """Return the overloaded buckets of a segment.
-
-    ``families``: the number of the first column, bits of a value, and the columns.
-    """
+    """``families`` has the number of the first column, the bits of a value, and the columns."""
     overloaded = [
         (column << 32 | value, column, start, stop, buckets)
         for first, width, buckets in families
@@ -205,14 +184,14 @@ def find_hot(
 
 
 def overload_threshold(width: int, documents: int) -> float:
-    """Return how many documents of so many a bucket may have that is not overloaded."""
+    """Return how many documents a bucket may have without being overloaded."""
     return max((1 + OVERLOAD) * documents / (1 << width), float(DOCUMENTS_MIN))
 
 
 def _overloaded(
     first: int, width: int, buckets: BucketColumns, documents: int
 ) -> Iterator[tuple[int, int, int, int]]:
-    """Yield column, value, and from where to where in ``rows`` an overloaded bucket is."""
+    """Yield column, value, and start and end in ``rows`` of each overloaded bucket."""
     threshold = overload_threshold(width, documents)
     bounds = buckets.directory[:: 1 << buckets.range_tag_bits]
     lengths = np.diff(bounds)

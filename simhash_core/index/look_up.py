@@ -1,43 +1,87 @@
-"""The look-up of a packet: of each document the nearest document of the index that is near.
+"""The look-up of a packet: the nearest document of the index for each document that has one.
 
-Near are two documents that share a bucket, are within the distance, and agree by their sketches
-where the index confirms candidates; or that have equal content. Undecidable documents have no
-fingerprint: they match by their content alone.
+Two documents are near if they share a bucket, are within the distance, and their sketches agree
+(where the index verifies); or if their content is equal. Undecidable documents have no fingerprint
+and match by content alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 
 from simhash_core.document_columns import DocumentColumns
-from simhash_core.entries import Entry
+from simhash_core.documents import Entry
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.document_index import DocumentIndex
 from simhash_core.index.prints import first_shared_bucket, joined_prints, prints_of
-from simhash_core.index.view import WHOLE, View
-from simhash_core.matches import Answer, Match, Neighbour
 from simhash_core.text.profiles import REPLACE, Profile
 from simhash_core.text.verification import Verifier
+from simhash_core.verdicts import Answer, Match, Neighbour
 from simhash_core.window import Window
+
+# ---- Which entries a packet may match: those that still exist at its offset in the log.
+#
+# A look-up runs before everything that precedes the packet is decided. But the log already says
+# whether an entry will have been removed or expired by then.
+
+
+_NONE: Final[Mapping[bytes, int]] = MappingProxyType({})
+_NO_ROWS: Final[Mapping[bytes, Sequence[int]]] = MappingProxyType({})
+
+
+class View(NamedTuple):
+    """What a packet or query sees of an index."""
+
+    first: int  # sequence number of its row 0
+    expired_before: int = 0  # sequence number
+    # Ids that undecided packets remove, with the sequence number of the first row that does.
+    removed: Mapping[bytes, int] = _NONE
+    # Ids that its own rows remove, with these rows, rising.
+    removing: Mapping[bytes, Sequence[int]] = _NO_ROWS
+
+    def hides(self, row: int, sequence: int, document_id: str) -> bool:
+        """Return whether the entry at ``sequence`` is gone for a row."""
+        if self.has_expired(sequence):
+            return True
+        if not self.removed and not self.removing:
+            return False
+        name = document_id.encode()
+        if self._is_removed(name):
+            return True
+        own = sequence - self.first
+        return any(_removes(each, own, row) for each in self.removing.get(name, ()))
+
+    def has_expired(self, sequence: int) -> bool:
+        return sequence < self.expired_before
+
+    def _is_removed(self, name: bytes) -> bool:
+        return self.removed.get(name, self.first) < self.first
+
+
+def _removes(removing: int, own: int, row: int) -> bool:
+    """Return whether row ``removing`` removes an entry before ``row``; ``own`` < 0: older entry."""
+    return own < removing <= row
+
+
+WHOLE: Final = View(0)  # nothing was removed before, and nothing expires
 
 
 class EntrySource(Protocol):
-    """Where the entries are whose fingerprints a ``DocumentIndex`` holds."""
-
     def entries(self, slot: int, sequences: Sequence[int]) -> list[Entry]:
-        """Return entries by their sequence numbers, without those that are gone by now."""
+        """Return entries by sequence number, without those that are gone."""
         ...
 
     def by_content(self, digest: bytes) -> list[tuple[int, Entry]]:
-        """Return the undecidable documents of a content, the earliest first, by their numbers."""
+        """Return the undecidable documents of a content with their numbers, the earliest first."""
         ...
 
 
 class Similarity(NamedTuple):
-    """How two near documents agree; ``value`` None for equal content and where nothing confirms."""
+    """How two near documents agree; ``value`` is None for equal content or without a verifier."""
 
     exact: bool
     value: float | None
@@ -55,11 +99,10 @@ class Nearness:
         *,
         replaces: bool = False,
     ) -> None:
-        """Without ``verifier`` the distance alone decides.
+        """Without ``verifier`` the distance alone decides; without ``window_ms`` any time matches.
 
-        ``window_ms``: how far apart the times of near documents are, at most; None: any time.
-        ``lateness_ms``: how late a document may be and match all that are in its window.
-        ``replaces``: a document takes the entries of its id out.
+        A document at most ``lateness_ms`` late may match all that are in its window. With
+        ``replaces``, a document removes the entries of its id.
         """
         self.scheme = scheme
         self.window = None if window_ms is None else Window(window_ms, lateness_ms)
@@ -68,7 +111,7 @@ class Nearness:
 
     @classmethod
     def of(cls, profile: Profile) -> Nearness:
-        """Return what near means by a profile; raises ``UsageError`` for an invalid one."""
+        """Raises ``UsageError`` for an invalid profile."""
         return cls(
             profile.scheme(),
             profile.verifier(),
@@ -79,28 +122,27 @@ class Nearness:
 
     @property
     def window_ms(self) -> int | None:
-        """How far apart the times of near documents are, at most; None: any time."""
         return None if self.window is None else self.window.window_ms
 
     def similarity(
         self, distance: int, columns: DocumentColumns, row: int, entry: Entry
     ) -> Similarity | None:
-        """Return how a document agrees with an entry within the distance; None: it does not."""
-        if self.window is not None:
-            apart_ms = abs(int(columns.times_ms[row]) - entry.event_time_ms)
-            if apart_ms > self.window.window_ms:
-                return None
-        if columns.scope(row) != entry.scope:
+        """Return how a document agrees with an entry within the distance, or None."""
+        apart_ms = abs(int(columns.times_ms[row]) - entry.event_time_ms)
+        if not self._is_in_window(apart_ms) or not _is_in_scope(columns, row, entry):
             return None
-        if columns.digest(row) == entry.content_digest:
+        if _has_content(columns, row, entry):
             return Similarity(exact=True, value=None)
         if self._verifier is None:
             return Similarity(exact=False, value=None)
         similarity = self._verifier.similarity(distance, columns.sketches[row], entry.sketch)
         return None if similarity is None else Similarity(exact=False, value=similarity)
 
+    def _is_in_window(self, apart_ms: int) -> bool:
+        return self.window is None or apart_ms <= self.window.window_ms
+
     def estimate(self, distance: int, a: bytes, b: bytes) -> float | None:
-        """Return how far two sketches agree, enough or not; None where nothing confirms."""
+        """Return the similarity of two sketches, agreeing or not; None without a verifier."""
         if self._verifier is None:
             return None
         return self._verifier.verification.similarity(distance, a, b)
@@ -114,16 +156,10 @@ class Nearness:
         entry: Entry,
         similarity: Similarity,
     ) -> Match:
-        """Return the match of a document with an entry."""
         block = None
         if not columns.undecidable[row]:
-            block = first_shared_bucket(
-                self.scheme,
-                columns.fingerprints[row].tobytes(),
-                columns.sketches[row],
-                entry.fingerprint,
-                entry.sketch,
-            )
+            own = columns.fingerprints[row].tobytes(), columns.sketches[row]
+            block = first_shared_bucket(self.scheme, *own, entry.fingerprint, entry.sketch)
         return Match(
             row,
             distance,
@@ -137,26 +173,29 @@ class Nearness:
         )
 
 
+def _is_in_scope(columns: DocumentColumns, row: int, entry: Entry) -> bool:
+    return columns.scope(row) == entry.scope
+
+
+def _has_content(columns: DocumentColumns, row: int, entry: Entry) -> bool:
+    return columns.digest(row) == entry.content_digest
+
+
 class LookUp:
-    """Looks packets up in one index. Changes nothing."""
+    """Looks packets up in one index; changes nothing."""
 
     def __init__(self, index: DocumentIndex, nearness: Nearness, source: EntrySource) -> None:
-        """``source`` has the entries of all documents in ``index``."""
         self._index = index
         self._nearness = nearness
         self._source = source
 
     def matches(self, columns: DocumentColumns, view: View = WHOLE) -> list[Match]:
-        """Return the nearest match of each document that has one, by row."""
         return self.matches_of([columns], [view])[0]
 
     def matches_of(
         self, packets: Sequence[DocumentColumns], views: Sequence[View]
     ) -> list[list[Match]]:
-        """Return the matches of several packets, looked up together: that costs less.
-
-        ``views``: what each packet sees of the index.
-        """
+        """Return the matches of several packets; one look-up for all is cheaper."""
         if not packets:
             return []
         by_document: list[list[Match]] = [
@@ -165,28 +204,18 @@ class LookUp:
         decidable = [np.flatnonzero(columns.undecidable == 0) for columns in packets]
         packet_of = np.repeat(np.arange(len(packets)), [len(rows) for rows in decidable])
         row_of = np.concatenate(decidable)
+        scheme, documents = self._nearness.scheme, zip(packets, decidable, strict=True)
         pairs = self._index.pairs(
-            joined_prints(
-                [
-                    prints_of(self._nearness.scheme, each, rows)
-                    for each, rows in zip(packets, decidable, strict=True)
-                ]
-            )
+            joined_prints([prints_of(scheme, columns, rows) for columns, rows in documents])
         )
         matched = -1
-        near = zip(
-            pairs.rows.tolist(),
-            pairs.distances.tolist(),
-            pairs.sequences.tolist(),
-            pairs.slots.tolist(),
-            strict=True,
-        )
+        near = zip(*(column.tolist() for column in pairs), strict=True)
         for document, distance, sequence, slot in near:
             if document == matched:
                 continue
             row, packet = int(row_of[document]), int(packet_of[document])
             columns, view, matches = packets[packet], views[packet], by_document[packet]
-            if sequence < view.expired_before:
+            if view.has_expired(sequence):
                 continue
             entry = next(iter(self._source.entries(slot, [sequence])), None)
             if entry is None or view.hides(row, sequence, entry.document_id):
@@ -200,7 +229,7 @@ class LookUp:
         return [sorted(matches, key=lambda match: match.row) for matches in by_document]
 
     def answer(self, columns: DocumentColumns, limit: int, view: View = WHOLE) -> Answer:
-        """Return what the index says of one document, its ``limit`` nearest neighbours included."""
+        """Return what the index knows of one document, with its ``limit`` nearest neighbours."""
         match = next(iter(self.matches(columns, view)), None)
         if columns.undecidable[0]:
             neighbours = [] if match is None else [Neighbour(match, near=True)]
@@ -219,7 +248,6 @@ class LookUp:
         return Answer(match, neighbours, counts.candidates, counts.fullest)
 
     def _of_content(self, columns: DocumentColumns, view: View) -> list[Match]:
-        """Return the matches of undecidable documents."""
         matches = []
         for row in columns.repeatable:
             for sequence, entry in self._source.by_content(columns.digest(row)):
@@ -254,7 +282,6 @@ def neighbour(
 
 
 def joined_answer(answers: Iterable[Answer], limit: int) -> Answer:
-    """Return what all parts of an index say of one document together."""
     match: Match | None = None
     neighbours: dict[int, Neighbour] = {}
     candidates = fullest = 0

@@ -1,4 +1,4 @@
-"""New documents of an index, not sorted yet."""
+"""New documents of an index, unsorted."""
 
 from __future__ import annotations
 
@@ -13,31 +13,23 @@ from simhash_core.index.prints import Prints, joined_prints
 
 
 class Rows(NamedTuple):
-    """Documents. ``sequences``: uint64 (documents,). ``slots``: uint16. ``prints``: in step."""
-
     sequences: NDArray[np.uint64]
     slots: NDArray[np.uint16]
     prints: Prints
 
     @property
     def documents(self) -> int:
-        """The number of documents."""
         return len(self.sequences)
 
     def take(self, rows: slice | NDArray[np.bool_] | NDArray[np.intp]) -> Rows:
-        """Return some of the documents."""
         return Rows(self.sequences[rows], self.slots[rows], self.prints.take(rows))
 
     def live(self, live: NDArray[np.bool_]) -> Rows:
-        """Return the documents of slots that are open; ``live``: bool (slots,)."""
         return self.take(live[self.slots])
 
 
 def joined(parts: Sequence[Rows]) -> Rows:
-    """Return the documents of all parts, in order; there is one part at least.
-
-    One part is returned itself: millions of documents are not in memory twice.
-    """
+    """Join one part or more; a single one is not copied, as it may have millions of documents."""
     if len(parts) == 1:
         return parts[0]
     return Rows(
@@ -48,10 +40,7 @@ def joined(parts: Sequence[Rows]) -> Rows:
 
 
 class Memtable:
-    """Documents in arrays with room for more."""
-
     def __init__(self, scheme: BlockScheme, capacity: int) -> None:
-        """``capacity``: documents."""
         self.count = 0
         self._sequences = np.empty(capacity, dtype=np.uint64)
         self._slots = np.empty(capacity, dtype=np.uint16)
@@ -62,7 +51,6 @@ class Memtable:
         )
 
     def append(self, part: Rows) -> None:
-        """Add documents, for which there is room."""
         rows = slice(self.count, self.count + part.documents)
         self._sequences[rows] = part.sequences
         self._slots[rows] = part.slots
@@ -72,10 +60,9 @@ class Memtable:
         self.count += part.documents
 
     def rows(self) -> Rows:
-        """Return a copy of the documents: what is cleared here stays there."""
+        """Return a copy of the documents, which ``clear`` does not affect."""
         rows = np.arange(self.count)
         return Rows(self._sequences[rows], self._slots[rows], self._prints.take(rows))
 
     def clear(self) -> None:
-        """Forget all documents."""
         self.count = 0

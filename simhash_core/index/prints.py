@@ -1,10 +1,10 @@
-"""Prints: what of documents an index holds and looks up, as columns.
+"""Prints: the columns of documents that an index holds and looks up.
 
-A document is in the bucket of each block of its fingerprint and, where the scheme has bands, of
-each band of its sketch. A *band* is two bins of the sketch: its key is made of their whole minima,
-so that unrelated documents practically never share one, however many there are. The keys stand at
-the end of the sketch, ``BAND_KEY_BYTES`` each, little-endian. A document without a sketch is in no
-bucket of a band; ``NO_BAND`` stands for its keys, and no key of a sketch is equal to it.
+A document is in the bucket of each block of its fingerprint and of each band of its sketch. A
+*band* is two bins of the sketch; its key is made of their whole minima, so that unrelated documents
+practically never share one. The keys stand at the end of the sketch, ``BAND_KEY_BYTES`` each,
+little-endian. A document without a sketch has the key ``NO_BAND``, which no sketch has, and is in
+no bucket of a band.
 """
 
 from __future__ import annotations
@@ -17,7 +17,66 @@ from numpy.typing import NDArray
 
 from simhash_core.document_columns import BytesColumn, DocumentColumns
 from simhash_core.fingerprints.blocks import BlockScheme
-from simhash_core.index.block_values import block_values
+
+# ---- Blocks of many fingerprints at once: ``BlockScheme.values`` in numpy.
+#
+# The second cut of a square scheme is the transpose of the first. A square of bits is transposed by
+# exchanging its off-diagonal quarters, then those of each quarter, and so on: four steps for 16 ×
+# 16, each for all fingerprints (Warren, Hacker's Delight, 2nd edition, section 7-3).
+
+
+_UNSIGNED: Final[dict[int, np.dtype[np.unsignedinteger]]] = {
+    8: np.dtype(">u1"),
+    16: np.dtype(">u2"),
+    32: np.dtype(">u4"),
+}
+_TRANSPOSED_IN_STEPS: Final = (8, 16)
+
+
+def block_values(scheme: BlockScheme, fingerprints: NDArray[np.uint8]) -> NDArray[np.uint32]:
+    """Return the values, uint32 (rows, all blocks), of uint8 (rows, bits / 8), rows contiguous."""
+    values = np.empty((len(fingerprints), scheme.all_blocks), dtype=np.uint32)
+    first = values[:, : scheme.blocks]
+    dtype = _UNSIGNED.get(scheme.block_bits)
+    if dtype is not None:
+        first[:] = fingerprints.view(dtype)[:, : scheme.blocks]
+    else:
+        first[:] = _slices(np.unpackbits(fingerprints, axis=1), scheme.blocks, scheme.block_bits)
+    if scheme.cuts > 1:
+        values[:, scheme.blocks :] = _across(first, scheme.blocks)
+    return values
+
+
+def _slices(bits: NDArray[np.uint8], blocks: int, block_bits: int) -> NDArray[np.uint32]:
+    """Return slices of bits as numbers, uint32 (rows, blocks)."""
+    width = next(each for each in _UNSIGNED if each >= block_bits)
+    padded = np.zeros((len(bits), blocks, width), dtype=np.uint8)
+    padded[:, :, width - block_bits :] = bits[:, : blocks * block_bits].reshape(
+        len(bits), blocks, block_bits
+    )
+    packed = np.packbits(padded, axis=2).view(_UNSIGNED[width])
+    numbers: NDArray[np.uint32] = packed.reshape(len(bits), blocks).astype(np.uint32)
+    return numbers
+
+
+def _across(values: NDArray[np.uint32], side: int) -> NDArray[np.uint32]:
+    """Return the columns of squares of bits whose rows are ``values``, uint32 (rows, side)."""
+    if side not in _TRANSPOSED_IN_STEPS:
+        bits = (values[:, :, None] >> np.arange(side - 1, -1, -1, dtype=np.uint32)) & 1
+        columns = np.ascontiguousarray(bits.transpose(0, 2, 1).astype(np.uint8))
+        return _slices(columns.reshape(len(values), side * side), side, side)
+    square = values.astype(np.uint16)
+    half = side // 2
+    while half:
+        low = np.uint16(sum(((1 << half) - 1) << at for at in range(0, side, 2 * half)))
+        quarters = square.reshape(len(values), side // (2 * half), 2, half)
+        upper, lower = quarters[:, :, 0], quarters[:, :, 1]
+        exchanged = (upper ^ (lower >> half)) & low
+        upper ^= exchanged
+        lower ^= exchanged << half
+        half //= 2
+    return square.astype(np.uint32)
+
 
 BAND_KEY_BYTES: Final = 4
 NO_BAND: Final = 0
@@ -25,34 +84,26 @@ _KEY: Final = np.dtype("<u4")
 
 
 class Prints(NamedTuple):
-    """Documents: ``fingerprints`` uint64 words (documents, bits / 64).
-
-    ``bands``: keys, uint32 (documents, bands). ``times_ms``: int64, event times.
-    """
-
-    fingerprints: NDArray[np.uint64]
-    bands: NDArray[np.uint32]
-    times_ms: NDArray[np.int64]
+    fingerprints: NDArray[np.uint64]  # words (documents, bits / 64)
+    bands: NDArray[np.uint32]  # keys (documents, bands)
+    times_ms: NDArray[np.int64]  # event times
 
     @property
     def documents(self) -> int:
-        """The number of documents."""
         return len(self.fingerprints)
 
     def take(self, rows: NDArray[np.intp] | NDArray[np.bool_] | slice) -> Prints:
-        """Return some of the documents."""
         return Prints(self.fingerprints[rows], self.bands[rows], self.times_ms[rows])
 
 
 def joined_prints(parts: Sequence[Prints]) -> Prints:
-    """Return the documents of all parts, in order; there is one part at least."""
     return Prints(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 def bare_prints(
     fingerprints: NDArray[np.uint64], bands: int = 0, times_ms: int | NDArray[np.int64] = 0
 ) -> Prints:
-    """Return the prints of documents without sketches, of which the fingerprints are known."""
+    """Return the prints of documents without sketches."""
     count = len(fingerprints)
     times = np.broadcast_to(np.asarray(times_ms, dtype=np.int64), (count,))
     return Prints(fingerprints, np.full((count, bands), NO_BAND, dtype=np.uint32), times)
@@ -63,14 +114,12 @@ def prints_of(
     columns: DocumentColumns,
     rows: NDArray[np.intp] | Sequence[int] | None = None,
 ) -> Prints:
-    """Return the prints of documents, or of some of them."""
     bands = band_keys(columns.sketches, scheme.bands)
     whole = Prints(columns.fingerprints, bands, columns.times_ms)
     return whole if rows is None else whole.take(np.asarray(rows, dtype=np.intp))
 
 
 def band_keys(sketches: BytesColumn, bands: int) -> NDArray[np.uint32]:
-    """Return the keys of the bands of sketches, uint32 (sketches, bands)."""
     if not bands:
         return np.empty((len(sketches), 0), dtype=np.uint32)
     keys = np.full((len(sketches), bands), NO_BAND, dtype=np.uint32)
@@ -85,10 +134,9 @@ def band_keys(sketches: BytesColumn, bands: int) -> NDArray[np.uint32]:
 
 
 def bucket_values(scheme: BlockScheme, prints: Prints) -> NDArray[np.uint32]:
-    """Return in which buckets documents are, uint32 (documents, buckets).
+    """Return the buckets of documents, uint32 (documents, buckets): block values, then band keys.
 
-    Values of the blocks, then keys of the bands; two documents share a bucket where they have the
-    same value in a column, which is not ``NO_BAND`` if it is that of a band.
+    Documents share a bucket if they have the same value, but ``NO_BAND``, in a column.
     """
     as_bytes = np.ascontiguousarray(prints.fingerprints).view(np.uint8)
     values = block_values(scheme, as_bytes)
@@ -98,7 +146,7 @@ def bucket_values(scheme: BlockScheme, prints: Prints) -> NDArray[np.uint32]:
 def shared(
     scheme: BlockScheme, ours: NDArray[np.uint32], theirs: NDArray[np.uint32]
 ) -> NDArray[np.bool_]:
-    """Return which values of ``bucket_values`` are one bucket, of arrays that are in step."""
+    """Return which values of ``bucket_values`` are the same bucket, for arrays in step."""
     equal: NDArray[np.bool_] = ours == theirs
     if scheme.bands:
         bands = (..., slice(scheme.all_blocks, None))
@@ -109,10 +157,7 @@ def shared(
 def shared_buckets(
     scheme: BlockScheme, a: bytes, sketch_a: bytes, b: bytes, sketch_b: bytes
 ) -> list[int]:
-    """Return the numbers of the buckets that two documents share, in order.
-
-    ``a``, ``b``: fingerprints. The bucket of band ``i`` is number ``scheme.all_blocks + i``.
-    """
+    """Return the buckets that two documents share; band ``i`` is ``scheme.all_blocks + i``."""
     shared_blocks = scheme.shared_blocks(a, b)
     for number in range(scheme.bands):
         start = -BAND_KEY_BYTES * (scheme.bands - number)
@@ -126,7 +171,6 @@ def shared_buckets(
 def first_shared_bucket(
     scheme: BlockScheme, a: bytes, sketch_a: bytes, b: bytes, sketch_b: bytes
 ) -> int | None:
-    """Return the first of ``shared_buckets``, None where there is none."""
     block = scheme.first_shared_block(a, b)
     if block is not None or not scheme.bands:
         return block

@@ -1,20 +1,20 @@
-"""A segment: documents and the buckets that they are in, sorted. Built once, never changed.
+"""A segment: documents in the order of the log and their buckets, sorted. It never changes.
 
-Documents stand in the order of the log. All buckets of a packet are found in one pass of numpy over
-each column; overloaded ones by their second level (``hot_buckets``).
+numpy finds the buckets of a packet in one pass over each column, and overloaded ones by their
+second level (``hot_buckets``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from simhash_core.errors import UsageError
 from simhash_core.fingerprints.blocks import BAND_KEY_BITS, BlockScheme
-from simhash_core.index.block_values import block_values
 from simhash_core.index.bucket_columns import (
     BucketColumns,
     BucketQuery,
@@ -23,18 +23,15 @@ from simhash_core.index.bucket_columns import (
 )
 from simhash_core.index.hot_buckets import HotBuckets, find_hot
 from simhash_core.index.memtable import Rows
-from simhash_core.index.prints import NO_BAND, Prints, bucket_values
-from simhash_core.index.sequence_column import SequenceColumn
+from simhash_core.index.packed_columns import SequenceColumn
+from simhash_core.index.prints import NO_BAND, Prints, block_values, bucket_values
 
-CANDIDATES_LIMIT: Final = 1 << 21
-"""Candidates in memory at one time; where buckets are full, documents go in smaller groups."""
-
-_CHUNK: Final = 65_536
-"""Fingerprints whose blocks are computed at once: bounds the memory."""
+CANDIDATES_LIMIT: Final = 1 << 21  # in memory at once; full buckets make the batches smaller
+_CHUNK: Final = 65_536  # fingerprints whose blocks are computed at once: bounds the memory
 
 
 class Question(NamedTuple):
-    """A packet as all segments are asked about it. ``values``, ``tags``: as of ``BucketQuery``."""
+    """A packet prepared for all segments; ``values`` and ``tags`` as in ``BucketQuery``."""
 
     prints: Prints
     values: NDArray[np.uint32]
@@ -42,51 +39,37 @@ class Question(NamedTuple):
 
 
 class Candidates(NamedTuple):
-    """Of each candidate the document that looked it up, the bucket's column, and its row."""
-
-    documents: NDArray[np.intp]
-    columns: NDArray[np.intp]
+    documents: NDArray[np.intp]  # that were looked up
+    columns: NDArray[np.intp]  # of the shared bucket
     rows: NDArray[np.uint32]
 
 
 def question(scheme: BlockScheme, prints: Prints) -> Question:
-    """Return what segments are asked about documents."""
     values = bucket_values(scheme, prints)
     return Question(prints, values, fingerprint_tags(scheme, prints.fingerprints))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Segment:
-    """Documents by bucket.
-
-    ``slots``: uint16 (documents,). ``fingerprints``: uint64 words (documents, bits / 64).
-    ``times_ms``: int64, event times.
-    """
-
     scheme: BlockScheme
     sequences: SequenceColumn
     slots: NDArray[np.uint16]
-    fingerprints: NDArray[np.uint64]
-    times_ms: NDArray[np.int64]
+    fingerprints: NDArray[np.uint64]  # words (documents, bits / 64)
+    times_ms: NDArray[np.int64]  # event times
     blocks: BucketColumns
     bands: BucketColumns
     hot: HotBuckets
 
     def __len__(self) -> int:
-        """Return the number of documents."""
         return len(self.fingerprints)
 
     def rows(self) -> Rows:
-        """Return the documents."""
         bands = self.bands.values(len(self))
         prints = Prints(np.asarray(self.fingerprints), bands, np.asarray(self.times_ms))
         return Rows(self.sequences.all(), np.asarray(self.slots), prints)
 
     def candidates(self, question: Question, *, within: bool) -> Iterator[Candidates]:
-        """Yield what shares a bucket with documents; a pair once for each bucket that it shares.
-
-        ``within``: what is farther than the distance may be left out.
-        """
+        """Yield candidates once for each shared bucket; ``within`` may leave out far ones."""
         blocks = self.scheme.all_blocks
         yield from self._candidates(self.blocks, 0, question, slice(0, blocks), within=within)
         yield from self._candidates(
@@ -140,7 +123,7 @@ class Segment:
         indexes, numbers = indexes[numbers >= 0], numbers[numbers >= 0]
         if not len(indexes):
             return
-        # With several buckets to a range, what is beside the overloaded one is not needed.
+        # With several buckets to a range, those beside the overloaded one are not needed.
         ranges[indexes] = 0
         documents, of_columns = indexes // columns, indexes % columns + first
         fingerprints = question.prints.fingerprints[documents]
@@ -149,7 +132,6 @@ class Segment:
 
 
 def build_segment(scheme: BlockScheme, part: Rows) -> Segment:
-    """Return the segment of documents, of which there is one at least."""
     if np.any(part.sequences[1:] < part.sequences[:-1]):
         part = part.take(np.argsort(part.sequences, kind="stable"))
     prints = part.prints
@@ -196,3 +178,135 @@ def _values_by_block(
         values[:, chunk] = block_values(scheme, as_bytes[chunk]).T
     tags = fingerprint_tags(scheme, fingerprints).T
     return values, tags if len(tags) else np.empty((blocks, 0), dtype=np.uint16)
+
+
+# ---- A segment as named columns, the stored form, and back.
+
+
+Column = NDArray[np.unsignedinteger] | NDArray[np.int64]
+
+COLUMNS: Final = (
+    "sequence_indexes",
+    "sequence_firsts",
+    "sequence_packets",
+    "fingerprints",
+    "times_ms",
+    "block_rows",
+    "block_directory",
+    "block_tags",
+    "band_rows",
+    "band_directory",
+    "band_tags",
+    "hot_buckets",
+    "hot_bounds",
+    "hot_rows",
+    "hot_slices",
+    "hot_next_slices",
+    "hot_words",
+)
+
+
+class Layout(NamedTuple):
+    """What the columns do not say: values of the ``BucketColumns``."""
+
+    documents: int
+    block_shift: int
+    band_shift: int
+    tag_distance: int
+    range_tag_bits: int
+
+
+def columns_of(segment: Segment, *, with_times: bool) -> tuple[Layout, dict[str, Column]]:
+    """Return a segment of one slot as columns; times only if there is a window."""
+    blocks, bands, hot = segment.blocks, segment.bands, segment.hot
+    times = segment.times_ms if with_times else np.empty(0, dtype=np.int64)
+    columns: tuple[Column, ...] = (
+        segment.sequences.indexes,
+        segment.sequences.firsts,
+        segment.sequences.packets,
+        segment.fingerprints,
+        times,
+        blocks.rows,
+        blocks.directory,
+        blocks.tags,
+        bands.rows,
+        bands.directory,
+        bands.tags,
+        hot.buckets,
+        hot.bounds,
+        hot.rows,
+        hot.slice_keys,
+        hot.next_slices,
+        hot.words,
+    )
+    layout = Layout(len(segment), blocks.shift, bands.shift, blocks.distance, blocks.range_tag_bits)
+    return layout, dict(zip(COLUMNS, columns, strict=True))
+
+
+def segment_of(
+    scheme: BlockScheme, slot: int, layout: Layout, columns: Mapping[str, Column]
+) -> Segment:
+    """Return a segment in one slot; raises ``UsageError`` for columns of another scheme."""
+    if set(columns) != set(COLUMNS):
+        raise UsageError(f"a segment has the columns {', '.join(COLUMNS)}")
+    documents = layout.documents
+    all_columns: dict[str, NDArray] = dict(columns)  # type: ignore[type-arg]
+    if all_columns["fingerprints"].shape != (documents, scheme.bits // 64):
+        raise UsageError(
+            f"fingerprints of {documents} documents: {all_columns['fingerprints'].shape}"
+        )
+    for kind, buckets in (("block", scheme.all_blocks), ("band", scheme.bands)):
+        if len(all_columns[f"{kind}_rows"]) != buckets * documents:
+            raise UsageError(f"{kind}_rows: {documents} documents in {buckets} columns")
+    times = all_columns["times_ms"]
+    sequences, blocks, bands, hot = (
+        [all_columns[name] for name in COLUMNS if name.startswith(part)]
+        for part in ("sequence_", "block_", "band_", "hot_")
+    )
+    tags = layout.tag_distance, layout.range_tag_bits
+    return Segment(
+        scheme,
+        SequenceColumn(*sequences),
+        np.broadcast_to(np.uint16(slot), (documents,)),
+        all_columns["fingerprints"],
+        times if len(times) else np.broadcast_to(np.int64(0), (documents,)),
+        BucketColumns(layout.block_shift, scheme.all_blocks, *tags, *blocks),
+        BucketColumns(layout.band_shift, scheme.bands, -1, 0, *bands),
+        HotBuckets(*hot),
+    )
+
+
+# ---- A segment in an index: with a mask of hidden rows.
+
+
+class KeptSegment:
+    """A segment and its hidden rows; ``slot`` is that of an attached one, None if made here."""
+
+    def __init__(self, segment: Segment, slot: int | None = None) -> None:
+        self.segment = segment
+        self.slot = slot
+        self.hidden: NDArray[np.bool_] | None = None
+        self.left = len(segment)
+        self._slots: set[int] | None = None if slot is None else {slot}
+
+    def slots(self) -> set[int]:
+        if self._slots is None:
+            self._slots = set(np.unique(self.segment.slots).tolist())
+        return self._slots
+
+    def hide(self, rows: NDArray[np.intp]) -> int:
+        """Hide rows; return how many were not hidden before."""
+        if not len(rows):
+            return 0
+        if self.hidden is None:
+            self.hidden = np.zeros(len(self.segment), dtype=np.bool_)
+        fresh = np.unique(rows[~self.hidden[rows]])
+        self.hidden[fresh] = True
+        self.left -= len(fresh)
+        return len(fresh)
+
+    def shown(self, rows: NDArray[np.intp] | NDArray[np.uint32]) -> NDArray[np.bool_]:
+        if self.hidden is None:
+            return np.ones(len(rows), dtype=np.bool_)
+        shown: NDArray[np.bool_] = ~self.hidden[rows]
+        return shown

@@ -1,4 +1,4 @@
-"""Between documents, columns and verdicts."""
+"""Conversions between documents, columns and verdicts."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ from simhash_core.document_columns import (
     BytesColumn,
     DocumentColumns,
 )
-from simhash_core.documents import Document, SourcePosition
-from simhash_core.matches import Match
-from simhash_core.scopes import masked, scoped_digest
+from simhash_core.documents import Document, SourcePosition, masked, scoped_digest
 from simhash_core.text.fingerprinter import CONTENT_DIGEST_SIZE, Fingerprinted
 from simhash_core.verdicts import (
     DuplicateOf,
+    Match,
     Method,
     Undecidable,
     UndecidableReason,
@@ -32,8 +31,8 @@ from simhash_core.verdicts import (
 _CODES: Final = {reason: code for code, reason in enumerate(REASON_CODES)}
 _WORD_BYTES: Final = 8
 
+# The columns of a delete.
 DELETED: Final = Fingerprinted(b"", bytes(CONTENT_DIGEST_SIZE), 0, UndecidableReason.EMPTY)
-"""What stands in the columns of a delete."""
 
 _UNIQUE: Final = Unique()
 _UNDECIDABLE: Final = tuple(reason and Undecidable(reason) for reason in REASON_CODES)
@@ -42,10 +41,7 @@ _UNDECIDABLE: Final = tuple(reason and Undecidable(reason) for reason in REASON_
 def document_columns(
     documents: Sequence[Document], prints: Sequence[Fingerprinted], words: int
 ) -> DocumentColumns:
-    """Return documents of one raw partition, in rising order of their offsets, as columns.
-
-    ``prints``: of these documents, in the same order. ``words``: bits of a fingerprint / 64.
-    """
+    """Documents of one raw partition must be in rising order of offsets; ``words`` is bits / 64."""
     count = len(documents)
     none = bytes(words * _WORD_BYTES)
     fingerprints = [each.fingerprint or none for each in prints]
@@ -74,10 +70,7 @@ def document_columns(
 
 
 def arrival_digest(digest: bytes, source: SourcePosition) -> bytes:
-    """Return what stands for the content of a document that nothing is to be a repeat of.
-
-    ``digest``: of its content. No other arrival has the same, and this one always has.
-    """
+    """Return a digest that no other arrival has, for a document that must never match."""
     key = blake2b(str(source).encode(), digest_size=CONTENT_DIGEST_SIZE).digest()
     return blake2b(digest, digest_size=len(digest), key=key, person=b"arrival digest").digest()
 
@@ -86,28 +79,23 @@ class PacketRows:
     """Documents and deletes of one raw partition, in rising order of their offsets."""
 
     def __init__(self, words: int) -> None:
-        """Begin empty. ``words``: bits of a fingerprint / 64."""
         self._words = words
         self._documents: list[Document] = []
         self._prints: list[Fingerprinted] = []
         self._deletes: list[int] = []
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return len(self._documents)
 
     def add_document(self, document: Document, fingerprinted: Fingerprinted) -> None:
-        """Add a document with its fingerprint."""
         self._documents.append(document)
         self._prints.append(fingerprinted)
 
     def add_delete(self, source: SourcePosition, document_id: str, time_ms: int) -> None:
-        """Add a delete of the documents with this id."""
         self._deletes.append(len(self))
         self.add_document(Document(document_id, "", source, time_ms), DELETED)
 
     def columns(self) -> DocumentColumns:
-        """Return them as columns."""
         columns = document_columns(self._documents, self._prints, self._words)
         if not self._deletes:
             return columns
@@ -117,7 +105,6 @@ class PacketRows:
 
 
 def verdict_of(columns: DocumentColumns, row: int, match: Match | None) -> Verdict:
-    """Return what is said of a document: it is unique, unless there is a match."""
     if match is None:
         return _UNDECIDABLE[columns.undecidable[row]] or _UNIQUE
     return DuplicateOf(
@@ -132,5 +119,4 @@ def verdict_of(columns: DocumentColumns, row: int, match: Match | None) -> Verdi
 
 
 def _matrix(strings: Sequence[bytes], size: int) -> np.ndarray[tuple[int, int], np.dtype[np.uint8]]:
-    """Return byte strings of one size as rows, uint8 (strings, size)."""
     return np.frombuffer(b"".join(strings), dtype=np.uint8).reshape(len(strings), size)

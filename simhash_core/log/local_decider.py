@@ -1,4 +1,4 @@
-"""Deciding without a log: one reader of documents, one shard, the same verdicts."""
+"""Decisions without a log: one reader, one shard, the same verdicts."""
 
 from __future__ import annotations
 
@@ -9,37 +9,37 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simhash_core.entries import Entry
+from simhash_core.documents import Entry
 from simhash_core.index.document_index import DocumentIndex
-from simhash_core.index.look_up import LookUp, Nearness
+from simhash_core.index.look_up import LookUp, Nearness, View
 from simhash_core.index.prints import Prints, prints_of
-from simhash_core.index.view import View
-from simhash_core.log.log_clock import Horizons, LogClock
 from simhash_core.log.nearest_matches import match_nearest, own_pairs
-from simhash_core.log.outputs import NewEntries
-from simhash_core.log.packets import Packet, entry_of
+from simhash_core.log.records import (
+    Horizons,
+    LogClock,
+    Packet,
+    entry_of,
+    index_of,
+    log_offset_of,
+    sequence_number,
+)
 from simhash_core.log.removals import held, own_removals, removing_rows
-from simhash_core.log.sequence import index_of, log_offset_of, sequence_number
-from simhash_core.log.shard_copy import EntryStore
-from simhash_core.log.unique_documents import UniqueRows
-from simhash_core.matches import Match
+from simhash_core.log.shard_stream import NewEntries
+from simhash_core.log.shards import EntryStore
+from simhash_core.log.unique_documents import UniqueRows, unique_rows
+from simhash_core.verdicts import Match
 
 ANY_TIME_MS: Final = 1 << 62
 
 
 class LocalDecision(NamedTuple):
-    """What was decided of a packet. ``matches``: of its duplicates, by row; others are unique.
-
-    ``new``: the unique documents. ``removed``: sequence numbers of entries that it took out.
-    """
-
-    matches: dict[int, Match]
+    matches: dict[int, Match]  # of the duplicates, by row
     new: NewEntries
-    removed: list[int]
+    removed: list[int]  # sequence numbers
 
 
 class LocalDecider:
-    """Decides packets as they come. After each, the caller puts its new entries into the store."""
+    """Decides packets as they come. After each, the caller must store its new entries."""
 
     def __init__(
         self,
@@ -48,10 +48,7 @@ class LocalDecider:
         committed: Iterable[tuple[NDArray[np.uint64], Prints]] = (),
         clock: LogClock | None = None,
     ) -> None:
-        """``store`` has the entries; ``committed`` is as in ``Participant.add_shard``.
-
-        ``clock``: the watermark of the packets before.
-        """
+        """``store`` and ``committed`` are as in ``Participant.add_shard``."""
         self._nearness = nearness
         self._index = DocumentIndex(nearness.scheme, nearness.window_ms)
         self._slot = self._index.open_slot()
@@ -62,14 +59,10 @@ class LocalDecider:
             self._index.add(self._slot, sequences, prints)
 
     def clock_before(self, offset: int) -> LogClock | None:
-        """Return the watermark of the packets before one."""
         return self._horizons.before(offset)
 
     def decide(self, offset: int, packet: Packet, now_ms: int = ANY_TIME_MS) -> LocalDecision:
-        """Decide a packet; ``offset`` numbers the packets, and rises.
-
-        ``now_ms``: no time after it moves the watermark.
-        """
+        """Decide a packet; ``offset`` rises, and no time after ``now_ms`` moves the watermark."""
         columns = packet.columns
         self._horizons.packet(offset, columns, now_ms)
         self._horizons.forget_before(offset)
@@ -85,8 +78,7 @@ class LocalDecider:
 
         pairs = own_pairs(self._nearness, view, columns)
         match_nearest(self._nearness, columns, pairs, best, entry, view)
-        unique = columns.are_documents
-        unique[list(best)] = False
+        unique = unique_rows(columns, best)
         removals = held(view, self._entries)
         own = [*own_removals(packet, view, unique)]
         unique[[index_of(each.sequence) for each in own]] = False
@@ -102,10 +94,9 @@ class LocalDecider:
 
 
 class MemoryEntries:
-    """Entries in memory, as the packets that they came in, without the duplicates."""
+    """Entries in memory, as their packets without the duplicates."""
 
     def __init__(self) -> None:
-        """Begin empty."""
         self._packets: dict[int, tuple[Packet, NDArray[np.intp]]] = {}
         self._contents: dict[bytes, list[int]] = {}
         self._ids: dict[bytes, list[int]] | None = None
@@ -113,11 +104,9 @@ class MemoryEntries:
         self._count = 0
 
     def __len__(self) -> int:
-        """Return the number of entries."""
         return self._count
 
     def add(self, new: NewEntries) -> None:
-        """Add the unique documents of a packet."""
         if not len(new.rows):
             return
         self._count += len(new.rows)
@@ -133,14 +122,12 @@ class MemoryEntries:
             self._add_ids(self._ids, new.log_offset)
 
     def remove(self, sequences: Iterable[int]) -> None:
-        """Leave entries out; those that are not here have no effect."""
         for sequence in sequences:
             if self._holds(sequence):
                 self._removed.add(sequence)
                 self._count -= 1
 
     def drop_before(self, sequence: int) -> None:
-        """Let go of all entries below a sequence number."""
         expired = [each for each in self._packets if each < log_offset_of(sequence)]
         if not expired:
             return
@@ -155,15 +142,13 @@ class MemoryEntries:
             self._ids = _from(self._ids, sequence)
 
     def entries(self, sequences: Sequence[int]) -> list[Entry]:
-        """Return entries by sequence number; raises ``KeyError`` for one that is not there."""
+        """Raises ``KeyError`` for an entry that is not there."""
         return [self._entry(each) for each in sequences]
 
     def by_content(self, digest: bytes) -> list[int]:
-        """Return the sequence numbers of the undecidable documents of a content, rising."""
         return [each for each in self._contents.get(digest, ()) if each not in self._removed]
 
     def by_ids(self, ids: Sequence[bytes]) -> list[list[int]]:
-        """Return the sequence numbers of the entries with each of these ids, rising."""
         if self._ids is None:
             self._ids = {}
             for log_offset in self._packets:
@@ -190,29 +175,21 @@ class MemoryEntries:
 
 
 def _from(known: dict[bytes, list[int]], sequence: int) -> dict[bytes, list[int]]:
-    """Return what is left of lists of sequence numbers without those below one."""
-    kept = {
-        name: [each for each in sequences if each >= sequence] for name, sequences in known.items()
-    }
+    kept = {name: [each for each in known[name] if each >= sequence] for name in known}
     return {name: sequences for name, sequences in kept.items() if sequences}
 
 
 class _OneStore:
-    """The entries of the only shard."""
-
     def __init__(self, store: EntryStore) -> None:
         self._store = store
 
     def entries(self, slot: int, sequences: Sequence[int]) -> list[Entry]:
-        """Return entries by sequence number; there is one slot."""
         del slot
         return self._store.entries(sequences)
 
     def by_content(self, digest: bytes) -> list[tuple[int, Entry]]:
-        """Return the undecidable documents of a content, the earliest first."""
         sequences = self._store.by_content(digest)
         return list(zip(sequences, self._store.entries(sequences), strict=True))
 
     def with_ids(self, ids: Sequence[bytes]) -> list[list[tuple[int, int]]]:
-        """Return shard and sequence number of the entries of each id; there is one shard."""
         return [[(0, each) for each in entries] for entries in self._store.by_ids(ids)]

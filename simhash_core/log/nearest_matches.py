@@ -1,34 +1,31 @@
-"""The nearest match of each document of a packet, the documents in order.
+"""The nearest match of each document of a packet, in the order of the documents.
 
-A document's match must be a unique document, and whether one of the same packet is unique depends
-on its own match. So the pairs are gone through in order: only documents that match something cost a
-statement each.
+A match must be a unique document, and whether a document of the same packet is unique depends on
+its own match. So the pairs are visited in order; only documents with pairs cost any time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simhash_core.document_columns import DocumentColumns
-from simhash_core.entries import Entry
+from simhash_core.documents import Entry
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.document_index import DocumentIndex
-from simhash_core.index.look_up import Nearness
-from simhash_core.index.near_rows import near_earlier_rows
+from simhash_core.index.look_up import Nearness, View
+from simhash_core.index.pairs import near_earlier_rows
 from simhash_core.index.prints import Prints, joined_prints, prints_of
-from simhash_core.index.view import View
-from simhash_core.log.sequence import index_of, log_offset_of, sequence_number
-from simhash_core.matches import Match
+from simhash_core.log.records import index_of, log_offset_of, sequence_number
+from simhash_core.verdicts import Match
 
 Pair = tuple[int, int, int]
-"""A document with a candidate: its row, the distance in bits, the candidate's sequence number."""
+"""Row, distance in bits, and sequence number of the candidate."""
 
-_COMPARED_WHOLE: Final = 1024
-"""Packets up to so many documents are compared each with each."""
+_COMPARED_WHOLE: Final = 1024  # packets up to so many documents are compared each with each
 
 
 def match_nearest(
@@ -41,9 +38,8 @@ def match_nearest(
 ) -> None:
     """Put into ``best`` the nearest match of each row; it holds those that are known so far.
 
-    ``entry`` gives the candidates of ``pairs`` by sequence number, None for one that is not unique.
-    Those of the packet itself count only if they turned out to be unique. ``view``: what the packet
-    sees.
+    ``entry`` returns None for a candidate that is not unique. Candidates of the packet itself count
+    only if they are unique.
     """
     offset = log_offset_of(view.first)
     confirmed = -1
@@ -51,10 +47,10 @@ def match_nearest(
         if row == confirmed:
             continue
         known = best.get(row)
-        if known and (distance, sequence) >= (known.distance, known.sequence):
+        if known and not _is_nearer(distance, sequence, known):
             confirmed = row
             continue
-        if log_offset_of(sequence) == offset and index_of(sequence) in best:
+        if _is_duplicate(sequence, offset, best):
             continue
         candidate = entry(sequence)
         if candidate is None or view.hides(row, sequence, candidate.document_id):
@@ -65,8 +61,15 @@ def match_nearest(
             confirmed = row
 
 
+def _is_nearer(distance: int, sequence: int, known: Match) -> bool:
+    return (distance, sequence) < (known.distance, known.sequence)
+
+
+def _is_duplicate(sequence: int, offset: int, best: Mapping[int, Match]) -> bool:
+    return log_offset_of(sequence) == offset and index_of(sequence) in best
+
+
 def own_pairs(nearness: Nearness, view: View, columns: DocumentColumns) -> Iterator[Pair]:
-    """Yield the documents of a packet with the earlier ones of it."""
     offset = log_offset_of(view.first)
     documents = compared(nearness.scheme, [(offset, columns)])
     yield from near_pairs(nearness, documents)[offset]
@@ -74,20 +77,15 @@ def own_pairs(nearness: Nearness, view: View, columns: DocumentColumns) -> Itera
 
 
 class Compared(NamedTuple):
-    """The decidable documents of packets, which are compared together.
+    """The decidable documents of several packets, compared together."""
 
-    ``packets``: offsets in the log, rising. ``offsets``: int64, of the packet of each document.
-    ``rows``: intp, in its packet. ``prints``: in step.
-    """
-
-    packets: Sequence[int]
-    offsets: NDArray[np.int64]
-    rows: NDArray[np.intp]
+    packets: Sequence[int]  # rising offsets in the log
+    offsets: NDArray[np.int64]  # of each document's packet
+    rows: NDArray[np.intp]  # in that packet
     prints: Prints
 
 
 def compared(scheme: BlockScheme, packets: Sequence[tuple[int, DocumentColumns]]) -> Compared:
-    """Return the decidable documents of packets, which come with their offsets in the log."""
     rows_of = [np.flatnonzero(columns.undecidable == 0) for _, columns in packets]
     offsets = np.array([offset for offset, _ in packets], dtype=np.int64)
     prints = [
@@ -103,27 +101,23 @@ def compared(scheme: BlockScheme, packets: Sequence[tuple[int, DocumentColumns]]
 
 
 def near_pairs(nearness: Nearness, documents: Compared) -> dict[int, list[Pair]]:
-    """Return documents with the earlier ones that are near them, by offset of the packet."""
+    """Return pairs of near documents, the later one first, by offset of its packet."""
     rows, others, distances = _earlier(nearness, documents.prints)
     pairs: dict[int, list[Pair]] = {offset: [] for offset in documents.packets}
-    for offset, row, distance, other_offset, other in zip(
-        documents.offsets[rows].tolist(),
-        documents.rows[rows].tolist(),
-        distances.tolist(),
-        documents.offsets[others].tolist(),
-        documents.rows[others].tolist(),
-        strict=True,
-    ):
+    later = documents.offsets[rows], documents.rows[rows], distances
+    earlier = documents.offsets[others], documents.rows[others]
+    columns = [column.tolist() for column in (*later, *earlier)]
+    for offset, row, distance, other_offset, other in zip(*columns, strict=True):
         pairs[offset].append((row, distance, sequence_number(other_offset, other)))
     return pairs
 
 
 def own_repeats(nearness: Nearness, view: View, columns: DocumentColumns) -> Iterator[Pair]:
-    """Yield the undecidable documents of a packet with earlier ones that have their content.
+    """Yield the undecidable documents of a packet with earlier ones of the same content.
 
-    The first of a content is enough, unless it may be out of the window, or taken out by then.
+    The first of a content is enough, unless it may be out of the window or removed by then.
     """
-    is_first_enough = nearness.window_ms is None and not view.removing
+    is_first_enough = _is_first_enough(nearness, view)
     earlier: dict[bytes, list[int]] = {}
     for row in columns.repeatable:
         others = earlier.setdefault(columns.digest(row), [])
@@ -133,10 +127,13 @@ def own_repeats(nearness: Nearness, view: View, columns: DocumentColumns) -> Ite
             others.append(row)
 
 
+def _is_first_enough(nearness: Nearness, view: View) -> bool:
+    return nearness.window_ms is None and not view.removing
+
+
 def _earlier(
     nearness: Nearness, prints: Prints
 ) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.uint16]]:
-    """Return which documents are near earlier ones: both rows, and the distance in bits."""
     if prints.documents <= _COMPARED_WHOLE:
         return near_earlier_rows(nearness.scheme, prints)
     index = DocumentIndex(nearness.scheme)

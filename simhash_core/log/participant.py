@@ -1,13 +1,14 @@
-"""One worker's part in the protocol: the log that it reads, its shards, its reports, its decisions.
+"""One worker's part in the log's protocol: what it reads, reports, decides and outputs.
 
-Drives no I/O: the caller hands in what was read, and appends, commits or sends what is returned.
-A *session* is the time with one set of shards. When shards come or go, the next session reads the
-log again from what is committed; raw records that wait, and the index, stay.
+This module does no I/O: the caller passes in what it read, and appends, commits or sends what is
+returned. A *session* is the time with one set of shards. When the set changes, the next session
+reads the log again from the committed position; waiting raw records and the index stay.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final, Generic, NamedTuple
 
@@ -16,45 +17,147 @@ from numpy.typing import NDArray
 
 from simhash_core.errors import ProtocolError
 from simhash_core.index.document_index import DocumentIndex
-from simhash_core.index.look_up import LookUp, Nearness
+from simhash_core.index.look_up import LookUp, Nearness, View
 from simhash_core.index.prints import Prints
-from simhash_core.log.decider import Decider
-from simhash_core.log.held_shards import HeldShards
-from simhash_core.log.log_clock import Horizons
-from simhash_core.log.outputs import Ready, Record
-from simhash_core.log.packets import Heads, Packet
+from simhash_core.log.decider import Decider, term_of, worker_of
 from simhash_core.log.records import (
     NO_CONTROL,
     Control,
+    Heads,
+    Horizons,
     LogRecord,
+    Packet,
     PacketReport,
     Progress,
     Query,
+    Removal,
     Report,
 )
-from simhash_core.log.removals import held, views
-from simhash_core.log.replica import Decided, Heeded, Replica
-from simhash_core.log.shard import Shard
-from simhash_core.log.shard_copy import EntryStore
-from simhash_core.matches import Answer
+from simhash_core.log.removals import UndecidedRemovals, held, view_of
+from simhash_core.log.replica import AcceptedControl, Decided, Replica
+from simhash_core.log.shard_stream import Ready, Record, ShardStream
+from simhash_core.log.shards import EntryStore, HeldShards, OwnedShard
+from simhash_core.verdicts import Answer
 
-LEADING_SHARD: Final = 0
-"""The owner of this raw partition leads."""
+# ---- Reports: a worker looks up each undecided packet and query once, in the order of the log.
+
+
+REPORT_DOCUMENTS_MAX: Final = 4096  # in one step, unless a single packet has more
+
+Item = tuple[int, Packet | Query, View]  # with its offset in the log
+
+
+class Reporter:
+    """Looks up what one replica has read, a few of thousands of packets in each step."""
+
+    def __init__(
+        self, index: DocumentIndex, nearness: Nearness, shards: HeldShards[Record], replica: Replica
+    ) -> None:
+        self._index = index
+        self._replaces = nearness.replaces
+        self._shards = shards
+        self._look_up = LookUp(index, nearness, shards)
+        self._removals = UndecidedRemovals(replaces=nearness.replaces)
+        self._replica = replica
+        self._waiting: deque[int] = deque()
+
+    def read(self, offset: int) -> None:
+        item = self._replica.undecided[offset]
+        self._waiting.append(offset)
+        if isinstance(item, Packet):
+            self._removals.read(offset, item)
+
+    def accepted(self, accepted: AcceptedControl) -> None:
+        for decided in accepted.decided:
+            if self._waiting and self._waiting[0] == decided.offset:
+                self._waiting.popleft()
+            if isinstance(decided.item, Packet) and not accepted.has_heads:
+                self._removals.decided(decided.offset)
+        if accepted.has_heads:
+            self._removals.begin(self._replica)
+
+    @property
+    def has_more(self) -> bool:
+        """Whether ``step`` can look something up: the heads say which packets count."""
+        return bool(self._waiting) and self._replica.heads is not None
+
+    def is_to_look_up_next(self) -> bool:
+        return self.has_more and self._waiting[0] == self._replica.undecided.first
+
+    def look_up_again(self) -> None:
+        self._waiting = deque(self._replica.undecided)
+
+    def look_up_oldest_again(self, limit: int) -> int:
+        oldest = [*islice(self._replica.undecided, limit)]
+        waiting = 0
+        while oldest and self._waiting and self._waiting[0] <= oldest[-1]:
+            self._waiting.popleft()
+            waiting += 1
+        self._waiting.extendleft(reversed(oldest))
+        return len(oldest) - waiting
+
+    def step(self, limit: int) -> list[PacketReport]:
+        items = [*self._next(limit)] if self.has_more else []
+        packets = [(offset, item, view) for offset, item, view in items if isinstance(item, Packet)]
+        matches_of = self._look_up.matches_of(
+            [item.columns for _, item, _ in packets], [view for _, _, view in packets]
+        )
+        control = self._replica.control
+        reports = [
+            PacketReport(offset, control, matches, None, self._held(view))
+            for (offset, _, view), matches in zip(packets, matches_of, strict=True)
+        ]
+        for offset, item, view in items:
+            if isinstance(item, Query):
+                answer = self._look_up.answer(item.columns, item.limit, view)
+                matches = [] if answer.match is None else [answer.match]
+                reports.append(PacketReport(offset, control, matches, answer))
+        return reports
+
+    def _next(self, limit: int) -> Iterator[Item]:
+        documents = 0
+        for _ in range(min(limit, len(self._waiting))):
+            offset = self._waiting[0]
+            item = self._replica.undecided[offset]
+            documents += len(item.columns)
+            if documents > REPORT_DOCUMENTS_MAX and documents > len(item.columns):
+                break
+            self._waiting.popleft()
+            yield offset, item, self._view(offset)
+
+    def _view(self, offset: int) -> View:
+        dropped = self._index.dropped_before
+        return view_of(self._replica, offset, self._removals, dropped, replaces=self._replaces)
+
+    def _held(self, view: View) -> list[Removal]:
+        return held(view, self._shards)
+
+
+LEADING_SHARD: Final = 0  # its owner leads
+_ANY_OFFSET: Final = 1 << 63
+FORGOTTEN_PLACES_MIN: Final = 256  # remembered log offsets before shards are asked what they need
 
 
 class ShardReady(NamedTuple, Generic[Record]):
-    """What a shard can put out, and its progress once it has."""
-
     partition: int
     ready: Ready[Record]
     progress: Progress
 
 
+class Waiting(NamedTuple):
+    """What the next undecided packet or query waits for."""
+
+    offset: int
+    leader: str | None  # that must decide it; None: this worker, or nobody leads
+    shards: Mapping[int, str | None]  # without report, by last reporter; known to a leader
+    own_turn: bool  # this worker must look up, report, decide or read on
+
+
 class Participant(Generic[Record]):
-    """One worker's part. One thread at a time."""
+    """Not thread-safe."""
 
     def __init__(self, worker: str, nearness: Nearness) -> None:
-        """``worker`` names this life of the worker: no other has the name."""
+        """``worker`` names this run of the worker; no other run has the same name."""
         self.worker = worker
         self.nearness = nearness
         self.index = DocumentIndex(nearness.scheme, nearness.window_ms)
@@ -64,14 +167,13 @@ class Participant(Generic[Record]):
         self.shards = self.held.owned
         self.replica = Replica(0, NO_CONTROL)
         self.decider: Decider | None = None
-        self.answers: dict[str, Answer | None] = {}
-        """Answers to the queries of this worker; None while there is none yet."""
+        self.answers: dict[str, Answer | None] = {}  # to own queries; None: not answered yet
         self.packets_skipped = 0
         self.controls_refused = 0
-        self._look_up = LookUp(self.index, nearness, self.held)
-        self._reigns = 0
+        self._reporter = self._new_reporter()
+        self._forget_at = FORGOTTEN_PLACES_MIN
+        self._terms = 0
         self._end = 0
-        self._looked_up: set[int] = set()
 
     # ---- shards and sessions
 
@@ -80,31 +182,29 @@ class Participant(Generic[Record]):
         progress: Progress,
         store: EntryStore,
         committed: Iterable[tuple[NDArray[np.uint64], Prints]] = (),
-    ) -> Shard[Record]:
-        """Take a shard in, with its committed entries; ``begin`` then starts the session.
+    ) -> OwnedShard[Record]:
+        """Add a shard with its committed entries; call ``begin`` to start the session.
 
-        ``committed``: sequence numbers uint64 (n,) and prints, a part at a time, of decidable
+        ``committed`` has batches of sequence numbers, uint64 (n,), and prints of decidable
         documents.
         """
         return self.show_shard(progress, store, self.held.fill_slot(committed))
 
     def show_shard(
         self, progress: Progress, store: EntryStore, slot: int, log_end: int | None = None
-    ) -> Shard[Record]:
-        """Take in a shard whose entries are in ``slot`` of the index (``HeldShards.own``)."""
+    ) -> OwnedShard[Record]:
         return self.held.own(progress, store, slot, log_end)
 
     def drop_shard(self, partition: int) -> None:
-        """Let a shard go; the session goes on without it."""
         self.held.drop(partition)
         if partition == LEADING_SHARD:
             self._lead_no_more()
 
-    def promote(self, progress: Progress) -> Shard[Record] | None:
-        """Own a shard that is a standby here, at the progress that was committed last.
+    def promote(self, progress: Progress) -> OwnedShard[Record] | None:
+        """Turn a standby into an owned shard at the last committed progress; then call ``begin``.
 
-        Its store has all that was committed, and ``Standby.owner_committed`` said so. ``begin``
-        then starts the session. None: the standby is gone, and ``add_shard`` is to be called.
+        ``Standby.owner_committed`` must have seen all commits. If it returns None, the standby was
+        dropped: call ``add_shard`` instead.
         """
         shard = self.held.promote(progress, self.replica.decided_before)
         if shard is None:
@@ -112,16 +212,14 @@ class Participant(Generic[Record]):
         return shard
 
     def drop_standby(self, partition: int) -> None:
-        """Let a standby go, if there is one; the session goes on without it."""
         self.held.drop_standby(partition)
         if partition == LEADING_SHARD and partition not in self.shards:
             self._lead_no_more()
 
-    def stand_in(self) -> bool:
-        """Lead for the owner of the leading shard, which is silent; return whether this can lead.
+    def lead_for_owner(self) -> bool:
+        """Lead because the owner of the leading shard is silent; return whether this worker can.
 
-        A worker with a standby of that shard can, until another one leads: so does the owner, if it
-        is alive, as soon as it reads that it was succeeded.
+        It needs a standby of that shard. An owner that is alive soon succeeds this worker.
         """
         standby = self.held.standbys.get(LEADING_SHARD)
         if self.decider is not None or standby is None or not standby.in_session:
@@ -130,61 +228,74 @@ class Participant(Generic[Record]):
         return True
 
     def begin(self, end: int) -> int:
-        """Begin a session; return the offset of the log to read from.
-
-        ``end``: of the log now. Nothing is sent before the log was read that far.
-        """
+        """Begin a session; return the offset to read from. Before ``end``, nothing is sent."""
         progresses = self.held.progresses(self.replica.decided_before)
-        first = min(progresses, key=lambda each: each.position, default=None)
+        first = _first_needed(progresses)
         if first is None:
             self.replica = Replica(end, NO_CONTROL)
         else:
             horizons = Horizons(self.nearness.window, first.clock)
             self.replica = Replica(first.position, first.control, horizons)
         self._end = end
-        self._looked_up.clear()
+        self._reporter = self._new_reporter()
+        self._forget_at = FORGOTTEN_PLACES_MIN
         self.decider = self._new_decider() if LEADING_SHARD in self.shards else None
         self.held.begin(end)
         self.index.drop_before(self.index.dropped_before)  # in shards that came since
         return self.replica.start
 
-    def _in_session(self) -> list[Shard[Record]]:
-        return [shard for shard in self.shards.values() if shard.in_session]
+    def _in_session(self, partitions: Iterable[int]) -> Iterator[OwnedShard[Record]]:
+        for partition in sorted(partitions):
+            shard = self.shards.get(partition)
+            if shard is not None and shard.in_session:
+                yield shard
+
+    def _new_reporter(self) -> Reporter:
+        return Reporter(self.index, self.nearness, self.held, self.replica)
 
     @property
     def caught_up(self) -> bool:
-        """Whether the log was read as far as it was when the session began."""
         return self.replica.position >= self._end
 
     @property
     def leads(self) -> bool:
-        """Whether this worker is the leader."""
         return self.decider is not None and self.decider.leads
 
     # ---- the log
 
-    def read(self, offset: int, record: LogRecord, appended_ms: int) -> Heeded | None:
-        """Take in the next record of the log; ``appended_ms``: when the log took it in."""
-        heeded = self.replica.read(offset, record, appended_ms)
-        if heeded is None:
+    def read(self, offset: int, record: LogRecord, appended_ms: int) -> AcceptedControl | None:
+        accepted = self.replica.read(offset, record, appended_ms)
+        if accepted is None:
             if isinstance(record, Control):
                 self._refused(record)
+            else:
+                self._reporter.read(offset)
             return None
-        heads = Heads(heeded.control.heads)
-        for decided in heeded.decided:
+        for decided in accepted.decided:
             self._decided(decided)
-        for shard in self._in_session():
-            shard.stream.heads_known(heads.last(shard.stream.chain))
-        if heeded.control.leads:
-            self._looked_up.clear()  # the new leader knows of no report
+        self._reporter.accepted(accepted)
+        if accepted.has_heads:
+            heads = Heads(accepted.control.heads)
+            for shard in self._in_session(self.shards):
+                shard.stream.heads_known(heads.last(shard.stream.chain))
+        if accepted.control.leads:
+            self._term_begins()
         if self.decider is not None:
-            self.decider.heeded(heeded)
+            self.decider.accepted(accepted)
             self._lead_again()
         if self.replica.expired > self.index.dropped_before:
             self.index.drop_before(self.replica.expired)
+        if self.replica.remembered > self._forget_at:
+            self._forget()
+        return accepted
+
+    def _term_begins(self) -> None:
+        self._reporter.look_up_again()  # the new leader knows of no report
+
+    def _forget(self) -> None:
         needed = (each.needed for each in self.held.progresses(self.replica.decided_before))
         self.replica.forget_before(min(needed, default=self.replica.position))
-        return heeded
+        self._forget_at = max(FORGOTTEN_PLACES_MIN, 2 * self.replica.remembered)
 
     def _refused(self, control: Control) -> None:
         self.controls_refused += 1
@@ -202,10 +313,9 @@ class Participant(Generic[Record]):
 
     def _lead_no_more(self) -> None:
         self.decider = None
-        self._looked_up.clear()  # what was reported since it led, this worker alone has seen
+        self._reporter.look_up_again()  # reports since it led went to this worker alone
 
     def _decided(self, decided: Decided) -> None:
-        self._looked_up.discard(decided.offset)
         item = decided.item
         if isinstance(item, Query):
             if item.identifier in self.answers:
@@ -218,51 +328,30 @@ class Participant(Generic[Record]):
         """Yield the packets to append now, those of one shard in order."""
         if not self.caught_up:
             return
-        for shard in self._in_session():
+        for shard in self._in_session(self.held.news.to_send):
             while (packet := shard.stream.next_packet(self.replica)) is not None:
                 yield packet
+            self.held.news.to_send.discard(shard.partition)
 
     # ---- reports and decisions
 
     def report(self, limit: int) -> Report | None:
-        """Look up at most ``limit`` packets that were not yet; None where there are none.
+        reports = self._reporter.step(limit)
+        return self._report(reports) if reports else None
 
-        Which packets count, and take something out, is known from the heads of the chains on.
-        """
-        if self.replica.heads is None:
-            return None
-        fresh = (each for each in self.replica.undecided.items() if each[0] not in self._looked_up)
-        items = list(islice(fresh, limit))
-        if not items:
-            return None
-        offsets = [offset for offset, _ in items]
-        self._looked_up.update(offsets)
-        seen = views(
-            self.replica, offsets, self.index.dropped_before, replaces=self.nearness.replaces
-        )
-        view_of = dict(zip(offsets, seen, strict=True))
-        control = self.replica.control
-        reports: list[PacketReport] = []
-        packets = [(offset, item) for offset, item in items if isinstance(item, Packet)]
-        matches_of = self._look_up.matches_of(
-            [item.columns for _, item in packets], [view_of[offset] for offset, _ in packets]
-        )
-        for (offset, _), matches in zip(packets, matches_of, strict=True):
-            removed = held(view_of[offset], self.held)
-            reports.append(PacketReport(offset, control, matches, None, removed))
-        for offset, item in items:
-            if isinstance(item, Query):
-                answer = self._look_up.answer(item.columns, item.limit, view_of[offset])
-                matches = [] if answer.match is None else [answer.match]
-                reports.append(PacketReport(offset, control, matches, answer))
-        return self._report(reports)
+    @property
+    def has_to_report(self) -> bool:
+        return self._reporter.has_more
 
     def look_up_again(self) -> None:
-        """Report once more on all that is undecided: a report was lost."""
-        self._looked_up.clear()
+        self._reporter.look_up_again()
+
+    def report_again(self, limit: int) -> int:
+        """Report ``limit`` packets again, as acknowledged reports may be lost; return how many."""
+        return self._reporter.look_up_oldest_again(limit)
 
     def positions(self) -> Report:
-        """Return a report of nothing but how far the shards need the log."""
+        """Return a report without packets: only how far the shards need the log."""
         return self._report([])
 
     def _report(self, packets: list[PacketReport]) -> Report:
@@ -274,54 +363,88 @@ class Participant(Generic[Record]):
         )
 
     def take_report(self, report: Report) -> None:
-        """Take in a report, as the leader does."""
         if self.decider is not None:
             self.decider.report(report)
 
     def control(self, limit: int) -> Control | None:
-        """Return the next control record to append, of at most ``limit`` packets.
-
-        The next is returned after ``control_appended`` or ``control_failed``.
-        """
+        """Return the next control record; then call ``control_appended`` or ``_failed``."""
         if self.decider is None or not self.caught_up:
             return None
         return self.decider.first_record(self.replica) or self.decider.decide(self.replica, limit)
 
-    def control_appended(self, offset: int, reign: str) -> None:
-        """Learn where a control record of a reign stands in the log."""
-        if self.decider is not None and self.decider.reign == reign:
+    def control_appended(self, offset: int, term: str) -> None:
+        if self.decider is not None and self.decider.term == term:
             self.decider.appended(offset)
 
-    def control_failed(self, reign: str) -> None:
-        """Learn that it is not known whether a control record is in the log: a new reign."""
-        if self.decider is not None and self.decider.reign == reign:
+    def control_failed(self, term: str) -> None:
+        if self.decider is not None and self.decider.term == term:
             self.decider = self._new_decider()
 
     def _new_decider(self) -> Decider:
-        self._reigns += 1
-        return Decider(f"{self.worker}.{self._reigns}", self.nearness)
+        self._terms += 1
+        return Decider(term_of(self.worker, self._terms), self.nearness)
+
+    def waits_for(self) -> Waiting | None:
+        """Return what the next undecided packet, and so each later one, waits for."""
+        offset = self.replica.undecided.first
+        if offset is None:
+            return None
+        if self.decider is not None:
+            return self._leader_waits_for(self.decider, offset)
+        latest = self.replica.latest
+        leader = None if latest is None else worker_of(latest.leader)
+        if leader == self.worker:
+            leader = None  # it led before; its successor has not begun
+        is_to_report = bool(self.held.reported) and self._reporter.is_to_look_up_next()
+        return Waiting(offset, leader, {}, own_turn=is_to_report or not self.caught_up)
+
+    def _leader_waits_for(self, decider: Decider, offset: int) -> Waiting:
+        if not decider.leads or decider.has_decided(offset):
+            return Waiting(offset, None, {}, own_turn=True)
+        missing = decider.waits_for(self.replica)
+        own_turn = not missing or not missing.isdisjoint(self.held.reported)
+        reporters = {shard: decider.reporter_of(shard) for shard in sorted(missing)}
+        return Waiting(offset, None, reporters, own_turn)
 
     # ---- out
 
     def ready(self, limit: int, *, positions: bool = False) -> list[ShardReady[Record]]:
-        """Return what can be put out next; the caller commits it and says so.
+        """Return what can be output next; the caller commits it and calls ``committed``.
 
-        With ``positions`` a shard that has nothing to put out is in it if its position has moved:
-        so that the log can be trimmed.
+        ``positions`` includes shards of which only the position moved, so that the log can be
+        trimmed.
         """
-        all_ready: list[ShardReady[Record]] = []
-        for shard in self._in_session():
+        each_ready = self.each_ready(limit, positions=positions)
+        return [ready for ready in each_ready if ready is not None]
+
+    def each_ready(
+        self, limit: int, *, positions: bool = False
+    ) -> Iterator[ShardReady[Record] | None]:
+        """Yield the same, and None for each shard without: there may be a thousand to look at."""
+        news = self.held.news.to_commit
+        for shard in self._in_session(self.shards if positions else news):
             stream = shard.stream
-            ready = stream.ready(limit, self.replica.expired)
+            ready = stream.ready(limit, self.replica.expired, self._in_log_to(stream))
             progress = stream.progress(ready.next, self.replica)
             has_moved = positions and progress != stream.committed
-            if ready.next > stream.next or ready.removed or has_moved:
-                all_ready.append(ShardReady(shard.partition, ready, progress))
-        return all_ready
+            has_output = ready.next > stream.next or bool(ready.removed)
+            if not has_output and self.caught_up:
+                news.discard(shard.partition)
+            is_ready = has_output or has_moved
+            yield ShardReady(shard.partition, ready, progress) if is_ready else None
+
+    def next_is_ready(self, shard: OwnedShard[Record]) -> bool:
+        return shard.stream.next_is_ready(self._in_log_to(shard.stream))
+
+    def _in_log_to(self, stream: ShardStream[Record]) -> int:
+        return self.replica.undecided.last_of(stream.chain) if self.caught_up else _ANY_OFFSET
 
     def committed(self, ready: ShardReady[Record]) -> None:
-        """Learn that what was ready is committed, entries and progress included."""
         shard = self.shards.get(ready.partition)
         if shard is None or shard.stream.chain != ready.progress.chain:
             raise ProtocolError(f"shard {ready.partition} was let go while it was committed")
-        shard.put_out(ready.ready, ready.progress)
+        shard.commit(ready.ready, ready.progress)
+
+
+def _first_needed(progresses: Sequence[Progress]) -> Progress | None:
+    return min(progresses, key=lambda each: each.position, default=None)

@@ -1,124 +1,292 @@
-"""What stands in the log and on the topic of reports.
-
-The log holds packets (``simhash_core.log.packets``), queries, and control records. Control records
-form one chain: each names the one before it, and one that names another is heeded by nobody. A
-verdict counts when it is read in a control record that is heeded.
-"""
+"""Records of the log and of the reports topic, and the sequence numbers of documents."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Final
+from operator import itemgetter
+from typing import Final, NamedTuple
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from simhash_core.document_columns import DocumentColumns
-from simhash_core.log.log_clock import LogClock
-from simhash_core.log.packets import Chain, Packet
-from simhash_core.matches import Answer, Match
+from simhash_core.documents import Entry, SourcePosition
+from simhash_core.errors import ProtocolError
+from simhash_core.verdicts import Answer, Match
+from simhash_core.window import SLICES, Window
 
-NO_CONTROL: Final = -1
-"""The offset of the control record before the first."""
+# ---- Sequence numbers: a document's position in the log as 64 bits. They rise in its order.
+#
+#     63 ........................... 16 15 ........ 0
+#     offset of the packet in the log    index in it
+
+
+INDEX_BITS: Final = 16
+PACKET_DOCUMENTS_LIMIT: Final = 1 << INDEX_BITS
+_INDEX_MASK: Final = PACKET_DOCUMENTS_LIMIT - 1
+
+
+def sequence_number(log_offset: int, index: int) -> int:
+    return log_offset << INDEX_BITS | index
+
+
+def sequence_numbers(log_offset: int, documents: int) -> NDArray[np.uint64]:
+    first = log_offset << INDEX_BITS
+    return np.arange(first, first + documents, dtype=np.uint64)
+
+
+def log_offset_of(sequence: int) -> int:
+    return sequence >> INDEX_BITS
+
+
+def index_of(sequence: int) -> int:
+    return sequence & _INDEX_MASK
+
+
+# ---- Packets: documents of one raw partition as columns; each is a link of the partition's chain.
+#
+# A packet names the raw offset that its sender believes to be the last in the log (``previous``).
+# It counts only if that is so at its place in the log: compare-and-append. So everybody skips a
+# packet that was appended twice, by a former owner of the partition, or on a wrong guess.
+#
+# A packet covers all raw offsets after ``previous`` up to ``last``. Those without a row hold no
+# document: they were unreadable, tombstones, or never there.
+
+
+NO_OFFSET: Final = -1  # before the first
+
+
+class Chain(NamedTuple):
+    """A raw partition whose packets follow each other."""
+
+    topic: str
+    topic_id: str  # the broker's, as a topic may be created again under its name; may be empty
+    partition: int
+
+
+class Sender(NamedTuple):
+    worker: str  # names this run of the worker
+    number: int  # rises
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Packet:
+    """Documents of one raw partition. ``previous`` and ``last`` are raw offsets; see above."""
+
+    chain: Chain
+    sender: Sender
+    previous: int
+    last: int
+    columns: DocumentColumns
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def source(self, row: int) -> SourcePosition:
+        return SourcePosition(
+            self.chain.topic, self.chain.partition, int(self.columns.offsets[row])
+        )
+
+
+def entry_of(packet: Packet, row: int) -> Entry:
+    columns = packet.columns
+    return Entry(
+        packet.source(row),
+        columns.document_id(row),
+        int(columns.times_ms[row]),
+        b"" if columns.undecidable[row] else columns.fingerprints[row].tobytes(),
+        columns.digest(row),
+        columns.sketches[row],
+        columns.scope(row),
+    )
+
+
+class Heads:
+    """The last raw offset in the log of each chain, by the packets that count."""
+
+    def __init__(self, heads: Iterable[tuple[Chain, int]] = ()) -> None:
+        self._last = dict(heads)
+        self._sorted = sorted(self._last.items())
+        self._partitions = {chain.partition for chain in self._last}
+
+    def counts(self, packet: Packet) -> bool:
+        return packet.previous == self.last(packet.chain) and packet.last > packet.previous
+
+    def advance(self, packet: Packet) -> None:
+        chain = packet.chain
+        at = bisect_left(self._sorted, chain, key=itemgetter(0))
+        if chain in self._last:
+            self._sorted[at] = chain, packet.last
+        else:
+            self._sorted.insert(at, (chain, packet.last))
+            self._partitions.add(chain.partition)
+        self._last[chain] = packet.last
+
+    def last(self, chain: Chain) -> int:
+        return self._last.get(chain, NO_OFFSET)
+
+    @property
+    def partitions(self) -> AbstractSet[int]:
+        """The raw partitions that have any document in the log: the shards."""
+        return self._partitions
+
+    def items(self) -> list[tuple[Chain, int]]:
+        return self._sorted.copy()
+
+    def are(self, heads: Sequence[tuple[Chain, int]]) -> bool:
+        return self._sorted == heads
+
+
+# ---- What has expired at each offset of the log, if an index has a window.
+#
+# The **watermark** of an offset is the highest time of all documents up to it. The append time of
+# its packet caps the time of a document, so a date in the future does not move it further. The
+# watermark is cut into slices. ``SLICES`` slices are window plus lateness. Two documents within the
+# window, the later of them at most ``lateness`` late, are never more than ``SLICES`` slices apart;
+# so everything before has expired. This cuts off only documents that come too late, and depends on
+# two offsets of the log alone, so all readers agree.
+
+
+class LogClock(msgspec.Struct, frozen=True, array_like=True):
+    """The watermark at an offset of the log."""
+
+    watermark: int  # milliseconds
+    slices: list[tuple[int, int]]  # numbers that have not expired, with first log offsets
+
+    @property
+    def horizon(self) -> int:
+        return self.slices[0][1]
+
+
+class Horizons:
+    """The watermarks of one reader of the log, at the offsets that still matter."""
+
+    def __init__(self, window: Window | None, clock: LogClock | None = None) -> None:
+        """``clock`` is the watermark where reading begins; None if no document is before."""
+        self._window = window
+        self._offsets = [-1]
+        self._clocks = [clock]
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def packet(self, offset: int, columns: DocumentColumns, appended_ms: int) -> None:
+        if self._window is None:
+            return
+        times = columns.times_ms
+        if columns.operations is not None:
+            times = times[columns.are_documents]
+        if not len(times):
+            return
+        time_ms = int(np.minimum(times, appended_ms).max())
+        clock = self._clocks[-1]
+        if clock is not None and time_ms <= clock.watermark:
+            return
+        number = time_ms // self._window.slice_ms
+        slices = [] if clock is None else clock.slices
+        if not slices or slices[-1][0] < number:
+            slices = [each for each in slices if each[0] >= number - SLICES]
+            slices.append((number, offset))
+        self._offsets.append(offset)
+        self._clocks.append(LogClock(time_ms, slices))
+
+    def at(self, offset: int) -> int:
+        """Return the offset before which everything has expired for what is at ``offset``."""
+        clock = self.before(offset + 1)
+        return 0 if clock is None else clock.horizon
+
+    def before(self, offset: int) -> LogClock | None:
+        """Return the watermark, None before all documents; raises ``ProtocolError``."""
+        at = bisect_left(self._offsets, offset)
+        if not at:
+            raise ProtocolError(f"the watermark before offset {offset} of the log was forgotten")
+        return self._clocks[at - 1]
+
+    def forget_before(self, offset: int) -> None:
+        unneeded = self._unneeded(offset)
+        del self._offsets[:unneeded], self._clocks[:unneeded]
+
+    def _unneeded(self, offset: int) -> int:
+        return max(0, bisect_left(self._offsets, offset) - 1)
+
+
+# ---- Records of the log and of the reports topic.
+#
+# The log holds packets, queries, and control records. Control records form one chain: each names
+# the one before it, and everybody ignores one that names another. A verdict counts when it is read
+# in an accepted control record.
+
+
+NO_CONTROL: Final = -1  # before the first control record
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Query:
-    """A question about one document: looked up and decided as if it came here, and not kept.
-
-    ``columns``: that document. ``limit``: of neighbours in the answer.
-    """
+    """A query for one document: looked up and decided as if it came here, but not kept."""
 
     identifier: str
-    limit: int
+    limit: int  # of neighbours in the answer
     columns: DocumentColumns
 
 
 class Removal(msgspec.Struct, frozen=True, array_like=True, order=True, gc=False):
-    """An entry that a row of a packet takes out of the index.
+    """An entry that a delete, or a document that replaces those of its id, removes."""
 
-    A delete takes out the entries with its id and, where a document replaces those of its id, a
-    document does. ``partition``: the shard that holds the entry. ``sequence``: the entry's number.
-    """
-
-    row: int
-    partition: int
-    sequence: int
+    row: int  # of the delete or document in its packet
+    partition: int  # the shard of the entry
+    sequence: int  # of the entry
 
 
 class Decision(msgspec.Struct, frozen=True, array_like=True):
-    """What was decided of the packet or query at one offset of the log.
-
-    ``matches``: of the duplicates in a packet, by row; all other documents in it are unique. None:
-    the packet does not continue its chain, and is skipped. ``answer``: to a query. ``removals``:
-    the entries that it takes out, by row.
-    """
+    """The decision on the packet or query at one offset of the log."""
 
     offset: int
-    matches: list[Match] | None
+    matches: list[Match] | None  # of the duplicates, by row; None: breaks its chain, is skipped
     answer: Answer | None = None
-    removals: list[Removal] = []
+    removals: list[Removal] = []  # by row
 
 
 class Control(msgspec.Struct, frozen=True, array_like=True):
-    """A control record.
-
-    ``previous``: the offset of the control record before it. ``leader``: who appended it.
-    ``leads``: it begins the reign of this leader and decides nothing; only reports made after it
-    count. ``heads``: of all chains, after these decisions. ``next``: everything before this offset
-    of the log is decided.
-    """
-
-    previous: int
-    leader: str
-    leads: bool
+    previous: int  # offset of the control record before
+    leader: str  # name of its term
+    leads: bool  # begins the term, decides nothing; only reports made after it count
     decisions: list[Decision]
-    heads: list[tuple[Chain, int]]
-    next: int
+    heads: list[tuple[Chain, int]]  # of all chains after these decisions
+    next: int  # everything before this log offset is decided
 
 
 LogRecord = Packet | Query | Control
 
 
 class PacketReport(msgspec.Struct, frozen=True, array_like=True):
-    """What the shards of a worker found for the packet or query at one offset of the log.
-
-    ``control``: the last control record whose verdicts had been applied. ``matches``: the nearest
-    of each document that is near any. ``held``: the entries of these shards that it takes out.
-    """
+    """What a worker's shards found for the packet or query at one offset of the log."""
 
     offset: int
-    control: int
-    matches: list[Match]
+    control: int  # the last control record that was applied before
+    matches: list[Match]  # the nearest of each document that has any
     answer: Answer | None = None
-    held: list[Removal] = []
+    held: list[Removal] = []  # entries of these shards that the packet removes
 
 
 class Report(msgspec.Struct, frozen=True, array_like=True):
-    """What a worker found. ``shards``: those that it looked in, all of them for each packet.
-
-    ``positions``: the lowest offset of the log that each of these shards needs after a restart.
-    """
-
     worker: str
-    shards: list[int]
+    shards: list[int]  # looked up in, all for each packet
     packets: list[PacketReport]
-    positions: dict[int, int]
+    positions: dict[int, int]  # the lowest log offset that each shard needs after a restart
 
 
 class Progress(msgspec.Struct, frozen=True, array_like=True):
-    """How far a shard has come, committed together with its outputs and entries.
-
-    ``next``: the next raw offset to put out. ``position``: where to read on in the log, before
-    anything that is not put out or not decided. ``control``: the control record in force there,
-    itself at or after ``position`` never. ``clock``: the watermark of all that is before what is
-    ``needed``; None where the index has no window, or nothing is before.
-    """
+    """How far a shard has come; committed together with its outputs and entries."""
 
     chain: Chain
-    next: int
-    position: int
-    control: int
-    clock: LogClock | None = None
+    next: int  # raw offset to output next
+    position: int  # to resume the log, before anything not decided or not output
+    control: int  # the control record in force there, always before ``position``
+    clock: LogClock | None = None  # watermark before ``needed``; None: no window or no document
 
     @property
     def needed(self) -> int:

@@ -1,36 +1,33 @@
-"""What rows of packets take out of the index, by the order of the log.
+"""Which entries the rows of packets remove from the index, by the order of the log.
 
-A delete takes out all entries with its id; where a document replaces those of its id, each document
-does. Both do so whatever else is decided of the packet, if it counts. So whoever reads the log
-knows, before anything is decided, which ids the rows before a packet take out.
+A delete removes all entries with its id; so does each document, if documents replace those of their
+id. This holds for every packet that counts, whatever else is decided of it. So every reader knows
+before any decision which ids the earlier packets remove.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simhash_core.document_columns import DocumentColumns
-from simhash_core.index.view import View
-from simhash_core.log.packets import Heads, Packet
-from simhash_core.log.records import Removal
+from simhash_core.index.look_up import View
+from simhash_core.log.records import Heads, Packet, Removal, sequence_number
 from simhash_core.log.replica import Replica
-from simhash_core.log.sequence import sequence_number
 
 
 class EntriesByShard(Protocol):
-    """Entries of the shards of a worker."""
-
     def with_ids(self, ids: Sequence[bytes]) -> list[list[tuple[int, int]]]:
         """Return shard and sequence number of the entries of each id."""
         ...
 
 
 def removing_rows(columns: DocumentColumns, *, replaces: bool) -> dict[bytes, list[int]]:
-    """Return the ids that rows of a packet take out, with these rows, rising."""
+    """Return the ids that rows of a packet remove, with these rows, rising."""
     rows = range(len(columns)) if replaces else columns.deletes
     removing: dict[bytes, list[int]] = {}
     for row in rows:
@@ -38,40 +35,91 @@ def removing_rows(columns: DocumentColumns, *, replaces: bool) -> dict[bytes, li
     return removing
 
 
-def views(
-    replica: Replica, offsets: Collection[int], expired_before: int, *, replaces: bool
-) -> list[View]:
-    """Return what undecided packets and queries see of an index.
+class UndecidedRemovals:
+    """The ids that undecided packets remove, each with the first row that does.
 
-    The index holds what is decided as far as ``replica`` has read. ``offsets``: in the order of the
-    log. ``expired_before``: a sequence number; what is before it may be forgotten already.
+    Packets are processed once, in order and on demand, and remembered until they are decided.
     """
-    removed: dict[bytes, int] = {}
-    removing: dict[int, dict[bytes, list[int]]] = {}
-    packets = [
-        (offset, item) for offset, item in replica.undecided.items() if isinstance(item, Packet)
-    ]
-    if replaces or any(packet.columns.operations is not None for _, packet in packets):
-        heads = replica.heads or Heads()
-        for offset, packet in packets:
-            removing[offset] = removing_rows(packet.columns, replaces=replaces)
-            if heads.counts(packet):
-                heads.advance(packet)
-                for name, rows in removing[offset].items():
-                    removed.setdefault(name, sequence_number(offset, rows[0]))
-    return [
-        View(
-            sequence_number(offset, 0),
-            max(expired_before, replica.expired_for(offset)),
-            removed,
-            removing.get(offset, {}),
-        )
-        for offset in offsets
-    ]
+
+    def __init__(self, *, replaces: bool) -> None:
+        self._replaces = replaces
+        self._heads: Heads | None = None
+        self._waiting: deque[tuple[int, Packet]] = deque()
+        self._ids: dict[int, list[bytes]] = {}
+        self._first: dict[bytes, int] = {}
+        self._later: dict[bytes, deque[int]] = {}
+
+    def begin(self, replica: Replica) -> None:
+        """Start again from a replica, which may not know the heads yet."""
+        self._heads = None
+        for each in (self._waiting, self._ids, self._first, self._later):
+            each.clear()
+        if replica.heads is None:
+            return
+        self._heads = Heads(replica.heads.items())
+        for offset, item in replica.undecided.items():
+            if isinstance(item, Packet):
+                self.read(offset, item)
+
+    def read(self, offset: int, packet: Packet) -> None:
+        if self._heads is not None:
+            self._waiting.append((offset, packet))
+
+    def decided(self, offset: int) -> None:
+        """Forget the first undecided packet: its removals are done."""
+        self.before(offset + 1)
+        for name in self._ids.pop(offset, ()):
+            later = self._later.get(name)
+            if later is None:
+                del self._first[name]
+                continue
+            self._first[name] = later.popleft()
+            if not later:
+                del self._later[name]
+
+    def before(self, offset: int) -> Mapping[bytes, int]:
+        """Return ids, by first sequence, that packets before ``offset``, or some later, remove."""
+        while self._waiting and self._waiting[0][0] < offset:
+            self._take_out(*self._waiting.popleft())
+        return self._first
+
+    def _take_out(self, offset: int, packet: Packet) -> None:
+        assert self._heads is not None
+        if not self._counts(packet):
+            return
+        self._heads.advance(packet)
+        removing = removing_rows(packet.columns, replaces=self._replaces)
+        for name, rows in removing.items():
+            sequence = sequence_number(offset, rows[0])
+            if self._first.setdefault(name, sequence) != sequence:
+                self._later.setdefault(name, deque()).append(sequence)
+        if removing:
+            self._ids[offset] = [*removing]
+
+    def _counts(self, packet: Packet) -> bool:
+        return self._heads is not None and self._heads.counts(packet)
+
+
+def view_of(
+    replica: Replica,
+    offset: int,
+    removals: UndecidedRemovals,
+    expired_before: int,
+    *,
+    replaces: bool,
+) -> View:
+    """Return what an undecided packet or query sees of an index, until anything is decided."""
+    item = replica.undecided[offset]
+    is_packet = isinstance(item, Packet)
+    return View(
+        sequence_number(offset, 0),
+        max(expired_before, replica.expired_for(offset)),
+        removals.before(offset),
+        removing_rows(item.columns, replaces=replaces) if is_packet else {},
+    )
 
 
 def held(view: View, entries: EntriesByShard) -> list[Removal]:
-    """Return the entries of shards that the rows of a packet take out."""
     names = [name for name in view.removing if view.removed.get(name, view.first) >= view.first]
     if not names:
         return []
@@ -84,14 +132,14 @@ def held(view: View, entries: EntriesByShard) -> list[Removal]:
 
 
 def own_removals(packet: Packet, view: View, unique: NDArray[np.bool_]) -> Iterator[Removal]:
-    """Yield the unique documents of a packet that later rows of it take out.
-
-    ``unique``: bool (rows,).
-    """
     if not view.removing:
         return
     for row in np.flatnonzero(unique).tolist():
         removing = view.removing.get(packet.columns.ids[row], ())
-        later = next((each for each in removing if each > row), None)
+        later = _first_after(row, removing)
         if later is not None:
             yield Removal(later, packet.chain.partition, view.first + row)
+
+
+def _first_after(row: int, rows: Sequence[int]) -> int | None:
+    return next((each for each in rows if each > row), None)

@@ -1,122 +1,208 @@
-"""What everybody who reads the log knows of it: the undecided packets and the chain of control.
+"""What every reader of the log knows: the undecided packets and the chain of control records.
 
-Every worker reads the whole log from some position on. What it concludes depends on nothing else,
-so all conclude the same.
+The state depends only on the log from some position on, so all readers agree.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
 
-from simhash_core.log.log_clock import Horizons, LogClock
-from simhash_core.log.packets import Heads, Packet
-from simhash_core.log.records import NO_CONTROL, Control, Decision, LogRecord, Query
-from simhash_core.log.sequence import sequence_number
+from simhash_core.log.records import (
+    NO_CONTROL,
+    NO_OFFSET,
+    Chain,
+    Control,
+    Decision,
+    Heads,
+    Horizons,
+    LogClock,
+    LogRecord,
+    Packet,
+    Query,
+    sequence_number,
+)
+
+# ---- Packets and queries that were read from the log and are not decided yet.
+#
+# Thousands may wait, of a thousand chains, so the first one and those of a chain are indexed.
+
+
+_PASSED_MIN: Final = 1024  # decided offsets that stay listed, unless they are fewer than half
+
+
+class Undecided(Mapping[int, Packet | Query]):
+    def __init__(self) -> None:
+        self._items: dict[int, Packet | Query] = {}
+        self._of_chain: dict[Chain, dict[int, Packet]] = {}
+        self._last: dict[Chain, int] = {}
+        self._offsets: list[int] = []
+        self._passed = 0
+
+    def __getitem__(self, offset: int) -> Packet | Query:
+        return self._items[offset]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    @property
+    def first(self) -> int | None:
+        return self._offsets[self._passed] if self._items else None
+
+    def add(self, offset: int, item: Packet | Query) -> None:
+        self._items[offset] = item
+        self._offsets.append(offset)
+        if isinstance(item, Packet):
+            self._of_chain.setdefault(item.chain, {})[offset] = item
+            self._last[item.chain] = max(item.last, self.last_of(item.chain))
+
+    def pop(self, offset: int) -> Packet | Query | None:
+        """Remove and return what is at an offset, as it is decided; None if nothing is there."""
+        item = self._items.pop(offset, None)
+        if isinstance(item, Packet):
+            of_chain = self._of_chain[item.chain]
+            del of_chain[offset]
+            if not of_chain:
+                del self._of_chain[item.chain], self._last[item.chain]
+            elif item.last == self._last[item.chain]:  # seldom: it does not count
+                self._last[item.chain] = max(each.last for each in of_chain.values())
+        while self._passed < len(self._offsets) and self._offsets[self._passed] not in self._items:
+            self._passed += 1
+        if self._passed > _PASSED_MIN and 2 * self._passed > len(self._offsets):
+            del self._offsets[: self._passed]
+            self._passed = 0
+        return item
+
+    def starting_at(self, offset: int) -> Iterator[int]:
+        at = bisect_left(self._offsets, offset, self._passed)
+        while at < len(self._offsets):
+            if self._offsets[at] in self._items:
+                yield self._offsets[at]
+            at += 1
+
+    def first_of(self, chain: Chain) -> int | None:
+        return next(iter(self._of_chain.get(chain, ())), None)
+
+    def last_of(self, chain: Chain) -> int:
+        return self._last.get(chain, NO_OFFSET)
+
+    def head_of(self, chain: Chain, head: int = NO_OFFSET) -> int:
+        """Return the head of a chain after its undecided packets; ``head`` is before them."""
+        for packet in self._of_chain.get(chain, {}).values():
+            if packet.previous == head:
+                head = packet.last
+        return head
 
 
 class Decided(NamedTuple):
-    """A packet or query with what the log says of it."""
-
     offset: int
     item: Packet | Query
     decision: Decision
 
 
-class Heeded(NamedTuple):
-    """A control record that continues the chain, and what it decides of what was read here."""
+class AcceptedControl(NamedTuple):
+    """A control record that continues the chain, with its decisions on what was read here."""
 
     offset: int
     control: Control
     decided: list[Decided]
+    has_heads: bool = True  # its heads do not follow from what was read here
 
 
 class Replica:
-    """The state of one reader of the log."""
-
     def __init__(self, position: int, control: int, horizons: Horizons | None = None) -> None:
-        """Begin to read at ``position``, where the control record at ``control`` is in force.
-
-        That control record is read first: ``start`` is where reading begins. ``horizons``: as they
-        are there; None where nothing expires.
-        """
-        self.position = position if control == NO_CONTROL else min(control, position)
+        """Read the control record in force at ``position`` first; ``horizons`` are those there."""
+        self.position = _starts_at(position, control)
         self.start = self.position
         self.control = NO_CONTROL
         self.latest: Control | None = None
-        self.undecided: dict[int, Packet | Query] = {}
+        self.undecided = Undecided()
+        # Before the undecided packets; None while the latest control record is before ``start``.
+        self.heads: Heads | None = None
         self._awaited = control
-        self._heeded: list[int] = []
+        self._accepted: list[int] = []
         self._horizons = Horizons(None) if horizons is None else horizons
 
-    def read(self, offset: int, record: LogRecord, appended_ms: int = 0) -> Heeded | None:
-        """Take in the next record of the log; return the control record if it is to be heeded.
-
-        ``appended_ms``: when the log took it in.
-        """
+    def read(self, offset: int, record: LogRecord, appended_ms: int = 0) -> AcceptedControl | None:
+        """Read the next record of the log; return an accepted control record."""
         self.position = offset + 1
         if not isinstance(record, Control):
-            self.undecided[offset] = record
+            self.undecided.add(offset, record)
             if isinstance(record, Packet):
                 self._horizons.packet(offset, record.columns, appended_ms)
             return None
-        if offset == self._awaited:
-            self._awaited = NO_CONTROL
-        elif self._awaited != NO_CONTROL or record.previous != self.control:
-            return None  # of a leader that has a successor
+        if not self._continues(offset, record):
+            return None  # of a leader that was succeeded
+        self._awaited = NO_CONTROL
         self.control, self.latest = offset, record
-        self._heeded.append(offset)
+        self._accepted.append(offset)
         decided = []
         for decision in record.decisions:
-            item = self.undecided.pop(decision.offset, None)
+            item = self.undecided.pop(decision.offset)
             if item is not None:  # else it was decided before this reader's position
                 decided.append(Decided(decision.offset, item, decision))
-        return Heeded(offset, record, decided)
+        return AcceptedControl(offset, record, decided, self._takes_heads(record, decided))
+
+    def _continues(self, offset: int, control: Control) -> bool:
+        if self._awaited != NO_CONTROL:
+            return offset == self._awaited
+        return control.previous == self.control
+
+    def _takes_heads(self, control: Control, decided: Iterable[Decided]) -> bool:
+        """Advance the heads by what is decided; return whether the record's heads were needed."""
+        if self.heads is not None:
+            for each in decided:
+                if isinstance(each.item, Packet) and each.decision.matches is not None:
+                    self.heads.advance(each.item)
+            if self.heads.are(control.heads):
+                return False
+        self.heads = Heads(control.heads) if control.next >= self.start else None
+        return True
 
     def skip(self, offset: int) -> None:
-        """Pass over a record that is not of this index."""
         self.position = offset + 1
 
     @property
     def decided_before(self) -> int:
-        """Everything before this offset of the log is decided."""
+        """The offset of the log before which everything is decided."""
         return self.start if self.latest is None else self.latest.next
 
-    @property
-    def heads(self) -> Heads | None:
-        """The heads of all chains where the undecided begins.
-
-        None while they are not known: the latest control record is older than ``start``.
-        """
-        if self.latest is None or self.latest.next < self.start:
-            return None
-        return Heads(self.latest.heads)
-
     def control_before(self, position: int) -> int:
-        """Return the last heeded control record before ``position``.
-
-        ``NO_CONTROL`` where there is none; known from ``start`` on.
-        """
-        at = bisect_left(self._heeded, position)
-        return self._heeded[at - 1] if at else NO_CONTROL
+        """Return the last accepted control record before ``position``; known from ``start`` on."""
+        at = bisect_left(self._accepted, position)
+        return self._accepted[at - 1] if at else NO_CONTROL
 
     def expired_for(self, offset: int) -> int:
-        """Return what has expired for a packet or query: all before this sequence number."""
         return sequence_number(self._horizons.at(offset), 0)
 
     @property
     def expired(self) -> int:
-        """What has expired for all that is undecided: everything before this sequence number."""
         return self.expired_for(self.decided_before - 1)
 
     def clock_before(self, position: int) -> LogClock | None:
-        """Return the watermark of all that is before ``position``; known from ``start`` on."""
+        """Return the watermark before ``position``; known from ``start`` on."""
         return self._horizons.before(position)
 
+    @property
+    def remembered(self) -> int:
+        return len(self._accepted) + len(self._horizons)
+
     def forget_before(self, position: int) -> None:
-        """Forget what no position at or after ``position`` needs, nor anything undecided."""
-        position = min(position, self.decided_before)
+        """Forget what neither positions from ``position`` on nor undecided packets need."""
+        position = self._needed_from(position)
         self._horizons.forget_before(position)
-        at = bisect_left(self._heeded, position)
-        if at > 1:
-            del self._heeded[: at - 1]
+        del self._accepted[: self._unneeded_controls(position)]
+
+    def _needed_from(self, position: int) -> int:
+        return min(position, self.decided_before)
+
+    def _unneeded_controls(self, position: int) -> int:
+        return max(0, bisect_left(self._accepted, position) - 1)
+
+
+def _starts_at(position: int, control: int) -> int:
+    return position if control == NO_CONTROL else min(control, position)

@@ -1,78 +1,155 @@
-"""The documents of one raw partition on their way: read, sent, decided, put out in raw order.
+"""The documents of one raw partition: read, sent, decided, and output in raw order.
 
-Raw records wait here, in the worker that read them, until their verdicts come back in the log. What
-is sent and what has come back are matched by raw offset alone, so it does not matter who sent a
-packet, this worker or one that owned the partition before.
+Raw records wait in the worker that read them until their verdicts come back in the log. Sent and
+returned documents are matched by raw offset alone, so a packet may come from this worker or from an
+earlier owner of the partition.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Generic
+from enum import Enum, auto
+from itertools import takewhile
+from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from simhash_core.document_columns import DELETE, DocumentColumns
-from simhash_core.log.outputs import (
-    Deleted,
-    NewEntries,
-    NoVerdict,
-    Output,
-    RawBatch,
-    Ready,
-    Record,
-    Verdict,
+from simhash_core.log.records import (
+    NO_OFFSET,
+    PACKET_DOCUMENTS_LIMIT,
+    Packet,
+    Progress,
+    Sender,
+    index_of,
+    log_offset_of,
+    sequence_numbers,
 )
-from simhash_core.log.packets import NO_OFFSET, Packet, Sender
-from simhash_core.log.records import Progress
 from simhash_core.log.replica import Decided, Replica
-from simhash_core.log.sequence import PACKET_DOCUMENTS_LIMIT, index_of, log_offset_of
-from simhash_core.matches import Match
+from simhash_core.verdicts import Match
+
+# ---- Inputs and outputs of a shard's stream.
+
+
+Record = TypeVar("Record")
+
+
+class RawBatch(NamedTuple, Generic[Record]):
+    """Raw records of one partition in order."""
+
+    records: Sequence[Record]
+    offsets: Sequence[int]  # rising
+    columns: DocumentColumns  # the documents among the records
+    last: int  # the last raw offset that the batch covers
+    size: int = 0  # bytes in memory
+
+
+class NoVerdict(Enum):
+    """Why a raw record has no verdict. All but ``UNDECIDED`` are output all the same."""
+
+    NO_DOCUMENT = auto()  # not readable, or a tombstone without a key
+    READ_OTHERWISE = auto()  # a document as it reads now, but not for the sender of its packet
+    UNDECIDED = auto()  # not decided, not in the log yet, or perhaps in an undecided packet
+
+
+class Output(NamedTuple, Generic[Record]):
+    record: Record
+    verdict: Verdict | Deleted | NoVerdict
+
+
+class Verdict(NamedTuple):
+    """The log's verdict on a document."""
+
+    packet: Packet
+    row: int
+    match: Match | None  # None: unique
+    replaced: bool = False  # it removed a formerly unique entry with its id
+
+
+class Deleted(NamedTuple):
+    packet: Packet
+    row: int
+    put_out: bool  # the deleted document may have been unique
+
+
+class NewEntries(NamedTuple):
+    """Unique documents of one packet that become entries of the index."""
+
+    log_offset: int
+    packet: Packet
+    rows: NDArray[np.intp]  # without those removed before they were output
+
+    @property
+    def sequences(self) -> NDArray[np.uint64]:
+        return sequence_numbers(self.log_offset, len(self.packet))[self.rows]
+
+
+class Ready(NamedTuple, Generic[Record]):
+    """What a shard can output next, and what it commits with that output."""
+
+    outputs: list[Output[Record]]
+    entries: list[NewEntries]
+    next: int  # the raw offset after it
+    removed: Sequence[int] = ()  # entries to forget, none of ``entries``; some may be gone
+    expired_before: int = 0  # entries before this sequence number may be forgotten
+
+
+class StreamNews:
+    """Raw partitions that may have something to do, so that the others are not looked at."""
+
+    def __init__(self) -> None:
+        self.to_send: set[int] = set()
+        self.to_commit: set[int] = set()
+
+    def forget(self, partition: int) -> None:
+        self.to_send.discard(partition)
+        self.to_commit.discard(partition)
 
 
 @dataclass(slots=True, eq=False)
 class DecidedPacket:
-    """A packet that counts, with its duplicates by row.
-
-    ``removing``: the rows that took an entry out. ``removed``: the rows that were taken out.
-    ``rows``: by raw offset.
-    """
+    """A packet that counts."""
 
     log_offset: int
     packet: Packet
-    matches: dict[int, Match]
-    removing: set[int]
-    removed: set[int] = field(default_factory=set)
-    rows: dict[int, int] = field(init=False)
+    matches: dict[int, Match]  # of the duplicates, by row
+    removing: set[int]  # rows that removed an entry
+    removed: set[int] = field(default_factory=set)  # rows that were removed
+    rows: dict[int, int] = field(init=False)  # by raw offset
 
     def __post_init__(self) -> None:
-        """Number the rows once: NumPy takes microseconds to find a single one."""
+        # NumPy takes microseconds to find a single row.
         self.rows = {offset: row for row, offset in enumerate(self.packet.columns.offsets.tolist())}
 
     def new_rows(self, first: int, end: int) -> NDArray[np.intp]:
-        """Return the rows of new entries with raw offsets from ``first`` to before ``end``."""
+        """Return the rows of new entries with raw offsets in [first, end)."""
         columns = self.packet.columns
         low, high = np.searchsorted(columns.offsets, (first, end))
         rows = np.arange(low, high)
         if columns.operations is not None:
             rows = rows[columns.are_documents[rows]]
-        if self.matches or self.removed:
-            rows = rows[~np.isin(rows, [*self.matches, *self.removed])]
-        return rows
+        left_out = self._left_out()
+        return rows[~np.isin(rows, left_out)] if left_out else rows
+
+    def _left_out(self) -> list[int]:
+        return [*self.matches, *self.removed]
 
 
 class ShardStream(Generic[Record]):
-    """One raw partition, owned by this worker."""
-
-    def __init__(self, progress: Progress, worker: str, *, expires: bool = False) -> None:
-        """Resume where ``progress`` was committed; ``worker`` is the sender's name.
-
-        ``expires``: entries do, so that what was unique once may not be known any more.
-        """
+    def __init__(
+        self,
+        progress: Progress,
+        worker: str,
+        *,
+        expires: bool = False,
+        news: StreamNews | None = None,
+    ) -> None:
+        """Resume at ``progress``; ``worker`` is the sender, ``expires`` says that entries do."""
         self.chain = progress.chain
         self.next = progress.next
         self.committed = progress
@@ -81,73 +158,86 @@ class ShardStream(Generic[Record]):
         self.waiting_bytes = 0
         self._worker = worker
         self._expires = expires
+        self._news = StreamNews() if news is None else news
         self._removed: dict[int, None] = {}
         self._batches: deque[RawBatch[Record]] = deque()
-        self._decided: deque[DecidedPacket] = deque()
+        self._unsent: deque[RawBatch[Record]] = deque()
+        self._decided: dict[int, DecidedPacket] = {}
         self._sent: int | None = None
         self._number = 0
         self._first_number = 0
 
     @property
     def read_to(self) -> int:
-        """The last raw offset that has been read."""
         return self._batches[-1].last if self._batches else self.next - 1
 
+    def next_is_ready(self, in_log_to: int = NO_OFFSET) -> bool:
+        """Whether the next raw record was read and needs no further verdict; see ``ready``."""
+        if not self._batches:
+            return False
+        batch = self._batches[0]
+        offset = batch.offsets[bisect_left(batch.offsets, self.next)]
+        if offset <= self.head:
+            return True
+        return offset > in_log_to and not (batch.columns.offsets == offset).any()
+
     def restart(self) -> None:
-        """Forget what was read from the log, which is read again; raw records stay."""
+        """Forget what was read from the log, which is read again; keep raw records."""
         self.head = NO_OFFSET
         self._decided.clear()
         self._removed.clear()
+        self._note_output()
         self.send_again()
 
     def add(self, batch: RawBatch[Record]) -> None:
-        """Take in raw records that follow those before."""
         self._batches.append(batch)
+        self._unsent.append(batch)
         self.waiting += len(batch.records)
         self.waiting_bytes += batch.size
+        self._note_output()  # of records that are no documents
+        self._news.to_send.add(self.chain.partition)
 
-    # ---- to the log
+    def _note_output(self) -> None:
+        self._news.to_commit.add(self.chain.partition)
 
     def send_again(self) -> None:
-        """Send again what is not in the log."""
         self._sent = None
         self._first_number = self._number
+        self._unsent = self._batches.copy()
+        self._news.to_send.add(self.chain.partition)
 
     def lost(self, packet: Packet) -> None:
-        """Learn that a packet was not appended, or does not count: send again what it holds.
+        """Send the content of a packet again that was not appended or does not count.
 
-        Without effect if another packet brought that into the log, or it was sent again since:
-        else each packet sent for nothing would have all those after it sent for nothing as well.
+        Not if it came into the log otherwise or was sent again since: otherwise each useless packet
+        would cause all later ones to be sent in vain.
         """
         is_latest = packet.sender.number >= self._first_number
         if packet.sender.worker == self._worker and is_latest and packet.last > self.head:
             self.send_again()
 
     def next_packet(self, replica: Replica) -> Packet | None:
-        """Return the next packet to append, None where everything was sent.
-
-        Call it only when the log has been read as far as it was when reading began. A wrong guess
-        of what is in the log costs an append.
-        """
+        """Return the next packet to append, once caught up; a wrong guess costs an append."""
         if self._sent is None:
             self._sent = self._expected_head(replica)
-        for batch in self._batches:
+        while self._unsent:
+            batch = self._unsent[0]
             if batch.last <= self._sent:
+                self._unsent.popleft()
                 continue
-            columns = batch.columns
-            if len(columns) and columns.offsets[0] <= self._sent:
-                columns = columns.take(np.flatnonzero(columns.offsets > self._sent))
+            columns = self._after_sent(batch.columns, self._sent)
             if len(columns):
                 return self._packet(columns, batch.last)
+            self._unsent.popleft()
         return None
 
+    def _after_sent(self, columns: DocumentColumns, sent: int) -> DocumentColumns:
+        if len(columns) and columns.offsets[0] <= sent:
+            return columns.take(np.flatnonzero(columns.offsets > sent))
+        return columns
+
     def _expected_head(self, replica: Replica) -> int:
-        """Return the head of the chain once everything that was read is decided."""
-        head = self.head
-        for item in replica.undecided.values():
-            if isinstance(item, Packet) and item.chain == self.chain and item.previous == head:
-                head = item.last
-        return head
+        return replica.undecided.head_of(self.chain, self.head)
 
     def _packet(self, columns: DocumentColumns, last: int) -> Packet:
         assert self._sent is not None
@@ -159,116 +249,152 @@ class ShardStream(Generic[Record]):
         self._sent = last
         return packet
 
-    # ---- from the log
-
     def decided(self, decided: Decided) -> None:
-        """Take in what the log says of a packet of this chain, in the order of the log."""
         packet = decided.item
         assert isinstance(packet, Packet)
         matches = decided.decision.matches
         if matches is None:
             self.lost(packet)
+            self._note_output()  # records that it might have held wait no longer
             return
         self.head = packet.last
+        self._note_output()
         if packet.last >= self.next:
             by_row = {match.row: match for match in matches}
             removing = {removal.row for removal in decided.decision.removals}
-            self._decided.append(DecidedPacket(decided.offset, packet, by_row, removing))
+            self._decided[decided.offset] = DecidedPacket(decided.offset, packet, by_row, removing)
 
     def remove(self, sequences: Iterable[int]) -> None:
-        """Learn of entries of this shard that a packet takes out, in the order of the log."""
         for sequence in sequences:
             self._removed[sequence] = None
-            offset = log_offset_of(sequence)
-            for decided in self._decided:
-                if decided.log_offset == offset:
-                    decided.removed.add(index_of(sequence))
+            self._leave_out(sequence)
+        self._note_output()
+
+    def _leave_out(self, sequence: int) -> None:
+        decided = self._decided.get(log_offset_of(sequence))
+        if decided is not None:
+            decided.removed.add(index_of(sequence))
 
     def heads_known(self, head: int) -> None:
-        """Learn from a control record how far the chain has come."""
         self.head = max(self.head, head)
+        self._note_output()
 
-    # ---- out
+    def ready(
+        self, limit: int, expired_before: int = 0, in_log_to: int = NO_OFFSET
+    ) -> Ready[Record]:
+        """Return what can be output next, about ``limit`` records at most; change nothing.
 
-    def ready(self, limit: int, expired_before: int = 0) -> Ready[Record]:
-        """Return what can be put out next, at most about ``limit`` records; changes nothing.
-
-        ``expired_before``: entries before this sequence number have expired.
+        An undecided packet may contain raw records up to ``in_log_to``. Another worker may have
+        read a document there where this one read none, so such records wait too; otherwise the
+        entry would never come into the store.
         """
         outputs: list[Output[Record]] = []
-        decided = iter(self._decided)
-        current = next(decided, None)
         end = self.next
+        for offset, output in self._outputs(in_log_to):
+            if output is None:
+                end = max(end, offset + 1)
+                continue
+            if len(outputs) >= limit:
+                break
+            outputs.append(output)
+            end = offset + 1
+        return self._ready(outputs, end, expired_before)
+
+    def _outputs(self, in_log_to: int) -> Iterator[tuple[int, Output[Record] | None]]:
+        """Yield what can be output, by raw offset; None: no more was read up to there."""
+        return takewhile(_has_verdict, self._with_verdicts(in_log_to))
+
+    def _with_verdicts(self, in_log_to: int) -> Iterator[tuple[int, Output[Record] | None]]:
+        """Yield what was read and is not output yet, even without a verdict."""
+        decided = iter(self._decided.values())
+        current = next(decided, None)
         for batch in self._batches:
             for offset, record in zip(batch.offsets, batch.records, strict=True):
                 if offset < self.next:
                     continue
-                if len(outputs) >= limit:
-                    return self._ready(outputs, end, expired_before)
                 while current is not None and current.packet.last < offset:
                     current = next(decided, None)
-                verdict = self._verdict(offset, current, batch.columns)
-                if verdict is None:
-                    return self._ready(outputs, end, expired_before)
-                outputs.append(Output(record, verdict))
-                end = offset + 1
-            end = max(end, batch.last + 1)
-        return self._ready(outputs, end, expired_before)
+                verdict = self._verdict(offset, current, batch.columns, in_log_to)
+                yield offset, Output(record, verdict)
+            yield batch.last, None
 
     def _verdict(
-        self, offset: int, packet: DecidedPacket | None, documents: DocumentColumns
-    ) -> Verdict | Deleted | NoVerdict | None:
-        """Return what is said of a raw record; None: nothing yet.
-
-        ``documents``: those among the records that were read with it.
-        """
+        self, offset: int, packet: DecidedPacket | None, documents: DocumentColumns, in_log_to: int
+    ) -> Verdict | Deleted | NoVerdict:
         if packet is not None and (row := packet.rows.get(offset)) is not None:
             return self._said(packet, row)
-        if not (documents.offsets == offset).any():
-            return NoVerdict.NO_DOCUMENT
-        return NoVerdict.READ_OTHERWISE if offset <= self.head else None
+        if (documents.offsets == offset).any():
+            return NoVerdict.READ_OTHERWISE if self._is_decided(offset) else NoVerdict.UNDECIDED
+        may_be_in_log = not self._is_decided(offset) and offset <= in_log_to
+        return NoVerdict.UNDECIDED if may_be_in_log else NoVerdict.NO_DOCUMENT
+
+    def _is_decided(self, offset: int) -> bool:
+        return offset <= self.head
 
     def _said(self, packet: DecidedPacket, row: int) -> Verdict | Deleted:
         removing = row in packet.removing
         operations = packet.packet.columns.operations
         if operations is not None and operations[row] == DELETE:
-            return Deleted(packet.packet, row, put_out=removing or self._expires)
+            return Deleted(packet.packet, row, put_out=self._is_put_out(removing=removing))
         return Verdict(packet.packet, row, packet.matches.get(row), removing)
+
+    def _is_put_out(self, *, removing: bool) -> bool:
+        """Return whether a delete is output: what it removes was unique, or may have been."""
+        return removing or self._expires
 
     def _ready(self, outputs: list[Output[Record]], end: int, expired_before: int) -> Ready[Record]:
         entries = []
-        for each in self._decided:
+        for each in self._decided.values():
+            if each.packet.previous + 1 >= end:
+                break  # what follows is not put out yet
             rows = each.new_rows(self.next, end)
             if len(rows) and each.log_offset >= log_offset_of(expired_before):
                 entries.append(NewEntries(each.log_offset, each.packet, rows))
         return Ready(outputs, entries, end, list(self._removed), expired_before)
 
     def advance(self, progress: Progress, removed: Iterable[int] = ()) -> None:
-        """Forget everything before ``progress``, which was committed, and what was ``removed``."""
+        """Forget everything before the committed ``progress``, and the entries in ``removed``."""
         for sequence in removed:
             self._removed.pop(sequence, None)
         self.committed = progress
         self.next = progress.next
-        while self._decided and self._decided[0].packet.last < self.next:
-            self._decided.popleft()
+        put_out = takewhile(lambda each: each.packet.last < self.next, self._decided.values())
+        for log_offset in [each.log_offset for each in put_out]:
+            del self._decided[log_offset]
+        self._note_output()
         while self._batches and self._batches[0].last < self.next:
             batch = self._batches.popleft()
             self.waiting -= len(batch.records)
             self.waiting_bytes -= batch.size
+        while self._unsent and self._unsent[0].last < self.next:
+            self._unsent.popleft()
 
     def progress(self, next_offset: int, replica: Replica) -> Progress:
-        """Return the progress to commit when everything before ``next_offset`` is put out."""
-        needed = [each.log_offset for each in self._decided if each.packet.last >= next_offset]
-        undecided = [
-            offset
-            for offset, item in replica.undecided.items()
-            if isinstance(item, Packet) and item.chain == self.chain
-        ]
-        position = min([*needed[:1], *undecided[:1], replica.decided_before])
-        if position <= self.committed.position:
-            # What is read again, for another shard or from a control record on, does not say as
-            # much as was committed. The log may be gone before that.
+        """Return the progress to commit once everything before ``next_offset`` is output."""
+        position = self._position(next_offset, replica)
+        if not self._is_after_committed(position):
+            # If the log is read again, for another shard or from a control record on, it says less
+            # than what was committed, and the log may be trimmed before that.
             return msgspec.structs.replace(self.committed, next=next_offset)
         progress = Progress(self.chain, next_offset, position, replica.control_before(position))
         clock = replica.clock_before(progress.needed)
         return progress if clock is None else msgspec.structs.replace(progress, clock=clock)
+
+    def _is_after_committed(self, position: int) -> bool:
+        return position > self.committed.position
+
+    def _position(self, next_offset: int, replica: Replica) -> int:
+        undecided = replica.undecided.first_of(self.chain)
+        waiting = self._first_waiting(next_offset)
+        needed = [each for each in (undecided, waiting) if each is not None]
+        return min([replica.decided_before, *needed])
+
+    def _first_waiting(self, next_offset: int) -> int | None:
+        decided = self._decided.values()
+        waiting = (each.log_offset for each in decided if each.packet.last >= next_offset)
+        return next(waiting, None)
+
+
+def _has_verdict(read: tuple[int, Output[Record] | None]) -> bool:
+    _, output = read
+    return output is None or output.verdict is not NoVerdict.UNDECIDED

@@ -1,29 +1,47 @@
-"""Unique documents in memory, as the packets that they came in, without those taken out since."""
+"""Unique documents in memory: those of a shard, and those that a leader decided recently."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simhash_core.entries import Entry
-from simhash_core.log.packets import Packet, entry_of
-from simhash_core.log.sequence import index_of, log_offset_of, sequence_number, sequence_numbers
+from simhash_core.document_columns import DocumentColumns
+from simhash_core.documents import Entry
+from simhash_core.fingerprints.blocks import BlockScheme
+from simhash_core.index.document_index import DocumentIndex
+from simhash_core.index.prints import Prints, prints_of
+from simhash_core.log.records import (
+    Packet,
+    entry_of,
+    index_of,
+    log_offset_of,
+    sequence_number,
+    sequence_numbers,
+)
+
+# ---- Unique documents, kept as their packets without the removed ones.
+
+
+def unique_rows(columns: DocumentColumns, duplicates: Iterable[int]) -> NDArray[np.bool_]:
+    """Return which rows of a packet are unique documents, bool (rows,); deletes are not."""
+    unique = columns.are_documents
+    unique[list(duplicates)] = False
+    return unique
 
 
 class UniqueRows:
-    """Those of one packet. ``rows``: in the packet, rising; they become fewer."""
+    """The unique documents of one packet; ``rows`` are rising and become fewer."""
 
     def __init__(self, log_offset: int, packet: Packet, rows: NDArray[np.intp]) -> None:
-        """``log_offset``: of the packet."""
         self.log_offset = log_offset
         self.packet = packet
         self.rows = rows
-        self._by_id: dict[bytes, list[int]] | None = None
 
     def __len__(self) -> int:
-        """Return the number of documents."""
         return len(self.rows)
 
     @property
@@ -33,95 +51,188 @@ class UniqueRows:
         return rows
 
     def sequences(self, rows: NDArray[np.intp]) -> NDArray[np.uint64]:
-        """Return the sequence numbers of rows, uint64."""
         return sequence_numbers(self.log_offset, len(self.packet))[rows]
 
     def repeatable(self) -> Iterator[tuple[bytes, int]]:
-        """Yield the undecidable documents: content digest and sequence number."""
         columns = self.packet.columns
         for row in self.rows[columns.undecidable[self.rows] != 0].tolist():
             yield columns.digest(row), sequence_number(self.log_offset, row)
 
     def holds(self, sequence: int) -> bool:
-        """Return whether a document of this packet is among them."""
         row = index_of(sequence)
         at = int(np.searchsorted(self.rows, row))
         return at < len(self.rows) and int(self.rows[at]) == row
 
     def remove(self, sequence: int) -> None:
-        """Leave a document out."""
         self.rows = self.rows[self.rows != index_of(sequence)]
-        self._by_id = None
 
-    def with_id(self, document_id: bytes) -> list[int]:
-        """Return the sequence numbers of the documents that have an id."""
-        if self._by_id is None:
-            self._by_id = {}
-            ids = self.packet.columns.ids
-            for row in self.rows.tolist():
-                self._by_id.setdefault(ids[row], []).append(row)
-        return [sequence_number(self.log_offset, row) for row in self._by_id.get(document_id, ())]
+    def with_ids(self) -> Iterator[tuple[bytes, int]]:
+        ids = self.packet.columns.ids
+        for row in self.rows.tolist():
+            yield ids[row], sequence_number(self.log_offset, row)
 
 
 class UniqueDocuments:
-    """Those of several packets, added in the order of the log."""
+    """The unique documents of several packets, added in the order of the log."""
 
     def __init__(self) -> None:
-        """Begin empty."""
         self._packets: dict[int, UniqueRows] = {}
         self._contents: dict[bytes, list[int]] = {}
+        self._ids: dict[bytes, list[int]] | None = None
+        self._count = 0
 
     def __len__(self) -> int:
-        """Return the number of documents."""
-        return sum(map(len, self._packets.values()))
+        return self._count
 
     def __contains__(self, log_offset: int) -> bool:
-        """Return whether the packet at an offset is among them."""
         return log_offset in self._packets
 
     def packets(self) -> Iterable[UniqueRows]:
-        """Return the documents by packet, the earliest first; a copy."""
-        return list(self._packets.values())
+        return self._packets.values()
 
     def add(self, unique: UniqueRows) -> None:
-        """Add those of a packet."""
         self._packets[unique.log_offset] = unique
+        self._count += len(unique)
         for digest, sequence in unique.repeatable():
             self._contents.setdefault(digest, []).append(sequence)
+        if self._ids is not None:
+            _note(self._ids, unique.with_ids())
 
     def forget(self, log_offset: int) -> None:
-        """Forget those of a packet."""
-        for digest, sequence in self._packets.pop(log_offset).repeatable():
-            self._forget_content(digest, sequence)
+        unique = self._packets.pop(log_offset)
+        self._count -= len(unique)
+        for digest, sequence in unique.repeatable():
+            _forget(self._contents, digest, sequence)
+        if self._ids is not None:
+            for name, sequence in unique.with_ids():
+                _forget(self._ids, name, sequence)
 
     def remove(self, sequence: int) -> None:
-        """Leave a document out; without effect for one that is not here."""
         unique = self._packets.get(log_offset_of(sequence))
         if unique is None or not unique.holds(sequence):
             return
         columns, row = unique.packet.columns, index_of(sequence)
         if columns.undecidable[row]:
-            self._forget_content(columns.digest(row), sequence)
+            _forget(self._contents, columns.digest(row), sequence)
+        if self._ids is not None:
+            _forget(self._ids, columns.ids[row], sequence)
         unique.remove(sequence)
+        self._count -= 1
 
     def entry(self, sequence: int) -> Entry | None:
-        """Return the entry of a document, None for one that is not here."""
         unique = self._packets.get(log_offset_of(sequence))
         if unique is None or not unique.holds(sequence):
             return None
         return entry_of(unique.packet, index_of(sequence))
 
     def by_content(self, digest: bytes) -> list[int]:
-        """Return the sequence numbers of the undecidable documents of a content, rising."""
         return self._contents.get(digest, [])
 
     def with_ids(self, ids: Sequence[bytes]) -> list[list[int]]:
-        """Return the sequence numbers of the documents of each id, rising."""
-        packets = self._packets.values()
-        return [[entry for each in packets for entry in each.with_id(name)] for name in ids]
+        if self._ids is None:  # most streams never take a document out
+            self._ids = {}
+            for unique in self._packets.values():
+                _note(self._ids, unique.with_ids())
+        known = self._ids
+        return [known.get(name, [])[:] for name in ids]
 
-    def _forget_content(self, digest: bytes, sequence: int) -> None:
-        known = self._contents[digest]
-        known.remove(sequence)
-        if not known:
-            del self._contents[digest]
+
+def _note(known: dict[bytes, list[int]], named: Iterable[tuple[bytes, int]]) -> None:
+    for name, sequence in named:
+        known.setdefault(name, []).append(sequence)
+
+
+def _forget(known: dict[bytes, list[int]], name: bytes, sequence: int) -> None:
+    sequences = known[name]
+    sequences.remove(sequence)
+    if not sequences:
+        del known[name]
+
+
+# ---- The recent decisions of the leader, which a shard may not have known when it looked up.
+
+
+_FORGOTTEN_LIMIT: Final = 1024  # documents that nobody needs, before they leave the index
+
+
+class _Block(NamedTuple):
+    unique: UniqueRows
+    control: int | None  # the record that decides them; None: not appended
+
+
+class RecentUniques:
+    """A small index of the latest unique documents."""
+
+    def __init__(self, scheme: BlockScheme) -> None:
+        self._scheme = scheme
+        self._blocks: deque[_Block] = deque()
+        self._documents = UniqueDocuments()
+        self._forgotten = 0
+        self._index = DocumentIndex(scheme)
+        self._slot = self._index.open_slot()
+
+    def __len__(self) -> int:
+        return len(self._documents)
+
+    def add(self, log_offset: int, packet: Packet, rows: NDArray[np.intp]) -> None:
+        """Add unique documents of a packet whose control record is about to be appended."""
+        if not len(rows):
+            return
+        unique = UniqueRows(log_offset, packet, rows)
+        self._blocks.append(_Block(unique, None))
+        self._documents.add(unique)
+        self._put(unique)
+
+    def appended(self, control: int) -> None:
+        for at in range(len(self._blocks) - 1, -1, -1):
+            if self._blocks[at].control is not None:
+                return
+            self._blocks[at] = self._blocks[at]._replace(control=control)
+
+    def forget_through(self, control: int) -> None:
+        """Forget what everybody knows who applied the control record at this offset."""
+        while self._blocks:
+            unique, known_from = self._blocks[0]
+            if not _is_known(known_from, control):
+                break
+            self._blocks.popleft()
+            self._documents.forget(unique.log_offset)
+            self._forgotten += len(unique)
+        if self._forgotten > max(_FORGOTTEN_LIMIT, len(self)):
+            self._drop_forgotten(control)
+            self._forgotten = 0
+
+    def _drop_forgotten(self, control: int) -> None:
+        first = self._blocks[0].unique.log_offset if self._blocks else control
+        self._index.drop_before(sequence_number(first, 0))
+
+    def remove(self, sequence: int) -> None:
+        self._documents.remove(sequence)
+
+    def near(self, prints: Prints) -> list[tuple[int, int, int]]:
+        """Return sorted rows, distances and sequence numbers of the pairs within the distance."""
+        if not self._blocks:
+            return []
+        pairs = self._index.pairs(prints)
+        near = zip(
+            pairs.rows.tolist(), pairs.distances.tolist(), pairs.sequences.tolist(), strict=True
+        )
+        return [each for each in near if log_offset_of(each[2]) in self._documents]
+
+    def by_content(self, digest: bytes) -> list[int]:
+        return self._documents.by_content(digest)
+
+    def with_ids(self, ids: Sequence[bytes]) -> list[list[int]]:
+        return self._documents.with_ids(ids)
+
+    def entry(self, sequence: int) -> Entry | None:
+        return self._documents.entry(sequence)
+
+    def _put(self, unique: UniqueRows) -> None:
+        rows = unique.decidable
+        prints = prints_of(self._scheme, unique.packet.columns, rows)
+        self._index.add(self._slot, unique.sequences(rows), prints)
+
+
+def _is_known(known_from: int | None, control: int) -> bool:
+    return known_from is not None and known_from <= control

@@ -1,4 +1,1 @@
-"""From a text to its fingerprint.
-
-Normalisation, segmentation, features, weights, fingerprint, sketches; profiles choose among them.
-"""
+"""From a text to its fingerprint, as profiles say."""

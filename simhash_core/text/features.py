@@ -1,7 +1,7 @@
 """From normalised texts to weighted features, a batch at a time.
 
-The terms, then the features of a batch stand in flat columns, one document after the other,
-because a numpy call costs as much as the arithmetic of one document.
+A batch is flat columns, one document after the other, because a numpy call costs as much as the
+arithmetic of one document.
 """
 
 from __future__ import annotations
@@ -13,28 +13,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhash_core.text.lexicon import Lexicon
-from simhash_core.text.run_memo import RunMemo
+from simhash_core.text.segmentation_cache import SegmentationCache
 from simhash_core.text.weighting import TermStatistics, Weighting
 
 
 class TermCounts(NamedTuple):
-    """The distinct terms of some texts that are features.
+    """The distinct terms of texts that are features; text ``i`` has bounds[i] to bounds[i + 1]."""
 
-    ``rows``: lexicon rows, int64 (features,), ascending within a text. ``counts``: occurrences,
-    float64 (features,). Text ``i`` has those from ``bounds[i]`` up to ``bounds[i + 1]``; bounds:
-    int64 (texts + 1,).
-    """
-
-    rows: NDArray[np.int64]
-    counts: NDArray[np.float64]
-    bounds: NDArray[np.int64]
+    rows: NDArray[np.int64]  # of the lexicon, ascending within a text
+    counts: NDArray[np.float64]  # occurrences
+    bounds: NDArray[np.int64]  # (texts + 1,)
 
 
 class FeatureBatch(NamedTuple):
-    """The features of some texts: ``rows`` and ``bounds`` as of ``TermCounts``.
-
-    ``weights``: float64 (features,).
-    """
+    """The features of some texts; ``rows`` and ``bounds`` as in ``TermCounts``."""
 
     rows: NDArray[np.int64]
     weights: NDArray[np.float64]
@@ -43,21 +35,20 @@ class FeatureBatch(NamedTuple):
 
 def extract(
     texts: Sequence[str],
-    memo: RunMemo,
+    cache: SegmentationCache,
     lexicon: Lexicon,
     weighting: Weighting,
     titles: Sequence[str] = (),
 ) -> FeatureBatch:
     """Segment normalised texts, count their terms and weigh them.
 
-    ``memo`` gives rows of ``lexicon``. ``titles``: one a text, normalised, for a weighting that
-    looks at them.
+    ``titles`` are normalised, one for each text, for a weighting that needs them.
     """
     if not weighting.titles:
-        rows, sizes = memo.rows(texts)
+        rows, sizes = cache.rows(texts)
         return weigh(count(rows, sizes, lexicon), lexicon, weighting)
-    # Rows are good until the next call, so both are looked up at once.
-    rows, sizes = memo.rows([*texts, *titles])
+    # Rows are valid until the next call, so both are looked up at once.
+    rows, sizes = cache.rows([*texts, *titles])
     of_texts = int(sizes[: len(texts)].sum())
     counted = count(rows[:of_texts], sizes[: len(texts)], lexicon)
     title_terms = count(rows[of_texts:], sizes[len(texts) :], lexicon)
@@ -66,8 +57,8 @@ def extract(
 
 def count(rows: NDArray[np.int64], sizes: NDArray[np.int64], lexicon: Lexicon) -> TermCounts:
     """Count how often each feature occurs in each text; the rows are those of its terms."""
-    # Text and row as one number: sorted, equal features of a text stand side by side. Half the
-    # width takes half the time, and nearly always does.
+    # Text and row as one number: sorted, equal features of a text are side by side. 32 bits are
+    # nearly always enough and take half the time.
     row_bits = len(lexicon.idf).bit_length()
     texts = np.arange(len(sizes) + 1) << row_bits
     pairs = np.repeat(texts[:-1], sizes) | rows
@@ -91,7 +82,7 @@ def weigh(
     weighting: Weighting,
     in_title: NDArray[np.bool_] | None = None,
 ) -> FeatureBatch:
-    """Give each feature its weight; ``in_title``: bool (features,), as of ``TermStatistics``."""
+    """Weigh each feature; ``in_title`` is bool (features,), as in ``TermStatistics``."""
     rows, counts, bounds = counted
     statistics = TermStatistics(counts, lexicon.idf[rows], bounds)
     if weighting.traits_of is not None:
@@ -102,7 +93,7 @@ def weigh(
 
 
 def _shared(counted: TermCounts, others: TermCounts) -> NDArray[np.bool_]:
-    """Return whether each feature is one of the other text's at the same place as well."""
+    """Return whether each feature is also one of the other text with the same index."""
     rows = max(int(part.rows.max(initial=0)) for part in (counted, others)) + 1
     keys, other_keys = (
         np.repeat(np.arange(len(part.bounds) - 1), np.diff(part.bounds)) * rows + part.rows

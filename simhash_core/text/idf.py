@@ -1,62 +1,85 @@
-"""The idf model: how rare each term is.
-
-It is trained offline and fixed: an idf that moved under a running index would move every
-fingerprint with it. The default is jieba's own table (270,000 Chinese terms) with English function
-words added.
-"""
+"""The idf model: how rare each term is, from jieba's table or from a file."""
 
 from __future__ import annotations
 
 import hashlib
+import math
+import re
 import statistics
 from collections.abc import Mapping, Sequence
 from functools import cache
 from math import inf, nan
-from typing import NamedTuple, NoReturn
+from types import MappingProxyType
+from typing import Annotated, Final, NamedTuple, NoReturn
+
+import msgspec
+from msgspec import Meta
 
 from simhash_core.errors import UsageError
-from simhash_core.text.function_words import FUNCTION_WORD_IDF, VERSION
-from simhash_core.text.jieba_files import read_jieba_file
-from simhash_core.text.normal_forms import normalize_terms
+from simhash_core.text.normalization import NORMALIZATION, normalize_terms
+from simhash_core.text.word_lists import read_jieba_file
+
+# ---- English function words with an idf, for idf tables without English.
+#
+# A table of Chinese terms gives every English word its median, "the" like a rare name; then half
+# the weight of an English text would lie on words that all such texts share. The words are in order
+# of frequency. The idf of rank r is 1 + 0.9 · ln r: Zipf's law (document frequency falls about as
+# 1/r), fitted to the idf of similar Chinese words in jieba's table (的 0.9, 了 1.5, 我们 3.4, 可以
+# 3.5).
+
+
+FUNCTION_WORDS_VERSION: Final = "english-1"
+
+_WORDS_BY_RANK: Final = """
+the of and to a in is that for it on with as was are be by this from or an at not have but they
+which you we he his had has were their one all will there can more if when who would about so no
+what out up its into than them other some could these she her my do time only like then any also
+may such now over been how our your most first after new two me between many those because even
+where through must before should just him each both well us use make made under same while being
+very here did much since against off might however per within without three during another long
+still too own upon until although every either again yet few does less around though down back
+always often later said say see get go am i s t re ve ll d m don doesn isn can't
+"""
+
+
+FUNCTION_WORD_IDF: Final[Mapping[str, float]] = MappingProxyType(
+    {  # rounded, so that no machine's logarithm shows
+        word: round(1 + 0.9 * math.log(rank), 4)
+        for rank, word in enumerate(_WORDS_BY_RANK.split(), start=1)
+    }
+)
+
+
+# ---- The idf model.
+#
+# It is trained offline and fixed: an idf that changed under a running index would change every
+# fingerprint. The default is jieba's table (270,000 Chinese terms) with English function words.
 
 
 class IdfModel(NamedTuple):
-    """Inverse document frequencies; ``unknown`` stands for a term that the table lacks.
-
-    ``segmenter``: the name of what cut the texts that it was trained on, "" where any will do.
-    """
-
     identity: str
     table: Mapping[str, float]
-    unknown: float
-    segmenter: str = ""
+    unknown: float  # of a term outside the table
+    segmenter: str = ""  # that cut the training texts; "": any will do
 
     def idf(self, term: str) -> float:
-        """Return the inverse document frequency of ``term``, a natural logarithm."""
         return self.table.get(term, self.unknown)
 
 
 @cache
 def jieba_idf() -> IdfModel:
-    """Return jieba's table, its terms normalised, with English function words added.
-
-    Unknown terms get the median of jieba's table, as in jieba.
-    """
+    """Return jieba's table with English words; unknown terms get jieba's median, as in jieba."""
     data = read_jieba_file("analyse/idf.txt")
     chinese = parse_idf("jieba", data)
     return IdfModel(
-        f"{chinese.identity}+{VERSION}",
+        f"{chinese.identity}+{FUNCTION_WORDS_VERSION}",
         {**FUNCTION_WORD_IDF, **chinese.table},
         chinese.unknown,
     )
 
 
 def parse_idf(name: str, data: bytes) -> IdfModel:
-    """Read a table of lines ``term idf``, UTF-8.
-
-    The identity is ``name`` and a digest of the bytes. Raises ``UsageError`` naming the first
-    line that cannot be read.
-    """
+    """Read UTF-8 lines ``term idf``; raises ``UsageError`` with the first invalid line."""
     text = data.decode("utf-8")
     fields = text.split()  # all lines at once, as a table has some 100,000
     terms, numbers = fields[::2], fields[1::2]
@@ -67,7 +90,7 @@ def parse_idf(name: str, data: bytes) -> IdfModel:
         values = [nan]
     if regular != text.rstrip("\n") or not all(0.0 <= value < inf for value in values):
         _name_first_fault(name, text.splitlines())
-    # Of terms with one normal form the last counts.
+    # Of several terms with the same normal form the last counts.
     table = dict(zip(normalize_terms(terms), values, strict=True))
     if not table:
         raise UsageError(f"idf model {name} has no terms")
@@ -85,3 +108,119 @@ def _name_first_fault(name: str, lines: Sequence[str]) -> NoReturn:
         if faulty:
             raise UsageError(f"idf model {name}, line {number}: expected 'term idf', got {line!r}")
     raise UsageError(f"idf model {name}: lines are not separated by line feeds alone")
+
+
+# ---- Idf models as files.
+#
+# ::
+#
+#     firstseen-idf/1
+#     {"name":"news","segmenter":"words","normalization":"nfkc-casefold-1",…}
+#     1.0986 大桥
+#     …
+#     digest 6fb2…
+#
+# UTF-8, each line ended by a newline. The second line is the header (``IdfHeader``), then a line
+# for each term: the idf with four decimals, a blank, the normalised term; terms rise by code point.
+# The last line has BLAKE2b-128 of all bytes before it. Decimals, not frequencies, give the same
+# numbers on every machine. Name and digest are the model's identity, which is part of the index
+# identity: workers with two models of the same name never share an index.
+
+
+FORMAT: Final = "firstseen-idf"
+FORMAT_VERSION: Final = 1
+TERMS_MAX: Final = 5_000_000
+BYTES_MAX: Final = 256 * 1024 * 1024
+NAME: Final = "[a-zA-Z0-9][a-zA-Z0-9._-]{0,63}"
+
+_FIRST: Final = re.compile(rf"{FORMAT}/(\d{{1,9}})")
+_LINE: Final = re.compile(r"(\d{1,4}\.\d{4}) (\S.*)")
+_DIGEST: Final = "digest "
+_DIGEST_BYTES: Final = 16
+_IDENTITY_DIGITS: Final = 12
+
+
+class IdfHeader(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a model was made."""
+
+    name: Annotated[str, Meta(pattern=f"^{NAME}$")]
+    segmenter: str
+    normalization: str
+    documents: Annotated[int, Meta(ge=1)]
+    least: Annotated[int, Meta(ge=1)]  # documents that a term of the table is in
+    undercount: Annotated[int, Meta(ge=0)]  # by so much a frequency may be too low
+    terms: Annotated[int, Meta(ge=1, le=TERMS_MAX)]
+    unknown: Annotated[float, Meta(ge=0, lt=10_000)]  # the idf of other terms
+
+
+def encode_idf(header: IdfHeader, table: Mapping[str, float]) -> bytes:
+    """Return the file of a model; ``header.terms`` must be the table's size."""
+    lines = [f"{FORMAT}/{FORMAT_VERSION}", msgspec.json.encode(header).decode()]
+    lines += [f"{table[term]:.4f} {term}" for term in sorted(table)]
+    body = ("\n".join(lines) + "\n").encode()
+    return body + f"{_DIGEST}{_digest(body)}\n".encode()
+
+
+def decode_idf(data: bytes) -> IdfModel:
+    """Read the file of a model; raises ``UsageError`` that begins with ``idf``.
+
+    It may be damaged, of another version, or made with another normalisation.
+    """
+    header, lines = _opened(data)
+    table: dict[str, float] = {}
+    for number, line in enumerate(lines, start=3):
+        matched = _LINE.fullmatch(line)
+        if matched is None:
+            raise UsageError(f"idf model, line {number}: expected 'idf term', got {line[:80]!r}")
+        table[matched[2]] = float(matched[1])
+    if len(table) != header.terms:
+        raise UsageError(f"idf model: it has {len(table)} terms, its header says {header.terms}")
+    if header.normalization != NORMALIZATION:
+        raise UsageError(
+            f"idf model: it was trained with the normalisation {header.normalization}, this is "
+            f"{NORMALIZATION}: train it again"
+        )
+    return IdfModel(idf_identity(data), table, header.unknown, header.segmenter)
+
+
+def idf_identity(data: bytes) -> str:
+    """Return the model's part of the index identity; raises as ``decode_idf``."""
+    digest = data[-_DIGEST_BYTES * 2 - 1 : -1].decode()
+    return f"{read_header(data).name}-{digest[:_IDENTITY_DIGITS]}"
+
+
+def read_header(data: bytes) -> IdfHeader:
+    """Raises as ``decode_idf`` for a damaged file."""
+    return _opened(data)[0]
+
+
+def _opened(data: bytes) -> tuple[IdfHeader, list[str]]:
+    """Check that a file is whole; return its header and the lines of its terms."""
+    first = data[: len(FORMAT) + 12].partition(b"\n")[0].decode("ascii", "replace")
+    version = _FIRST.fullmatch(first)
+    if version is None:
+        raise UsageError(
+            f"idf model: the file is not a model, it begins with {first!r}: "
+            "make one with 'firstseen idf train'"
+        )
+    if int(version[1]) != FORMAT_VERSION:
+        raise UsageError(
+            f"idf model: it has format version {version[1]}, this release reads "
+            f"{FORMAT_VERSION}: train it again, or use the release that made it"
+        )
+    body_end = data.rfind(b"\n", 0, len(data) - 1) + 1
+    last = data[body_end:]
+    if last != f"{_DIGEST}{_digest(data[:body_end])}\n".encode():
+        raise UsageError(
+            "idf model: the file is damaged or truncated (wrong digest): copy or train it again"
+        )
+    try:
+        lines = data[:body_end].decode().split("\n")[1:-1]
+        header = msgspec.json.decode(lines[0], type=IdfHeader)
+    except (UnicodeDecodeError, IndexError, msgspec.MsgspecError) as error:
+        raise UsageError(f"idf model, header: {error}") from None
+    return header, lines[1:]
+
+
+def _digest(body: bytes) -> str:
+    return hashlib.blake2b(body, digest_size=_DIGEST_BYTES).hexdigest()

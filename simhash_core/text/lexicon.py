@@ -1,7 +1,7 @@
-"""The lexicon: for each term seen lately its votes and idf, so that no term is hashed twice.
+"""The lexicon: votes and idf of each recent term, so that no term is hashed twice.
 
-Words follow Zipf's law: a few tens of thousands make up nearly all running text. A full lexicon
-is forgotten whole and fills again; that is simpler than eviction and costs as little.
+By Zipf's law a few tens of thousands of words make up nearly all running text. A full lexicon is
+emptied and fills again; that is simpler than eviction and costs as little.
 """
 
 from __future__ import annotations
@@ -16,29 +16,24 @@ from numpy.typing import NDArray
 
 from simhash_core.fingerprints.feature_hashes import FeatureHash
 from simhash_core.fingerprints.fingerprint import Votes, votes_of
-from simhash_core.text.code_index import NO_ROW, CodeIndex
 from simhash_core.text.idf import IdfModel
 from simhash_core.text.segmentation import is_feature
-from simhash_core.text.term_codes import TermCodes
+from simhash_core.text.term_codes import NO_ROW, CodeIndex, TermCodes
 from simhash_core.text.term_traits import TermTraits, TraitsOf, no_traits, word_of
 
-TERMS_MAX: Final = 65_536
-"""Terms kept: at 256 bits 17 MB."""
+TERMS_MAX: Final = 65_536  # 17 MB at 256 bits
 
 _FIRST_ROW: Final = NO_ROW + 1
-# Those kept, and what one more batch nearly always brings.
-_ROOM: Final = TERMS_MAX + 16_384
+_ROOM: Final = TERMS_MAX + 16_384  # with what one more batch nearly always brings
 
 _Item = TypeVar("_Item", bound=np.generic)
 
 
 class Lexicon(defaultdict[str, int]):
-    """Term to row. Rows are those of the columns.
+    """Terms to rows of the columns.
 
-    ``votes``: int8 (rows, bits). ``idf``: float64 (rows,). ``is_feature``: bool (rows,), whether
-    the term counts at all. ``short_hashes``: uint32 (rows,), the feature hash folded. ``traits``:
-    (rows,) in each column, of nothing where no ``traits_of`` was given. All but the traits are of
-    the word alone where the term is tagged.
+    For a tagged term, all columns but the traits are the word's. ``short_hashes`` are folded
+    feature hashes. ``traits`` are empty without ``traits_of``.
     """
 
     def __init__(
@@ -49,8 +44,7 @@ class Lexicon(defaultdict[str, int]):
         stop_words: Container[str] = (),
         traits_of: TraitsOf | None = None,
     ) -> None:
-        """Begin empty; nothing is computed before ``rows`` asks for it."""
-        # A new term gets the next row by being asked for, which is all done in C.
+        # A new term gets the next row when it is looked up, all in C.
         super().__init__(count(_FIRST_ROW).__next__)
         self._bits = bits
         self._hash = feature_hash
@@ -59,8 +53,8 @@ class Lexicon(defaultdict[str, int]):
         self._traits_of = traits_of
         self._used = _FIRST_ROW
         self._index = CodeIndex(_ROOM)
-        # The whole room at once: the system gives memory to the rows that are used, and a column
-        # that grows is copied, which takes longer than to learn the terms.
+        # Reserve the whole room at once: the system gives memory only to used rows, and copying a
+        # growing column takes longer than learning the terms.
         self.votes: Votes = np.zeros((_ROOM, bits), dtype=np.int8)
         self.idf: NDArray[np.float64] = np.zeros(_ROOM)
         self.is_feature: NDArray[np.bool_] = np.zeros(_ROOM, dtype=np.bool_)
@@ -69,24 +63,23 @@ class Lexicon(defaultdict[str, int]):
 
     @property
     def is_full(self) -> bool:
-        """Whether the next call of ``rows`` begins empty again: all rows given before are void."""
+        """Whether the next call of ``rows`` empties the lexicon and voids all earlier rows."""
         return self._used > TERMS_MAX
 
     def rows(self, terms: TermCodes) -> NDArray[np.int64]:
-        """Return the row of each term; rows are good as long as the lexicon is not full."""
+        """Return the row of each term; rows are valid as long as the lexicon is not full."""
         if self.is_full:
             self._forget()
         rows = self._index.find(terms.low, terms.high)
         unknown = np.flatnonzero(rows == NO_ROW)
         if unknown.size:
-            # New ones, long ones, and the few that the index found no place for.
+            # New ones, long ones, and the few that the index had no place for.
             rows[unknown] = list(map(self.__getitem__, terms.spelled(unknown)))
             self._learn()
             self._index.add(terms.low[unknown], terms.high[unknown], rows[unknown])
         return rows
 
     def _learn(self) -> None:
-        """Fill the rows of the terms that have got theirs last."""
         new_terms = _FIRST_ROW + len(self) - self._used
         if not new_terms:
             return
@@ -127,7 +120,7 @@ class Lexicon(defaultdict[str, int]):
 
 
 def _folded(hashes: bytes, bits: int) -> NDArray[np.uint32]:
-    """Return the 32-bit words of each hash, XORed: no hash has all of its bits well mixed."""
+    """Return the XOR of each hash's 32-bit words, as no hash has all bits well mixed."""
     words = np.frombuffer(hashes, dtype=">u4").reshape(-1, bits // 32)
     folded: NDArray[np.uint32] = np.bitwise_xor.reduce(words, axis=1).astype(np.uint32)
     return folded

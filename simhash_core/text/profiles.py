@@ -1,106 +1,100 @@
-"""Profiles: everything that decides what is near, under one name; and the index identity.
+"""Profiles, the named settings that decide what is near; and the index identity.
 
-``classic`` is the published method: 64 bits, distance 3, a guarantee that no near pair is missed.
-``wide`` compares documents that share a band of a sketch of their character shingles, and takes
-those for near that agree by the sketch and by 256 bits of fingerprint: it finds more and errs less,
-with a few candidates however large the index, for about five times the state. ``quick`` is the same
-by shingles alone, without segmentation: a fifth of its time, and less able to tell texts of one
-template apart.
+``classic`` is the published method: 64 bits, distance 3, guaranteed to miss no near pair. ``wide``
+compares documents that share a band of a sketch of character shingles; documents are near if the
+sketches and 256 bits of fingerprint agree. It finds more and errs less, with few candidates in an
+index of any size, for about five times the state. ``quick`` does the same with shingles alone,
+without segmentation: a fifth of the time, but worse at telling texts of one template apart.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
 import msgspec
 
-from simhash_core.durations import UNITS_MS, format_duration
 from simhash_core.errors import UnknownNameError, UsageError
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.text.idf import IdfModel
 from simhash_core.text.segmentation import WITHOUT_DICTIONARY
-from simhash_core.text.stop_words import StopWords
-from simhash_core.text.user_dictionary import UserDictionary
-from simhash_core.text.verification import (
-    NO_VERIFICATION,
-    WITH_BANDS,
-    Verifier,
-    verifier_of,
-)
+from simhash_core.text.verification import NO_VERIFICATION, WITH_BANDS, Verifier, verifier_of
 from simhash_core.text.verification.shingles import BINS_OF_BAND
+from simhash_core.text.word_lists import StopWords, UserDictionary
+from simhash_core.window import UNITS_MS, format_duration
+
+# ---- The short name of an index identity, where the whole would be too long.
+#
+# Records, metric labels, log lines and ``--json`` have the short name. The whole identity is in
+# ``firstseen config show``, in the first lines of a worker's log and in the changelog.
+
+
+_DIGEST_BYTES: Final = 6
+
+
+@lru_cache(maxsize=16)
+def index_digest(identity: str) -> str:
+    """Return the short name of an index identity: 12 hexadecimal digits of BLAKE2b-48."""
+    return hashlib.blake2b(identity.encode(), digest_size=_DIGEST_BYTES).hexdigest()
+
 
 IDENTITY_VERSION: Final = 1
 
+# A document with an id that is already in the index: compared like any other, or it replaces it.
 COMPARE: Final = "compare"
 REPLACE: Final = "replace"
 SAME_ID: Final = (COMPARE, REPLACE)
-"""What a document with an id that is already in the index means: it is compared as any other is, or
-it takes the place of the entry with its id."""
 
+# A text that is too short to be compared: exact repeats are duplicates, or each is unique.
 EXACT: Final = "exact"
 PASS: Final = "pass"  # noqa: S105 - no password
 SHORT_TEXTS: Final = (EXACT, PASS)
-"""What becomes of a text that is too short to be compared: its exact repeats are duplicates, or it
-is unique, as often as it comes."""
 
+# What a fingerprint is made of: weighted terms, or bits of a sketch of shingles.
 OF_TERMS: Final = "terms"
 OF_SHINGLES: Final = "shingles"
 FINGERPRINTS: Final = (OF_TERMS, OF_SHINGLES)
-"""What a fingerprint is made of: weighted terms, or bits of a sketch of shingles."""
 
 USUAL_LATENESS_MS: Final = UNITS_MS["d"]
 
 
 class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The settings of an index.
-
-    ``blocks``, ``block_bits``, ``cuts``, ``bands``: as of ``BlockScheme``. ``min_features``:
-    distinct features below which a text is undecidable; ``long_characters``: characters, blanks
-    left out, from which half of them are enough, 0 for none. ``fingerprint``: one of
-    ``FINGERPRINTS``; segmenter, weighting and hash are of terms. ``verify``: what confirms
-    candidates, and ``verify_at`` how far two documents must agree
-    (``simhash_core.text.verification``).
-    ``idf``: jieba's table unless given. ``user_dictionary`` and ``stop_words``: none unless given.
-    ``window``: how far apart the times of near documents are at most, milliseconds; None: any time.
-    ``lateness``: how far behind the latest documents a document may be and still be compared with
-    all that are within its window, milliseconds. ``same_id``: one of ``SAME_ID``. ``scoped``:
-    whether documents have scopes. ``fold_traditional``: whether traditional Chinese characters are
-    taken for their simplified forms. ``short_texts``: one of ``SHORT_TEXTS``.
-    """
+    """The settings of an index."""
 
     bits: int
-    blocks: int
+    blocks: int  # with block_bits, cuts and bands as in ``BlockScheme``
     block_bits: int
     distance: int
-    segmenter: str = "words"
+    segmenter: str = "words"  # segmenter, weighting and feature hash are for terms only
     weighting: str = "tfidf-sublinear"
     feature_hash: str = "xxh3"
-    min_features: int = 27
-    long_characters: int = 0
+    min_features: int = 27  # a text with fewer distinct features is undecidable
+    long_characters: int = 0  # characters without blanks from which half are enough; 0: never
     cuts: int = 1
     bands: int = 0
-    fingerprint: str = OF_TERMS
-    verify: str = NO_VERIFICATION
-    verify_at: float = 0.0
-    idf: IdfModel | None = None
+    fingerprint: str = OF_TERMS  # one of ``FINGERPRINTS``
+    verify: str = NO_VERIFICATION  # name in ``simhash_core.text.verification``
+    verify_at: float = 0.0  # its threshold
+    idf: IdfModel | None = None  # None: jieba's table
     user_dictionary: UserDictionary | None = None
     stop_words: StopWords | None = None
-    window: int | None = None
+    window: int | None = None  # maximum time between near documents in milliseconds; None: any
+    # How far behind the latest documents one may be and match all in its window, milliseconds.
     lateness: int = USUAL_LATENESS_MS
-    fold_traditional: bool = False
-    short_texts: str = EXACT
-    same_id: str = COMPARE
-    scoped: bool = False
+    fold_traditional: bool = False  # traditional Chinese characters to simplified ones
+    short_texts: str = EXACT  # one of ``SHORT_TEXTS``
+    same_id: str = COMPARE  # one of ``SAME_ID``
+    scoped: bool = False  # documents have scopes
 
     @property
     def min_features_of_long(self) -> int:
-        """The least number of features of a text of ``long_characters``: half, rounded up."""
+        """The minimum number of features of a text of ``long_characters``: half, rounded up."""
         return (self.min_features + 1) // 2
 
     def scheme(self) -> BlockScheme:
-        """Return the block scheme; raises ``UsageError`` for an invalid one."""
         if self.min_features < 1:
             raise UsageError(
                 f"min_features is {self.min_features}",
@@ -126,7 +120,7 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         )
 
     def check_files(self) -> None:
-        """Raise ``UsageError`` where idf model or user dictionary do not fit the segmenter."""
+        """Raises ``UsageError`` if idf model or user dictionary do not fit the segmenter."""
         if self.idf is not None and self.idf.segmenter not in {"", self.segmenter}:
             raise UsageError(
                 f"idf model {self.idf.identity} was trained on terms of the segmenter "
@@ -141,10 +135,7 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             )
 
     def verifier(self) -> Verifier | None:
-        """Return what confirms candidates, None where nothing does.
-
-        Raises ``UnknownNameError`` and ``UsageError`` for invalid values.
-        """
+        """Return the verifier, or None; raises ``UnknownNameError`` and ``UsageError``."""
         return verifier_of(self.verify, self.verify_at)
 
 
@@ -174,17 +165,14 @@ PROFILES: Final[Mapping[str, Profile]] = {
 }
 DEFAULT_PROFILE: Final = "wide"
 
+# For documents of 256 bits whose sketches have no bands.
 BLOCKS_INSTEAD_OF_BANDS: Final[Mapping[str, int]] = MappingProxyType(
     {"bands": 0, "blocks": 16, "block_bits": 16, "cuts": 2}
 )
-"""How candidates are found among documents of 256 bits, if no sketches have bands."""
 
 
 def profile_named(name: str) -> Profile:
-    """Return the profile called ``name``.
-
-    Raises ``UnknownNameError`` for a name that is not in ``PROFILES``.
-    """
+    """Raises ``UnknownNameError``."""
     if name not in PROFILES:
         raise UnknownNameError("profile", name, PROFILES)
     return PROFILES[name]
@@ -196,12 +184,11 @@ def index_identity(
     normalization: str,
     more: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
-    """Return what must be equal for two fingerprints to be comparable, and two verdicts one rule.
+    """Return what must be equal for fingerprints to be comparable and verdicts to follow one rule.
 
-    ``made_with``: what fingerprints are made of, part by part; ``normalization``: its name and
-    version; ``more``: parts that only some indexes have. The distance and the least number of
-    features are part of it as well: "near" must be one relation for all shards and for all entries
-    of an index, or two uniques could be near by the rule of the day.
+    ``more`` has parts that only some indexes have. Distance and minimum features belong to it too:
+    near must be one relation for all shards and entries, or two unique documents could be near by a
+    later rule.
     """
     scheme, verifier = profile.scheme(), profile.verifier()
     parts: dict[str, object] = {

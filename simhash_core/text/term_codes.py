@@ -1,9 +1,9 @@
-"""Terms as numbers: an exact 128-bit code for every short term of a text, by array operations.
+"""Terms as numbers: an exact 128-bit code for every short term, by array operations.
 
-A segmenter makes a new string for each word it finds. To hash each one and look it up in a Python
-dict costs more than to find it in the text; joined into one string again, all terms are compared by
-their UTF-16 units at once. Up to eight units are the code, so that equal codes mean equal
-terms: eight units hold nearly every Chinese word and most English ones. A longer term has no code.
+A segmenter makes a new string for each word. Hashing each one and looking it up in a dict costs
+more than finding it in the text; joined into one string again, all terms are compared by their
+UTF-16 units at once. Up to eight units are the code, so equal codes mean equal terms: eight units
+hold nearly every Chinese word and most English ones. A longer term has no code.
 """
 
 from __future__ import annotations
@@ -14,33 +14,27 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-SEPARATOR: Final = "\n"
-"""Stands between terms. Normalised texts do not have it."""
+SEPARATOR: Final = "\n"  # between terms; normalised texts do not have it
 
 _UTF16: Final = "utf-16-le"
 _SEPARATOR_BYTES: Final = SEPARATOR.encode(_UTF16)
 _UNITS_A_WORD: Final = 4
 _WORDS: Final = 2
-# By the number of units, at most four, that are the term's own of the four read at its start.
+# By the number of units, at most four, that belong to the term among the four read at its start.
 _MASKS: Final = np.array([(1 << 16 * units) - 1 for units in range(5)], dtype=np.uint64)
 
 
 class TermCodes(NamedTuple):
-    """The terms of a text, one entry a term in each array.
+    """The terms of a text, one entry for each term in each array."""
 
-    ``low`` and ``high``: the code, uint64; both are 0 for a term that has none. ``starts`` and
-    ``ends``: where the term stands in ``encoded``, in UTF-16 units.
-    """
-
-    low: NDArray[np.uint64]
+    low: NDArray[np.uint64]  # the code; both halves are 0 for a term without one
     high: NDArray[np.uint64]
-    starts: NDArray[np.int64]
+    starts: NDArray[np.int64]  # in ``encoded``, in UTF-16 units
     ends: NDArray[np.int64]
     encoded: bytes
 
     def spelled(self, codes: NDArray[np.int64]) -> list[str]:
-        """Return the terms at these places as strings."""
-        # Each with the separator that follows it, decoded in one piece.
+        # Each with its following separator, decoded in one piece.
         starts, ends = self.starts[codes] * 2, self.ends[codes] * 2 + len(_SEPARATOR_BYTES)
         spans = zip(starts.tolist(), ends.tolist(), strict=True)
         joined = b"".join([self.encoded[start:end] for start, end in spans])
@@ -48,7 +42,7 @@ class TermCodes(NamedTuple):
 
 
 def encode(joined: Iterable[str]) -> TermCodes:
-    """Return the codes of all terms of ``joined``, strings of terms with separators between."""
+    """Return the codes of the terms in ``joined``, strings of terms with separators between."""
     text = SEPARATOR.join(joined)
     if not text:
         none = np.zeros(0, dtype=np.int64)
@@ -67,7 +61,7 @@ def encode(joined: Iterable[str]) -> TermCodes:
 
 
 def _words(encoded: bytes) -> NDArray[np.uint64]:
-    """Return the four units from each place on as one number, with zeros after the end."""
+    """Return the four units from each position on as one number, with zeros after the end."""
     units = len(encoded) // 2
     rows = units // _UNITS_A_WORD + _WORDS
     padded = encoded + bytes(8 * (rows + 1) - len(encoded))
@@ -75,3 +69,102 @@ def _words(encoded: bytes) -> NDArray[np.uint64]:
     for shift in range(_UNITS_A_WORD):
         words[:, shift] = np.frombuffer(padded, dtype="<u8", count=rows, offset=2 * shift)
     return words.reshape(-1)
+
+
+# ---- From term codes to rows, a batch at a time: an open-addressing table in numpy arrays.
+#
+# A code is at its hash or at one of the next few places; there are four times as many places as
+# codes. A code that finds no place is not kept, so callers need another way to the row. This bounds
+# the steps of every look-up, whatever codes somebody constructs.
+
+
+NO_ROW: Final = 0  # what ``find`` returns for an unknown code; no code may have this row
+
+Codes = NDArray[np.uint64]
+Rows = NDArray[np.int64]
+
+_STEPS_MAX: Final = 16
+_PLACES_A_ROW: Final = 4
+_CODE_BITS: Final = 64
+# Odd numbers whose product mixes well upwards: 2⁶⁴ over the golden ratio; a prime of XXH64.
+_LOW_FACTOR: Final = np.uint64(0x9E37_79B9_7F4A_7C15)
+_HIGH_FACTOR: Final = np.uint64(0xC2B2_AE3D_27D4_EB4F)
+
+
+class CodeIndex:
+    """Codes of 128 bits, as two columns, to rows. The code (0, 0) is never found."""
+
+    def __init__(self, rows: int) -> None:
+        """Start with room for so many rows; it grows as needed."""
+        # The system gives memory only to what is used, so reserving it is cheaper than growing.
+        self._low: Codes = np.zeros(rows, dtype=np.uint64)
+        self._high: Codes = np.zeros(rows, dtype=np.uint64)
+        self._places_log2 = (rows * _PLACES_A_ROW - 1).bit_length()
+        self._places: NDArray[np.int32] = np.zeros(1 << self._places_log2, dtype=np.int32)
+
+    def find(self, low: Codes, high: Codes) -> Rows:
+        at = self._first_places(low, high)
+        rows = self._places[at].astype(np.int64)
+        # Few are left after the first step, so later steps look at these alone.
+        left = np.flatnonzero(self._differ(rows, low, high))
+        for step in range(1, _STEPS_MAX):
+            left = left[rows[left] != NO_ROW]
+            if not left.size:
+                break
+            rows[left] = self._places[(at[left] + step) & self._last_place]
+            left = left[self._differ(rows[left], low[left], high[left])]
+        rows[left] = NO_ROW
+        return rows
+
+    def add(self, low: Codes, high: Codes, rows: Rows) -> None:
+        """Keep the row of each code if there is a place for it; (0, 0) is left out.
+
+        A known code must not be added again, nor a row be given to two codes.
+        """
+        rows, first = np.unique(rows, return_index=True)
+        low, high = low[first], high[first]
+        coded = (low | high) != 0
+        self.add_new(low[coded], high[coded], rows[coded])
+
+    def add_new(self, low: Codes, high: Codes, rows: Rows) -> None:
+        """Like ``add``, for codes other than (0, 0) and ascending rows, each given once."""
+        if not rows.size:
+            return
+        self._make_room(int(rows[-1]) + 1)
+        self._low[rows], self._high[rows] = low, high
+        self._place(rows)
+
+    @property
+    def _last_place(self) -> int:
+        return len(self._places) - 1
+
+    def _first_places(self, low: Codes, high: Codes) -> NDArray[np.int64]:
+        mixed = (low ^ (high * _HIGH_FACTOR)) * _LOW_FACTOR
+        return (mixed >> np.uint64(_CODE_BITS - self._places_log2)).astype(np.int64)
+
+    def _differ(self, rows: Rows, low: Codes, high: Codes) -> NDArray[np.bool_]:
+        differ: NDArray[np.bool_] = self._low[rows] != low
+        differ |= self._high[rows] != high
+        return differ
+
+    def _make_room(self, rows: int) -> None:
+        """Lengthen the columns to ``rows``; more rows need more places."""
+        if rows > len(self._low):
+            more = np.zeros(max(rows, 2 * len(self._low)) - len(self._low), dtype=np.uint64)
+            self._low = np.concatenate([self._low, more])
+            self._high = np.concatenate([self._high, more])
+        if rows * _PLACES_A_ROW > len(self._places):
+            self._places_log2 = (rows * _PLACES_A_ROW - 1).bit_length()
+            self._places = np.zeros(1 << self._places_log2, dtype=np.int32)
+            self._place(np.flatnonzero(self._low | self._high))
+
+    def _place(self, rows: Rows) -> None:
+        """Put rows, whose codes are in the columns, at the first free place from their hash on."""
+        at = self._first_places(self._low[rows], self._high[rows])
+        for _ in range(_STEPS_MAX):
+            if not rows.size:
+                break
+            free = self._places[at] == NO_ROW
+            self._places[at[free]] = rows[free]  # of several at one place the last one stays
+            left = self._places[at] != rows
+            rows, at = rows[left], (at[left] + 1) & self._last_place

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from simhash_core.errors import UsageError
-from streams.cli.options import json_option, with_local_settings
+from streams.cli.options import json_option, with_local_settings, write_blocks
 
 if TYPE_CHECKING:
     from streams.settings.settings import Settings
@@ -32,10 +32,7 @@ if TYPE_CHECKING:
 @click.option("--scope", default="", help="Scope of the text, where the index has scopes.")
 @json_option
 @click.option(
-    "--exit-code",
-    "by_verdict",
-    is_flag=True,
-    help="Exit with code 3 if the text is a duplicate.",
+    "--exit-code", "by_verdict", is_flag=True, help="Exit with code 3 if the text is a duplicate."
 )
 @with_local_settings
 def command(
@@ -62,13 +59,10 @@ def command(
       pbpaste | firstseen check - --json | jq -r .verdict
       firstseen check a.txt --url http://worker-0:6066 --exit-code
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
-    from streams.cli.check_view import check_view, exit_code_of_answer
-    from streams.cli.json_output import write_json
-    from streams.exit_codes import ExitCode
+    from streams.cli.text_views import check_view, exit_code_of_answer
+    from streams.errors import ExitCode
     from streams.files.text_files import read_text
-    from streams.ops_page.check_answer import CheckRequest
-    from streams.ops_page.check_client import ask_worker, own_url
-    from streams.terminal.layout import show
+    from streams.ops_page.text_check import CheckRequest, ask_worker, own_url
 
     if (file is None) == (text is None):
         raise UsageError("give either a FILE (- is standard input) or --text")
@@ -76,8 +70,5 @@ def command(
         text = read_text(file, settings.max_record_bytes)
     request = CheckRequest(text or "", scope=scope, nearest=nearest)
     answer = ask_worker(url or own_url(settings.web), settings.web, request)
-    if as_json:
-        write_json("check", answer)
-    else:
-        show(check_view(answer))
+    write_blocks("check", answer, check_view(answer), as_json=as_json)
     return exit_code_of_answer(answer) if by_verdict else ExitCode.OK

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from simhash_core.errors import UsageError
-from streams.cli.options import json_option
-from streams.cli.profile_options import ProfileCommand, with_profile_settings
+from streams.cli.options import ProfileCommand, json_option, with_profile_settings, write_blocks
 
 if TYPE_CHECKING:
     from streams.offline.comparison import Comparison
@@ -33,19 +32,14 @@ def command(settings: Settings, *, a: str, b: str, as_json: bool) -> None:
       firstseen compare original.txt copy.txt
       firstseen compare a.txt b.txt --weighting tf --json
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
-    from streams.cli.json_output import write_json
     from streams.files.text_files import read_text
     from streams.offline.comparison import compare
-    from streams.terminal.layout import show
 
     if a == b == "-":
         raise UsageError("A and B cannot both be standard input: name a file for one")
     texts = [read_text(name, settings.max_record_bytes) for name in (a, b)]
     compared = compare(settings.index_profile(), *texts)
-    if as_json:
-        write_json("compare", compared)
-    else:
-        show(_view(compared, a, b))
+    write_blocks("compare", compared, _view(compared, a, b), as_json=as_json)
 
 
 def _view(compared: Comparison, a: str, b: str) -> list[Block]:

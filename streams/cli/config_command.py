@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from streams.cli.options import json_option, with_loaded_settings
+from streams.cli.options import json_option, with_loaded_settings, write_json
 
 if TYPE_CHECKING:
     from streams.settings.loader import LoadedSettings
@@ -37,9 +37,8 @@ def show(loaded: LoadedSettings, *, as_json: bool) -> None:
       firstseen config show --config firstseen.toml --set index.distance=40
       firstseen config show --json | jq '.settings."topics.raw".value'
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
-    from simhash_core.index_digest import index_digest
     from simhash_core.text.fingerprinter import Fingerprinter
-    from streams.cli.json_output import write_json
+    from simhash_core.text.profiles import index_digest
     from streams.settings.reference import rows, text_rows
     from streams.settings.setting_fields import shown
     from streams.terminal.layout import show as show_blocks

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from streams.cli.options import json_option, timeout_option, with_settings
+from streams.cli.options import announce, json_line, json_option, timeout_option, with_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,7 +29,6 @@ _FIRST_RECORD_SECONDS: Final = 60.0
 
 
 def topic_names(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Return the names that stand for topics, for the shell's completion."""
     return [name for name in _NAMES if name.startswith(incomplete)]
 
 
@@ -101,10 +100,9 @@ def command(
     from streams.kafka.topic_follower import TopicFollower
     from streams.topics.admin import TopicsError, partitions_of
 
-    def announce(text: str) -> None:
-        click.echo(f"firstseen: {text}", err=True)
-
-    names = [_topic_name(settings, topic) for topic in topics] or list(settings.output_topics)
+    names = [
+        str(getattr(settings.topics, _NAMES[name])) if name in _NAMES else name for name in topics
+    ] or list(settings.output_topics)
     admin = connect_admin(settings, timeout_seconds, announce)
     partitions = partitions_of(admin, names)
     missing = [name for name in names if name not in partitions]
@@ -133,12 +131,6 @@ def command(
                 return
 
 
-def _topic_name(settings: Settings, name: str) -> str:
-    """Return the name of a topic as the broker knows it."""
-    part = _NAMES.get(name)
-    return name if part is None else str(getattr(settings.topics, part))
-
-
 def _line_writer(settings: Settings) -> Callable[[Sequence[ReadRecord]], None]:
     from rich.console import Console
 
@@ -157,8 +149,7 @@ def _line_writer(settings: Settings) -> Callable[[Sequence[ReadRecord]], None]:
 
 
 def _json_writer() -> Callable[[Sequence[ReadRecord]], None]:
-    from streams.cli.json_output import json_line
-    from streams.output.record_views import record_view
+    from streams.documents.output_records import record_view
 
     def write(records: Sequence[ReadRecord]) -> None:
         for record in records:

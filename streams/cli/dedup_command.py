@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from simhash_core.errors import UsageError
-from streams.cli.options import json_option, with_local_settings
+from streams.cli.options import json_option, with_local_settings, write_blocks
 
 if TYPE_CHECKING:
     from streams.offline.local_dedup import LocalDedup
@@ -79,12 +79,10 @@ def command(
       zcat *.gz | firstseen dedup - --unique - --set fields.text=body > new.jsonl
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
     from streams.cli.dedup_report import report_of, step_in_words, summary
-    from streams.cli.json_output import write_json
-    from streams.exit_codes import ExitCode
-    from streams.offline.dedup_launch import DedupRequest, launched
-    from streams.offline.dedup_progress import KINDS
-    from streams.terminal.layout import show
-    from streams.terminal.progress_bar import progress_bar
+    from streams.errors import ExitCode
+    from streams.offline.dedup_files import KINDS
+    from streams.offline.local_dedup import DedupRequest, launched
+    from streams.terminal.layout import progress_bar
 
     if as_json and "-" in outputs.values():
         raise UsageError("--json writes to standard output, as an output does: name a file for it")
@@ -102,10 +100,8 @@ def command(
             profile=settings.profile,
             state=state,
         )
-    if as_json:
-        write_json("dedup", report)
-    else:
-        show(summary(report), stderr="-" in outputs.values())
+    is_output = "-" in outputs.values()
+    write_blocks("dedup", report, summary(report), as_json=as_json, stderr=is_output)
     if report.dead_letters and not report.documents:
         click.echo("firstseen: no line is a document: the dead letters say why", err=True)
         return ExitCode.RUNTIME
@@ -114,7 +110,7 @@ def command(
 
 @contextmanager
 def _resume_hint(dedup: LocalDedup, state: Path | None) -> Iterator[None]:
-    """On Ctrl-C or SIGTERM, say that the run is not lost."""
+    """On Ctrl-C or SIGTERM, print how to resume the run."""
     try:
         yield
     except (KeyboardInterrupt, SystemExit):

@@ -1,4 +1,4 @@
-"""What ``firstseen dedup`` shows: a bar while it runs, a summary at the end, or one JSON object."""
+"""Output of ``firstseen dedup``: progress, summary, JSON object."""
 
 from __future__ import annotations
 
@@ -8,21 +8,20 @@ from typing import Final
 
 import msgspec
 
-from simhash_core.index_digest import index_digest
-from streams.offline.dedup_launch import Launched
-from streams.offline.dedup_progress import BLANK, DEAD_LETTER, Kind, RunProgress
-from streams.terminal.layout import Block, table
-from streams.terminal.terminal_text import counted
+from simhash_core.text.profiles import index_digest
+from streams.offline.dedup_files import BLANK, DEAD_LETTER, Kind, RunProgress
+from streams.offline.local_dedup import Launched
+from streams.terminal.layout import Block, counted, table
 
 _DUPLICATES: Final = ("exact_duplicate", "near_duplicate")
 
 
 class DedupReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The figures of a run; the fields are those of the JSON object.
+    """The figures of a run, as in the JSON object.
 
-    ``unique`` counts the lines of that output, ``undecidable`` those among them that were too
-    short to compare. Counts are of the whole run, ``seconds`` and ``documents_per_second`` of this
-    process: they differ where it continued an interrupted run, at line ``resumed_after_line``.
+    ``unique`` includes ``undecidable``. Counts are of the whole run; ``seconds`` and
+    ``documents_per_second`` are of this process. They differ if it resumed an interrupted run after
+    line ``resumed_after_line``.
     """
 
     inputs: tuple[str, ...]
@@ -49,7 +48,6 @@ class DedupReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def dead_letters_in(counts: Mapping[str, int]) -> dict[str, int]:
-    """Return a run's dead letters by reason, the most frequent first."""
     dead_letters = {
         name.removeprefix(DEAD_LETTER): count
         for name, count in counts.items()
@@ -59,9 +57,10 @@ def dead_letters_in(counts: Mapping[str, int]) -> dict[str, int]:
 
 
 def summary(report: DedupReport) -> list[Block]:
-    """Return the summary for people, some twelve lines."""
+    first, *others = report.inputs
+    inputs = f"{first} and {counted(len(others), 'other')}" if others else first
     head = (
-        f"{_shown_inputs(report)}: {counted(report.documents, 'document')} "
+        f"{inputs}: {counted(report.documents, 'document')} "
         f"in {report.seconds:.1f} s ({report.documents_per_second:,.0f} a second)"
     )
     resumed = []
@@ -83,13 +82,7 @@ def summary(report: DedupReport) -> list[Block]:
     return [head, *resumed, counts, index]
 
 
-def _shown_inputs(report: DedupReport) -> str:
-    first, *others = report.inputs
-    return f"{first} and {counted(len(others), 'other')}" if others else first
-
-
 def shown_path(path: str) -> str:
-    """Return a path as short as it can be said from here."""
     try:
         return str(Path(path).relative_to(Path.cwd()))
     except ValueError:
@@ -99,7 +92,6 @@ def shown_path(path: str) -> str:
 def report_of(
     run: Launched, *, files: Sequence[str], seconds: float, profile: str, state: Path | None
 ) -> DedupReport:
-    """Return the report of a run that is done; ``seconds`` it took this process."""
     progress = run.dedup.progress
     counts = progress.counts
     exact, near = (counts.get(name, 0) for name in _DUPLICATES)
@@ -132,6 +124,5 @@ def report_of(
 
 
 def step_in_words(progress: RunProgress) -> str:
-    """Return how far a run has come, for its bar."""
     repeats = sum(progress.counts.get(name, 0) for name in _DUPLICATES)
     return f"{counted(progress.documents, 'document')}, {counted(repeats, 'repeat')}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from streams.cli.options import profile_option
+from streams.cli.options import profile_option, write_json
 
 if TYPE_CHECKING:
     from streams.demo.request import DemoRequest
@@ -102,12 +102,16 @@ def command(  # noqa: PLR0913 - one for each option
 
 
 def _run(request: DemoRequest, page: Path | None, *, plain: bool, as_json: bool) -> int:
-    from streams.cli.json_output import write_json
-    from streams.demo.demo_page import demo_page
     from streams.demo.live_view import shown
     from streams.demo.run import running_demo
-    from streams.demo.summary_view import print_addresses, print_examples, print_next, print_summary
-    from streams.exit_codes import ExitCode
+    from streams.demo.summary import (
+        demo_page,
+        print_addresses,
+        print_examples,
+        print_next,
+        print_summary,
+    )
+    from streams.errors import ExitCode
     from streams.terminal.layout import output_console
 
     if page is not None:
@@ -141,7 +145,6 @@ def _run(request: DemoRequest, page: Path | None, *, plain: bool, as_json: bool)
 
 
 def _check_writable(page: Path) -> None:
-    """Refuse a path that cannot be written before the work, not after it."""
     try:
         page.open("a").close()
     except OSError as error:

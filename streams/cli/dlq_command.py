@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from simhash_core.rejections import RejectionReason
-from streams.cli.json_output import write_json
-from streams.cli.options import json_option, timeout_option, with_settings
+from simhash_core.verdicts import RejectionReason
+from streams.cli.options import announce, json_option, timeout_option, with_settings, write_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -74,28 +73,25 @@ def list_(
       firstseen dlq list --reason not_json --limit 100
       firstseen dlq list --json | jq -r '.newest[] | select(.state == "at cap") | .position'
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
-    from streams.cli.dlq_json import summary_object
-    from streams.cli.dlq_view import summary_view
+    from streams.cli.dlq_view import summary_object, summary_view
+    from streams.dead_letters.letters import summarise
     from streams.dead_letters.redeliveries import ReplayMemory
-    from streams.dead_letters.summary import summarise
     from streams.dead_letters.topic import read_all
-    from streams.terminal.layout import show as show_blocks
 
     topics = _topics(settings, timeout_seconds)
     with closing(ReplayMemory(settings, topics)) as memory:
         done = memory.read()
     summary = summarise(
-        read_all(settings, topics, _announce),
+        read_all(settings, topics, announce),
         raw_topic=topics.raw,
         done=done,
         redeliveries_max=redeliveries_max,
         reasons=frozenset(reasons),
         limit=limit,
     )
-    if not as_json:
-        show_blocks(summary_view(topics.dead_letters, summary))
-        return
-    write_json("dead-letters", summary_object(topics.dead_letters, summary))
+    content = summary_object(topics.dead_letters, summary)
+    blocks = summary_view(topics.dead_letters, summary)
+    write_blocks("dead-letters", content, blocks, as_json=as_json)
 
 
 @command.command(short_help="Show one dead letter whole.")
@@ -113,12 +109,7 @@ def list_(
 )
 @click.argument("position")
 def show(
-    settings: Settings,
-    *,
-    position: str,
-    bytes_max: int,
-    timeout_seconds: float,
-    as_json: bool,
+    settings: Settings, *, position: str, bytes_max: int, timeout_seconds: float, as_json: bool
 ) -> None:
     """Show the dead letter at POSITION, such as dlq.raw-documents/0@7, or 0@7 for short.
 
@@ -130,21 +121,17 @@ def show(
       firstseen dlq show dlq.raw-documents/0@7 --json | jq -r .value
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
     from simhash_core.errors import UsageError
-    from streams.cli.dlq_json import letter_object
-    from streams.cli.dlq_view import letter_view
+    from streams.cli.dlq_view import letter_object, letter_view
     from streams.dead_letters.letters import dead_letter_of
     from streams.dead_letters.topic import position_on, read_positions
-    from streams.terminal.layout import show as show_blocks
 
     topics = _topics(settings, timeout_seconds)
     (record,) = read_positions(settings, [position_on(topics, position)])
     letter = dead_letter_of(record)
     if letter is None:
         raise UsageError(f"the record at {record.position} is no dead letter: 'firstseen consume'")
-    if not as_json:
-        show_blocks(letter_view(letter, bytes_max))
-        return
-    write_json("dead-letter", letter_object(letter))
+    blocks = letter_view(letter, bytes_max)
+    write_blocks("dead-letter", letter_object(letter), blocks, as_json=as_json)
 
 
 @command.command(short_help="Send dead letters back to the raw topic.")
@@ -194,27 +181,27 @@ def replay(  # noqa: PLR0913 - one for each option
         raise click.UsageError("say which: --all, --reason REASON, or positions")
     topics = _topics(settings, timeout_seconds, sends=not dry_run)
     at = [position_on(topics, position) for position in positions]
-    records = read_positions(settings, at) if at else read_all(settings, topics, _announce)
+    records = read_positions(settings, at) if at else read_all(settings, topics, announce)
     account = Account()
     is_complete = False
     try:
         selection = Selection(frozenset(reasons), limit, redeliveries_max, again)
         _replay(settings, topics, selection, account, records, whole=not at, sends=not dry_run)
         is_complete = True
-    finally:  # an error, or Ctrl-C: what was sent until then is reported all the same
+    finally:  # after an error or Ctrl-C too, report what was sent
         _show(account, topics, as_json=as_json, dry_run=dry_run, is_complete=is_complete)
     if at and account.sent < len(set(at)):
         click.get_current_context().exit(1)
 
 
 def _topics(settings: Settings, timeout_seconds: float, *, sends: bool = False) -> DeadLetterTopics:
-    """Wait for a broker, and look the topics up; ``sends``: it must have what sending takes."""
+    """Connect and look up the topics; ``sends`` requires what the delivery mode needs."""
     from streams.dead_letters.topic import dead_letter_topics
     from streams.kafka.connection import connect_admin
     from streams.settings.settings import Delivery
     from streams.topics.admin import TopicsError, can_administer
 
-    admin = connect_admin(settings, timeout_seconds, _announce)
+    admin = connect_admin(settings, timeout_seconds, announce)
     if sends and settings.delivery is Delivery.EXACTLY_ONCE and not can_administer(admin):
         raise TopicsError(
             "delivery is exactly_once, but this broker has no transactions (librdkafka's "
@@ -248,24 +235,10 @@ def _replay(
 
 
 def _show(
-    account: Account,
-    topics: DeadLetterTopics,
-    *,
-    as_json: bool,
-    dry_run: bool,
-    is_complete: bool,
+    account: Account, topics: DeadLetterTopics, *, as_json: bool, dry_run: bool, is_complete: bool
 ) -> None:
-    """Print what became of each record."""
-    from streams.cli.dlq_json import account_object
-    from streams.cli.dlq_view import account_view
-    from streams.terminal.layout import show as show_blocks
+    from streams.cli.dlq_view import account_object, account_view
 
-    if not as_json:
-        show_blocks(account_view(account, topics.raw, dry_run=dry_run, is_complete=is_complete))
-        return
     content = account_object(account, topics.raw, dry_run=dry_run, is_complete=is_complete)
-    write_json("replay", content)
-
-
-def _announce(text: str) -> None:
-    click.echo(f"firstseen: {text}", err=True)
+    blocks = account_view(account, topics.raw, dry_run=dry_run, is_complete=is_complete)
+    write_blocks("replay", content, blocks, as_json=as_json)

@@ -1,4 +1,4 @@
-"""Dead letters for people: nothing that a record holds can draw on the terminal."""
+"""Dead letters as text and as JSON objects."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from simhash_core.errors import UsageError
-from streams.dead_letters.letters import DeadLetter, ReplayOutcome
+from streams.dead_letters.letters import DeadLetter, Listed, ReplayOutcome, Summary
 from streams.dead_letters.replay import Account
-from streams.dead_letters.summary import Listed, Summary
+from streams.documents.output_records import bytes_view, record_view
 from streams.documents.timestamps import format_rfc3339
-from streams.terminal.layout import Block, Listing, table
-from streams.terminal.terminal_text import counted, escaped, one_line
+from streams.terminal.layout import Block, Listing, counted, escaped, one_line, table
 
 _KEY_CELLS: Final = 28
 _DETAIL_CELLS: Final = 72
@@ -34,7 +33,6 @@ _STATES: Final = {
 
 
 def summary_view(topic: str, summary: Summary) -> list[Block]:
-    """Return counts, then the newest records."""
     records, to_replay = summary.total
     lines: list[Block] = [f"{topic}: {counted(records, 'dead letter')}, {to_replay:,} to replay"]
     if summary.no_dead_letter:
@@ -56,12 +54,11 @@ def summary_view(topic: str, summary: Summary) -> list[Block]:
 
 
 def state_name(state: ReplayOutcome | None) -> str:
-    """Return what stands for a state in a list."""
     return "to replay" if state is None else _STATES[state]
 
 
 def time_text(time_ms: int) -> str:
-    """Return the time of a record, which may be why it is a dead letter."""
+    """Return the time of a record; it may be invalid, and so the reason of the dead letter."""
     try:
         return format_rfc3339(time_ms)
     except UsageError:
@@ -69,7 +66,7 @@ def time_text(time_ms: int) -> str:
 
 
 def letter_view(letter: DeadLetter, bytes_max: int) -> list[Block]:
-    """Return a dead letter whole, of key, header and value up to ``bytes_max`` each."""
+    """Return a dead letter; key, each header and value are cut to ``bytes_max`` bytes."""
     record = letter.record
     return [
         f"position      {record.position}",
@@ -92,7 +89,6 @@ def letter_view(letter: DeadLetter, bytes_max: int) -> list[Block]:
 def account_view(
     account: Account, raw_topic: str, *, dry_run: bool, is_complete: bool
 ) -> list[Block]:
-    """Return what became of each record, exactly."""
     sent = "would be sent again" if dry_run else "sent again"
     lines: list[Block] = [f"{account.sent:,} {sent} to {raw_topic}"]
     if not is_complete:
@@ -133,7 +129,6 @@ def _row(listed: Listed) -> tuple[str, ...]:
 
 
 def _block(name: str, content: bytes | None, bytes_max: int) -> Iterator[str]:
-    """Yield text as text where it is UTF-8, other bytes as hexadecimal digits beside signs."""
     if content is None:
         yield f"{name}: null"
         return
@@ -145,7 +140,7 @@ def _block(name: str, content: bytes | None, bytes_max: int) -> Iterator[str]:
         yield f"{name}: {len(content):,} bytes, not UTF-8"
         yield from _hex_lines(shown)
     else:
-        # Cut between characters: what is left of the last one is dropped.
+        # The cut may split a character: ignore its first bytes.
         text = escaped(shown.decode(errors="ignore"))
         if len(content) <= _HEX_BYTES * 5 and "\n" not in text:
             yield f"{name}: {text}"
@@ -161,3 +156,62 @@ def _hex_lines(content: bytes) -> Iterator[str]:
         row = content[start : start + _HEX_BYTES]
         signs = "".join(chr(each) if each in _PRINTED else "." for each in row)
         yield f"    {start:08x}  {row.hex(' '):<{3 * _HEX_BYTES - 1}}  {signs}"
+
+
+def summary_object(topic: str, summary: Summary) -> dict[str, object]:
+    return {
+        "topic": topic,
+        **summary.total._asdict(),
+        "no_dead_letter": summary.no_dead_letter,
+        "reasons": {name: count._asdict() for name, count in sorted(summary.by_reason.items())},
+        "partitions": {
+            str(partition): count._asdict()
+            for partition, count in sorted(summary.by_partition.items())
+        },
+        "newest": [_listed(each) for each in summary.newest],
+    }
+
+
+def letter_object(letter: DeadLetter) -> dict[str, object]:
+    record = letter.record
+    return {
+        "position": str(record.position),
+        "source": str(letter.source),
+        "reason": letter.reason,
+        "detail": letter.detail,
+        "redeliveries": letter.redeliveries,
+        **record_view(record.key, record.value, record.timestamp_ms, record.headers),
+    }
+
+
+def account_object(
+    account: Account, raw_topic: str, *, dry_run: bool, is_complete: bool
+) -> dict[str, object]:
+    """Return the outcomes; they add up to the number of selected records."""
+    return {
+        "topic": raw_topic,
+        "dry_run": dry_run,
+        "complete": is_complete,
+        **{outcome.value: account.outcomes[outcome] for outcome in ReplayOutcome},
+        "in_doubt": account.under_way,
+        "not_selected": account.not_selected,
+        "no_dead_letter": account.no_dead_letter,
+        "left": [
+            {"position": str(letter.record.position), "state": state_name(why)}
+            for letter, why in account.left
+        ],
+    }
+
+
+def _listed(listed: Listed) -> dict[str, object]:
+    letter, state = listed
+    return {
+        "position": str(letter.record.position),
+        "timestamp": time_text(letter.record.timestamp_ms),
+        "reason": letter.reason,
+        "redeliveries": letter.redeliveries,
+        "state": state_name(state),
+        "source": str(letter.source),
+        "key": bytes_view(letter.record.key),
+        "detail": letter.detail,
+    }

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from streams.cli.options import json_option
-from streams.cli.profile_options import ProfileCommand, with_profile_settings
+from streams.cli.options import ProfileCommand, json_option, with_profile_settings, write_blocks
 
 if TYPE_CHECKING:
     from streams.settings.settings import Settings
@@ -54,12 +53,9 @@ def command(
       firstseen evaluate --documents news.jsonl --pairs news.tsv --distance 40 --report page.html
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
     from streams.cli.evaluate_view import evaluation_view
-    from streams.cli.json_output import write_json
-    from streams.offline.evaluation.evaluation import evaluate, read_labelled
-    from streams.offline.evaluation.report_content import report_content
-    from streams.offline.evaluation.report_page import report_page
-    from streams.terminal.layout import show
-    from streams.terminal.progress_bar import progress_bar
+    from streams.evaluation.evaluation import evaluate, read_labelled
+    from streams.evaluation.report_page import report_content, report_page
+    from streams.terminal.layout import progress_bar
 
     with progress_bar() as watch:
         if report is None:
@@ -70,14 +66,10 @@ def command(
                 content = report_content((documents, pairs), settings, watch)
                 page.write(report_page(content))
             quality = content.quality
-    if as_json:
-        write_json("evaluate", quality)
-    else:
-        show(evaluation_view(quality, documents))
+    write_blocks("evaluate", quality, evaluation_view(quality, documents), as_json=as_json)
 
 
 def _opened(page: Path) -> TextIO:
-    """Open the page before the work, so that a wrong path is reported at once."""
     try:
         return page.open("w", encoding="utf-8")
     except OSError as error:

@@ -1,19 +1,18 @@
-"""What ``firstseen evaluate`` and ``tune`` show people: the figures, the curve, the choice."""
+"""Output of ``firstseen evaluate`` and ``tune``."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from streams.offline.evaluation.injected_sample import InjectedSample
-from streams.offline.evaluation.quality import Quality
-from streams.offline.evaluation.tuning import Tuned, TunedPoint
+from streams.evaluation.evaluation import Quality
+from streams.evaluation.injected_edits import InjectedSample
+from streams.evaluation.tuning import Tuned, TunedPoint
 from streams.terminal.layout import Block, table
 
 _MARK: Final = "*"
 
 
 def evaluation_view(quality: Quality, file: str) -> list[Block]:
-    """Return the figures, with what each says."""
     head = (
         f"{file}: {quality.documents:,} documents in {quality.seconds:.1f} s "
         f"({quality.documents_per_second:,.0f} a second), {quality.uniques:,} uniques"
@@ -51,12 +50,10 @@ def evaluation_view(quality: Quality, file: str) -> list[Block]:
 
 
 def percent(value: float | None) -> str:
-    """Return a share in per cent, or a dash where it is not known."""
     return "-" if value is None else f"{value:.2%}"
 
 
 def tuned_view(tuned: Tuned, sample: InjectedSample | None) -> list[Block]:
-    """Return the outcome; ``sample`` where it was made of edits."""
     lines: list[Block] = [*_sample_lines(tuned, sample), "", _curve(tuned), ""]
     wanted = f"{tuned.precision_wanted:.2%}"
     point = tuned.recommended
@@ -84,7 +81,6 @@ def tuned_view(tuned: Tuned, sample: InjectedSample | None) -> list[Block]:
 
 
 def settings_lines(point: TunedPoint) -> list[str]:
-    """Return a point as lines of a settings file."""
     lines = [f'profile = "{point.profile}"', "[index]", f"distance = {point.distance}"]
     if point.verify_at is not None:
         lines.append(f"verify_at = {point.verify_at:g}")

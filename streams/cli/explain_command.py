@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from simhash_core.errors import UsageError
-from streams.cli.options import json_option, top_option, with_local_settings
+from streams.cli.options import json_option, top_option, with_local_settings, write_blocks
 
 if TYPE_CHECKING:
     from streams.settings.settings import Settings
@@ -51,20 +51,16 @@ def command(
       firstseen explain a.txt b.txt --json | jq .distance
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
     from simhash_core.text.fingerprinter import Fingerprinter
-    from streams.cli.explain_view import explanation_object, explanation_view
-    from streams.cli.json_output import write_json
+    from streams.cli.text_views import explanation_object, explanation_view
     from streams.offline.explanation import explain
-    from streams.terminal.layout import show
 
     pairs = _named_texts(texts, (text_a, text_b), documents, settings)
     names = (pairs[0][0], pairs[1][0])
     fingerprinter = Fingerprinter(settings.index_profile())
     explained = explain(fingerprinter, pairs[0][1], pairs[1][1])
-    if as_json:
-        shown = explanation_object(explained, fingerprinter, names, top)
-        write_json("explain", shown)
-    else:
-        show(explanation_view(explained, fingerprinter, names, top))
+    content = explanation_object(explained, fingerprinter, names, top)
+    blocks = explanation_view(explained, fingerprinter, names, top)
+    write_blocks("explain", content, blocks, as_json=as_json)
 
 
 def _named_texts(
@@ -73,7 +69,7 @@ def _named_texts(
     documents: tuple[str, ...],
     settings: Settings,
 ) -> list[tuple[str, str]]:
-    """Return name and text of A, then of B; raises ``UsageError`` unless there are two."""
+    """Return name and text of A and of B; raise ``UsageError`` unless there are two."""
     from streams.files.text_files import find_documents, read_text
 
     wanted = 2 - sum(text is not None for text in inline)

@@ -7,8 +7,14 @@ from typing import TYPE_CHECKING
 import click
 
 from simhash_core.errors import UsageError
-from simhash_core.index_digest import index_digest
-from streams.cli.options import json_option, top_option, with_local_settings
+from simhash_core.text.profiles import index_digest
+from streams.cli.options import (
+    json_option,
+    top_option,
+    with_local_settings,
+    write_blocks,
+    write_json,
+)
 
 if TYPE_CHECKING:
     from streams.settings.settings import Settings
@@ -22,13 +28,7 @@ if TYPE_CHECKING:
 @json_option
 @with_local_settings
 def command(
-    settings: Settings,
-    *,
-    file: str | None,
-    text: str | None,
-    jsonl: bool,
-    top: int,
-    as_json: bool,
+    settings: Settings, *, file: str | None, text: str | None, jsonl: bool, top: int, as_json: bool
 ) -> None:
     """Show the fingerprint of the text in FILE (- is standard input), its blocks, and its terms.
 
@@ -55,32 +55,27 @@ def command(
 
 def _show_text(file: str | None, text: str, settings: Settings, top: int, *, as_json: bool) -> None:
     from simhash_core.text.fingerprinter import Fingerprinter
-    from streams.cli.fingerprint_view import fingerprint_object, fingerprint_view
-    from streams.cli.json_output import write_json
+    from streams.cli.text_views import fingerprint_object, fingerprint_view
     from streams.files.text_files import read_text
-    from streams.terminal.layout import show
 
     if file is not None:
         text = read_text(file, settings.max_record_bytes)
     fingerprinter = Fingerprinter(settings.index_profile())
     fingerprinted = fingerprinter.fingerprint(text)
     terms = fingerprinter.weighted_terms(text)
-    if not as_json:
-        show(fingerprint_view(fingerprinter, settings.profile, fingerprinted, terms, top))
-        return
+    blocks = fingerprint_view(fingerprinter, settings.profile, fingerprinted, terms, top)
     shown = fingerprint_object(fingerprinter, fingerprinted)
     shown["terms"] = [term._asdict() for term in terms[:top]]
     shown["profile"] = settings.profile
     shown["index"] = index_digest(fingerprinter.identity)
-    write_json("fingerprint", shown)
+    write_blocks("fingerprint", shown, blocks, as_json=as_json)
 
 
 def _show_documents(file: str, settings: Settings, *, as_json: bool) -> None:
     from simhash_core.text.fingerprinter import Fingerprinter
-    from streams.cli.fingerprint_view import fingerprint_object
-    from streams.cli.json_output import write_json
+    from streams.cli.text_views import fingerprint_object
     from streams.files.text_files import Unreadable, documents_in
-    from streams.terminal.terminal_text import one_line
+    from streams.terminal.layout import one_line
 
     fingerprinter = Fingerprinter(settings.index_profile())
     for line in documents_in(file, settings):

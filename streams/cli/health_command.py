@@ -31,8 +31,8 @@ def command(settings: Settings, *, url: str | None, ready: bool) -> int:
       firstseen health --ready --url http://worker-0:6066
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
     from simhash_core.errors import FirstseenError
-    from streams.exit_codes import ExitCode
-    from streams.ops_page.check_client import own_url, why_not_well
+    from streams.errors import ExitCode
+    from streams.ops_page.text_check import own_url, why_not_well
 
     why = why_not_well(url or own_url(settings.web), settings.web, ready=ready)
     if why is not None:

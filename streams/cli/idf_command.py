@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from streams.cli.options import json_option, with_local_settings
+from streams.cli.options import json_option, with_local_settings, write_json
 
 if TYPE_CHECKING:
     from streams.settings.settings import Settings
@@ -82,11 +82,16 @@ def train(
       firstseen idf train archive/ notes.txt -o mixed.idf --terms 200000 --least 5
       firstseen worker --set index.idf=news.idf
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
-    from simhash_core.text.idf_format import encode_idf
-    from streams.cli.json_output import write_json
-    from streams.offline.idf_corpus import IdfCorpus, train_idf
-    from streams.offline.idf_model_file import checked_name, header_text, model_object, write_model
-    from streams.terminal.progress_bar import progress_bar
+    from simhash_core.text.idf import encode_idf
+    from streams.offline.idf_training import (
+        IdfCorpus,
+        checked_name,
+        header_text,
+        model_object,
+        train_idf,
+        write_model,
+    )
+    from streams.terminal.layout import progress_bar
 
     name = checked_name(name, output)
     if output.exists() and not force:
@@ -122,11 +127,10 @@ def show(model: str, *, terms: tuple[str, ...], as_json: bool) -> None:
     Example:
       firstseen idf show news.idf 的 大桥
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
-    from simhash_core.text.idf_format import BYTES_MAX, decode_idf
+    from simhash_core.text.idf import BYTES_MAX, decode_idf
     from simhash_core.text.normalization import normalize
-    from streams.cli.json_output import write_json
-    from streams.offline.idf_model_file import header_text, model_object
-    from streams.settings.index_files import file_content
+    from streams.offline.idf_training import header_text, model_object
+    from streams.settings.named_files import file_content
 
     data = file_content("idf", model, BYTES_MAX)
     decoded = decode_idf(data)

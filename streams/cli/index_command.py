@@ -2,11 +2,453 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
 import click
 
-from streams.cli.index_changes import drop, load, new_log
-from streams.cli.index_copies import checkpoint, restore
-from streams.cli.index_looks import export, stats, verify
+from streams.cli.options import (
+    announce,
+    json_option,
+    shard_option,
+    timeout_option,
+    with_settings,
+    write_answer,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from streams.maintenance.checkpoints import Checkpoint
+    from streams.maintenance.dropping import Dropped
+    from streams.maintenance.index_stats import IndexStats
+    from streams.maintenance.loading import LoadAccount
+    from streams.maintenance.new_log import NewLog
+    from streams.maintenance.verification import Verified
+    from streams.settings.settings import Settings
+
+
+def load_text(account: LoadAccount) -> str:
+    rate = account.documents / account.seconds if account.seconds else 0.0
+    done = f"{account.documents:,} documents into {_counted(len(account.shards), 'shard')}"
+    lines = [f"Loaded {done} in {account.seconds:.1f} s ({rate:,.0f} a second)."]
+    lines += [f"  {count:,} were refused: {reason}" for reason, count in account.refused.items()]
+    if account.begins:
+        lines.append("Workers begin to read the raw topic at")
+        lines += [f"  partition {p}: offset {offset}" for p, offset in account.begins.items()]
+    return "\n".join(lines)
+
+
+def stats_text(stats: IndexStats) -> str:
+    each = "" if stats.bytes_per_document is None else f", {stats.bytes_per_document:,.0f} each"
+    lines = [
+        f"index      {stats.application}, {_counted(len(stats.shards), 'shard')} here",
+        f"documents  {stats.documents:,} ({stats.undecidable:,} matched by exact content only)",
+        f"disk       {stats.bytes:,} bytes{each}",
+        f"window     {stats.window or 'none: documents stay for ever'}",
+    ]
+    if stats.buckets is not None:
+        lines.append(f"buckets    {stats.buckets:,}, {stats.mean_documents} documents in each")
+        lines += [
+            f"fullest    {each.documents:,} in {each.bucket}, value {each.value}"
+            for each in stats.fullest
+        ]
+    for shard in stats.shards:
+        times = "" if shard.oldest is None else f", times {shard.oldest} to {shard.newest}"
+        size = f"{shard.documents:,} documents, {shard.bytes:,} bytes"
+        lines.append(f"shard {shard.partition:<4} {size}{times}")
+        lines.append(
+            f"           next raw offset {shard.next_raw}, log from {shard.log_position}, "
+            f"changelog read to {shard.changelog_offset}"
+        )
+    return "\n".join(lines)
+
+
+def verify_text(verified: Verified) -> str:
+    lines = []
+    for shard in verified.shards:
+        records = _counted(shard.records_behind, "record")
+        behind = f", {records} of its changelog behind" if shard.records_behind else ""
+        lines.append(f"shard {shard.partition}: {shard.documents:,} documents compared{behind}")
+    if verified.log_end is not None:
+        lines.append(
+            f"log: offsets {verified.log_start} to {verified.log_end}, "
+            f"{_counted(verified.undecided or 0, 'document')} undecided"
+        )
+    lines += [f"WRONG {finding}" for finding in verified.findings]
+    if not verified.findings:
+        lines.append("Disk, changelog and log are consistent.")
+    return "\n".join(lines)
+
+
+def checkpoints_text(head: str, checkpoints: Sequence[Checkpoint]) -> str:
+    return "\n".join([head, *map(_checkpoint, checkpoints)])
+
+
+def drop_text(dropped: Dropped) -> str:
+    shards = ", ".join(map(str, dropped.shards)) or "none here"
+    lines = [f"Deleted the stores of the shards: {shards}."]
+    if dropped.topics:
+        lines.append(f"Deleted, and created again, empty: {', '.join(dropped.topics)}.")
+    return "\n".join(lines)
+
+
+def new_log_text(begun: NewLog) -> str:
+    lines = [f"The new log starts at offset {begun.log_offset}."]
+    if begun.filled:
+        lines.append(f"{begun.filled:,} empty records are before it.")
+    lines.append(f"{_counted(begun.read_again, 'raw record')} will be read and sent again.")
+    return "\n".join(lines)
+
+
+def _checkpoint(each: Checkpoint) -> str:
+    return (
+        f"  shard {each.partition}: {each.documents:,} documents, up to log position "
+        f"{each.log_position}, changelog {each.changelog_offset}"
+    )
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+@click.command(short_help="Show figures of an index: documents, buckets, bytes, times.")
+@with_settings
+@shard_option
+@json_option
+def stats(settings: Settings, *, shards: tuple[int, ...], as_json: bool) -> None:
+    """Show figures of the shards on this machine: documents, buckets, bytes, times, progress.
+
+    The command reads local files only. Buckets are counted over all these shards together. A large
+    bucket slows down each look-up in it.
+
+    \b
+    Examples:
+      firstseen index stats
+      firstseen index stats --shard 0 --json | jq .fullest
+    """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
+    from simhash_core.text.fingerprinter import Fingerprinter
+    from streams.maintenance.index_stats import index_stats
+    from streams.store.shard_directory import local_shards
+    from streams.terminal.layout import progress_bar
+
+    local = local_shards(settings, shards)
+    fingerprinter = Fingerprinter(settings.index_profile())
+    with progress_bar() as show:
+        figures = index_stats(
+            settings.application_id,
+            local,
+            fingerprinter.scheme,
+            fingerprinter.identity,
+            settings.index.window,
+            show,
+        )
+    write_answer("index-stats", figures, stats_text(figures), as_json=as_json)
+
+
+@click.command(short_help="Compare disk, changelog and log of an index.")
+@with_settings
+@shard_option
+@timeout_option
+@json_option
+def verify(
+    settings: Settings, *, shards: tuple[int, ...], timeout_seconds: float, as_json: bool
+) -> None:
+    """Compare the stores on this machine with the changelog, and both with the log.
+
+    The command reads every row and record and tests every checksum, so it finds even a single wrong
+    bit. For each finding it says what to do. It changes nothing.
+
+    Exit code 0 if all is consistent, 1 if not, 69 without a broker.
+
+    \b
+    Examples:
+      firstseen index verify
+      firstseen index verify --shard 3 --json | jq -r '.findings[].what'
+    """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
+    from simhash_core.text.fingerprinter import Fingerprinter
+    from streams.kafka.connection import connect_admin
+    from streams.maintenance.verification import verify_index
+    from streams.store.shard_directory import local_shards
+    from streams.terminal.layout import progress_bar
+
+    local = local_shards(settings, shards)
+    admin = connect_admin(settings, timeout_seconds, announce)
+    identity = Fingerprinter(settings.index_profile()).identity
+    with progress_bar() as show:
+        verified = verify_index(settings, admin, identity, local, show)
+    write_answer("index-verify", verified, verify_text(verified), as_json=as_json)
+    if verified.findings:
+        click.get_current_context().exit(1)
+
+
+@click.command(short_help="Write the entries of an index as lines of JSON.")
+@with_settings
+@click.argument("file")
+@shard_option
+@json_option
+def export(settings: Settings, file: str, *, shards: tuple[int, ...], as_json: bool) -> None:
+    """Write the entries of the shards on this machine to FILE, as JSON lines.
+
+    The first line names the index. FILE is written as gzip if it ends in .gz; - is
+    standard output. 'firstseen index load' reads it.
+
+    \b
+    Examples:
+      firstseen index export seen.jsonl.gz
+      firstseen index export - --shard 0 | jq -r .id
+    """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
+    from streams.files.output_files import new_output
+    from streams.maintenance.exporting import export_entries
+    from streams.store.shard_directory import local_shards
+    from streams.terminal.layout import progress_bar
+
+    if as_json and file == "-":
+        raise click.UsageError("--json writes to standard output, as FILE - does: name a file")
+    local = local_shards(settings, shards)
+    with progress_bar("exporting") as show, new_output(file) as output:
+        count = export_entries(settings.application_id, local, output, show)
+    content = {"file": file, "documents": count, "shards": [each.partition for each in local]}
+    if as_json:
+        write_answer("index-export", content, "", as_json=True)
+    else:
+        click.echo(f"Wrote {count:,} entries to {file}.", err=file == "-")
+
+
+@click.command(short_help="Load documents into an index.")
+@with_settings
+@click.argument("file", required=False)
+@click.option("--topic", metavar="NAME", help="Load all documents of a topic, such as unique.")
+@click.option(
+    "--form",
+    type=click.Choice(["auto", "texts", "fingerprints"]),
+    default="auto",
+    show_default=True,
+    help="Form of the lines of FILE; auto decides by the first line.",
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, 256),
+    metavar="N",
+    help="Processes that fingerprint the texts of FILE; one for each core unless given.",
+)
+@click.option("--add", "adds", is_flag=True, help="Add to an index that has documents.")
+@click.option(
+    "--begin",
+    metavar="WHERE",
+    help="Where workers start to read the raw topic: earliest, latest, or an application id, to "
+    "continue from its committed offsets. Required if the raw topic has records.",
+)
+@timeout_option
+@json_option
+def load(  # noqa: PLR0913 - one for each option
+    settings: Settings,
+    *,
+    file: str | None,
+    topic: str | None,
+    form: Literal["auto", "texts", "fingerprints"],
+    jobs: int | None,
+    adds: bool,
+    begin: str | None,
+    timeout_seconds: float,
+    as_json: bool,
+) -> None:
+    """Load documents into an index as if they had been seen before.
+
+    FILE (- is standard input, .gz is read as gzip) has a JSON object a line: a text with the fields
+    that a worker reads; or a fingerprint ("id", "fingerprint" in hexadecimal, and "sketch" if the
+    index has a second check); or it is an export. --topic loads the documents of a topic: load
+    unique of another application to change settings of the index, or to have fewer partitions. The
+    command does not compare the loaded documents with each other.
+
+    The command loads everything in one transaction, or nothing. Stop all workers of the index
+    before. For an index that already has documents, use --add.
+
+    \b
+    Examples:
+      firstseen index load archive.jsonl.gz
+      firstseen index load seen.export.jsonl.gz --set index.distance=48
+      firstseen index load --topic unique --application-id second --begin firstseen
+    """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
+    from simhash_core.text.fingerprinter import Fingerprinter
+    from simhash_core.text.profiles import index_digest
+    from streams.kafka.connection import connect_admin
+    from streams.maintenance.loading import FileSource, Loading, LoadSource, TopicSource
+    from streams.terminal.layout import progress_bar
+
+    if (file is None) == (topic is None):
+        raise click.UsageError("say what to load: a FILE, or --topic NAME")
+    admin = connect_admin(settings, timeout_seconds, announce)
+    fingerprinter = Fingerprinter(settings.index_profile())
+    loading = Loading(settings, admin, fingerprinter.identity, adds=adds, begin=begin)
+    source: LoadSource
+    if topic is not None:
+        source = TopicSource(settings, fingerprinter, admin, topic)
+    else:
+        assert file is not None
+        source = FileSource(settings, fingerprinter, file, form, jobs)
+    with progress_bar() as show:
+        account = loading.run(source, show)
+    content = {
+        "application": settings.application_id,
+        "index": index_digest(fingerprinter.identity),
+        "documents": account.documents,
+        "refused": dict(account.refused),
+        "shards": {str(partition): count for partition, count in account.shards.items()},
+        "begins": {str(partition): offset for partition, offset in account.begins.items()},
+        "log_offset": account.log_offset,
+        "seconds": account.seconds,
+    }
+    write_answer("index-load", content, load_text(account), as_json=as_json)
+
+
+@click.command(short_help="Delete stores of shards, or a whole index.")
+@with_settings
+@shard_option
+@click.option(
+    "--everything",
+    is_flag=True,
+    help="Delete the whole index, including log, changelog and the group's offsets. Everything "
+    "that was seen is forgotten.",
+)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@timeout_option
+@json_option
+def drop(
+    settings: Settings,
+    *,
+    shards: tuple[int, ...],
+    everything: bool,
+    yes: bool,
+    timeout_seconds: float,
+    as_json: bool,
+) -> None:
+    """Delete the stores of the shards on this machine. Workers rebuild them from the changelog.
+
+    With --everything the whole index is deleted. Workers that you start later build a new one and
+    read the raw topic from its beginning. Raw topic and outputs stay as they are.
+
+    \b
+    Examples:
+      firstseen index drop --shard 3
+      firstseen index drop --everything --application-id trial
+    """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
+    from simhash_core.errors import UsageError
+    from streams.kafka.connection import connect_admin
+    from streams.maintenance.dropping import drop_index, drop_stores
+    from streams.store.shard_directory import local_shards
+    from streams.terminal.layout import progress_bar
+
+    if everything and shards:
+        raise click.UsageError("--everything is the whole index: leave --shard out")
+    try:
+        local = local_shards(settings, shards)
+    except UsageError:
+        if not everything:
+            raise
+        local = []
+    what = f"the index of {settings.application_id}" if everything else f"{len(local)} stores"
+    if not yes:
+        click.confirm(f"Delete {what}?", abort=True, err=True)
+    if everything:
+        admin = connect_admin(settings, timeout_seconds, announce)
+        with progress_bar() as show:
+            dropped = drop_index(settings, admin, local, show)
+    else:
+        dropped = drop_stores(settings, local)
+    write_answer("index-drop", dropped, drop_text(dropped), as_json=as_json)
+
+
+@click.command("new-log", short_help="Start a new log after the old one was lost or truncated.")
+@with_settings
+@click.option("--force", is_flag=True, help="Although the log that is there will do.")
+@timeout_option
+@json_option
+def new_log(settings: Settings, *, force: bool, timeout_seconds: float, as_json: bool) -> None:
+    """Start a new log from the state of the shards, after the old log was lost or truncated.
+
+    Committed outputs stay. Documents in flight are sent and decided again. So a duplicate on the
+    output topic may name a document whose own verdict was lost and is decided again. Stop all
+    workers before. If the log topic was deleted, run 'firstseen topics create' first.
+
+    \b
+    Examples:
+      firstseen topics create && firstseen index new-log
+    """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
+    from simhash_core.text.fingerprinter import Fingerprinter
+    from streams.kafka.connection import connect_admin
+    from streams.maintenance.new_log import begin_new_log
+    from streams.terminal.layout import progress_bar
+
+    admin = connect_admin(settings, timeout_seconds, announce)
+    identity = Fingerprinter(settings.index_profile()).identity
+    with progress_bar() as show:
+        begun = begin_new_log(settings, admin, identity, show, force=force)
+    write_answer("index-new-log", begun, new_log_text(begun), as_json=as_json)
+
+
+@click.command(short_help="Copy the stores of shards, to restore them later.")
+@with_settings
+@click.argument("directory", type=click.Path(path_type=Path, file_okay=False))
+@shard_option
+@json_option
+def checkpoint(
+    settings: Settings, directory: Path, *, shards: tuple[int, ...], as_json: bool
+) -> None:
+    """Copy the stores of the shards on this machine to DIRECTORY.
+
+    Each copy is the state of one commit, so its entries and its positions in log, raw topic and
+    changelog are consistent. If workers are running, their stores are copied row by row.
+
+    \b
+    Examples:
+      firstseen index checkpoint /backup/firstseen-monday
+    """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
+    from streams.maintenance.checkpoints import make_checkpoint
+    from streams.store.shard_directory import local_shards
+    from streams.terminal.layout import progress_bar
+
+    with progress_bar() as show:
+        checkpoints = [
+            make_checkpoint(each, directory, show) for each in local_shards(settings, shards)
+        ]
+    content = {"directory": str(directory), "checkpoints": checkpoints}
+    text = checkpoints_text(f"Copied to {directory}:", checkpoints)
+    write_answer("index-checkpoint", content, text, as_json=as_json)
+
+
+@click.command(short_help="Restore stores from copies.")
+@with_settings
+@click.argument("directory", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.option("--force", is_flag=True, help="Replace existing stores.")
+@shard_option
+@json_option
+def restore(
+    settings: Settings, directory: Path, *, force: bool, shards: tuple[int, ...], as_json: bool
+) -> None:
+    """Replace the stores on this machine with the copies in DIRECTORY.
+
+    The command first verifies the digests of the files. Stop the worker before. When you start it
+    again, it reads everything newer from the changelog, so nothing is lost.
+
+    \b
+    Examples:
+      firstseen index restore /backup/firstseen-monday
+      firstseen index restore /backup/firstseen-monday --shard 3 --force
+    """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
+    from streams.maintenance.checkpoints import checkpoints_in, read_checkpoint, restore_checkpoint
+    from streams.store.shard_directory import local_shard
+    from streams.terminal.layout import progress_bar
+
+    restored = [read_checkpoint(directory, each) for each in checkpoints_in(directory, shards)]
+    with progress_bar() as show:
+        for each in restored:
+            shard = local_shard(settings, each.partition)
+            restore_checkpoint(directory, each, shard, show, force=force)
+    content = {"directory": str(directory), "checkpoints": restored}
+    head = "Restored; workers read everything newer from the changelog:"
+    text = checkpoints_text(head, restored)
+    write_answer("index-restore", content, text, as_json=as_json)
 
 
 @click.group()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from streams.cli.options import json_option, timeout_option, with_settings
+from streams.cli.options import json_option, timeout_option, with_settings, write_json
 
 if TYPE_CHECKING:
     from streams.settings.settings import Settings
@@ -59,7 +59,6 @@ def command(
       firstseen load
       firstseen load --documents 100000 --rate 500 --seed 2 --broker kafka-1:9092
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
-    from streams.cli.json_output import write_json
     from streams.corpus.corpus import generate
     from streams.kafka.connection import connect_admin
     from streams.kafka.document_sender import DocumentSender
@@ -73,7 +72,7 @@ def command(
     began = time.monotonic()
     with DocumentSender(settings, topic, paced=is_embedded, per_second=rate) as sender:
         for record in generate(seed, documents):
-            # Without a value it would be a tombstone, which is a request and no document.
+            # A record without a value would be a tombstone, not a document.
             if record.value is not None:
                 sender.send(record.key, record.value, record.id or "a record without a key")
         sender.finish()

@@ -1,12 +1,13 @@
-"""The entry point: finds commands, runs one, turns errors into exit codes.
+"""Entry point: finds the command modules, runs one, and turns errors into exit codes.
 
-Command modules are found by their file name and imported only when they are called, so a command
-is added by adding a file, and one that is broken spoils no other.
+A command is found by its file name and imported only when it is called: a new file adds a command,
+and a broken one affects no other.
 """
 
 from __future__ import annotations
 
 import ast
+import gc
 import importlib
 import importlib.util
 import os
@@ -24,26 +25,73 @@ from typing import Final
 import click
 
 import streams.cli
-from streams.cli.help_text import FittingContext, fit_help
-from streams.exit_codes import ExitCode, report
+from streams.errors import ExitCode, report
+
+# ---- The text of ``--help``: no line is wider than the terminal.
+#
+# click wraps paragraphs. Lines that keep their ends are folded here; a folded example gets a
+# backslash, so it can still be pasted.
+
+_EXAMPLES: Final = ("Example:", "Examples:")
+_FOLD: Final = " \\"
+
+
+class FittingHelp(click.HelpFormatter):
+    def getvalue(self) -> str:
+        lines: list[str] = []
+        is_example = False
+        for line in super().getvalue().split("\n"):
+            if line.strip():
+                is_example = line.strip() in _EXAMPLES or (is_example and line.startswith("    "))
+            lines += _folded(line, self.width, _FOLD if is_example else "")
+        return "\n".join(lines)
+
+
+class FittingContext(click.Context):
+    formatter_class = FittingHelp
+
+
+def fit_help(command: click.Command) -> None:
+    command.context_class = FittingContext
+    if isinstance(command, click.Group):
+        for each in command.commands.values():
+            fit_help(each)
+
+
+def _folded(line: str, width: int, mark: str) -> list[str]:
+    if len(line) <= width // 2:  # too short to be too wide, in Chinese as well
+        return [line]
+    from rich.cells import cell_len
+
+    indent = " " * (len(line) - len(line.lstrip()) + 2)
+    folded: list[str] = []
+    while cell_len(line) > width:
+        room = width - len(mark)
+        fits = next(n for n in range(len(line), 0, -1) if cell_len(line[:n]) <= room)
+        end = line.rfind(" ", len(indent), fits + 1)
+        if end < 0:
+            break
+        folded.append(line[:end] + mark)
+        line = indent + line[end + 1 :]
+    return [*folded, line]
+
 
 _SUFFIX: Final = "_command"
+_NEW_OBJECTS: Final = 50_000
+"""How many there are before the garbage collector looks at them: imports make many that stay, and
+take a tenth longer with the default of 700."""
 
 
 class LazyCommands(click.Group):
-    """A group whose commands are the ``*_command`` modules of this package."""
-
     context_class = FittingContext
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of all commands, sorted; nothing is imported."""
         del ctx
-        modules = pkgutil.iter_modules(streams.cli.__path__)
-        names = (module.name.removesuffix(_SUFFIX) for module in modules if _is_command(module))
-        return sorted(name.replace("_", "-") for name in names)
+        names = [each.name for each in pkgutil.iter_modules(streams.cli.__path__)]
+        commands = [name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX)]
+        return sorted(command.replace("_", "-") for command in commands)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import the module of one command; None where there is none of that name."""
         if cmd_name not in self.list_commands(ctx):
             return None
         command: click.Command = importlib.import_module(_module_name(cmd_name)).command
@@ -53,7 +101,6 @@ class LazyCommands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that ``args`` begin with; a wrong name is answered with the nearest."""
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
@@ -63,13 +110,8 @@ class LazyCommands(click.Group):
             raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands from the first lines of their modules, unimported."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, _summary(name)) for name in self.list_commands(ctx)])
-
-
-def _is_command(module: pkgutil.ModuleInfo) -> bool:
-    return module.name.endswith(_SUFFIX) and not module.ispkg
 
 
 def _module_name(command_name: str) -> str:
@@ -77,7 +119,7 @@ def _module_name(command_name: str) -> str:
 
 
 def _summary(command_name: str) -> str:
-    """Return the first line of a command module's docstring, less ``firstseen NAME:``."""
+    """Return the summary in a command module's docstring, without ``firstseen NAME:``."""
     spec = importlib.util.find_spec(_module_name(command_name))
     assert spec is not None
     assert spec.origin is not None
@@ -119,13 +161,13 @@ def cli(*, debug: bool) -> None:
     Exit codes: 0 done (also a worker that SIGTERM has stopped), 1 failed, 2 wrong command line,
     69 no broker, 78 wrong configuration, 130 interrupted, 143 terminated.
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
-    del debug  # read by main, which has to know it when click has failed as well
+    del debug  # main reads it, because it is needed when click fails too
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code; no traceback is shown without ``--debug``."""
+    gc.set_threshold(_NEW_OBJECTS)
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    # Only before the command's name: behind it, an option of that name is the command's own.
+    # Only before the command's name: after it, the option belongs to the command.
     ahead = arguments[: next((i for i, a in enumerate(arguments) if a[:1] != "-"), None)]
     try:
         with _sigterm_ends_in_order():
@@ -135,7 +177,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         click.echo(error.ctx.get_help())
         return ExitCode.OK
     except BrokenPipeError:
-        # The reader has gone (… | head). Python would complain again at exit, on the same pipe.
+        # The reader is gone (… | head). Python would complain again at exit, on the same pipe.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.RUNTIME
     except SystemExit as exit_:
@@ -146,10 +188,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _as_code(result: object) -> int:
-    """A command may return a code, or call ``ctx.exit``; anything else that it returns is success.
-
-    A text given to ``sys.exit`` is a message of failure, as it is in Python.
-    """
+    """Return the code that a command returned or exited with; a text is an error message."""
     if isinstance(result, str):
         click.echo(f"firstseen: {result}", err=True)
         return ExitCode.RUNTIME
@@ -158,9 +197,9 @@ def _as_code(result: object) -> int:
 
 @contextmanager
 def _sigterm_ends_in_order() -> Iterator[None]:
-    """Let SIGTERM unwind the stack, so that what a command started is stopped by its ``finally``.
+    """Turn SIGTERM into ``SystemExit``, so that ``finally`` blocks stop what a command started.
 
-    A command that runs an event loop puts its own handler in this one's place.
+    A command with an event loop replaces this handler by its own.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

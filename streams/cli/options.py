@@ -1,4 +1,4 @@
-"""The options that every command which needs settings has, as decorators.
+"""Decorators for the options that many commands share.
 
 ::
 
@@ -7,14 +7,16 @@
     @json_option
     def command(settings: Settings, *, as_json: bool) -> None: ...
 
-``with_local_settings`` is for commands that talk to no broker. ``with_loaded_settings`` gives
-``loaded: LoadedSettings`` instead, which also knows where each value came from. Invalid settings
-end the command with exit code 78 before its function is called.
+``with_local_settings`` is for commands without a broker. ``with_loaded_settings`` passes
+``loaded: LoadedSettings``, which knows the origin of each value. Invalid settings end the command
+with exit code 78 before its function is called.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import update_wrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -22,7 +24,63 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 if TYPE_CHECKING:
+    import msgspec
+
     from streams.settings.loader import LoadedSettings
+    from streams.terminal.layout import Block
+
+
+# ---- The output of ``--json``: an object a line, with its ``schema``.
+#
+# ``schema`` is ``firstseen.<kind>/<version>``: the version rises when a field is removed or changes
+# its meaning. The text is UTF-8; unprintable characters are escaped, because a record must not
+# control the terminal.
+
+
+def write_json(kind: str, content: Mapping[str, object] | msgspec.Struct) -> None:
+    sys.stdout.write(json_line(kind, content) + "\n")
+    sys.stdout.flush()
+
+
+def json_line(kind: str, content: Mapping[str, object] | msgspec.Struct, version: int = 1) -> str:
+    import msgspec
+
+    fields = msgspec.to_builtins(content)
+    text = msgspec.json.encode({"schema": f"firstseen.{kind}/{version}"} | fields).decode()
+    if text.isprintable():
+        return text
+    return "".join(sign if sign.isprintable() else json.dumps(sign)[1:-1] for sign in text)
+
+
+def write_answer(
+    kind: str, content: Mapping[str, object] | msgspec.Struct, text: str, *, as_json: bool
+) -> None:
+    if as_json:
+        write_json(kind, content)
+    else:
+        click.echo(text)
+
+
+def write_blocks(
+    kind: str,
+    content: Mapping[str, object] | msgspec.Struct,
+    blocks: Iterable[Block],
+    *,
+    as_json: bool,
+    stderr: bool = False,
+) -> None:
+    """Write an answer as JSON, or as lines and tables for people."""
+    if as_json:
+        write_json(kind, content)
+    else:
+        from streams.terminal.layout import show
+
+        show(blocks, stderr=stderr)
+
+
+def announce(text: str) -> None:
+    click.echo(f"firstseen: {text}", err=True)
+
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -34,7 +92,6 @@ _FLAGS: Final[Mapping[str, str]] = {
 
 
 def _profiles(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Return the names of profiles for the shell's completion."""
     from simhash_core.text.profiles import PROFILES
 
     return [name for name in PROFILES if name.startswith(incomplete)]
@@ -100,7 +157,6 @@ _KAFKA_OPTIONS: Final = (
 
 
 def top_option(shown: str) -> Callable[[_Command], _Command]:
-    """Return the option ``--top``; ``shown``: its help."""
     return click.option(
         "--top",
         type=click.IntRange(0, 10_000),
@@ -112,35 +168,28 @@ def top_option(shown: str) -> Callable[[_Command], _Command]:
 
 
 def with_settings(function: _Command) -> _Command:
-    """Add the common options to a command, which gets ``settings: Settings`` in their place."""
-
-    def call(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - whatever the command takes and returns
-        return function(*args, settings=_load(kwargs).settings, **kwargs)
-
-    return _with_options(function, call, _KAFKA_OPTIONS)
+    """Add the common options; the command gets ``settings: Settings``."""
+    return _with_options(function, _KAFKA_OPTIONS, lambda loaded: {"settings": loaded.settings})
 
 
 def with_local_settings(function: _Command) -> _Command:
-    """Add the options of a command that talks to no broker; it gets ``settings: Settings``."""
-
-    def call(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - whatever the command takes and returns
-        return function(*args, settings=_load(kwargs).settings, **kwargs)
-
-    return _with_options(function, call, _LOCAL_OPTIONS)
+    """Add the options of a command without a broker; it gets ``settings: Settings``."""
+    return _with_options(function, _LOCAL_OPTIONS, lambda loaded: {"settings": loaded.settings})
 
 
 def with_loaded_settings(function: _Command) -> _Command:
-    """Add the common options to a command, which gets ``loaded: LoadedSettings`` in their place."""
-
-    def call(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - whatever the command takes and returns
-        return function(*args, loaded=_load(kwargs), **kwargs)
-
-    return _with_options(function, call, _KAFKA_OPTIONS)
+    """Add the common options; the command gets ``loaded: LoadedSettings``."""
+    return _with_options(function, _KAFKA_OPTIONS, lambda loaded: {"loaded": loaded})
 
 
 def _with_options(
-    function: _Command, call: Callable[..., Any], options: Sequence[Callable[..., Any]]
+    function: _Command,
+    options: Sequence[Callable[..., Any]],
+    arguments_of: Callable[[LoadedSettings], Mapping[str, Any]],
 ) -> _Command:
+    def call(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - whatever the command takes and returns
+        return function(*args, **arguments_of(_load(kwargs)), **kwargs)
+
     wrapped: Any = update_wrapper(call, function)
     for option in reversed(options):
         wrapped = option(wrapped)
@@ -149,7 +198,7 @@ def _with_options(
 
 
 def _load(kwargs: dict[str, Any]) -> LoadedSettings:
-    """Take the common options out of what click passes, and load the settings."""
+    """Remove the common options from ``kwargs`` and load the settings from them."""
     from streams.settings.loader import load_settings
 
     flags = {flag: kwargs.pop(name, None) for name, flag in _FLAGS.items()}
@@ -159,3 +208,74 @@ def _load(kwargs: dict[str, Any]) -> LoadedSettings:
         flags={flag: value for flag, value in flags.items() if value is not None},
         assignments=kwargs.pop("assignments"),
     )
+
+
+# ---- An option for every setting of the index: ``--distance 40`` for ``index.distance``.
+#
+# ::
+#
+#     @click.command(cls=ProfileCommand)
+#     @with_profile_settings
+#     def command(settings: Settings, ...) -> None: ...
+#
+# The options are read from the settings at call time, so a new setting becomes an option by itself.
+
+_TABLE: Final = "index."
+_PARAMETER: Final = "index_"
+_WIDTHS: Final = frozenset({"bits", "blocks"})
+_EVENLY: Final = {"block_bits": "0"}
+
+
+class ProfileCommand(click.Command):
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        own = super().get_params(ctx)
+        return [*own[:-1], *_index_options(own), *own[-1:]]
+
+
+def with_profile_settings(function: _Command) -> _Command:
+    """Add the common options and those of the index; the command gets ``settings: Settings``."""
+    return _with_profile_options(function, planned=False)
+
+
+def with_planned_settings(function: _Command) -> _Command:
+    """Do the same for a planned index.
+
+    If widths are given without a profile, the rest is as in ``classic``: no confirmation, one cut,
+    and blocks that divide the fingerprint evenly.
+    """
+    return _with_profile_options(function, planned=True)
+
+
+def _with_profile_options(function: _Command, *, planned: bool) -> _Command:
+    inner = with_local_settings(function)
+
+    def call(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - whatever the command takes and returns
+        names = [name for name in kwargs if name.startswith(_PARAMETER)]
+        values = {name.removeprefix(_PARAMETER): kwargs.pop(name) for name in names}
+        flags = {name: value for name, value in values.items() if value is not None}
+        if planned and kwargs["profile"] is None and not flags.keys().isdisjoint(_WIDTHS):
+            kwargs["profile"] = "classic"
+            flags = _EVENLY | flags
+        assignments = (f"{_TABLE}{name}={value}" for name, value in flags.items())
+        kwargs["assignments"] = (*kwargs["assignments"], *assignments)
+        return inner(*args, **kwargs)
+
+    result: _Command = update_wrapper(call, inner)  # type: ignore[assignment] # the same signature
+    return result
+
+
+def _index_options(own: list[click.Parameter]) -> list[click.Option]:
+    from streams.settings.setting_fields import setting_fields
+
+    used = {flag for parameter in own for flag in parameter.opts}
+    options = []
+    for name, field in setting_fields().items():
+        if not name.startswith(_TABLE):
+            continue
+        leaf = name.removeprefix(_TABLE)
+        flag = f"--{leaf.replace('_', '-')}"
+        # If the command uses the name otherwise, --set index.NAME= still works.
+        if flag not in used:
+            text = f"{field.help} [setting {name}]"
+            options.append(click.Option([flag, _PARAMETER + leaf], metavar="VALUE", help=text))
+    return options

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from streams.cli.options import json_option
-from streams.cli.profile_options import ProfileCommand, with_planned_settings
+from streams.cli.options import ProfileCommand, json_option, with_planned_settings, write_blocks
 
 if TYPE_CHECKING:
     from streams.settings.settings import Settings
@@ -54,13 +53,8 @@ def command(
       firstseen plan --documents 17179869184 --bits 64 --blocks 4 --distance 3
       firstseen plan --documents 5000000 --bits 256 --blocks 21 --block-bits 12 --distance 56 --json
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
-    from streams.cli.json_output import write_json
     from streams.cli.plan_view import plan_view
     from streams.offline.index_plan import plan_index
-    from streams.terminal.layout import show
 
     plan = plan_index(documents, settings.index_profile(), partitions, workers)
-    if as_json:
-        write_json("plan", plan)
-    else:
-        show(plan_view(plan))
+    write_blocks("plan", plan, plan_view(plan), as_json=as_json)

@@ -1,4 +1,4 @@
-"""The plan of an index for people."""
+"""The plan of an index as text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ _BARS: Final = 20
 
 
 def plan_view(plan: IndexPlan) -> list[Block]:
-    """Return a plan as lines and tables."""
     cuts = " in each of 2 cuts" if plan.buckets_per_document - plan.bands > plan.blocks else ""
     cuts_of = [f"{plan.blocks} blocks of {plan.block_bits}{cuts}"] if plan.blocks else []
     cuts_of += [f"{plan.bands} bands"] if plan.bands else []
@@ -32,11 +31,7 @@ def plan_view(plan: IndexPlan) -> list[Block]:
             if plan.blocks
             else []
         ),
-        (
-            "candidates a look-up",
-            f"{plan.candidates_per_lookup:,}",
-            "more for similar texts",
-        ),
+        ("candidates a look-up", f"{plan.candidates_per_lookup:,}", "more for similar texts"),
         *_of_each_worker(
             plan, "candidates", f"{plan.candidates_per_worker:,}", "in its part of the index"
         ),
@@ -51,7 +46,11 @@ def plan_view(plan: IndexPlan) -> list[Block]:
             "partitions",
             f"{plan.partitions:,}",
             f"of {bytes_in_words(plan.state_bytes_per_partition)} each"
-            + ("" if plan.partitions == plan.partitions_suggested else _suggested(plan)),
+            + (
+                ""
+                if plan.partitions == plan.partitions_suggested
+                else f"; {plan.partitions_suggested:,} are suggested"
+            ),
         ),
     ]
     promise = (
@@ -88,7 +87,6 @@ def plan_view(plan: IndexPlan) -> list[Block]:
 
 
 def bytes_in_words(size: float) -> str:
-    """Return a size in the largest unit that it fills."""
     unit = 0
     while size >= _STEP and unit < len(_UNITS) - 1:
         size /= _STEP
@@ -99,12 +97,7 @@ def bytes_in_words(size: float) -> str:
 def _of_each_worker(
     plan: IndexPlan, what: str, share: str, note: str
 ) -> list[tuple[str, str, str]]:
-    """Return a row for the share of one of several workers."""
     return [(f"{what} a worker", share, note)] if plan.workers > 1 else []
-
-
-def _suggested(plan: IndexPlan) -> str:
-    return f"; {plan.partitions_suggested:,} are suggested"
 
 
 def _bar(recall: float) -> str:

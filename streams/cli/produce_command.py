@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from streams.cli.options import json_option, timeout_option, with_settings
+from streams.cli.options import json_option, timeout_option, with_settings, write_json
 
 if TYPE_CHECKING:
-    from streams.files.input_documents import InputDocuments, InputRecord
+    from streams.files.document_files import InputDocuments, InputRecord
     from streams.settings.settings import Settings
 
 _SHOWN_MAX = 3
@@ -55,12 +55,10 @@ def command(
       zcat *.gz | firstseen produce - --set fields.text=body --set fields.id=url
       firstseen produce news.jsonl --topic other-topic --limit 10 --json
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
-    from streams.cli.json_output import write_json
-    from streams.files.input_documents import InputDocuments
+    from streams.files.document_files import InputDocuments
     from streams.kafka.connection import connect_admin
     from streams.kafka.document_sender import DocumentSender, longest_value_bytes
-    from streams.terminal.progress_bar import progress_bar
-    from streams.terminal.terminal_text import counted
+    from streams.terminal.layout import counted, progress_bar
     from streams.topics.admin import TopicsError, can_administer, partitions_of
 
     topic = topic or settings.topics.raw
@@ -115,7 +113,7 @@ def _too_large(record: InputRecord) -> str:
 
 
 def _show(topic: str, sent: int, seconds: float, documents: InputDocuments) -> None:
-    from streams.terminal.terminal_text import counted
+    from streams.terminal.layout import counted
 
     per_second = sent / max(seconds, 1e-3)
     documents_sent = counted(sent, "document")

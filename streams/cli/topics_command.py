@@ -6,15 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from streams.cli.json_output import write_json
-from streams.cli.options import json_option, timeout_option, with_settings
-from streams.terminal.terminal_text import counted
+from streams.cli.options import json_option, timeout_option, with_settings, write_json
+from streams.terminal.layout import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from confluent_kafka.admin import AdminClient
-
+    from streams.kafka.clients import AdminClient
     from streams.settings.settings import Settings
     from streams.topics.checking import Checked, TopicState
     from streams.topics.open_transactions import OpenTransaction
@@ -75,10 +73,7 @@ def create(
     raw_partitions = topics.partitions_of(admin, [settings.topics.raw]).get(settings.topics.raw)
     plans = topic_plans(settings, partitions or raw_partitions, raw_partitions)
     result = topics.create(
-        admin,
-        plans,
-        replication_factor=replication_factor,
-        timeout_seconds=timeout_seconds,
+        admin, plans, replication_factor=replication_factor, timeout_seconds=timeout_seconds
     )
     grown = shard_topics.grow_changelog(admin, settings)
     there = topics.partitions_of(admin, [plan.name for plan in plans])
@@ -105,12 +100,7 @@ def create(
 @with_settings
 @json_option
 @timeout_option
-def check(
-    settings: Settings,
-    *,
-    timeout_seconds: float,
-    as_json: bool,
-) -> None:
+def check(settings: Settings, *, timeout_seconds: float, as_json: bool) -> None:
     """Check the topics and their configuration. Changes nothing.
 
     The output shows for each topic its partitions, their copies, min.insync.replicas and the
@@ -161,7 +151,7 @@ def check(
 def _open_transactions(
     settings: Settings, admin: AdminClient, topics: Sequence[str], timeout_seconds: float
 ) -> list[OpenTransaction]:
-    """Return the transactions that stay open; of the partitions for which a broker answers."""
+    """Return the transactions that stay open, in partitions for which a broker answers."""
     from streams.kafka.client_config import admin_config
     from streams.topics.open_transactions import lasting_transactions, partitions_to_check
     from streams.topics.watermarks import BrokerWatermarks
@@ -172,19 +162,15 @@ def _open_transactions(
 
 
 def _state_row(state: TopicState) -> tuple[str, ...]:
+    from streams.topics.checking import retention_text
+
     return (
         state.topic,
         str(state.partitions),
         str(state.replicas),
         "" if state.min_in_sync is None else str(state.min_in_sync),
-        _retention(state.retention_ms),
+        "" if state.retention_ms is None else retention_text(state.retention_ms),
     )
-
-
-def _retention(milliseconds: int | None) -> str:
-    from streams.topics.checking import retention_text
-
-    return "" if milliseconds is None else retention_text(milliseconds)
 
 
 def _row(row: Mapping[str, Any]) -> tuple[str, str, str]:
@@ -206,7 +192,7 @@ def _echo_notes(notes: Sequence[str]) -> None:
 
 
 def _end(checked: Checked, *, as_json: bool) -> None:
-    """Fail if there are differences; JSON has them already."""
+    """Fail if there are differences; the JSON output has them already."""
     from streams.topics.admin import TopicsError
 
     if not checked.differences:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from simhash_core.errors import UsageError
-from streams.cli.options import json_option
-from streams.cli.profile_options import ProfileCommand, with_profile_settings
+from streams.cli.options import ProfileCommand, json_option, with_profile_settings, write_blocks
 
 if TYPE_CHECKING:
     from streams.settings.settings import Settings
@@ -82,13 +81,10 @@ def command(
 
     from simhash_core.text.profiles import PROFILES
     from streams.cli.evaluate_view import tuned_view
-    from streams.cli.json_output import write_json
-    from streams.offline.evaluation.evaluation import read_labelled
-    from streams.offline.evaluation.injected_sample import inject
-    from streams.offline.evaluation.threshold_sweep import DOCUMENTS_MAX
-    from streams.offline.evaluation.tuning import tune
-    from streams.terminal.layout import show
-    from streams.terminal.progress_bar import progress_bar
+    from streams.evaluation.evaluation import read_labelled
+    from streams.evaluation.injected_edits import inject
+    from streams.evaluation.tuning import DOCUMENTS_MAX, tune
+    from streams.terminal.layout import progress_bar
 
     profile_flag = click.get_current_context().params.get("profile")
     names = list(PROFILES) if profile_flag is None else [settings.profile]
@@ -110,11 +106,8 @@ def command(
             )
         tried = [(name, msgspec.structs.replace(settings, profile=name)) for name in names]
         tuned = tune(labelled, tried, precision, watch)
-    if as_json:
-        injected_counts = None if injected is None else injected._asdict()
-        if injected_counts is not None:
-            del injected_counts["labelled"]
-        shown = {**msgspec.structs.asdict(tuned), "injected": injected_counts}
-        write_json("tune", shown)
-    else:
-        show(tuned_view(tuned, injected))
+    counts = None if injected is None else injected._asdict()
+    if counts is not None:
+        del counts["labelled"]
+    content = {**msgspec.structs.asdict(tuned), "injected": counts}
+    write_blocks("tune", content, tuned_view(tuned, injected), as_json=as_json)

@@ -7,7 +7,7 @@ from importlib.metadata import version
 
 import click
 
-from streams.cli.options import json_option
+from streams.cli.options import json_option, write_blocks
 
 _PARTS = ("firstseen", "faust-streaming", "confluent-kafka", "rocksdict", "rjieba")
 
@@ -24,13 +24,9 @@ def command(*, as_json: bool) -> None:
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
     import confluent_kafka
 
-    from streams.cli.json_output import write_json
-    from streams.terminal.layout import show, table
+    from streams.terminal.layout import table
 
     versions = {name: version(name) for name in _PARTS}
     versions["librdkafka"] = str(confluent_kafka.libversion()[0])
     versions["python"] = platform.python_version()
-    if as_json:
-        write_json("version", versions)
-        return
-    show([table(versions.items(), "<<")])
+    write_blocks("version", versions, [table(versions.items(), "<<")], as_json=as_json)

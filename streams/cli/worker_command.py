@@ -28,10 +28,10 @@ def command(settings: Settings) -> int:
       firstseen worker --profile classic --set web.port=6070
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
     from simhash_core.errors import FirstseenError
-    from streams.exit_codes import ExitCode, exit_code_of
+    from streams.errors import ExitCode, exit_code_of
     from streams.settings.settings import LogFormat
-    from streams.worker import run_worker
-    from streams.worker_log import log_end, set_up_logging
+    from streams.worker.process import run_worker
+    from streams.worker.worker_log import log_end, set_up_logging
 
     set_up_logging(settings.log)
     try:
@@ -39,13 +39,13 @@ def command(settings: Settings) -> int:
     except FirstseenError as error:
         if settings.log.format is not LogFormat.JSON:
             raise
-        log_end(error)  # what reads the log reads no other lines
+        log_end(error)  # a reader of the log may not see standard error
         return exit_code_of(error)
     except SystemExit as exit_:
         if exit_.code != ExitCode.TERMINATED:
             raise
-        # Nothing is under way yet: this stop is as clean as a later one.
-        logging.getLogger("streams.worker").info(
+        # No work has begun, so this stop is clean.
+        logging.getLogger("streams.worker.process").info(
             "stopped: SIGTERM, before the worker had joined its group"
         )
         return ExitCode.OK

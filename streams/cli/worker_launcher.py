@@ -1,8 +1,7 @@
 """Runs ``firstseen worker`` in this process, and ends it when standard input closes.
 
-``python -m streams.cli.worker_launcher [OPTION…]``, with a pipe as standard input: the pipe closes
-when the process that started it ends, however it ends, so a demo that is killed leaves no worker
-behind.
+``python -m streams.cli.worker_launcher [OPTION…]`` with a pipe as standard input. The pipe closes
+when the parent process ends, even if it is killed, so a demo leaves no worker behind.
 """
 
 from __future__ import annotations
@@ -21,8 +20,7 @@ _STOP_SECONDS: Final = 5.0
 
 
 def end_when_orphaned() -> None:
-    """Read standard input to its end; then stop this process, by force if it takes too long."""
-    # Not sys.stdin, whose lock this thread would hold while the interpreter ends.
+    # Not sys.stdin: this thread would hold its lock while the interpreter ends.
     while os.read(_STANDARD_INPUT, 1):
         pass
     os.kill(os.getpid(), signal.SIGTERM)

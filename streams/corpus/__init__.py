@@ -1,4 +1,1 @@
-"""Generated documents: articles, posts and what copyists change in them, in Chinese and English.
-
-For the demo, the load command, the tuning of thresholds and tests. Knows no Kafka and no index.
-"""
+"""Generated Chinese and English documents for demo, load command, tuning and tests."""

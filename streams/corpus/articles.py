@@ -1,30 +1,25 @@
-"""Articles: a topic, a cast that stays the same from first line to last, and a plan of sections.
-
-What tells one real article from another of its field is whom and what it is about. So each article
-draws a cast once (a place, two or three people, offices, companies, and a dozen of the topic's
-nouns, one of them the subject) and its sentences then speak of that cast alone.
-"""
+"""Articles, posts and broken records."""
 
 from __future__ import annotations
 
+import json
 import random
-from collections.abc import Callable
+import unicodedata
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import Final, NamedTuple
 
 from streams.corpus.draws import Deck, chance, integer, log_uniform, pick, pick_skewed, shuffled
-from streams.corpus.grammar import Pattern, expand
-from streams.corpus.language import Language, Topic
+from streams.corpus.generated import EditKind
+from streams.corpus.language import Language, Pattern, Topic, chapters, expand, patterns
 
-_ROLES = {
-    "actor": "actors",
-    "crowd": "crowds",
-    "site": "sites",
-    "problem": "problems",
-    "result": "results",
-    "figure": "figures",
-    "view": "views",
-    "scene": "scenes",
-}
+# ---- Articles: a topic, a cast, and a plan of sections.
+#
+# Articles of one field differ in whom and what they are about. So each article draws a cast once (a
+# place, people, offices, companies, and a dozen of the topic's nouns, one of them the subject), and
+# its sentences use that cast alone.
+
 _PARAGRAPHS: tuple[tuple[str, ...], ...] = (
     ("fact", "figure"),
     ("scene", "quote"),
@@ -48,15 +43,13 @@ _MIN_ENTRIES = 4
 
 @dataclass(frozen=True, slots=True)
 class Article:
-    """A text of our own, with what a record says about it."""
-
     title: str
     text: str
     keywords: tuple[str, ...]
 
 
 def capitalised(text: str) -> str:
-    """Make the first letter of a sentence a capital; opening quotation marks are passed over."""
+    """Capitalise the first letter, perhaps after an opening quotation mark."""
     for index, sign in enumerate(text[:2]):
         if sign.isalnum():
             return text[:index] + sign.upper() + text[index + 1 :]
@@ -67,14 +60,13 @@ class Cast:
     """Whom and what one article is about; fills the slots of its sentences."""
 
     def __init__(self, rng: random.Random, language: Language, topic: Topic) -> None:
-        """Draw the cast of an article on the topic."""
         self._rng = rng
         self._language = language
         self._topic = topic
         self._decks: dict[str, Deck[Pattern]] = {}
         self._introduced: set[str] = set()
         self._place = language.place(rng)
-        focus = shuffled(rng, topic.things)[: integer(rng, 8, 13)]
+        focus = shuffled(rng, topic.roles["things"])[: integer(rng, 8, 13)]
         self.focus = tuple(self._written(thing) for thing in focus)
         """The nouns of the article; the first is its subject."""
         self._speakers = Deck(
@@ -93,17 +85,13 @@ class Cast:
         }
 
     def fill(self, slot: str) -> str:
-        """Fill a slot of a pattern; a slot name with a capital asks for one.
-
-        Raises:
-            KeyError: no role, phrase or form of that name exists in this language.
-        """
+        """Fill a slot, capitalised if its name is; raise ``KeyError`` for an unknown one."""
         if slot[0].isupper():
             return capitalised(self.fill(slot.lower()))
         if slot in self._members:
             return self._members[slot]()
-        if slot in _ROLES:
-            return self._role(_ROLES[slot])
+        if f"{slot}s" in self._topic.roles:
+            return self._role(f"{slot}s")
         if slot in self._language.actions:
             return self._language.actions[slot](self._role("actions"))
         if slot in self._language.phrases:
@@ -128,17 +116,16 @@ class Cast:
         return self._language.brand(self._rng) + self._language.space + self._role("firms")
 
     def _role(self, role: str) -> str:
-        deck = self._decks.get(role)
-        if deck is None:
-            deck = self._decks[role] = Deck(self._rng, self._entries(role))
-        return self._written(deck.draw())
+        if role not in self._decks:
+            self._decks[role] = Deck(self._rng, self._entries(role))
+        return self._written(self._decks[role].draw())
 
-    def _entries(self, role: str) -> list[Pattern]:
-        """Choose from the topic's own entries and, as many again, from the commonplaces."""
-        own: tuple[Pattern, ...] = getattr(self._topic, role)
+    def _entries(self, role: str) -> Sequence[Pattern]:
+        """Return the topic's own entries, or some of them and as many commonplaces."""
+        own = self._topic.roles[role]
         common = self._language.commonplaces.get(role)
         if common is None:
-            return list(own)
+            return own
         chosen = shuffled(self._rng, own)[: max(_MIN_ENTRIES, len(own) * 2 // 3)]
         return chosen + shuffled(self._rng, common)[: len(chosen)]
 
@@ -147,8 +134,6 @@ class Cast:
 
 
 class _Writer:
-    """Writes one article sentence by sentence, and knows how long it is."""
-
     def __init__(self, rng: random.Random, language: Language, topic: Topic) -> None:
         self._rng = rng
         self._language = language
@@ -159,7 +144,7 @@ class _Writer:
         self.paragraphs: list[str] = []
 
     def paragraph(self, sections: tuple[str, ...], room: int) -> None:
-        """Add a paragraph of these sections; sentences for which there is no room are left out."""
+        """Add a paragraph of these sections, as far as there is room."""
         sentences: list[str] = []
         for section in sections:
             sentence = self._sentence(section)
@@ -174,7 +159,7 @@ class _Writer:
     def _sentence(self, section: str) -> str:
         deck = self._sections.get(section)
         if deck is None:
-            # Every writer has habits: of a section's patterns, each article uses but half.
+            # Like real authors, each article uses only half of a section's patterns.
             patterns = shuffled(self._rng, self._voice[section])
             usual = patterns[: max(_MIN_PATTERNS, len(patterns) // 2)]
             deck = self._sections[section] = Deck(self._rng, usual)
@@ -185,9 +170,8 @@ class _Writer:
 
 
 def write_article(rng: random.Random, language: Language, topic: Topic) -> Article:
-    """Write one article; its length in the language's measure is within the language's limits."""
     writer = _Writer(rng, language, topic)
-    # What joins the sentences and paragraphs counts in the length as well.
+    # The joints of sentences and paragraphs need some of the length.
     room = language.longest - language.longest // 20
     goal = log_uniform(rng, language.shortest + 10, room - language.shortest // 4)
     title = expand(pick(rng, language.titles), rng, writer.cast.fill)
@@ -206,3 +190,127 @@ def write_article(rng: random.Random, language: Language, topic: Topic) -> Artic
         text=("\n" if chance(rng, 0.7) else "\n\n").join(writer.paragraphs),
         keywords=(*focus[: integer(rng, 2, 4)], topic.name),
     )
+
+
+# ---- Posts.
+#
+# A short post is two clauses of everyday talk; each pair of clauses is used once, so two posts
+# differ unless one is a copy. Posts repeat each other only if equal after NFKC, case folding and
+# white space, because so few words say too little for a near duplicate.
+
+_EMOJI: Final = (
+    "😀😂🤣😊😍😎😭😡🤔🙄😴🥳👍👎👏🙏💪🔥🎉🌧🌈🌸🍀🍉🍜🍺"
+    "🎂🎈🐱🐶🐼🦊🚀🚲🏀🎸📚💡💔💯🧧🌙🌊🍵🐢🦆🥟🎣🧩"
+)
+_SIGNS: Final = "。！？…～—、，：；.!?,;:*#/=+&@%^|·"
+_MAX_SIGNS: Final = 6
+_EMPTY: Final = ("", "", " ", "\n", "\t \n", "\u3000")
+_COMMAS: Final = {"zh": ("，", "！", "。", "，", "…"), "en": (", ", "! ", ". ", ", ", "... ")}
+_TRIES: Final = 50
+
+
+class Post(NamedTuple):
+    """``root``: id of the first post with this content, if it repeats."""
+
+    text: str
+    root: str | None
+
+
+def content_of(text: str) -> str:
+    """Return the content of a text: NFKC, case folded, white space collapsed."""
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+
+
+class PostBox:
+    """Makes posts; ``repeated`` is the probability that a short post repeats an earlier one."""
+
+    def __init__(self, rng: random.Random, repeated: float) -> None:
+        self._rng = rng
+        self._repeated = repeated
+        self._drawn: set[tuple[str, int, int]] = set()
+        self._sent: dict[str, list[str]] = {"zh": [], "en": []}
+        self._first: dict[str, str] = {}
+
+    def post(self, doc_id: str, kind: EditKind, code: str) -> Post:
+        """Make a post in language ``code``; raise ``ValueError`` for another kind."""
+        match kind:
+            case EditKind.SHORT_POST:
+                text = self._short_text(code)
+            case EditKind.EMOJI:
+                text = self._signs(_EMOJI)
+            case EditKind.PUNCTUATION:
+                text = self._signs(_SIGNS)
+            case EditKind.EMPTY:
+                text = pick(self._rng, _EMPTY)
+            case _:
+                raise ValueError(f"{kind!r} is not a kind of post")
+        first = self._first.setdefault(content_of(text), doc_id)
+        return Post(text, None if first == doc_id else first)
+
+    def _short_text(self, code: str) -> str:
+        sent = self._sent[code]
+        if not (sent and chance(self._rng, self._repeated)):
+            text = self._new_short_text(code)
+            if text is not None:
+                sent.append(text)
+                return text
+        return pick(self._rng, sent)
+
+    def _signs(self, signs: str) -> str:
+        return "".join(pick(self._rng, signs) for _ in range(integer(self._rng, 1, _MAX_SIGNS)))
+
+    def _new_short_text(self, code: str) -> str | None:
+        """Return 5 to 40 characters; None if no unused pair of clauses was drawn."""
+        openers, remarks = _clauses(code)
+        for _ in range(_TRIES):
+            first = integer(self._rng, 0, len(openers) - 1)
+            second = integer(self._rng, 0, len(remarks) - 1)
+            if (code, first, second) in self._drawn:
+                continue
+            self._drawn.add((code, first, second))
+            opener = expand(openers[first], self._rng, str)
+            comma = pick(self._rng, _COMMAS[code])
+            return opener + comma + expand(remarks[second], self._rng, str)
+        return None
+
+
+@cache
+def _clauses(code: str) -> tuple[tuple[Pattern, ...], tuple[Pattern, ...]]:
+    words = chapters(code, "words")["posts"]
+    return patterns(words["openers"]), patterns(words["remarks"])
+
+
+# ---- Records that no reader can make a document of, as on real topics.
+
+_LOG_LINES = (
+    "ERROR 504 upstream timed out while reading the feed",
+    "<html><head><title>502 Bad Gateway</title></head></html>",
+    "id,title,text\n17,晨报,内容缺失",
+    "正在维护，请稍后再试",
+    "{'id': 'a1', 'text': 'single quotes'}",
+    "\x00\x01\x02\x03",
+)
+
+
+def broken_value(rng: random.Random, kind: EditKind, fields: dict[str, object]) -> bytes:
+    """Break a record of these JSON fields; raise ``ValueError`` for another kind."""
+    whole = json.dumps(fields, ensure_ascii=False)
+    match kind:
+        case EditKind.NOT_JSON:
+            return pick(rng, _LOG_LINES).encode()
+        case EditKind.TRUNCATED_JSON:
+            value = whole[: integer(rng, len(whole) // 4, len(whole) - 2)]
+        case EditKind.JSON_ARRAY:
+            value = json.dumps([fields["id"], fields["text"]], ensure_ascii=False)
+        case EditKind.TEXT_MISSING:
+            value = json.dumps({name: fields[name] for name in fields if name != "text"})
+        case EditKind.TEXT_NUMBER:
+            value = json.dumps(fields | {"text": integer(rng, 0, 99_999)})
+        case EditKind.INVALID_UTF8:
+            # As old feeds encode Chinese; in English text, a sign loses a byte.
+            if any(sign >= "\u4e00" for sign in whole):
+                return whole.encode("gb18030")
+            return whole.encode().replace(b'"text": "', b'"text": "\xe2\x80', 1)
+        case _:
+            raise ValueError(f"{kind!r} is not a kind of broken bytes")
+    return value.encode()

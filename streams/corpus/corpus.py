@@ -1,11 +1,9 @@
-"""The demo stream: articles, their copies, posts and broken records, with the truth about each.
+"""The demo stream: articles, copies, posts and broken records, with the truth about each.
 
-Everything follows from the seed: the same seed and the same number of documents give the same
-bytes on every machine. A copy always comes after what it copies, and much oftener soon after than
-long after; a copy of a copy has the same root as the copy.
-
-A copy of a copy is made from a light copy only (exact, typographic, a repost, a small edit), since
-a truncated half-edit of another half-edit would be a text that nobody calls the same.
+The same seed and number of documents give the same bytes on every machine. A copy comes after what
+it copies, mostly soon; a copy of a copy has the same root. Only light copies are copied again
+(exact, typographic, repost, small edit), because a heavy edit of a heavy edit is not the same text
+any more.
 """
 
 from __future__ import annotations
@@ -19,22 +17,24 @@ from datetime import UTC, datetime, timedelta, timezone
 from itertools import accumulate
 from typing import Final
 
-from streams.corpus.articles import write_article
-from streams.corpus.broken import broken_value
-from streams.corpus.corpus_shape import CorpusShape
+from streams.corpus.articles import PostBox, broken_value, write_article
 from streams.corpus.draws import chance, integer, log_uniform, pick
-from streams.corpus.generated import BROKEN, COPIES, EditKind, GeneratedRecord, Outcome
-from streams.corpus.language import Language, Topic
-from streams.corpus.languages import LANGUAGES
-from streams.corpus.layout_edits import TITLE_MARKS, reorder, repost, retype, truncate
-from streams.corpus.posts import PostBox
-from streams.corpus.thesaurus import thesaurus_of
-from streams.corpus.word_edits import edit_words
+from streams.corpus.edits import (
+    TITLE_MARKS,
+    edit_words,
+    reorder,
+    repost,
+    retype,
+    thesaurus_of,
+    truncate,
+)
+from streams.corpus.generated import BROKEN, COPIES, CorpusShape, EditKind, GeneratedRecord, Outcome
+from streams.corpus.language import LANGUAGES, Language, Topic
 
 DEFAULT_SHAPE: Final = CorpusShape()
 """About 45 % originals, 42 % copies, 10 % posts, 3 % broken records."""
 REMEMBERED_MAX: Final = 20_000
-"""Articles that may still be copied; older ones are forgotten, so that memory has a bound."""
+"""Limit of articles that can still be copied, so that memory is bounded."""
 
 _START_MS = 1_709_251_200_000  # 2024-03-01T00:00:00Z
 _MIN_STEP_MS, _MAX_STEP_MS = 20, 9_000
@@ -51,8 +51,6 @@ _COPIED_AGAIN = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class _Published:
-    """An article of the stream that later ones may copy."""
-
     id: str
     root: str | None
     depth: int
@@ -66,11 +64,7 @@ class _Published:
 def generate(
     seed: int, documents: int, shape: CorpusShape = DEFAULT_SHAPE
 ) -> Iterator[GeneratedRecord]:
-    """Generate the stream: that many records, in the order in which they arrive.
-
-    Raises:
-        ValueError: the number of documents is negative.
-    """
+    """Generate ``documents`` records in order; raise ``ValueError`` for a negative number."""
     if documents < 0:
         raise ValueError(f"documents is {documents}; it must be 0 or more")
     return _Stream(seed, shape).records(documents)
@@ -86,7 +80,7 @@ class _Stream:
         self._limits = list(accumulate(weight for _, weight in weights))
         self._posts = PostBox(self._rng, shape.repeated_post)
         self._published: list[_Published] = []
-        self._next = 0  # where the ring of published articles is written
+        self._next = 0  # position in the ring of published articles
         self._time_ms = _START_MS
 
     def records(self, documents: int) -> Iterator[GeneratedRecord]:
@@ -167,33 +161,16 @@ class _Stream:
 
     def _post(self, doc_id: str, kind: EditKind) -> GeneratedRecord:
         post = self._posts.post(doc_id, kind, self._language().code)
-        fields = self._fields(doc_id, "", post.text)
-        return GeneratedRecord(
-            key=doc_id.encode(),
-            value=self._encoded(fields),
-            id=doc_id,
-            kind=kind,
-            root=post.root,
-            parent=post.root,
-            expected=Outcome.UNIQUE if post.root is None else Outcome.DUPLICATE,
-            timestamp_ms=self._time_ms,
-        )
+        value = self._encoded(self._fields(doc_id, "", post.text))
+        expected = Outcome.UNIQUE if post.root is None else Outcome.DUPLICATE
+        return self._generated(kind, doc_id, value, post.root, post.root, expected)
 
     def _broken(self, doc_id: str, kind: EditKind) -> GeneratedRecord:
-        value = None
-        if kind is not EditKind.NULL_RECORD:
-            article = self._article(doc_id)
-            value = broken_value(self._rng, kind, self._fields(doc_id, article.title, article.text))
-        return GeneratedRecord(
-            key=None if value is None else doc_id.encode(),
-            value=value,
-            id=None if value is None else doc_id,
-            kind=kind,
-            root=None,
-            parent=None,
-            expected=Outcome.DEAD_LETTER,
-            timestamp_ms=self._time_ms,
-        )
+        if kind is EditKind.NULL_RECORD:
+            return self._generated(kind, None, None, None, None, Outcome.DEAD_LETTER)
+        article = self._article(doc_id)
+        value = broken_value(self._rng, kind, self._fields(doc_id, article.title, article.text))
+        return self._generated(kind, doc_id, value, None, None, Outcome.DEAD_LETTER)
 
     def _record(
         self, kind: EditKind, article: _Published, parent: str | None, expected: Outcome
@@ -203,22 +180,26 @@ class _Stream:
             fields["keywords"] = list(article.keywords)
         if chance(self._rng, 0.5):
             fields["lang"] = article.language.code
-        return GeneratedRecord(
-            key=article.id.encode(),
-            value=self._encoded(fields),
-            id=article.id,
-            kind=kind,
-            root=article.root,
-            parent=parent,
-            expected=expected,
-            timestamp_ms=self._time_ms,
-        )
+        value = self._encoded(fields)
+        return self._generated(kind, article.id, value, article.root, parent, expected)
+
+    def _generated(
+        self,
+        kind: EditKind,
+        doc_id: str | None,
+        value: bytes | None,
+        root: str | None,
+        parent: str | None,
+        expected: Outcome,
+    ) -> GeneratedRecord:
+        key = None if doc_id is None else doc_id.encode()
+        return GeneratedRecord(key, value, doc_id, kind, root, parent, expected, self._time_ms)
 
     def _fields(self, doc_id: str, title: str, text: str) -> dict[str, object]:
         return {"id": doc_id, "title": title, "text": text, "timestamp": self._timestamp()}
 
     def _timestamp(self) -> str | int:
-        """Write the time of the record in one of the three ways that feeds do."""
+        """Return the record's time in one of three forms, as feeds have them."""
         if chance(self._rng, 0.5):
             return self._time_ms
         seconds, milliseconds = divmod(self._time_ms, 1000)

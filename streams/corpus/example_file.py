@@ -17,11 +17,10 @@ from streams.corpus.generated import EditKind
 EXAMPLE_SEED: Final = 20
 EXAMPLE_LINES: Final = 300
 _NO_LINE: Final = frozenset({EditKind.NULL_RECORD, EditKind.INVALID_UTF8})
-"""Kinds of records that a text file cannot hold, or that editors refuse to open."""
+"""Records that a text file cannot hold, or that editors refuse to open."""
 
 
 def example_lines() -> Iterator[bytes]:
-    """Yield the lines of the file, with their ends."""
     left = EXAMPLE_LINES
     for record in generate(EXAMPLE_SEED, 2 * EXAMPLE_LINES):
         if left and record.value is not None and record.kind not in _NO_LINE:
@@ -32,7 +31,6 @@ def example_lines() -> Iterator[bytes]:
 
 
 def main() -> None:
-    """Write the file to standard output."""
     sys.stdout.buffer.writelines(example_lines())
 
 

@@ -1,48 +1,33 @@
-"""What the generator says of each record: the bytes, and the truth about them."""
+"""Generated records: the bytes, and the truth about them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, fields
 from enum import StrEnum
 
 
 class EditKind(StrEnum):
-    """How a record came to be."""
-
     ORIGINAL = "original"
-    """An article that repeats nothing."""
-    EXACT_COPY = "exact_copy"
-    """The same title and text under another id."""
-    TYPOGRAPHIC = "typographic"
-    """The same words in other signs, widths, case or white space."""
-    REPOST = "repost"
-    """The same article between another site's lines."""
-    EDIT_1_5 = "edit_1_5"
-    """1 to 5 % of the words changed."""
+    EXACT_COPY = "exact_copy"  # same title and text, other id
+    TYPOGRAPHIC = "typographic"  # other signs, widths, case or white space
+    REPOST = "repost"  # between another site's lines
+    EDIT_1_5 = "edit_1_5"  # 1 to 5 % of the words changed
     EDIT_5_10 = "edit_5_10"
-    """5 to 10 % of the words changed."""
     EDIT_10_20 = "edit_10_20"
-    """10 to 20 % of the words changed."""
-    TRUNCATED = "truncated"
-    """The first 70 to 95 % of the article."""
-    REORDERED = "reordered"
-    """The same paragraphs in another order."""
-    SHORT_POST = "short_post"
-    """5 to 40 characters; a repeat only where the same post came before."""
+    TRUNCATED = "truncated"  # the first 70 to 95 %
+    REORDERED = "reordered"  # paragraphs in another order
+    SHORT_POST = "short_post"  # 5 to 40 characters
     EMOJI = "emoji"
-    """Emoji alone."""
     PUNCTUATION = "punctuation"
-    """Punctuation alone."""
-    EMPTY = "empty"
-    """No text, or white space alone."""
+    EMPTY = "empty"  # no text, or white space
     NOT_JSON = "not_json"
     TRUNCATED_JSON = "truncated_json"
     JSON_ARRAY = "json_array"
     TEXT_MISSING = "text_missing"
     TEXT_NUMBER = "text_number"
     INVALID_UTF8 = "invalid_utf8"
-    NULL_RECORD = "null_record"
-    """Neither key nor value."""
+    NULL_RECORD = "null_record"  # neither key nor value
 
 
 COPIES = (
@@ -55,9 +40,9 @@ COPIES = (
     EditKind.TRUNCATED,
     EditKind.REORDERED,
 )
-"""The ways to copy an article."""
+"""Copies of an article."""
 POSTS = (EditKind.SHORT_POST, EditKind.EMOJI, EditKind.PUNCTUATION, EditKind.EMPTY)
-"""Texts too short to be judged near: repeats only of exactly equal content."""
+"""Texts too short for near duplicates: a repeat has exactly equal content."""
 BROKEN = (
     EditKind.NOT_JSON,
     EditKind.TRUNCATED_JSON,
@@ -67,12 +52,10 @@ BROKEN = (
     EditKind.INVALID_UTF8,
     EditKind.NULL_RECORD,
 )
-"""Records that cannot be read as a document."""
+"""Records that cannot be read as documents."""
 
 
 class Outcome(StrEnum):
-    """Where a record ends: in one of the three output topics."""
-
     UNIQUE = "unique"
     DUPLICATE = "duplicate"
     DEAD_LETTER = "dead_letter"
@@ -80,17 +63,64 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class GeneratedRecord:
-    """One record of the stream and the truth about it."""
-
     key: bytes | None
     value: bytes | None
-    id: str | None
-    """The document id, equal to the key; None for a record without a key."""
+    id: str | None  # the document id, equal to the key
     kind: EditKind
-    root: str | None
-    """The id of the first document with this content; None where this record is the first."""
-    parent: str | None
-    """The id of the document that it was made from: the root, or a copy of the root."""
+    root: str | None  # id of the first document with this content; None if this is it
+    parent: str | None  # id of the document that it was made from: the root, or a copy of it
     expected: Outcome
-    timestamp_ms: int
-    """Milliseconds since 1970, as the record's text says as well; never falls along the stream."""
+    timestamp_ms: int  # since 1970, as in the record's text; never decreases along the stream
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CorpusShape:
+    """The proportions of the stream; the shares of kinds are relative. Raises ``ValueError``."""
+
+    original: float = 0.45
+    exact_copy: float = 0.05
+    typographic: float = 0.05
+    repost: float = 0.08
+    edit_1_5: float = 0.06
+    edit_5_10: float = 0.05
+    edit_10_20: float = 0.05
+    truncated: float = 0.05
+    reordered: float = 0.03
+    short_post: float = 0.07
+    emoji: float = 0.015
+    punctuation: float = 0.01
+    empty: float = 0.01
+    broken: float = 0.025  # all broken kinds together, equally often
+    chinese: float = 0.6  # probability that an article or a post is Chinese
+    repeated_post: float = 0.25  # probability that a short post repeats an earlier one
+    deepest: int = 3  # longest chain of copies; 1: only originals are copied
+
+    def __post_init__(self) -> None:
+        for name in ("chinese", "repeated_post"):
+            probability = getattr(self, name)
+            if not 0 <= probability <= 1:
+                raise ValueError(f"{name} is {probability}; a probability is from 0 to 1")
+        if self.deepest < 1:
+            raise ValueError(f"deepest is {self.deepest}; set it to 1 or more")
+        shares = {name: getattr(self, name) for name in _SHARES}
+        for name, share in shares.items():
+            if not (math.isfinite(share) and share >= 0):
+                raise ValueError(f"the share {name} is {share}; set it to 0 or more")
+        if sum(shares.values()) == 0:
+            raise ValueError("every share is 0; give at least one kind of record a share")
+
+    def weights(self) -> tuple[tuple[EditKind, float], ...]:
+        """Return each occurring kind with its part of the stream; the parts add up to one."""
+        total = sum(getattr(self, name) for name in _SHARES)
+        weights = [
+            (EditKind(name), getattr(self, name) / total) for name in _SHARES if name != "broken"
+        ]
+        weights += [(kind, self.broken / total / len(BROKEN)) for kind in BROKEN]
+        return tuple((kind, weight) for kind, weight in weights if weight > 0)
+
+
+_SHARES = tuple(
+    field.name
+    for field in fields(CorpusShape)
+    if field.name not in {"chinese", "repeated_post", "deepest"}
+)

@@ -1,46 +1,44 @@
-"""Dead letters as they are read back: what each says, and the record to send again for it.
+"""Dead letters as they are read back, and the record that is sent again.
 
-A record sent again is the raw record: its key, value, timestamp and headers, to the partition that
-it came from, and the header ``firstseen-redeliveries`` raised by one. What the filter had put on
-(its reason, where the record was) is taken off.
+That record has the key, value, timestamp, headers and partition of the raw record; the header
+``firstseen-redeliveries`` is raised by one, and other headers of the filter are removed.
 """
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Final, NamedTuple
 
 from simhash_core.documents import Headers, SourcePosition
-from simhash_core.rejections import RejectionReason
-from streams.kafka.producer_record import ProducerRecord
+from simhash_core.verdicts import RejectionReason
+from streams.dead_letters.redeliveries import OffsetRanges
+from streams.documents.output_records import (
+    ERROR_HEADER_PREFIX,
+    FILTER_HEADER_PREFIX,
+    REDELIVERIES_HEADER,
+    DeadLetterOutput,
+    received_output,
+)
+from streams.kafka.producers import ProducerRecord
 from streams.kafka.topic_follower import ReadRecord
-from streams.output.output_records import ERROR_HEADER_PREFIX, REDELIVERIES_HEADER
-from streams.output.received_outputs import DeadLetterOutput, received_output
-from streams.output.verdict_headers import FILTER_HEADER_PREFIX
 
 REDELIVERIES_MAX: Final = 3
-"""How often a record is sent again by default."""
 
 _COUNT_DIGITS_MAX: Final = 9
 
 
 class ReplayOutcome(StrEnum):
-    """What a replay did with a dead letter, or why it left it."""
-
     SENT = "sent"
-    """Sent again and acknowledged."""
     REPLAYED_BEFORE = "replayed_before"
-    """An earlier replay has sent it."""
     AT_CAP = "at_cap"
-    """It has been sent again as often as is allowed."""
-    WITHOUT_BODY = "without_body"
-    """It was too large, so the dead letter has no value that could be sent."""
-    OF_ANOTHER_TOPIC = "of_another_topic"
-    """It came from a topic that these settings do not read."""
+    WITHOUT_BODY = "without_body"  # it was too large, so the dead letter has no value
+    OF_ANOTHER_TOPIC = "of_another_topic"  # it came from a topic that these settings do not read
 
 
 class DeadLetter(NamedTuple):
-    """The record, the raw record that it stands for, why, and how often that was sent again."""
+    """``source``: position of the raw record; ``redeliveries``: how often that was sent again."""
 
     record: ReadRecord
     source: SourcePosition
@@ -50,7 +48,6 @@ class DeadLetter(NamedTuple):
 
 
 def dead_letter_of(record: ReadRecord) -> DeadLetter | None:
-    """Return what a record of the dead letters' topic says; None where it is no dead letter."""
     said = received_output(record.value, record.headers)
     if not isinstance(said, DeadLetterOutput):
         return None
@@ -58,10 +55,7 @@ def dead_letter_of(record: ReadRecord) -> DeadLetter | None:
 
 
 def why_not_sent(letter: DeadLetter, raw_topic: str, redeliveries_max: int) -> ReplayOutcome | None:
-    """Return what keeps a dead letter from being sent again; None where nothing does.
-
-    ``redeliveries_max``: how often a record may be sent again.
-    """
+    """Return why a dead letter cannot be sent again, or None if it can."""
     if letter.source.topic != raw_topic:
         return ReplayOutcome.OF_ANOTHER_TOPIC
     if letter.reason == RejectionReason.TOO_LARGE:
@@ -72,7 +66,7 @@ def why_not_sent(letter: DeadLetter, raw_topic: str, redeliveries_max: int) -> R
 
 
 def redelivery(letter: DeadLetter, partitions: int) -> ProducerRecord:
-    """Return the record that is sent again, to a raw topic of so many ``partitions``."""
+    """Return the record to send to a raw topic with so many ``partitions``."""
     raised = (REDELIVERIES_HEADER, str(letter.redeliveries + 1).encode())
     partition = letter.source.partition
     return ProducerRecord(
@@ -87,13 +81,11 @@ def redelivery(letter: DeadLetter, partitions: int) -> ProducerRecord:
 
 
 def own_headers(headers: Headers) -> Headers:
-    """Return the headers that the raw record came with."""
     ours = (FILTER_HEADER_PREFIX, ERROR_HEADER_PREFIX)
     return tuple(pair for pair in headers if not pair[0].startswith(ours))
 
 
 def _redeliveries(headers: Headers) -> int:
-    """Return the highest count that the headers hold; what is no count is a stranger's, and 0."""
     counts = [
         (value or b"").decode(errors="replace")
         for name, value in headers
@@ -103,3 +95,72 @@ def _redeliveries(headers: Headers) -> int:
         (int(c) for c in counts if c.isascii() and c.isdecimal() and len(c) <= _COUNT_DIGITS_MAX),
         default=0,
     )
+
+
+class Listed(NamedTuple):
+    """A dead letter without its body. ``state`` is None if a replay would send it."""
+
+    letter: DeadLetter
+    state: ReplayOutcome | None
+
+
+class Count(NamedTuple):
+    records: int = 0
+    to_replay: int = 0
+
+    def and_one(self, *, to_replay: bool) -> Count:
+        return Count(self.records + 1, self.to_replay + to_replay)
+
+
+class Summary:
+    def __init__(self) -> None:
+        self.total = Count()
+        self.by_reason: dict[str, Count] = {}
+        self.by_partition: dict[int, Count] = {}
+        self.no_dead_letter = 0
+        self.newest: list[Listed] = []
+
+
+def summarise(
+    records: Iterable[ReadRecord],
+    *,
+    raw_topic: str,
+    done: Mapping[int, OffsetRanges],
+    redeliveries_max: int,
+    reasons: frozenset[str],
+    limit: int,
+) -> Summary:
+    """Count all records, and keep the ``limit`` newest by record time, without bodies.
+
+    ``reasons`` selects; an empty set selects all.
+    """
+    summary = Summary()
+    newest: dict[int, deque[Listed]] = {}
+    for record in records:
+        letter = dead_letter_of(record)
+        if letter is None:
+            summary.no_dead_letter += 1
+            continue
+        if reasons and letter.reason not in reasons:
+            continue
+        partition, offset = record.position.partition, record.position.offset
+        is_done = offset in done.get(partition, OffsetRanges())
+        state = (
+            ReplayOutcome.REPLAYED_BEFORE
+            if is_done
+            else why_not_sent(letter, raw_topic, redeliveries_max)
+        )
+        waits = state is None
+        summary.total = summary.total.and_one(to_replay=waits)
+        of_reason = summary.by_reason.get(letter.reason, Count())
+        summary.by_reason[letter.reason] = of_reason.and_one(to_replay=waits)
+        of_partition = summary.by_partition.get(partition, Count())
+        summary.by_partition[partition] = of_partition.and_one(to_replay=waits)
+        bodiless = letter._replace(record=record._replace(value=None, headers=()))
+        newest.setdefault(partition, deque(maxlen=limit)).append(Listed(bodiless, state))
+    # Offsets of different partitions do not compare: use the times.
+    of_all = [listed for kept_of_one in newest.values() for listed in kept_of_one]
+    of_all.sort(key=lambda listed: listed.letter.record.timestamp_ms)
+    kept = of_all[-limit:] if limit else []
+    summary.newest = sorted(kept, key=lambda listed: listed.letter.record.position)
+    return summary

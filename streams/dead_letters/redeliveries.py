@@ -1,64 +1,172 @@
-"""Sending again, and remembering what was sent again.
+"""Sends dead letters again, and remembers which were sent.
 
-Which dead letters have been sent again stands in the offsets of a consumer group of its own,
-``<application id>.dlq-replay``: the offset is the first dead letter that has not been, the metadata
-(``streams.dead_letters.offset_ranges``) those behind it that have been. With
-``delivery=exactly_once`` records and offsets are one transaction, so the next replay
-continues where an interrupted one was; a second replay at the same time ends the first. With
-``at_least_once`` the offsets are committed after the acknowledgements: a replay that is killed
-between may send that batch again.
+The memory is the offsets of a consumer group of its own, ``<application id>.dlq-replay``: the
+offset is the first dead letter that was not sent, the metadata (``OffsetRanges``) has the later
+ones that were. With ``delivery=exactly_once``, records and offsets are one transaction: a replay
+continues where the last one was interrupted, and a concurrent replay ends the first. With
+``at_least_once``, offsets are committed after the acknowledgements: a replay killed in between may
+send a batch twice.
 
-A broker forgets the offsets of a group after ``offsets.retention.minutes`` without a commit, 7 days
-by default. Dead letters that are replayed again after that become duplicates.
+A broker forgets a group's offsets after ``offsets.retention.minutes`` without a commit (7 days by
+default); dead letters replayed again after that become duplicates.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final, Protocol, cast
+import base64
+import zlib
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, Protocol, Self, cast
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import KafkaException, TopicPartition
 
-from streams.dead_letters.offset_ranges import OffsetRanges
 from streams.dead_letters.topic import DeadLetterTopics
 from streams.errors import BrokerRefusedError
-from streams.kafka.acknowledged_sends import AcknowledgedProducer
 from streams.kafka.client_config import consumer_config, output_config
-from streams.kafka.commit_errors import FencedError
-from streams.kafka.partition_offsets import committed_offsets
-from streams.kafka.producer_record import ProducerRecord
-from streams.kafka.retries import retrying
-from streams.kafka.transactional_producer import TransactionalProducer
+from streams.kafka.clients import Consumer, committed_offsets
+from streams.kafka.errors import FencedError, retrying
+from streams.kafka.producers import AcknowledgedProducer, ProducerRecord
+from streams.kafka.transactions import TransactionalProducer
 from streams.settings.settings import Delivery, Settings
 
+# ---- Offsets of one partition in the metadata of a committed offset.
+#
+# The text has at most ``TEXT_CHARACTERS_MAX`` characters (the broker's
+# ``offset.metadata.max.bytes`` is 4096 by default)::
+#
+#     1:<tag>:<base85 of zlib of varints>
+#
+# The varints are alternating lengths of missing and present offsets, from offset 0. The ``tag``
+# says whose offsets they are, such as a topic id.
+
+TEXT_CHARACTERS_MAX: Final = 4000
+
+_VERSION: Final = "1"
+_LOW_BITS: Final = 0x7F
+_MORE: Final = 0x80
+_RANGES_MAX: Final = 1_000_000
+
+
+class OffsetRanges:
+    """A set of offsets as ascending, separate, half-open ranges."""
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._stops: list[int] = []
+
+    def __contains__(self, offset: int) -> bool:
+        at = bisect_right(self._starts, offset) - 1
+        return at >= 0 and offset < self._stops[at]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, OffsetRanges) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]  # it changes
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return iter(zip(self._starts, self._stops, strict=True))
+
+    @property
+    def first_missing(self) -> int:
+        return self._stops[0] if self._starts and self._starts[0] == 0 else 0
+
+    def add(self, start: int, stop: int) -> None:
+        """Add the offsets from ``start`` up to, not including, ``stop``."""
+        if start >= stop:
+            return
+        first = bisect_left(self._stops, start)
+        behind = bisect_right(self._starts, stop)
+        if first < behind:
+            start = min(start, self._starts[first])
+            stop = max(stop, self._stops[behind - 1])
+        self._starts[first:behind] = [start]
+        self._stops[first:behind] = [stop]
+
+    def copy(self) -> OffsetRanges:
+        other = OffsetRanges()
+        other._starts, other._stops = self._starts.copy(), self._stops.copy()
+        return other
+
+    def text(self, tag: str) -> str | None:
+        """Return the set as text, or None if it is too long; ``tag`` has no colon."""
+        content = bytearray()
+        reached = 0
+        for start, stop in self:
+            content += _varint(start - reached) + _varint(stop - start)
+            reached = stop
+        packed = base64.b85encode(zlib.compress(bytes(content), 9)).decode()
+        text = f"{_VERSION}:{tag}:{packed}"
+        return text if len(text) <= TEXT_CHARACTERS_MAX else None
+
+    @classmethod
+    def of_text(cls, text: str, tag: str) -> Self:
+        """Return the set in ``text``, empty for another tag; raise ``ValueError`` if malformed."""
+        ranges = cls()
+        version, _, rest = text.partition(":")
+        theirs, colon, packed = rest.partition(":")
+        if version != _VERSION or not colon:
+            raise ValueError(f"it begins with {text[:20]!r}, not with '{_VERSION}:'")
+        if theirs != tag:
+            return ranges
+        try:
+            unpacking = zlib.decompressobj()
+            content = unpacking.decompress(base64.b85decode(packed), 2 * _RANGES_MAX)
+        except zlib.error as error:
+            raise ValueError(f"it cannot be unpacked: {error}") from error
+        if not unpacking.eof:
+            raise ValueError("it cannot be unpacked: it is truncated or too long")
+        numbers = list(_varints(content))
+        reached = 0
+        for missing, present in zip(numbers[::2], numbers[1::2], strict=True):
+            ranges.add(reached + missing, reached + missing + present)
+            reached += missing + present
+        return ranges
+
+
+def _varint(number: int) -> bytes:
+    parts = bytearray()
+    while number > _LOW_BITS:
+        parts.append(number & _LOW_BITS | _MORE)
+        number >>= 7
+    parts.append(number)
+    return bytes(parts)
+
+
+def _varints(content: bytes) -> Iterator[int]:
+    number = shift = 0
+    for part in content:
+        number |= (part & _LOW_BITS) << shift
+        shift += 7
+        if part < _MORE:
+            yield number
+            number = shift = 0
+    if shift:
+        raise ValueError("it ends in the middle of a number")
+
+
 GROUP_SUFFIX: Final = ".dlq-replay"
-"""What the group and the transactional id have behind the application id."""
+"""Suffix of the group and the transactional id, after the application id."""
 
 _NO_COMMIT: Final = 0
 _RETRY_SECONDS: Final = 0.2
 
-ReplayedOffsets = Mapping[int, OffsetRanges]
-"""By partition of the dead letters' topic, the offsets that are done."""
+ReplayedOffsets = Mapping[int, OffsetRanges]  # done offsets by partition of the dead letters' topic
 
 
 class Redeliveries(Protocol):
-    """Sends records again and remembers their dead letters, both or (after a crash) perhaps one."""
+    """Sends records and remembers their dead letters; after a crash perhaps only one of both."""
 
     def begin(self) -> dict[int, OffsetRanges]:
-        """Fence an earlier replay, and return the offsets that are done."""
+        """Fence an earlier replay; return the done offsets."""
 
     def send(self, records: Sequence[ProducerRecord], progress: ReplayedOffsets) -> None:
-        """Send records and remember that ``progress`` is done.
+        """Send records and remember ``progress``; on ``FirstseenError`` none count as sent."""
 
-        Raises ``FirstseenError``; nothing of ``records`` counts as sent then.
-        """
-
-    def close(self) -> None:
-        """Close the connections."""
+    def close(self) -> None: ...
 
 
 def redeliveries_of(settings: Settings, topics: DeadLetterTopics) -> Redeliveries:
-    """Return what sends as ``settings.delivery`` says."""
     memory = ReplayMemory(settings, topics)
     if settings.delivery is Delivery.EXACTLY_ONCE:
         return _Transactional(settings, memory)
@@ -66,10 +174,9 @@ def redeliveries_of(settings: Settings, topics: DeadLetterTopics) -> Redeliverie
 
 
 class ReplayMemory:
-    """The offsets of the group of replays, which is never joined."""
+    """The offsets of the replays' group, which is never joined."""
 
     def __init__(self, settings: Settings, topics: DeadLetterTopics) -> None:
-        """Connect in the background."""
         self.group = settings.application_id + GROUP_SUFFIX
         self._topics = topics
         self._seconds = settings.send_timeout_seconds
@@ -83,10 +190,7 @@ class ReplayMemory:
         )
 
     def read(self) -> dict[int, OffsetRanges]:
-        """Return the offsets that are done, by partition.
-
-        Raises ``BrokerRefusedError`` where they cannot be read.
-        """
+        """Return the done offsets by partition, or raise ``BrokerRefusedError``."""
         wanted = [
             TopicPartition(self._topics.dead_letters, partition)
             for partition in range(self._topics.dead_letter_partitions)
@@ -103,7 +207,7 @@ class ReplayMemory:
             ) from error
 
     def offsets(self, progress: ReplayedOffsets) -> list[TopicPartition]:
-        """Return what is to be committed; raises ``BrokerRefusedError`` where it does not fit."""
+        """Return the offsets to commit; raise ``BrokerRefusedError`` if they do not fit."""
         offsets = []
         for partition, done in progress.items():
             text = done.text(self._topics.dead_letter_topic_id)
@@ -121,16 +225,15 @@ class ReplayMemory:
         return offsets
 
     def close(self) -> None:
-        """Close the connection."""
         self.consumer.close()
 
     def _committed(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
-        """Return the committed offsets; waits while no broker coordinates the group."""
+        """Return the committed offsets; wait while the group has no coordinator."""
         ask = retrying(self._seconds, _RETRY_SECONDS)
         return ask(committed_offsets, self.consumer, partitions, self._seconds)
 
     def _ranges(self, partition: TopicPartition) -> OffsetRanges:
-        # The type stubs leave metadata out.
+        # The type stubs lack metadata.
         text = cast(str | None, getattr(partition, "metadata", None))
         if partition.offset < _NO_COMMIT or not text:
             return OffsetRanges()
@@ -138,8 +241,6 @@ class ReplayMemory:
 
 
 class _Acknowledged:
-    """For brokers without transactions: acknowledged, then remembered."""
-
     def __init__(self, settings: Settings, memory: ReplayMemory) -> None:
         self._memory = memory
         self._producer = AcknowledgedProducer(
@@ -166,7 +267,7 @@ class _Acknowledged:
 
 
 class _Transactional:
-    """Sent and remembered in one transaction."""
+    """Sends and remembers in one transaction."""
 
     def __init__(self, settings: Settings, memory: ReplayMemory) -> None:
         self._memory = memory

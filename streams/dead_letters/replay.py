@@ -1,4 +1,4 @@
-"""The replay of dead letters: which are sent again, in batches, and what became of each."""
+"""Replays dead letters in batches, and accounts for each."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from streams.dead_letters.letters import (
     redelivery,
     why_not_sent,
 )
-from streams.dead_letters.offset_ranges import OffsetRanges
-from streams.dead_letters.redeliveries import Redeliveries
+from streams.dead_letters.redeliveries import OffsetRanges, Redeliveries
 from streams.dead_letters.topic import DeadLetterTopics
-from streams.kafka.producer_record import ProducerRecord
+from streams.kafka.producers import ProducerRecord
 from streams.kafka.topic_follower import ReadRecord
 
 _BATCH_RECORDS: Final = 500
@@ -26,11 +25,7 @@ _NAMED_MAX: Final = 20
 
 
 class Selection(NamedTuple):
-    """What is to be replayed: of these ``reasons`` (none: any), at most ``limit``.
-
-    ``redeliveries_max``: how often a record may be sent again. ``again``: also those that were
-    replayed before.
-    """
+    """``reasons`` empty: any. ``again``: include those that were replayed before."""
 
     reasons: frozenset[str] = frozenset()
     limit: int | None = None
@@ -39,22 +34,18 @@ class Selection(NamedTuple):
 
 
 class NotSent(NamedTuple):
-    """A dead letter that was selected and not sent, and why."""
-
     letter: DeadLetter
     why: ReplayOutcome
 
 
 class Account:
-    """What became of every record of the topic that was read.
+    """What became of every record read.
 
-    ``outcomes`` of the selected, ``not_selected`` by their reason, ``no_dead_letter``: records in
-    another form. ``left``: the first of those that were not sent. ``under_way``: records of a batch
-    of which it is not known (yet) whether it was sent.
+    ``no_dead_letter`` counts records in another form. ``left`` has the first of those not sent.
+    ``under_way`` counts records of a batch that may or may not have been sent.
     """
 
     def __init__(self) -> None:
-        """Nothing was read yet."""
         self.outcomes: Counter[ReplayOutcome] = Counter()
         self.not_selected = 0
         self.no_dead_letter = 0
@@ -62,19 +53,17 @@ class Account:
         self.left: list[NotSent] = []
 
     def note_left(self, letter: DeadLetter, why: ReplayOutcome) -> None:
-        """Note that a selected one was not sent."""
         self.outcomes[why] += 1
         if why is not ReplayOutcome.REPLAYED_BEFORE and len(self.left) < _NAMED_MAX:
             self.left.append(NotSent(letter, why))
 
     @property
     def sent(self) -> int:
-        """Those that were sent again."""
         return self.outcomes[ReplayOutcome.SENT]
 
 
 class Replay:
-    """One replay; ``account`` is right at any time, also after an exception out of ``run``."""
+    """One replay; ``account`` is valid at any time, also after an exception in ``run``."""
 
     def __init__(
         self,
@@ -84,7 +73,7 @@ class Replay:
         redeliveries: Redeliveries | None,
         account: Account,
     ) -> None:
-        """``done``: what was replayed before. ``redeliveries`` None sends nothing: a dry run."""
+        """``done``: replayed before. ``redeliveries`` None: a dry run."""
         self.account = account
         self._topics = topics
         self._selection = selection
@@ -96,22 +85,19 @@ class Replay:
         self._touched: set[int] = set()
 
     def run(self, records: Iterable[ReadRecord], *, whole: bool) -> None:
-        """Replay what is selected of ``records``.
+        """Replay the selection of ``records``.
 
-        ``whole``: they are all that the topic has, from its beginning; offsets between them are
-        nothing, then (marks of transactions), and done with.
+        ``whole``: they are the whole topic, so the offsets between them (transaction markers) are
+        done.
         """
+        limit = self._selection.limit
         for record in records:
-            if self._is_enough():
+            if limit is not None and self.account.sent + len(self._batch) >= limit:
                 break
             self._take(record, whole=whole)
             if len(self._batch) >= _BATCH_RECORDS or self._batch_bytes >= _BATCH_BYTES:
                 self._send()
         self._send()
-
-    def _is_enough(self) -> bool:
-        limit = self._selection.limit
-        return limit is not None and self.account.sent + len(self._batch) >= limit
 
     def _take(self, record: ReadRecord, *, whole: bool) -> None:
         partition, offset = record.position.partition, record.position.offset

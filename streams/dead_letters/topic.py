@@ -1,24 +1,21 @@
-"""Reads the dead letters' topic: whole, up to where it ends now, or single records by position."""
+"""Reads the dead letters' topic: up to its present end, or single records."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from confluent_kafka.admin import AdminClient
-
 from simhash_core.documents import SourcePosition
 from simhash_core.errors import UsageError
+from streams.documents.output_records import source_position
+from streams.kafka.clients import AdminClient
 from streams.kafka.topic_follower import ReadRecord, TopicFollower, read_at
-from streams.output.received_outputs import source_position
 from streams.settings.settings import Settings
 from streams.topics.admin import TopicsError, partitions_of
-from streams.topics.topic_ids import topic_id
+from streams.topics.shard_topics import topic_id
 
 
 class DeadLetterTopics(NamedTuple):
-    """The two topics as the broker has them: names, numbers of partitions; the id of the first."""
-
     dead_letters: str
     dead_letter_partitions: int
     dead_letter_topic_id: str
@@ -27,7 +24,6 @@ class DeadLetterTopics(NamedTuple):
 
 
 def dead_letter_topics(admin: AdminClient, settings: Settings) -> DeadLetterTopics:
-    """Look the topics up; raises ``TopicsError`` where one is missing."""
     names = settings.topics.dead_letters, settings.topics.raw
     there = partitions_of(admin, names)
     for name in names:
@@ -41,9 +37,9 @@ def dead_letter_topics(admin: AdminClient, settings: Settings) -> DeadLetterTopi
 
 
 def position_on(topics: DeadLetterTopics, text: str) -> SourcePosition:
-    """Return the position that ``topic/partition@offset`` or ``partition@offset`` names.
+    """Return the position named by ``topic/partition@offset`` or ``partition@offset``.
 
-    Raises ``UsageError`` for what is none, or not on the dead letters' topic.
+    Raises ``UsageError`` if it is invalid or on another topic.
     """
     shown = text if "/" in text else f"{topics.dead_letters}/{text}"
     position = source_position(shown)
@@ -63,9 +59,9 @@ def position_on(topics: DeadLetterTopics, text: str) -> SourcePosition:
 def read_all(
     settings: Settings, topics: DeadLetterTopics, announce: Callable[[str], None]
 ) -> Iterator[ReadRecord]:
-    """Yield the records of the topic, those of a partition in order, up to where it ends now.
+    """Yield all records up to the present end, in order within a partition.
 
-    Raises ``BrokerUnavailableError`` where the broker falls silent before.
+    Raises ``BrokerUnavailableError``.
     """
     partitions: Mapping[str, int] = {topics.dead_letters: topics.dead_letter_partitions}
     with TopicFollower(settings, partitions, from_beginning=True, announce=announce) as follower:
@@ -74,10 +70,7 @@ def read_all(
 
 
 def read_positions(settings: Settings, positions: Iterable[SourcePosition]) -> Iterator[ReadRecord]:
-    """Yield the records at these positions.
-
-    Raises ``UsageError`` where there is no record at one (any more).
-    """
+    """Yield the records at ``positions``; raise ``UsageError`` if one does not exist (any more)."""
     for position in dict.fromkeys(positions):
         record = read_at(settings, position)
         if record is None:

@@ -1,36 +1,113 @@
-"""Sends a stream of records, never further ahead of the outputs than the embedded broker can keep.
+"""Sends a stream of records, and reads the outputs.
 
-The broker drops what is older than 5 MiB of a partition (``streams.kafka.embedded_broker``), in
-every topic: the raw one, the internal ones and the outputs. A record without an output may lie in
-any of them. So the bytes of all of these together have a limit that fits one partition with room to
-spare.
+The embedded broker drops what is older than 5 MiB of a partition
+(``streams.kafka.embedded_broker``), on every topic. A record without an output may be on any of
+them, so the bytes of all such records are limited to much less than that.
 """
 
 from __future__ import annotations
 
+import time
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message
 
 from simhash_core.documents import SourcePosition
-from streams.demo.ledger import Ledger
+from simhash_core.errors import FirstseenError
+from streams.documents.output_records import (
+    DeadLetterOutput,
+    DuplicateOutput,
+    ReceivedOutput,
+    TombstoneOutput,
+    UniqueOutput,
+    received_output,
+)
+from streams.kafka.clients import Producer
+from streams.kafka.errors import becomes_true
+from streams.kafka.topic_follower import TopicFollower
+from streams.settings.settings import Settings
+
+# ---- Sent records and their outputs: each record must have exactly one.
+
+_NONE: Final = 0
+_MANY: Final = 255
+
+
+class Ledger:
+    """Counts outputs by source position, in a byte or two for each record.
+
+    An output may be noted before the acknowledgement of its record.
+    """
+
+    def __init__(self) -> None:
+        self.sent = 0
+        self.tombstones = 0
+        self.outputs = 0
+        self._decided = 0
+        self.open_bytes = 0  # of records without an output
+        self._sizes: dict[SourcePosition, int] = {}
+        self._awaited: defaultdict[int, bytearray] = defaultdict(bytearray)
+        self._outputs: defaultdict[int, bytearray] = defaultdict(bytearray)
+
+    @property
+    def decided(self) -> int:
+        """Records with an output, and tombstones, which have none."""
+        return self._decided + self.tombstones
+
+    @property
+    def lost(self) -> int:
+        return self.sent - self.decided
+
+    @property
+    def repeated(self) -> int:
+        """Outputs beyond one for each record, including those of unknown records."""
+        return self.outputs - self._decided
+
+    def note_sent(self, source: SourcePosition, size_bytes: int, *, is_tombstone: bool) -> None:
+        self.sent += 1
+        if is_tombstone:
+            self.tombstones += 1
+            return
+        _mark(self._awaited[source.partition], source.offset)
+        if _marks(self._outputs[source.partition], source.offset):
+            self._decided += 1
+        else:
+            self._sizes[source] = size_bytes
+            self.open_bytes += size_bytes
+
+    def note_output(self, source: SourcePosition) -> None:
+        self.outputs += 1
+        _mark(self._outputs[source.partition], source.offset)
+        is_first = _marks(self._outputs[source.partition], source.offset) == 1
+        if is_first and _marks(self._awaited[source.partition], source.offset):
+            self._decided += 1
+            self.open_bytes -= self._sizes.pop(source)
+
+
+def _mark(marks: bytearray, offset: int) -> None:
+    if len(marks) <= offset:
+        marks.extend(bytes(offset + 1 - len(marks)))
+    marks[offset] = min(marks[offset] + 1, _MANY)
+
+
+def _marks(marks: bytearray, offset: int) -> int:
+    return marks[offset] if offset < len(marks) else _NONE
+
 
 OPEN_BYTES_MAX: Final = 2 * 1024 * 1024
 OPEN_RECORDS_MAX: Final = 1_000
-LONGEST_BYTES: Final = OPEN_BYTES_MAX
-"""The longest value that can be fed."""
-
+LONGEST_BYTES: Final = OPEN_BYTES_MAX  # the longest value that can be sent
 _RECORD_OVERHEAD_BYTES: Final = 400
-"""Key, headers, fingerprint and framing, in whichever topic they are most."""
+"""Key, headers, fingerprint and framing, on the topic where they are largest."""
 _A_TURN: Final = 200
 
 
 class FeedRecord(NamedTuple):
-    """A record to be fed.
+    """A record to send.
 
-    ``place`` in the stream, from 0, where the stream is a generated one; else ``where`` it came
-    from, for people.
+    ``place``: index in a generated stream, from 0. Otherwise ``where``: the origin, for people.
     """
 
     key: bytes | None
@@ -40,14 +117,13 @@ class FeedRecord(NamedTuple):
 
     @property
     def is_tombstone(self) -> bool:
-        """Whether it asks to forget a document: then nothing comes out."""
         return self.value is None and bool(self.key) and _is_utf8(self.key or b"")
 
 
 class Feed:
-    """Feeds ``records`` to ``topic``, a turn at a time.
+    """Sends ``records`` to ``topic`` in turns.
 
-    ``on_sent`` is called with each record and its source position once it is acknowledged.
+    ``on_sent`` is called with each record and its source position after the acknowledgement.
     """
 
     def __init__(
@@ -58,7 +134,6 @@ class Feed:
         ledger: Ledger,
         on_sent: Callable[[FeedRecord, SourcePosition], None],
     ) -> None:
-        """Connect in the background."""
         self.produced = 0
         self.finished = False
         self._topic = topic
@@ -78,10 +153,7 @@ class Feed:
         )
 
     def turn(self) -> None:
-        """Send what there is room for, some records at most.
-
-        Raises ``KafkaException`` for a record that was not taken.
-        """
+        """Send as many records as there is room for; raise ``KafkaException`` if one failed."""
         for _ in range(_A_TURN):
             if self._next is None or not self._has_room(self._next):
                 break
@@ -93,7 +165,6 @@ class Feed:
         self.finished = self._next is None and self.produced == self._ledger.sent
 
     def close(self) -> None:
-        """Give up what is not acknowledged."""
         self._producer.purge()
         self._producer.flush(1.0)
         self._producer.close()
@@ -135,3 +206,87 @@ def _is_utf8(raw: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+# ---- The observer of the outputs.
+
+LATEST: Final = 24  # number of duplicates that are kept for display
+_POLL_SECONDS: Final = 0.05
+_END_SECONDS: Final = 20.0
+
+
+class ObserverError(FirstseenError):
+    """The outputs could not be read, or hold something else."""
+
+
+class Observer:
+    """Reads the three output topics from the beginning; calls ``on_output`` with each output.
+
+    A record that was dropped unread is an error here: it would be counted as lost by the filter.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        partitions: dict[str, int],
+        ledger: Ledger,
+        on_output: Callable[[ReceivedOutput], None],
+    ) -> None:
+        self.by_method: Counter[str] = Counter()
+        self.by_reason: Counter[str] = Counter()
+        self.unique = 0
+        self.undecidable = 0
+        self.latest: deque[DuplicateOutput] = deque(maxlen=LATEST)
+        self.last_output_at = time.monotonic()
+        self._ledger = ledger
+        self._on_output = on_output
+        self._follower = TopicFollower(settings, partitions, from_beginning=True, gaps="error")
+
+    @property
+    def duplicates(self) -> int:
+        return self.by_method.total()
+
+    @property
+    def dead_letters(self) -> int:
+        return self.by_reason.total()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._follower.__exit__(*error)
+
+    def read(self) -> int:
+        """Read for a moment; return the number of outputs."""
+        records = self._follower.read(_POLL_SECONDS)
+        for record in records:
+            output = received_output(record.value, record.headers)
+            if output is None:
+                raise ObserverError(f"{record.position} is no output of the filter")
+            self._take(output)
+        if records:
+            self.last_output_at = time.monotonic()
+        return len(records)
+
+    def read_to_ends(self) -> None:
+        """Read everything that is there now; raise ``ObserverError`` after 20 s."""
+        ends = self._follower.ends()
+        if not becomes_true(
+            lambda: self._follower.has_passed(ends), _END_SECONDS, 0, pause=lambda _: self.read()
+        ):
+            raise ObserverError(f"the outputs were not read to their ends in {_END_SECONDS} s")
+
+    def _take(self, output: ReceivedOutput) -> None:
+        match output:
+            case UniqueOutput(undecidable=reason):
+                self.unique += 1
+                self.undecidable += bool(reason)
+            case DuplicateOutput():
+                self.by_method[output.method] += 1
+                self.latest.append(output)
+            case DeadLetterOutput(reason=reason):
+                self.by_reason[reason] += 1
+            case TombstoneOutput():
+                return
+        self._ledger.note_output(output.source)
+        self._on_output(output)

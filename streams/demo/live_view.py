@@ -1,11 +1,11 @@
-"""What a demo shows while it runs: a picture that is redrawn on a terminal, else lines."""
+"""Display of a running demo: a live picture on a terminal, else lines."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, NamedTuple, Protocol
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -14,8 +14,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from streams.demo.progress import Change, Progress, View
-from streams.output.received_outputs import DuplicateOutput
+from streams.documents.output_records import DuplicateOutput
+from streams.terminal.layout import one_line
 from streams.terminal.record_lines import (
     DEAD_LETTER_STYLE,
     DUPLICATE_STYLE,
@@ -23,12 +23,40 @@ from streams.terminal.record_lines import (
     UNDECIDABLE_STYLE,
     UNIQUE_STYLE,
 )
-from streams.terminal.terminal_text import one_line
+
+Change = Callable[[DuplicateOutput], str]
+"""Returns what a duplicate changed of its original, "" if unknown."""
+
+
+class Progress(NamedTuple):
+    """``share`` of the stream done, 0 to 1; None if unknown."""
+
+    sent: int
+    decided: int
+    share: float | None
+    unique: int
+    undecidable: int
+    duplicates: int
+    dead_letters: int
+    seconds: float
+    per_second: float
+    latest: Sequence[DuplicateOutput]
+
+
+class View(Protocol):
+    def starting(self, what: str) -> None:
+        """Show what the demo waits for."""
+
+    def show(self, progress: Progress, change: Change) -> None:
+        """Show the progress; called some times a second."""
+
+    def finish(self) -> None:
+        """Clear the display."""
+
 
 HEADLINE: Final = "firstseen demo"
 
-_FIXED_LINES: Final = 11
-"""Lines of the picture without the list of duplicates."""
+_FIXED_LINES: Final = 11  # height of the picture without the list of duplicates
 _DUPLICATES_MAX: Final = 8
 _ID_CELLS: Final = 24
 _CHANGE_CELLS: Final = 200
@@ -38,7 +66,7 @@ _BAR_CELLS: Final = 30
 
 @contextmanager
 def shown(console: Console, title: str, *, plain: bool) -> Iterator[View]:
-    """Give the view that fits: live on a terminal unless ``plain``, else a line now and then."""
+    """Yield a live view on a terminal unless ``plain``, else a line view."""
     if plain or not console.is_terminal or console.is_dumb_terminal:
         yield LineView(console, title)
         return
@@ -47,8 +75,6 @@ def shown(console: Console, title: str, *, plain: bool) -> Iterator[View]:
 
 
 class LineView:
-    """A line every two seconds."""
-
     def __init__(self, console: Console, title: str) -> None:
         self._console = console
         self._said_at = 0.0
@@ -56,11 +82,9 @@ class LineView:
         self._say(f"{HEADLINE}: {title}")
 
     def starting(self, what: str) -> None:
-        """Show what the demo waits for."""
         self._say(f"{what} …")
 
     def show(self, progress: Progress, change: Change) -> None:
-        """Print how far it has come, and what one more duplicate changed."""
         now = time.monotonic()
         if progress.share != 1.0 and now - self._said_at < _LINE_SECONDS:
             return
@@ -77,25 +101,21 @@ class LineView:
             self._say(f"          {_pair(self._last)}  {_nearness(self._last)}  {what}".rstrip())
 
     def finish(self) -> None:
-        """Nothing more is shown."""
+        pass
 
     def _say(self, text: str) -> None:
         self._console.print(text, soft_wrap=True, highlight=False, markup=False)
 
 
 class LiveView:
-    """A picture of how far it has come, with the latest duplicates below."""
-
     def __init__(self, live: Live, title: str) -> None:
         self._live = live
         self._title = title
 
     def starting(self, what: str) -> None:
-        """Show what the demo waits for."""
         self._draw(self._head(None), Text(), Text(f"  {what} …"))
 
     def show(self, progress: Progress, change: Change) -> None:
-        """Redraw the picture."""
         size = self._live.console.size
         room = max(1, min(_DUPLICATES_MAX, (size.height - _FIXED_LINES) // 2))
         latest = list(progress.latest)[-room:][::-1]
@@ -111,7 +131,6 @@ class LiveView:
         )
 
     def finish(self) -> None:
-        """Take the picture away."""
         self._live.stop()
 
     def _head(self, progress: Progress | None) -> RenderableType:

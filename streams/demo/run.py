@@ -1,7 +1,6 @@
-"""The demo: an embedded broker, one worker, a stream of documents, and an observer of what comes.
+"""The demo: an embedded broker, one worker, a stream of documents, and an observer.
 
-Everything real but the documents: the worker is the one that ``firstseen worker`` runs, in a
-process of its own, on Kafka's own protocol.
+All but the documents is real: the process of ``firstseen worker``, and Kafka's protocol.
 """
 
 from __future__ import annotations
@@ -16,49 +15,47 @@ from typing import Final, NoReturn
 
 from simhash_core.documents import SourcePosition
 from simhash_core.errors import FirstseenError, UsageError
-from streams.demo.changes import describe_change
-from streams.demo.examples import Examples
-from streams.demo.feed import Feed, FeedRecord
-from streams.demo.ledger import Ledger
-from streams.demo.observer import Observer
-from streams.demo.progress import Progress, View
-from streams.demo.report import DemoReport
+from streams.demo.feed import Feed, FeedRecord, Ledger, Observer
+from streams.demo.live_view import Progress, View
 from streams.demo.request import (
     OUTPUT_PARTITIONS,
     RAW_PARTITIONS,
     DemoRequest,
+    StreamSource,
     settings_of,
     worker_options,
 )
-from streams.demo.scoring import Score
-from streams.demo.stage_times import StageTime, worker_times
-from streams.demo.stream_source import StreamSource
-from streams.demo.text_memory import TextMemory
+from streams.demo.summary import (
+    DemoReport,
+    Examples,
+    StageTime,
+    TextMemory,
+    describe_change,
+    worker_times,
+)
 from streams.demo.worker_process import WorkerProcess
+from streams.documents.output_records import DuplicateOutput, ReceivedOutput
 from streams.documents.raw_documents import DocumentReader
 from streams.kafka.client_config import producer_config
 from streams.kafka.embedded_broker import EmbeddedBroker
-from streams.output.received_outputs import DuplicateOutput, ReceivedOutput
 from streams.settings.settings import Settings
 
 _STALL_SECONDS: Final = 30.0
 _SHOW_SECONDS: Final = 0.125
 _RATE_SECONDS: Final = 2.0
 _QUIET_SECONDS: Final = 1.0
-_NOWHERE: Final = "127.0.0.1:1"
-"""For settings that are checked before there is a broker."""
+_NOWHERE: Final = "127.0.0.1:1"  # for checking the settings before there is a broker
 
 
 class DemoError(FirstseenError):
-    """The demo cannot go on."""
+    """The demo cannot continue."""
 
 
 @contextmanager
 def running_demo(request: DemoRequest, view: View) -> Iterator[Demo]:
-    """Start everything that a demo needs; it is all gone afterwards, whatever happens.
+    """Start a demo, and clean up at the end of the block.
 
-    Raises ``FirstseenError``: for settings, for a state directory that is in use, and for what did
-    not start.
+    Raises ``FirstseenError`` for invalid settings, a state directory in use, and a failed start.
     """
     with ExitStack() as stack:
         state_dir = request.state_dir
@@ -68,8 +65,8 @@ def running_demo(request: DemoRequest, view: View) -> Iterator[Demo]:
             raise UsageError(
                 f"{state_dir} is not an empty directory: a demo starts with an empty index"
             )
-        settings_of(request, _NOWHERE, state_dir)  # before anything is started
-        source = StreamSource(request, settings_of(request, _NOWHERE, state_dir))
+        settings = settings_of(request, _NOWHERE, state_dir)  # checked before anything starts
+        source = StreamSource(request, settings)
         state_dir.mkdir(parents=True, exist_ok=True)
 
         view.starting("Starting a Kafka broker in a process of its own")
@@ -86,7 +83,6 @@ def running_demo(request: DemoRequest, view: View) -> Iterator[Demo]:
 
 
 def _create_topics(broker: EmbeddedBroker, settings: Settings) -> dict[str, int]:
-    """Make all topics; return the outputs with their numbers of partitions."""
     topics = settings.topics
     broker.create_topic(topics.raw, RAW_PARTITIONS)
     for name in (topics.log, topics.reports):
@@ -99,8 +95,6 @@ def _create_topics(broker: EmbeddedBroker, settings: Settings) -> dict[str, int]
 
 
 class Demo:
-    """A demo whose broker and worker run."""
-
     def __init__(
         self,
         request: DemoRequest,
@@ -110,18 +104,15 @@ class Demo:
         source: StreamSource,
         outputs: dict[str, int],
     ) -> None:
-        """Connect in the background."""
         self.request = request
         self.settings = settings
         self.worker = worker
-        self.trouble = ""
-        """What was wrong with the way that the worker ended, if anything."""
+        self.trouble = ""  # what was wrong with the worker's end, if anything
         self._broker = broker
         self._source = source
         self._ledger = Ledger()
         self._texts = TextMemory(DocumentReader(settings.fields, settings.max_record_bytes))
         self.examples = Examples(self._texts)
-        """Pairs and dead letters, for those who want to see some."""
         self._observer = Observer(settings, outputs, self._ledger, self._note_output)
         self._feed = Feed(
             producer_config(settings), settings.topics.raw, source, self._ledger, self._note_sent
@@ -130,10 +121,10 @@ class Demo:
         self._recent: deque[tuple[float, int]] = deque()
 
     def play(self, view: View) -> DemoReport:
-        """Feed the stream to its end, watch what comes of it, and return the figures.
+        """Send the stream, read the outputs, and return the figures.
 
-        What stays without an output for half a minute is counted as lost. Raises
-        ``WorkerProcessError`` when the worker dies. The worker is stopped unless it is to be kept.
+        Records without an output after 30 s are lost. Raises ``WorkerProcessError`` if the worker
+        dies. The worker is stopped unless ``keep_running``.
         """
         cpu_seconds_before = worker_times(self.worker.metrics()).cpu_seconds
         self._began = moved_at = time.monotonic()
@@ -158,21 +149,17 @@ class Demo:
         return self._report(times.stages, times.cpu_seconds - cpu_seconds_before)
 
     def stay(self) -> NoReturn:
-        """Keep everything running until Ctrl-C; raises when the worker or the broker dies."""
+        """Keep everything running until Ctrl-C; raise if the worker or the broker dies."""
         while True:
             self._check()
             time.sleep(_QUIET_SECONDS)
 
     def close(self) -> None:
-        """Let go of the connections."""
         self._feed.close()
         self._observer.__exit__(None, None, None)
 
     def _change(self, duplicate: DuplicateOutput) -> str:
-        """Return what a duplicate changed of its original; the text where that is nothing.
-
-        "" where the texts are not at hand any more.
-        """
+        """Return what a duplicate changed; its text if nothing; "" if the texts are forgotten."""
         original = self._texts.document_of(duplicate.original)
         copy = self._texts.document_of(duplicate.source)
         if original is None or copy is None:
@@ -187,7 +174,7 @@ class Demo:
             raise DemoError("the embedded broker has died: see its messages above")
 
     def _read_the_rest(self) -> None:
-        """Read what comes after the last output that was due: there must be nothing."""
+        """Read on after the last expected output, to notice repeated ones."""
         if self.request.keep_running:
             until = time.monotonic() + _QUIET_SECONDS
             while time.monotonic() < until:
@@ -249,14 +236,12 @@ class Demo:
             precision=None if score is None else score.precision,
             recall=None if score is None else score.recall,
             swapped=0 if score is None else score.swapped,
-            by_kind=None if score is None else _by_kind(score),
+            by_kind=None
+            if score is None
+            else {str(kind): each.to_dict() for kind, each in score.kinds.items()},
             seconds=round(seconds, 3),
             documents_per_second=round(ledger.decided / seconds, 1),
             shards=RAW_PARTITIONS,
             worker_cpu_seconds=round(cpu_seconds, 3),
             stages=stages,
         )
-
-
-def _by_kind(score: Score) -> dict[str, dict[str, int | float | None]]:
-    return {str(kind): counts.to_dict() for kind, counts in score.kinds.items()}

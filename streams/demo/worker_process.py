@@ -1,4 +1,4 @@
-"""One worker of the stream in a process of its own: started, waited for, queried, stopped."""
+"""A worker in a process of its own: start, wait, query, stop."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final, Self
 
 from simhash_core.errors import FirstseenError
-from streams.exit_codes import ExitCode
-from streams.kafka.retries import becomes_true
+from streams.errors import ExitCode
+from streams.kafka.errors import becomes_true
 
 HOST: Final = "127.0.0.1"
 
@@ -28,14 +28,14 @@ _OUR_VARIABLES: Final = "FIRSTSEEN_"
 
 
 class WorkerProcessError(FirstseenError):
-    """The worker did not start, or has died; the message has the end of its log."""
+    """The worker did not start, or died; the message has the end of its log."""
 
 
 class WorkerProcess:
-    """A worker as a context manager: it runs from ``start`` to ``stop``.
+    """A worker as a context manager.
 
-    It ends when this process does, even by SIGKILL. ``options`` are those of ``firstseen worker``;
-    its settings are these alone, not the environment's. ``log`` is the file that its log goes to.
+    It ends with this process, even by SIGKILL. Its settings are ``options`` (of ``firstseen
+    worker``) alone, not the environment's. ``log`` is its log file.
     """
 
     def __init__(self, options: Sequence[str], log: Path) -> None:
@@ -46,24 +46,20 @@ class WorkerProcess:
 
     @property
     def url(self) -> str:
-        """The address of the worker's pages."""
         return f"http://{HOST}:{self.port}/"
 
     def __enter__(self) -> Self:
-        """Start it."""
         self.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop it."""
         self.stop()
 
     def start(self) -> None:
-        """Start the process; ``await_ready`` waits for it."""
         environment = {k: v for k, v in os.environ.items() if not k.startswith(_OUR_VARIABLES)}
         command = [sys.executable, "-m", "streams.cli.worker_launcher", *self._options]
         with self.log.open("ab") as log:
-            # A session of its own: Ctrl-C reaches the demo alone, which stops things in order.
+            # A session of its own: Ctrl-C reaches only the demo, which stops things in order.
             self._process = subprocess.Popen(  # noqa: S603 - our own module
                 command,
                 stdin=subprocess.PIPE,
@@ -74,13 +70,8 @@ class WorkerProcess:
             )
 
     def await_ready(self) -> None:
-        """Wait until its shards are assigned; raises ``WorkerProcessError`` after a minute."""
-
-        def is_ready() -> bool:
-            self.check()
-            return self._is_ready()
-
-        if not becomes_true(is_ready, _START_SECONDS, _BETWEEN_SECONDS):
+        """Wait until its shards are assigned; raise ``WorkerProcessError`` after two minutes."""
+        if not becomes_true(self._is_ready, _START_SECONDS, _BETWEEN_SECONDS):
             raise WorkerProcessError(
                 f"the worker was not ready within {_START_SECONDS:g} s; {self._tail()}"
             )
@@ -92,7 +83,7 @@ class WorkerProcess:
             raise WorkerProcessError(f"the worker has ended with code {code}; {self._tail()}")
 
     def metrics(self) -> str:
-        """Return its metrics in the text format; raises ``WorkerProcessError``."""
+        """Return its metrics in the text format, or raise ``WorkerProcessError``."""
         try:
             return self._get("/metrics")[1]
         except OSError as error:
@@ -101,7 +92,7 @@ class WorkerProcess:
             ) from error
 
     def stop(self) -> str:
-        """End it in good order; return what was wrong with the way it ended, "" for nothing."""
+        """Stop it; return what was wrong with its end, or ""."""
         process, self._process = self._process, None
         if process is None:
             return ""
@@ -120,6 +111,7 @@ class WorkerProcess:
         return ""
 
     def _is_ready(self) -> bool:
+        self.check()
         try:
             return self._get("/readyz")[0] == http.client.OK
         except OSError:

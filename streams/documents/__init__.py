@@ -1,5 +1,4 @@
-"""From the bytes of a raw record to a document, or to the reason why it is none.
+"""From the bytes of a raw record to a document, or to the reason of its rejection.
 
-``raw_documents`` is the entry; ``json_values``, ``cloudevents``, ``fields`` and ``timestamps`` are
-its parts. Intake, commands on files and the demo call it. It knows neither Kafka nor settings.
+``raw_documents`` is the entry point. Nothing here knows Kafka or settings.
 """

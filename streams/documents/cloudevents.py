@@ -1,9 +1,9 @@
-"""Records out of their wrapping: CloudEvents 1.0 in both Kafka modes, and records that are none.
+"""Unwraps CloudEvents 1.0 in both Kafka modes; other records stay as they are.
 
 *Binary* mode: the attributes are headers ``ce_…``, the value is the data. *Structured* mode: the
-``content-type`` is ``application/cloudevents+json``, and the value is an object with attributes
-and ``data`` or ``data_base64``. Source: CloudEvents 1.0.2, Kafka protocol binding, section 3, and
-JSON event format, section 3.1.2.
+``content-type`` is ``application/cloudevents+json``, and the value is an object with attributes and
+``data`` or ``data_base64``. Source: CloudEvents 1.0.2, Kafka protocol binding, section 3, and JSON
+event format, section 3.1.2.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from simhash_core.documents import RawRecord
-from simhash_core.rejections import RejectionReason
+from simhash_core.verdicts import RejectionReason
 from streams.documents.json_values import (
     UnreadableError,
     decode_json,
@@ -31,15 +31,8 @@ _HEADER_PREFIX: Final = "ce_"
 
 
 class Content(NamedTuple):
-    """What a record holds, and what its event says of it.
-
-    ``data``: bytes that are not decoded yet; or a JSON value, from the inside of an envelope.
-    ``media_type``: lower case, without parameters, empty where nothing names one.
-    ``event_id`` and ``event_time`` are the attributes ``id`` and ``time``, None without an event.
-    """
-
-    data: object
-    media_type: str = ""
+    data: object  # undecoded bytes, or a JSON value from an envelope
+    media_type: str = ""  # in lower case, without parameters; "": none
     event_id: str | None = None
     event_time: str | None = None
 
@@ -47,15 +40,15 @@ class Content(NamedTuple):
 def unwrap(record: RawRecord, value: bytes) -> Content:
     """Return the content of ``record``, whose value is ``value``.
 
-    Raises ``UnreadableError``: ``BAD_CLOUDEVENT`` for what is marked as an event but is not a
-    valid one; what ``decode_json`` raises, and ``NOT_AN_OBJECT``, for an envelope.
+    Raises ``UnreadableError``: ``BAD_CLOUDEVENT`` for an invalid event; for an envelope also
+    ``NOT_AN_OBJECT`` and what ``decode_json`` raises.
     """
     if not record.headers:
         return Content(value)
     media_type = ""
     attributes: dict[str, bytes | None] = {}
     for name, header in record.headers:
-        # Of a header that stands twice, the last counts, as for Kafka's own clients.
+        # The last of repeated headers counts, as for Kafka's own clients.
         if name.startswith(_HEADER_PREFIX):
             attributes[name] = header
         elif name.lower() == "content-type":
@@ -92,10 +85,10 @@ def _structured(value: bytes, media_type: str) -> Content:
 
 
 def _data(envelope: Mapping[str, object], media_type: str) -> object:
-    """Return the event's data: bytes where it was encoded, else the JSON value."""
     data, encoded = envelope.get("data"), envelope.get("data_base64")
     if encoded is None:
-        if _is_json(media_type) or data is None:
+        is_json = not media_type or media_type.endswith(("/json", "+json"))
+        if is_json or data is None:
             return data
         if not isinstance(data, str):
             raise _bad(f'"data" is {type_named(data)}: its datacontenttype makes it a string')
@@ -111,7 +104,6 @@ def _data(envelope: Mapping[str, object], media_type: str) -> object:
 
 
 def _check_required(attributes: Mapping[str, object], prefix: str) -> str:
-    """Return the event's id, once all that must be there is there."""
     if attributes.get(f"{prefix}specversion") != SPEC_VERSION:
         raise _bad(f'"{prefix}specversion" must be "{SPEC_VERSION}"')
     for name in _REQUIRED:
@@ -130,11 +122,6 @@ def _optional(attributes: Mapping[str, object], name: str) -> str | None:
 
 def _media_type(content_type: str) -> str:
     return content_type.partition(";")[0].strip().lower()
-
-
-def _is_json(media_type: str) -> bool:
-    """Return whether data of that type stands in an envelope as JSON, as untyped data does."""
-    return media_type == "" or media_type.endswith(("/json", "+json"))
 
 
 def _bad(detail: str) -> UnreadableError:

@@ -1,4 +1,4 @@
-"""Where a document's parts stand in an incoming object, and what type each must have."""
+"""The fields of a document in an incoming object, and their types."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from uuid import UUID
 import msgspec
 
 from simhash_core.errors import UsageError
-from simhash_core.rejections import RejectionReason
+from simhash_core.verdicts import RejectionReason
 from streams.documents.json_values import (
     UnreadableError,
     is_encodable,
@@ -17,8 +17,7 @@ from streams.documents.json_values import (
 )
 from streams.documents.timestamps import TimestampError, parse_timestamp
 
-ID_BYTES_MAX: Final = 4_096
-"""Of a document's id, in UTF-8: it stands in headers, in messages and in every entry."""
+ID_BYTES_MAX: Final = 4_096  # in UTF-8. The id is in headers, in messages and in every entry.
 
 ValueFormat = Literal["auto", "json", "text", "avro", "protobuf", "json-schema"]
 KeyFormat = Literal["text", "avro", "protobuf", "json-schema"]
@@ -27,15 +26,15 @@ KeyFormat = Literal["text", "avro", "protobuf", "json-schema"]
 class FieldSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which field of the incoming object holds what, and how a value is read.
 
-    A name with dots (``data.body``) is a path into nested objects, unless the object has a field
-    of that very name. An empty name (not for ``text``): there is no such field. ``scope``:
-    documents of different scopes are never compared.
+    A name with dots (``data.body``) is a path into nested objects, unless the object has a field of
+    that very name. An empty name (not for ``text``) means no such field. Documents of different
+    ``scope`` are never compared.
 
-    ``format``: ``json`` and ``text`` read every value as such. ``auto`` reads JSON, and text where
-    the ``content-type`` header says ``text/plain``; a value that is not JSON is refused, so that
-    a broken producer is noticed. The others are those of a schema registry
-    (``streams.documents.schema_framing``). ``key_format`` is the same of keys, which serve as ids:
-    a string, or an object with a field that ``id`` names.
+    ``format``: ``json`` and ``text`` read every value as such. ``auto`` reads JSON, or text where
+    the ``content-type`` header says ``text/plain``; other values are refused, so that a broken
+    producer is noticed. The others are those of a schema registry
+    (``streams.documents.schema_framing``). ``key_format`` is the same for keys, which serve as ids:
+    a string, or an object with the field ``id``.
     """
 
     text: str = "text"
@@ -50,7 +49,6 @@ class FieldSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     key_format: KeyFormat = "text"
 
     def __post_init__(self) -> None:
-        """Raise ``UsageError`` for a name that no field can have."""
         for setting, allowed in (("format", ValueFormat), ("key_format", KeyFormat)):
             formats = get_args(allowed)
             if getattr(self, setting) not in formats:
@@ -74,19 +72,15 @@ class FieldSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Field:
-    """One field: ``name`` as configured. Null is the same as absent, for every type.
-
-    Its methods raise ``UnreadableError`` (``WRONG_TYPE``, unless they say otherwise).
-    """
+    """One field; null is absent. Methods raise ``UnreadableError``, by default ``WRONG_TYPE``."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self._path = tuple(name.split("."))
         self.roots = frozenset({name, self._path[0]} - {""})
-        """The names of which an object has one at least, if it has this field."""
+        """An object with this field has at least one of these names."""
 
     def find(self, content: dict[str, object]) -> object:
-        """Return what the field holds, None where it is absent."""
         if len(self._path) == 1 or self.name in content:
             return content.get(self.name) if self.name else None
         value: object = content
@@ -97,7 +91,6 @@ class Field:
         return value
 
     def string(self, content: dict[str, object]) -> str | None:
-        """Return a string, less its lone surrogates."""
         value = self.find(content)
         if value is None:
             return None
@@ -106,7 +99,7 @@ class Field:
         return without_surrogates(value)
 
     def strings(self, content: dict[str, object]) -> tuple[str, ...]:
-        """Return a list of strings; one string stands for a list of one, an empty one for none."""
+        """Return a list of strings; a string counts as a list of one, "" as empty."""
         value = self.find(content)
         if value is None or value == "":
             return ()
@@ -124,14 +117,14 @@ class Field:
     def identifier(self, content: dict[str, object]) -> str | None:
         """Return an id; None for an empty one.
 
-        An integer counts as its decimal digits, because ids from databases often are numbers. No
-        other number does: 1.0 and 1 are equal, but are spelled in two ways. A UUID counts as
-        RFC 4122 writes it. Raises ``ID_TOO_LONG`` too.
+        An integer counts as its decimal digits, as ids from databases often are numbers. No other
+        number does: 1.0 and 1 are equal, but differ as text. A UUID is written as in RFC 4122. Also
+        raises ``ID_TOO_LONG``.
         """
         return identifier_of(self.find(content), f'field "{self.name}"')
 
     def time_ms(self, content: dict[str, object]) -> int | None:
-        """Return milliseconds since 1970; raises ``BAD_TIMESTAMP`` alone."""
+        """Return milliseconds since 1970; raise only ``BAD_TIMESTAMP``."""
         value = self.find(content)
         return None if value is None else checked_time_ms(value, f'field "{self.name}"')
 
@@ -142,7 +135,7 @@ class Field:
 
 
 def identifier_of(value: object, where: str) -> str | None:
-    """Return a value as an id, as ``Field.identifier`` does; ``where`` it is, is for messages."""
+    """Return a value as an id, as ``Field.identifier`` does; ``where`` is for messages."""
     if value is None or value == "":
         return None
     if isinstance(value, UUID) or (isinstance(value, int) and not isinstance(value, bool)):
@@ -156,10 +149,10 @@ def identifier_of(value: object, where: str) -> str | None:
 
 
 def checked_id(document_id: str, where: str) -> str:
-    """Return ``document_id``, which is not empty, if it can be one; ``where`` is for messages.
+    """Return a non-empty id if it is valid; ``where`` is for messages.
 
-    Raises ``UnreadableError``: ``WRONG_TYPE`` for one with lone surrogates, since dropping them
-    could make two ids one; ``ID_TOO_LONG``.
+    Raises ``UnreadableError``: ``ID_TOO_LONG``, or ``WRONG_TYPE`` for lone surrogates, since
+    dropping them could make two ids equal.
     """
     if not is_encodable(document_id):
         raise UnreadableError(
@@ -176,7 +169,7 @@ def checked_id(document_id: str, where: str) -> str:
 
 
 def checked_time_ms(value: object, where: str) -> int:
-    """Return the time that ``value`` spells; raises ``UnreadableError`` (``BAD_TIMESTAMP``)."""
+    """Parse a time; raise ``UnreadableError`` (``BAD_TIMESTAMP``)."""
     try:
         return parse_timestamp(value)
     except TimestampError as error:

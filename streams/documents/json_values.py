@@ -1,9 +1,8 @@
-"""Bytes to JSON values, for input that may be anything: it is read, or refused with a reason.
+"""Decodes JSON from untrusted bytes, or refuses it with a reason.
 
-Whether a value is read depends on its bytes alone, so that a record read again gets the same
-answer: nesting has a limit of its own (the interpreter's depends on who calls). What the fast
-decoder refuses though JSON's grammar (RFC 8259) allows it, half a surrogate pair or ``1e400``, is
-given to the standard library's.
+The result depends on the bytes alone, so that a record read again gets the same one: nesting has
+its own limit, because the interpreter's depends on the caller. The standard library decodes what
+the fast decoder refuses although RFC 8259 allows it: half a surrogate pair, or ``1e400``.
 """
 
 from __future__ import annotations
@@ -15,15 +14,14 @@ from typing import Final
 
 import msgspec
 
-from simhash_core.rejections import RejectionReason
+from simhash_core.verdicts import RejectionReason
 
-NESTING_MAX: Final = 500
-"""How deep lists and objects may stand in each other."""
+NESTING_MAX: Final = 500  # the deepest nesting of lists and objects
 
 _BYTE_ORDER_MARK: Final = "\ufeff"
 _SURROGATE_ESCAPE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
-# A whole string, or one bracket. For valid JSON only: there every string has its end.
+# A whole string, or one bracket; in valid JSON every string ends.
 _STRING_OR_BRACKET: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{}]', re.DOTALL)
 _DIGITS_MAX: Final = 4_300  # of an integer; the interpreter converts no longer ones
 
@@ -40,20 +38,17 @@ _decode = msgspec.json.Decoder().decode
 
 
 class UnreadableError(Exception):
-    """A value that cannot be read, on its way to become a ``Rejection``."""
+    """A value that cannot be read; it becomes a ``Rejection``."""
 
     def __init__(self, reason: RejectionReason, detail: str) -> None:
-        """Keep the reason, and the detail for people: it names the fix, never the body."""
+        """``detail`` names the fix, never the body."""
         self.reason = reason
         self.detail = detail
         super().__init__(f"{reason}: {detail}")
 
 
 def decode_text(value: bytes) -> str:
-    """Return ``value`` as UTF-8 text, without a byte order mark.
-
-    Raises ``UnreadableError`` (``NOT_UTF8``) with the place of the first wrong byte.
-    """
+    """Decode UTF-8 without a byte order mark; raise ``UnreadableError`` (``NOT_UTF8``)."""
     try:
         return value.decode().removeprefix(_BYTE_ORDER_MARK)
     except UnicodeDecodeError as error:
@@ -63,33 +58,25 @@ def decode_text(value: bytes) -> str:
 
 
 def decode_json(value: bytes) -> object:
-    """Return the JSON value that ``value`` spells; strings in it may hold lone surrogates.
-
-    Raises ``UnreadableError`` (``NOT_UTF8`` or ``NOT_JSON``). Of a name that stands twice in one
-    object, the last is taken.
-    """
+    """Decode JSON, perhaps with lone surrogates; raise ``NOT_UTF8`` or ``NOT_JSON``."""
     try:
         decoded: object = _decode(value)
     except RecursionError:
         raise _nested_too_deep() from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         decoded = _decode_again(value, error)
-    # Counting is nearly free, and seldom passes: only then is the depth worth finding out.
+    # Counting brackets is cheap, and seldom reaches the limit; only then find the depth.
     if value.count(b"[") + value.count(b"{") > NESTING_MAX and _nesting(value) > NESTING_MAX:
         raise _nested_too_deep()
     return decoded
 
 
 def without_surrogates(text: str) -> str:
-    """Return ``text`` less its lone surrogates, so that it can be encoded.
-
-    Normalisation drops them as well, so a document's fingerprint does not change by it.
-    """
+    """Remove lone surrogates; as normalisation removes them too, fingerprints do not change."""
     return text if is_encodable(text) else _SURROGATES.sub("", text)
 
 
 def is_encodable(text: str) -> bool:
-    """Return whether ``text`` can be encoded as UTF-8: whether it holds no lone surrogate."""
     if text.isascii():
         return True
     try:
@@ -100,7 +87,6 @@ def is_encodable(text: str) -> bool:
 
 
 def type_named(value: object) -> str:
-    """Return the type of a decoded value in words, for messages."""
     if value is None:
         return "null"
     for kind, name in _TYPE_NAMES:
@@ -110,7 +96,6 @@ def type_named(value: object) -> str:
 
 
 def _decode_again(value: bytes, error: msgspec.DecodeError | UnicodeDecodeError) -> object:
-    """Decode what the fast decoder refused with ``error``, or say what is wrong with it."""
     text = decode_text(value)
     if (
         isinstance(error, msgspec.ValidationError)  # well formed, but a number out of range
@@ -127,7 +112,7 @@ def _decode_again(value: bytes, error: msgspec.DecodeError | UnicodeDecodeError)
 
 
 def _integer(digits: str) -> int | float:
-    """Return an integer; infinity, which no field accepts, for one beyond conversion."""
+    """Return an integer, or infinity, which no field accepts, for one that is too long."""
     return int(digits) if len(digits) <= _DIGITS_MAX else math.inf
 
 
@@ -136,7 +121,6 @@ def _refuse_constant(name: str) -> object:
 
 
 def _nesting(value: bytes) -> int:
-    """Return how deep lists and objects stand in each other; ``value`` is valid JSON."""
     depth = deepest = 0
     for match in _STRING_OR_BRACKET.finditer(value):
         first = match[0]

@@ -1,4 +1,4 @@
-"""Raw records to documents: every record becomes a document, a tombstone, or a rejection."""
+"""Turns each raw record into a document, a tombstone, or a rejection."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 from simhash_core.documents import Document, RawRecord, SourcePosition
 from simhash_core.errors import UsageError
-from simhash_core.rejections import Rejection, RejectionReason
+from simhash_core.verdicts import Rejection, RejectionReason
 from streams.documents.cloudevents import TEXT_PLAIN, Content, unwrap
 from streams.documents.fields import (
     Field,
@@ -25,12 +25,11 @@ from streams.documents.schema_framing import (
     SchemaDecoders,
 )
 
-MAX_RECORD_BYTES: Final = 1 << 20
-"""The default limit of a record: key, value and headers together."""
+MAX_RECORD_BYTES: Final = 1 << 20  # the default limit of a record: key, value and headers together
 
 
 class Tombstone(msgspec.Struct, frozen=True, array_like=True):
-    """A null value with a key: the document whose id is that key is to be forgotten."""
+    """A null value with a key: the document with that id is to be deleted."""
 
     source: SourcePosition
     record: RawRecord
@@ -38,7 +37,7 @@ class Tombstone(msgspec.Struct, frozen=True, array_like=True):
 
 
 class DocumentReader:
-    """Reads raw records; it has no state, and never raises for what a record holds."""
+    """Reads raw records; it has no state, and never raises for a record's content."""
 
     def __init__(
         self,
@@ -48,8 +47,8 @@ class DocumentReader:
     ) -> None:
         """Raise ``UsageError`` for a limit below one byte.
 
-        ``schemas`` decode values and keys in one of ``SCHEMA_FORMATS``. Without them, as for files,
-        such a ``fields.format`` is as ``auto``, and keys are texts.
+        ``schemas`` decode ``SCHEMA_FORMATS``. Without them such a ``fields.format`` acts as
+        ``auto``, and keys are texts.
         """
         if max_record_bytes < 1:
             raise UsageError(f"max_record_bytes is {max_record_bytes}: it must be 1 or more")
@@ -72,7 +71,7 @@ class DocumentReader:
         )
 
     def read(self, source: SourcePosition, record: RawRecord) -> Document | Rejection | Tombstone:
-        """Return what ``record`` holds. All strings in it can be encoded as UTF-8."""
+        """Read ``record``; all strings in the result can be encoded as UTF-8."""
         size = record_bytes(record)
         if size > self.max_record_bytes:
             return self._too_large(source, record, size)
@@ -93,7 +92,6 @@ class DocumentReader:
             return Rejection(source, record, error.reason, error.detail)
 
     def _decode(self, content: Content, record: RawRecord) -> dict[str, object] | str:
-        """Return the fields of the content, or its text where it is nothing but text."""
         data = content.data
         wanted = self._format
         if data is None:
@@ -103,7 +101,7 @@ class DocumentReader:
         if wanted == "text" or (wanted == "auto" and content.media_type == TEXT_PLAIN):
             if isinstance(data, bytes):
                 return decode_text(data)
-            # The data of an envelope is read like a field: its name there is "data".
+            # The data of an envelope is read like a field named "data".
             text = Field("data").string({"data": data})
             assert text is not None
             return text
@@ -172,13 +170,12 @@ class DocumentReader:
         return Tombstone(source, record, document_id)
 
     def _fallback_id(self, source: SourcePosition, record: RawRecord, content: Content) -> str:
-        """Return the id of a document whose fields hold none."""
         if content.event_id is not None:
             return checked_id(content.event_id, "the CloudEvent's id")
         return self._key_as_id(record) or str(source)
 
     def _key_as_id(self, record: RawRecord) -> str | None:
-        """Return the key as an id, None where it is absent or empty, or a text not in UTF-8."""
+        """Return the key as an id, None where it is absent, empty, or not UTF-8."""
         if not record.key:
             return None
         if self._key_schemas is not None:
@@ -192,7 +189,7 @@ class DocumentReader:
             return None
 
     def _too_large(self, source: SourcePosition, record: RawRecord, size: int) -> Rejection:
-        """Return a rejection that can itself be sent: it keeps what fits of key and headers."""
+        """Return a rejection that can be sent: it keeps what fits of key and headers."""
         kept = msgspec.structs.replace(record, value=None)
         left_out = ["value"]
         if record_bytes(kept) > self.max_record_bytes:
@@ -211,7 +208,6 @@ class DocumentReader:
 
 
 def record_bytes(record: RawRecord) -> int:
-    """Return the size of a record: the bytes of its key, its value, and its headers."""
     size = len(record.key or b"") + len(record.value or b"")
     for name, value in record.headers:
         size += len(name if name.isascii() else name.encode(errors="surrogatepass"))
@@ -220,7 +216,6 @@ def record_bytes(record: RawRecord) -> int:
 
 
 def _fallback_time_ms(record: RawRecord, content: Content) -> int:
-    """Return the time of a document whose fields hold none."""
     if content.event_time is not None:
         return checked_time_ms(content.event_time, "the CloudEvent's time")
     return checked_time_ms(record.timestamp_ms, "the record's own timestamp")

@@ -1,9 +1,9 @@
-"""Values of a schema registry: which schema a value is of, and where its content begins.
+"""Values of a schema registry: the schema's id, and where the content begins.
 
-A serializer puts the id of the schema before the content: a zero and four bytes, big-endian; or a
-one and the sixteen bytes of a GUID. Either may stand in a header instead. Keys are made likewise.
-For Protobuf the numbers of the message in its file follow the id, wherever it stands. Source: the
-wire format in Confluent's documentation of its Schema Registry.
+A serializer writes the schema's id before the content: a zero and four bytes, big-endian, or a one
+and the sixteen bytes of a GUID. A header may hold the id instead. Keys work the same way. For
+Protobuf the numbers of the message in its file follow the id. Source: the wire format in
+Confluent's documentation of its Schema Registry.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
 from simhash_core.documents import Headers
-from simhash_core.rejections import RejectionReason
+from simhash_core.verdicts import RejectionReason
 from streams.documents.json_values import UnreadableError
 
 SCHEMA_FORMATS: Final = ("avro", "protobuf", "json-schema")
@@ -20,10 +20,7 @@ SCHEMA_FORMATS: Final = ("avro", "protobuf", "json-schema")
 
 
 class Part(NamedTuple):
-    """A part of a record that may have a schema.
-
-    ``name`` and ``setting`` are for messages; ``id_header`` may hold the id of the schema.
-    """
+    """``name`` and ``setting`` are for messages; ``id_header`` may hold the schema's id."""
 
     name: str
     setting: str
@@ -33,44 +30,33 @@ class Part(NamedTuple):
 VALUE: Final = Part("the value", "fields.format", "__value_schema_id")
 KEY: Final = Part("the key", "fields.key_format", "__key_schema_id")
 
-_ID_BYTES: Final = {0: 5, 1: 17}
-"""Length of an id with the byte before it, by that byte."""
+_ID_BYTES: Final = {0: 5, 1: 17}  # length of an id, by and including its first byte
 _NUMBER_MAX: Final = 2**31 - 1
-"""The highest number that a registry gives a schema."""
 
 
 class SchemaId(NamedTuple):
-    """The id of a schema. ``number`` is None for a ``guid``, which is "" for a number."""
+    """The id of a schema: a ``number``, or None and a ``guid``."""
 
     number: int | None
     guid: str
 
     @property
     def is_possible(self) -> bool:
-        """Whether a registry can have given it to a schema."""
         return self.number is None or 0 < self.number <= _NUMBER_MAX
 
     def __str__(self) -> str:
-        """``7``, or the GUID in hexadecimal."""
         return self.guid or str(self.number)
 
 
 class FramedValue(NamedTuple):
-    """The schema of a value or key, and its content."""
-
     schema: SchemaId
     content: bytes
 
 
 class SchemaDecoder(Protocol):
-    """Decodes values, or keys, whose schemas have been fetched; it waits for nothing."""
+    """Decodes values or keys whose schemas have been fetched, without waiting."""
 
-    def decode(self, headers: Headers, data: bytes) -> object:
-        """Return what a value or key holds: of named fields a ``dict``.
-
-        Raises ``UnreadableError``.
-        """
-        ...
+    def decode(self, headers: Headers, data: bytes) -> object: ...
 
 
 class SchemaDecoders(NamedTuple):
@@ -84,7 +70,7 @@ NO_SCHEMAS: Final = SchemaDecoders()
 
 
 def unframed(headers: Headers, data: bytes, part: Part = VALUE) -> FramedValue:
-    """Return the schema and the content; raises ``UnreadableError`` (``NO_SCHEMA_ID``)."""
+    """Split schema and content; raise ``UnreadableError`` (``NO_SCHEMA_ID``)."""
     for name, header in headers:
         if name == part.id_header and header is not None:
             schema, rest = _split(header, f"the header {part.id_header}", part)

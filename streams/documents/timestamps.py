@@ -1,30 +1,32 @@
-"""Times as they stand in records: RFC 3339 strings and milliseconds since 1970, both ways.
+"""Converts times: RFC 3339 strings and milliseconds since 1970.
 
-Inside Firstseen a time is an int, milliseconds since 1970 in UTC, from year 1 to year 9999: that
-is what both spellings can say. Seconds finer than a millisecond are cut off, never rounded, so
-that a time never moves into the next slice of a window.
+A time is an int, milliseconds since 1970 in UTC, from year 1 to year 9999, the range of both forms.
+Finer fractions are cut off, never rounded, so that a time never moves into the next slice of a
+window.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from simhash_core.errors import UsageError
 
-TIME_MS_MIN: Final = -62_135_596_800_000
-"""0001-01-01T00:00:00.000Z"""
-TIME_MS_MAX: Final = 253_402_300_799_999
-"""9999-12-31T23:59:59.999Z"""
+TIME_MS_MIN: Final = -62_135_596_800_000  # 0001-01-01T00:00:00.000Z
+TIME_MS_MAX: Final = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
 _MS: Final = timedelta(milliseconds=1)
 
-# RFC 3339, section 5.6; a blank for the T and lower case are what its notes allow. The standard
-# library's parser takes all of ISO 8601, week numbers and bare dates among it.
+# RFC 3339, section 5.6, and its notes: a blank for the T, and lower case. The standard library's
+# parser takes all of ISO 8601, with week numbers and bare dates.
 _RFC3339: Final = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})[Tt ]([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,64}))?"
     r"(?:[Zz]|([+-])([0-9]{2}):([0-9]{2}))"
@@ -33,15 +35,14 @@ _HOUR_MAX, _MINUTE_MAX, _LEAP_SECOND = 23, 59, 60
 
 
 class TimestampError(ValueError):
-    """A value that is no time; the message says what is wrong, and never repeats the value."""
+    """A value that is no time; the message never repeats the value."""
 
 
 def parse_timestamp(value: object) -> int:
-    """Return milliseconds since 1970 for an RFC 3339 string, or for a number of milliseconds.
+    """Return milliseconds since 1970 for an RFC 3339 string or a number of milliseconds.
 
-    A ``datetime``, which Avro and Protobuf have, counts with its offset from UTC.
-
-    Raises ``TimestampError`` for anything else: another type, NaN, years before 1 or past 9999.
+    A ``datetime``, as from Avro and Protobuf, counts with its offset from UTC. Raises
+    ``TimestampError`` for anything else, NaN, and years before 1 or after 9999.
     """
     if isinstance(value, str):
         return parse_rfc3339(value)
@@ -51,7 +52,7 @@ def parse_timestamp(value: object) -> int:
         return (value - _EPOCH) // _MS
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TimestampError("neither an RFC 3339 string nor a number of milliseconds since 1970")
-    # The comparison first: NaN fails it, and infinity, which have no floor.
+    # Compare first: NaN and infinity fail it, and have no floor.
     if not TIME_MS_MIN <= value < TIME_MS_MAX + 1:
         raise TimestampError("outside the years 1 to 9999: give milliseconds since 1970")
     return math.floor(value)
@@ -60,7 +61,7 @@ def parse_timestamp(value: object) -> int:
 def parse_rfc3339(text: str) -> int:
     """Return milliseconds since 1970 for an RFC 3339 date and time.
 
-    A leap second (``:60``) is the first second of the next minute, as it is in Unix time. Raises
+    A leap second (``:60``) is the first second of the next minute, as in Unix time. Raises
     ``TimestampError`` for any other form, such as a time without an offset from UTC.
     """
     match = _RFC3339.fullmatch(text)
@@ -88,11 +89,61 @@ def parse_rfc3339(text: str) -> int:
 
 
 def format_rfc3339(time_ms: int) -> str:
-    """Return a time as RFC 3339 in UTC with three digits of milliseconds.
-
-    Raises ``UsageError`` outside the years 1 to 9999, which no document read here is in.
-    """
+    """Return RFC 3339 in UTC, to milliseconds; raise ``UsageError`` outside the years 1 to 9999."""
     if not TIME_MS_MIN <= time_ms <= TIME_MS_MAX:
         raise UsageError(f"{time_ms} ms since 1970 is outside the years 1 to 9999")
     moment = _EPOCH + time_ms * _MS
     return f"{moment.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
+
+
+# ---- Times of many lines at once, RFC 3339 to milliseconds since 1970.
+#
+# Texts in the usual form, ``2024-05-01T12:00:00.000Z``, are parsed together, a column of digits at
+# a time; others one by one.
+
+_FORM: Final = b"0000-00-00T00:00:00.000Z"
+_SIZE: Final = len(_FORM)
+_IS_DIGIT: Final = np.frombuffer(_FORM, dtype=np.uint8) == ord("0")
+_PLACES: Final = np.frombuffer(_FORM, dtype=np.uint8)
+_FIELDS: Final = tuple(
+    slice(first, last)
+    for first, last in ((0, 4), (4, 6), (6, 8), (8, 10), (10, 12), (12, 14), (14, 17))
+)
+_MONTHS, _HOURS, _MINUTES, _NINE = 12, 24, 60, 9
+
+
+def times_ms(texts: Sequence[str]) -> NDArray[np.int64]:
+    """Return int64 (texts,); raise ``TimestampError`` for an invalid text."""
+    joined = "".join(texts)
+    if not joined or len(joined) != _SIZE * len(texts) or not joined.isascii():
+        return _one_by_one(texts)
+    # One row per place of the form, so that numbers are made of whole rows.
+    characters = np.frombuffer(joined.encode(), dtype=np.uint8).reshape(-1, _SIZE).T.copy()
+    digits = characters[_IS_DIGIT] - np.uint8(ord("0"))
+    if not np.all(characters[~_IS_DIGIT] == _PLACES[~_IS_DIGIT, None]) or digits.max() > _NINE:
+        return _one_by_one(texts)
+    year, month, day, hour, minute, second, ms = (_number(digits[each]) for each in _FIELDS)
+    if not np.all((year >= 1) & (month >= 1) & (month <= _MONTHS)):
+        return _one_by_one(texts)
+    months = ((year - 1970) * _MONTHS + month - 1).astype("datetime64[M]")
+    first = months.astype("datetime64[D]").astype(np.int64)
+    end = (months + 1).astype("datetime64[D]").astype(np.int64)
+    is_usual = (day >= 1) & (day <= end - first)
+    is_usual &= (hour < _HOURS) & (minute < _MINUTES) & (second < _MINUTES)
+    if not is_usual.all():
+        return _one_by_one(texts)  # a leap second, or an error to be named
+    seconds = (((first + day - 1) * _HOURS + hour) * _MINUTES + minute) * _MINUTES + second
+    times: NDArray[np.int64] = seconds * 1000 + ms
+    return times
+
+
+def _number(digits: NDArray[np.uint8]) -> NDArray[np.int64]:
+    number: NDArray[np.int64] = digits[0].astype(np.int64)
+    for each in digits[1:]:
+        number *= 10
+        number += each
+    return number
+
+
+def _one_by_one(texts: Sequence[str]) -> NDArray[np.int64]:
+    return np.fromiter(map(parse_rfc3339, texts), np.int64, len(texts))

@@ -1,4 +1,1 @@
-"""Files that commands read documents from and write results to: lines, tables, packed files.
-
-``offline``, ``care`` and the commands call it. A worker reads no files of documents.
-"""
+"""Files of documents and results: lines, tables, packed files. Workers do not use them."""

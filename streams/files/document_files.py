@@ -1,26 +1,362 @@
-"""The files that hold documents: found in folders, checked before the work begins, opened.
+"""Files of documents: found in folders, checked before the work begins, opened.
 
-What a file is follows from its name, without ``.gz`` or ``.zst`` at its end: ``.csv`` and ``.tsv``
-are tables with a header, ``.parquet`` is a table, all others have a document a line. A folder
-stands for the tables and the files of lines in it, and for its other files, each a document.
+The name without ``.gz`` or ``.zst`` decides the kind: ``.csv`` and ``.tsv`` are tables with a
+header, ``.parquet`` is a table, others have a document a line. In a folder, a file that is neither
+a table nor ``.jsonl`` or ``.ndjson`` is one document.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import csv
+import io
+import json
+import os
+import stat
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple
+
+import msgspec
 
 from simhash_core.errors import UsageError
-from streams.documents.fields import FieldSettings
-from streams.files.input_documents import files_in
-from streams.files.input_lines import STANDARD_INPUT, InputLines, LineSource
-from streams.files.packed_files import DAMAGED_ERRORS, open_raw, unpacked, unpacked_name
-from streams.files.table_rows import csv_rows, parquet_rows, text_rows
+from streams.documents.fields import Field, FieldSettings
+from streams.documents.json_values import UnreadableError, decode_json, decode_text
+from streams.files.input_lines import (
+    DAMAGED_ERRORS,
+    STANDARD_INPUT,
+    InputFileError,
+    InputLines,
+    Line,
+    LineSource,
+    open_raw,
+    unpacked,
+    unpacked_name,
+)
+
+# ---- Tables and folders as lines of JSON: a row, or a text file, is an object.
+
+SURPLUS_COLUMN: Final = "(surplus)"  # key of the cells of a CSV row beyond the last column
+_PARQUET_ROWS: Final = 1024
+
+
+class InputRows(LineSource):
+    def __init__(
+        self,
+        name: str,
+        rows: Iterator[bytes],
+        longest_bytes: int,
+        size: int,
+        *,
+        position: Callable[[], int],
+        close: Callable[[], object],
+    ) -> None:
+        """``rows`` yields lines without ends; ``position`` returns how much of ``size`` is read."""
+        super().__init__()
+        self.name = name
+        self.total_bytes = size
+        self._rows = rows
+        self._longest_bytes = longest_bytes
+        self._position = position
+        self._close = close
+
+    @property
+    def bytes_read(self) -> int:
+        return self._position()
+
+    def __iter__(self) -> Iterator[Line]:
+        for content in self._rows:
+            self._seen.update(content)
+            self._seen.update(b"\n")
+            number, self._number = self._number, self._number + 1
+            is_short = len(content) <= self._longest_bytes
+            yield Line(number, content if is_short else None, len(content))
+
+    def close(self) -> None:
+        self._close()
+
+
+def csv_rows(file: str, name: str, longest_bytes: int, column: str) -> InputRows:
+    """Return the rows of a CSV file (``.tsv``: tab-separated) with a header.
+
+    Raises ``UsageError`` if it cannot be opened or its header lacks ``column``.
+    """
+    raw = open_raw(file)
+    content = unpacked(raw, file)
+    delimiter = "\t" if unpacked_name(file).endswith(".tsv") else ","
+    csv.field_size_limit(max(longest_bytes, csv.field_size_limit()))
+    text = io.TextIOWrapper(content, "utf-8-sig", errors="surrogateescape", newline="")
+    reader = csv.DictReader(text, restkey=SURPLUS_COLUMN, delimiter=delimiter)
+
+    def close() -> None:
+        text.close()
+        raw.close()
+
+    try:
+        _check_column(file, list(reader.fieldnames or ()), column)
+    except (*DAMAGED_ERRORS, csv.Error, OSError) as error:
+        close()
+        raise UsageError(f"cannot read {file}: {error}") from None
+    except UsageError:
+        close()
+        raise
+    return InputRows(
+        name,
+        _csv_lines(file, reader),
+        longest_bytes,
+        Path(file).stat().st_size,
+        position=raw.tell,
+        close=close,
+    )
+
+
+def _check_column(file: str, columns: list[str], column: str) -> None:
+    """Raise ``UsageError`` if the text's column, or the object that holds it, is missing."""
+    if column not in columns and column.partition(".")[0] not in columns:
+        listed = ", ".join(map(repr, columns)) or "none"
+        raise UsageError(
+            f"{file} has no column {column!r}, its columns are {listed}: name the one with the "
+            "text by --set fields.text=COLUMN"
+        )
+
+
+def _csv_lines(file: str, reader: csv.DictReader[str]) -> Iterator[bytes]:
+    while True:
+        try:
+            row = next(reader, None)
+        except (*DAMAGED_ERRORS, csv.Error, OSError) as error:
+            raise InputFileError(f"{file}: {error}, after line {reader.line_num}") from None
+        if row is None:
+            return
+        # Keep bytes that are not UTF-8: the reader refuses them.
+        yield json.dumps(row, ensure_ascii=False).encode("utf-8", "surrogateescape")
+
+
+def parquet_rows(file: str, name: str, longest_bytes: int, column: str) -> InputRows:
+    """Return the rows of a Parquet file.
+
+    Raises ``UsageError`` if it cannot be opened, lacks ``column``, or pyarrow is not installed.
+    """
+    try:
+        import pyarrow as pa  # noqa: PLC0415 - an extra
+        from pyarrow import parquet  # noqa: PLC0415
+    except ImportError:
+        raise UsageError(
+            f"cannot read {file}: Parquet needs pyarrow (pip install 'firstseen[parquet]')"
+        ) from None
+    try:
+        table: Any = parquet.ParquetFile(file)
+    except (OSError, pa.ArrowException) as error:
+        raise UsageError(f"cannot read {file}: {error}") from None
+    try:
+        _check_column(file, list(table.schema_arrow.names), column)
+    except UsageError:
+        table.close()
+        raise
+    size = Path(file).stat().st_size
+    done = [0]
+
+    def lines() -> Iterator[bytes]:
+        encode = msgspec.json.Encoder(enc_hook=str).encode
+        rows = max(1, table.metadata.num_rows)
+        try:
+            for batch in table.iter_batches(batch_size=_PARQUET_ROWS):
+                for row in batch.to_pylist():
+                    yield encode(row)
+                done[0] += batch.num_rows
+        except (OSError, pa.ArrowException) as error:
+            raise InputFileError(f"{file}: {error}, after row {done[0]}") from None
+        done[0] = rows
+
+    return InputRows(
+        name,
+        lines(),
+        longest_bytes,
+        size,
+        position=lambda: size * done[0] // max(1, table.metadata.num_rows),
+        close=table.close,
+    )
+
+
+def text_rows(
+    folder: str, files: list[Path], longest_bytes: int, fields: tuple[str, str]
+) -> InputRows:
+    """Return text files of a folder as objects; ``fields`` names the fields of id and text."""
+    id_field, text_field = fields
+    done = [0]
+
+    def lines() -> Iterator[bytes]:
+        for file in files:
+            opened: BinaryIO
+            try:
+                with file.open("rb") as opened:
+                    content = opened.read(longest_bytes + 1)
+            except OSError as error:
+                raise InputFileError(f"cannot read {file}: {error.strerror}") from None
+            done[0] += len(content)
+            name = file.relative_to(folder).as_posix()
+            # Keep bytes that are not UTF-8, as from a file of lines.
+            text = content.decode("utf-8-sig", "surrogateescape")
+            value = {id_field or "id": name, text_field: text}
+            yield json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogateescape")
+
+    name = Path(folder).resolve().name
+    size = sum(file.stat().st_size for file in files)
+    return InputRows(
+        name, lines(), longest_bytes, size, position=lambda: done[0], close=lambda: None
+    )
+
+
+# ---- Records to be sent, from files, folders and standard input.
+#
+# A line is sent unchanged, whatever it holds: the filter judges it. Its key is its id if it has
+# one. A file of a folder is one document; its id is its path within the folder.
+
+_LINE_SUFFIXES: Final = (".jsonl", ".ndjson")
+
+
+class InputRecord(NamedTuple):
+    """``where`` is the record's origin, for people; ``value`` is None if it is too long."""
+
+    where: str
+    size_bytes: int
+    key: bytes | None
+    value: bytes | None
+
+
+class InputDocuments:
+    """The documents of ``paths``, for one iteration.
+
+    ``longest_bytes`` limits a line and a file of a folder: a longer one has no value and is never
+    in memory.
+    """
+
+    def __init__(self, paths: Sequence[str], fields: FieldSettings, longest_bytes: int) -> None:
+        self.blank_lines = 0
+        self.unreadable = 0
+        """Lines and files that will become dead letters: no JSON object, invalid id, not UTF-8."""
+        self._fields = fields
+        self._id = Field(fields.id)
+        self._longest_bytes = longest_bytes
+        self._done_bytes = 0
+        self._lines: InputLines | None = None
+        if list(paths).count(STANDARD_INPUT) > 1:
+            raise UsageError("standard input (-) is named twice, but can be read only once")
+        self._sources: list[str | tuple[Path, list[Path]]] = [
+            (Path(path), _texts_in(Path(path))) if Path(path).is_dir() else path for path in paths
+        ]
+        self.total_bytes = self._measure()
+
+    @property
+    def bytes_read(self) -> int:
+        return self._done_bytes + (self._lines.bytes_read if self._lines else 0)
+
+    def __iter__(self) -> Iterator[InputRecord]:
+        for source in self._sources:
+            if isinstance(source, str):
+                yield from self._of_lines(source)
+            else:
+                folder, files = source
+                for file in files:
+                    yield self._of_file(folder, file)
+
+    def _of_lines(self, file: str) -> Iterator[InputRecord]:
+        shown = "standard input" if file == STANDARD_INPUT else file
+        with InputLines(file, self._longest_bytes) as lines:
+            self._lines = lines
+            for line in lines:
+                if line.is_blank:
+                    self.blank_lines += 1
+                    continue
+                where = f"{shown}, line {line.number + 1}"
+                key = None if line.content is None else self._key_of(line.content)
+                yield InputRecord(where, line.size, key, line.content)
+            self._done_bytes += lines.total_bytes or 0
+            self._lines = None
+
+    def _key_of(self, line: bytes) -> bytes | None:
+        if self._fields.format == "text":
+            return None
+        try:
+            content = decode_json(line)
+            if isinstance(content, dict):
+                document_id = self._id.identifier(content)
+                return None if document_id is None else document_id.encode()
+        except UnreadableError:
+            pass
+        self.unreadable += 1
+        return None
+
+    def _of_file(self, folder: Path, file: Path) -> InputRecord:
+        shown = os.fsencode(file.relative_to(folder).as_posix()).decode(errors="replace")
+        try:
+            with file.open("rb") as opened:
+                content = opened.read(self._longest_bytes + 1)
+                size = max(len(content), os.fstat(opened.fileno()).st_size)
+        except OSError as error:
+            raise InputFileError(f"cannot read {file}: {error.strerror}") from None
+        self._done_bytes += size
+        if len(content) > self._longest_bytes:
+            return InputRecord(str(file), size, None, None)
+        return InputRecord(str(file), size, shown.encode(), self._as_value(shown, content))
+
+    def _as_value(self, document_id: str, content: bytes) -> bytes:
+        """Return a file's content as a value; the filter refuses one that is not UTF-8."""
+        if self._fields.format == "text":
+            return content
+        try:
+            text = decode_text(content)
+        except UnreadableError:
+            self.unreadable += 1
+            return content
+        fields = {self._fields.id: document_id} if self._fields.id else {}
+        return msgspec.json.encode(fields | {self._fields.text: text})
+
+    def _measure(self) -> int | None:
+        total, is_known = 0, True
+        for source in self._sources:
+            if source == STANDARD_INPUT:
+                is_known = False
+                continue
+            files = [Path(source)] if isinstance(source, str) else source[1]
+            for file in files:
+                try:
+                    status = file.stat()
+                except OSError as error:
+                    raise UsageError(f"cannot read {file}: {error.strerror}") from None
+                is_known = is_known and stat.S_ISREG(status.st_mode)
+                total += status.st_size
+        return total if is_known else None
+
+
+def _texts_in(folder: Path) -> list[Path]:
+    """Return the files under a folder, each a document; raise ``UsageError`` for files of lines."""
+    files = files_in(folder)
+    for file in files:
+        if unpacked_name(file.name).endswith(_LINE_SUFFIXES):
+            raise UsageError(
+                f"{file} has a document a line, and in a folder each file is one document: "
+                "name such files themselves, not their folder"
+            )
+    return files
+
+
+def files_in(folder: Path) -> list[Path]:
+    """Return the files under a folder, sorted, without hidden ones.
+
+    Raises ``UsageError`` if there is none.
+    """
+    paths: list[Path] = []
+    for directory, names, files in os.walk(folder):
+        names[:] = sorted(name for name in names if not name.startswith("."))
+        paths += [Path(directory, name) for name in files if not name.startswith(".")]
+    paths = [file for file in paths if file.is_file()]
+    if not paths:
+        raise UsageError(f"there are no files in the folder {folder}")
+    return sorted(paths)
+
 
 _CSV: Final = (".csv", ".tsv")
 _PARQUET: Final = ".parquet"
-_LINES: Final = (".jsonl", ".ndjson")
 _SNIFFED_BYTES: Final = 4096
 _OTHER_FORMATS: Final[tuple[tuple[bytes, str], ...]] = (
     (b"\x1f\x8b", "gzip data: give it a name that ends in .gz"),
@@ -40,14 +376,13 @@ class DocumentFile(NamedTuple):
 
     name: str
     path: str
-    texts: tuple[Path, ...] = ()
-    """Of a folder: the files of which each is a document."""
+    texts: tuple[Path, ...] = ()  # the text files of a folder, each a document
 
 
 def document_files(paths: Sequence[str], fields: FieldSettings) -> list[DocumentFile]:
-    """Return what ``paths`` stand for, in their order, the content of a folder by name.
+    """Return the files that ``paths`` name, in order; the content of a folder is sorted by name.
 
-    Raises ``UsageError`` for what cannot be read: nothing is begun then.
+    Raises ``UsageError`` for anything unreadable, before work begins.
     """
     if list(paths).count(STANDARD_INPUT) > 1:
         raise UsageError("standard input (-) is named twice, but can be read only once")
@@ -57,7 +392,9 @@ def document_files(paths: Sequence[str], fields: FieldSettings) -> list[Document
             _in_folder(path) if path != STANDARD_INPUT and Path(path).is_dir() else [_file(path)]
         )
     for each in files:
-        if fields.format == "text" and (each.texts or _is_table(each.path)):
+        if fields.format == "text" and (
+            each.texts or unpacked_name(each.path).endswith((*_CSV, _PARQUET))
+        ):
             raise UsageError(
                 f"{each.path} is not a file of lines, which fields.format=text needs: remove "
                 f"that setting"
@@ -68,7 +405,7 @@ def document_files(paths: Sequence[str], fields: FieldSettings) -> list[Document
 
 
 def open_documents(file: DocumentFile, fields: FieldSettings, longest_bytes: int) -> LineSource:
-    """Open a file; raises ``UsageError`` where it cannot be, or lacks the column of the text."""
+    """Open a file; raise ``UsageError`` if it is unreadable or lacks the column of the text."""
     kind = unpacked_name(file.path)
     column = fields.text
     if file.texts:
@@ -92,7 +429,7 @@ def _in_folder(folder: str) -> list[DocumentFile]:
     tables, texts = [], []
     for file in files_in(Path(folder)):
         name = unpacked_name(file.name)
-        if name.endswith((*_CSV, _PARQUET, *_LINES)):
+        if name.endswith((*_CSV, _PARQUET, *_LINE_SUFFIXES)):
             tables.append(DocumentFile(_encodable(file.relative_to(folder).as_posix()), str(file)))
         else:
             texts.append(file)
@@ -102,7 +439,6 @@ def _in_folder(folder: str) -> list[DocumentFile]:
 
 
 def _distinct(files: list[DocumentFile]) -> list[DocumentFile]:
-    """Let files of one name have their path for a name: positions must tell them apart."""
     names = [file.name for file in files]
     return [
         file._replace(name=_encodable(file.path)) if names.count(file.name) > 1 else file
@@ -110,14 +446,10 @@ def _distinct(files: list[DocumentFile]) -> list[DocumentFile]:
     ]
 
 
-def _is_table(path: str) -> bool:
-    return unpacked_name(path).endswith((*_CSV, _PARQUET))
-
-
 def _check_content(path: str) -> None:
-    """Raise ``UsageError`` for a file that cannot be opened, or is in none of the formats."""
+    """Raise ``UsageError`` for a file that is unreadable or in an unknown format."""
     if not Path(path).is_file() and Path(path).exists():
-        return  # a pipe or a device: its first bytes can be read once only
+        return  # the first bytes of a pipe or device can be read only once
     with open_raw(path) as raw:
         try:
             content = unpacked(raw, path).read(_SNIFFED_BYTES)
@@ -133,5 +465,5 @@ def _check_content(path: str) -> None:
 
 
 def _encodable(name: str) -> str:
-    """Return a name that can be encoded as UTF-8, whatever bytes a file system has in it."""
+    """Return a name that UTF-8 can encode, whatever bytes the file system has."""
     return name.encode(errors="surrogateescape").decode(errors="replace")

@@ -1,22 +1,90 @@
-r"""The lines of a file, packed or not, or of standard input, none longer than a limit.
+r"""Lines of a file (``.gz``, ``.zst`` or plain) or of standard input, with a length limit.
 
-A line ends in ``\n``; the last one may lack it. Its content is without it, and otherwise unchanged
-(a ``\r`` before it stays). Of a line past the limit only its size is kept; it is never in memory.
+A line ends in ``\n``, which the last one may lack; a ``\r`` before it stays. Of a line over the
+limit only the size is kept, so it is never in memory.
 """
 
 from __future__ import annotations
 
+import gzip
+import io
 import os
 import stat
 import sys
+import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, Final, NamedTuple, Protocol, Self
+from typing import Any, BinaryIO, Final, NamedTuple, Self, cast
 
 import xxhash
+import zstandard
 
-from simhash_core.errors import FirstseenError
-from streams.files.packed_files import DAMAGED_ERRORS, open_raw, unpacked
+from simhash_core.errors import FirstseenError, UsageError
+
+PACKED_SUFFIXES: Final = (".gz", ".zst")
+DAMAGED_ERRORS: Final = (EOFError, gzip.BadGzipFile, zlib.error, zstandard.ZstdError)
+"""Errors of reading a damaged or truncated packed file."""
+
+_CHUNK_BYTES: Final = 1 << 17
+
+
+def unpacked_name(name: str) -> str:
+    for suffix in PACKED_SUFFIXES:
+        name = name.removesuffix(suffix)
+    return name
+
+
+def open_raw(file: str) -> BinaryIO:
+    try:
+        return Path(file).open("rb")
+    except OSError as error:
+        raise UsageError(f"cannot read {file}: {error.strerror}") from None
+
+
+def unpacked(raw: BinaryIO, name: str) -> BinaryIO:
+    if name.endswith(".gz"):
+        return cast("BinaryIO", gzip.GzipFile(fileobj=raw))
+    if name.endswith(".zst"):
+        return io.BufferedReader(_ZstandardReader(raw), _CHUNK_BYTES)
+    return raw
+
+
+class _ZstandardReader(io.RawIOBase):
+    """Unpacks all frames; unlike the library's reader, it detects a missing end."""
+
+    def __init__(self, raw: BinaryIO) -> None:
+        self._raw = raw
+        self._frame: Any = None
+        self._packed = b""
+        self._content = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:  # noqa: ANN401 - any writable buffer
+        while not self._content and self._advance():
+            pass
+        size = min(len(buffer), len(self._content))
+        buffer[:size] = self._content[:size]
+        self._content = self._content[size:]
+        return size
+
+    def _advance(self) -> bool:
+        """Unpack one more piece; return False at the end of the file."""
+        packed = self._packed or self._raw.read(_CHUNK_BYTES)
+        self._packed = b""
+        if not packed:
+            if self._frame is not None:
+                raise EOFError("the file ends within a frame")
+            return False
+        if self._frame is None:
+            self._frame = zstandard.ZstdDecompressor().decompressobj()
+        self._content = self._frame.decompress(packed)
+        if self._frame.eof:
+            self._packed, self._frame = self._frame.unused_data, None
+        return True
+
 
 STANDARD_INPUT: Final = "-"
 _STANDARD_INPUT_NAME: Final = "stdin"
@@ -25,13 +93,13 @@ _BLOCK_BYTES: Final = 2 << 20
 
 
 class InputFileError(FirstseenError):
-    """A file that broke off or is damaged; the message says after which line."""
+    """A file is damaged or truncated; the message says after which line."""
 
 
 class Line(NamedTuple):
-    """A line without its end. ``number`` counts from 0; ``size`` is in bytes.
+    """A line without its end; ``content`` is None if it is longer than the limit.
 
-    ``content`` is None where the line is longer than the reader's limit.
+    ``number`` counts from 0; ``size`` is in bytes.
     """
 
     number: int
@@ -40,59 +108,56 @@ class Line(NamedTuple):
 
     @property
     def is_blank(self) -> bool:
-        """Whether there is nothing but white space (of ASCII) in it."""
         return self.content is not None and not self.content.strip()
 
 
-class LineSource(Protocol):
-    """What documents are read from: lines, or the rows of a table as lines of JSON."""
+class LineSource(ABC):
+    """Where documents are read from: lines, or rows of a table as lines of JSON."""
 
     name: str
-    """The file's name, for source positions."""
-    total_bytes: int | None
-    """The file's size; None for a pipe."""
+    total_bytes: int | None  # size of the file; None for a pipe
+
+    def __init__(self) -> None:
+        self._number = 0
+        self._seen = xxhash.xxh3_64()
 
     @property
-    def bytes_read(self) -> int:
-        """How much of ``total_bytes`` has been read."""
-        ...
+    @abstractmethod
+    def bytes_read(self) -> int: ...
 
     @property
     def lines_read(self) -> int:
-        """How many lines have been read."""
-        ...
+        return self._number
 
     @property
     def digest(self) -> int:
-        r"""XXH3-64 of all lines read, each ended by ``\n``: whether a file still begins alike."""
-        ...
+        r"""XXH3-64 of all lines read, each ended by ``\n``; detects a changed file."""
+        return self._seen.intdigest()
 
+    @abstractmethod
     def __iter__(self) -> Iterator[Line]:
-        """Yield the lines that are left; raises ``InputFileError`` where the file is damaged."""
-        ...
+        """Yield the remaining lines; raise ``InputFileError`` if the file is damaged."""
 
     def skip(self, lines: int) -> bool:
-        """Read ``lines`` lines and let them go; False where there are not so many."""
-        ...
+        """Skip ``lines`` lines; return False if there are fewer."""
+        rest = iter(self)
+        return all(next(rest, None) is not None for _ in range(lines))
 
-    def close(self) -> None:
-        """Close the file."""
-        ...
+    @abstractmethod
+    def close(self) -> None: ...
 
 
-class InputLines:
-    """Reads the lines of ``file``: a path, packed (``.gz``, ``.zst``) or plain, or ``-``.
+class InputLines(LineSource):
+    """Reads ``file``: a path, or ``-`` for standard input.
 
-    ``name`` is the file's name without its directory: source positions carry it, so it must not
-    depend on where the command was started. It can be encoded as UTF-8.
+    ``name`` is the file's name without its directory, because source positions must not depend on
+    the working directory. It can be encoded as UTF-8.
     """
 
     def __init__(self, file: str, longest_bytes: int) -> None:
-        """Open it; raises ``UsageError`` for a file that cannot be opened."""
+        super().__init__()
         self._longest_bytes = longest_bytes
         self._shown = "standard input" if file == STANDARD_INPUT else file
-        self._number = 0
-        self._seen = xxhash.xxh3_64()
         self._raw: BinaryIO
         if file == STANDARD_INPUT:
             self.name, self._raw = _STANDARD_INPUT_NAME, sys.stdin.buffer
@@ -104,29 +169,17 @@ class InputLines:
 
     @property
     def bytes_read(self) -> int:
-        """How much of ``total_bytes`` has been read; of a packed file, packed bytes."""
+        """The part of ``total_bytes`` that has been read; packed bytes of a packed file."""
         return self._raw.tell() if self.total_bytes is not None else 0
 
-    @property
-    def lines_read(self) -> int:
-        """How many lines have been read."""
-        return self._number
-
-    @property
-    def digest(self) -> int:
-        r"""XXH3-64 of all lines read, each ended by ``\n``: whether a file still begins alike."""
-        return self._seen.intdigest()
-
     def __iter__(self) -> Iterator[Line]:
-        """Yield the lines that are left; raises ``InputFileError`` where the file is damaged."""
         while (line := self._next()) is not None:
             yield line
 
     def block(self) -> bytes:
-        r"""Return the next lines, some MiB of them, each ended by ``\n``; nothing at the end.
+        r"""Return the next lines, about 2 MiB, each ended by ``\n``; empty at the end.
 
-        Blank ones included. Quicker than one by one. Raises ``InputFileError`` for a line past the
-        limit too.
+        Faster than one by one. Raises ``InputFileError``, also for a line over the limit.
         """
         try:
             content = self._lines.read(_BLOCK_BYTES)
@@ -145,23 +198,16 @@ class InputLines:
         self._number += content.count(b"\n")
         return content
 
-    def skip(self, lines: int) -> bool:
-        """Read ``lines`` lines and let them go; False where there are not so many."""
-        return all(self._next() is not None for _ in range(lines))
-
     def close(self) -> None:
-        """Close the file; standard input stays open."""
         if self._lines is not self._raw:
             self._lines.close()
         if self._raw is not sys.stdin.buffer:
             self._raw.close()
 
     def __enter__(self) -> Self:
-        """Give itself, to be closed at the end of the block."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the file."""
         self.close()
 
     def _next(self) -> Line | None:
@@ -194,7 +240,7 @@ class InputLines:
         return long_line if ended else self._ended(long_line)
 
     def _ended(self, line: Line) -> Line:
-        """Add the end that the last line lacks, so that a file may grow after it."""
+        """Add the missing end of the last line to the digest, so that the file may grow."""
         self._seen.update(b"\n")
         return line
 
@@ -206,7 +252,7 @@ class InputLines:
 
 
 def regular_size(file: BinaryIO) -> int | None:
-    """Return the size of a regular file, None for a pipe, a terminal or what has no number."""
+    """Return the size of a regular file; None for a pipe or a terminal."""
     try:
         status = os.fstat(file.fileno())
     except OSError:

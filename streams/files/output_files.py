@@ -1,8 +1,6 @@
-"""Files that a command writes: whole or not at all, or so that they can be continued.
+"""Output files: complete or absent (``NewFile``), resumable (``ContinuedFile``), or a ``Stream``.
 
-``NewFile`` is written under another name and gets its own at the end. ``ContinuedFile`` is cut to a
-length that is known to be good and continues from there. ``Stream`` is a pipe or a device, which
-can neither be renamed nor cut.
+A stream is a pipe or a device, which can be neither renamed nor truncated.
 """
 
 from __future__ import annotations
@@ -12,10 +10,11 @@ import fcntl
 import gzip
 import os
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, Final, Protocol
+from typing import BinaryIO, Final
 
 from simhash_core.errors import FirstseenError, UsageError
 
@@ -26,37 +25,41 @@ _NO_LOCKS: Final = frozenset({errno.ENOTSUP, errno.ENOLCK, errno.ENOSYS})
 
 
 class OutputFileError(FirstseenError):
-    """A file that cannot be written; the message names it and the reason."""
+    """A file cannot be written; the message names it and the reason."""
 
 
-class OutputFile(Protocol):
-    """What is common to all: bytes go in, and end well or not."""
+class OutputFile(ABC):
+    """Methods raise ``OutputFileError``."""
+
+    _path: Path
+    _file: BinaryIO
 
     def write(self, data: bytes) -> None:
-        """Add to the file; raises ``OutputFileError``."""
-        ...
+        with _errors_named(self._path):
+            self._file.write(data)
 
     def sync(self) -> int:
-        """Make everything written so far last, as far as it can; return the file's length."""
-        ...
+        """Make the written data durable if possible; return the length to resume from."""
+        return 0
 
-    def finish(self) -> None:
-        """End well: the file is whole."""
-        ...
+    @abstractmethod
+    def finish(self) -> None: ...
 
     def close(self) -> None:
-        """End at once, if it has not ended well: what that leaves behind is the class's rule."""
-        ...
+        """Release the file, even if its disk is full; the class decides what remains."""
+        with suppress(OSError):
+            self._file.close()
 
 
-class NewFile:
-    """Written beside its path as ``.partial``, renamed by ``finish``, removed by ``close``.
+class NewFile(OutputFile):
+    """Writes ``.partial`` beside the path; ``finish`` renames it, ``close`` removes it.
 
-    gzip by its name (``.gz``), with no time and no name inside: equal content gives equal bytes.
+    The file is gzip if its name ends in ``.gz``, without time and name, so equal content gives
+    equal bytes.
     """
 
     def __init__(self, path: Path) -> None:
-        """Begin it; raises ``OutputFileError``, also where another process is writing it."""
+        """Create it; raise ``OutputFileError``, also if another process is writing it."""
         self._path = path
         self._partial = path.with_name(path.name + PARTIAL_SUFFIX)
         with _errors_named(self._partial):
@@ -69,16 +72,10 @@ class NewFile:
             )
 
     def write(self, data: bytes) -> None:
-        """Add to the file."""
         with _errors_named(self._path):
             (self._gzip or self._file).write(data)
 
-    def sync(self) -> int:
-        """Return 0: nothing lasts before the end."""
-        return 0
-
     def finish(self) -> None:
-        """Give the file its name, whatever had it before."""
         with _errors_named(self._path):
             if self._gzip is not None:
                 self._gzip.close()
@@ -88,18 +85,15 @@ class NewFile:
             self._file.close()
 
     def close(self) -> None:
-        """Remove what was written, unless it was finished."""
         if not self._file.closed:
             with suppress(OSError):
                 self._partial.unlink()
-            _drop(self._file)
+            super().close()
 
 
-class ContinuedFile:
-    """Cut to ``length`` bytes and continued; ``close`` leaves it as it is."""
-
+class ContinuedFile(OutputFile):
     def __init__(self, path: Path, length: int) -> None:
-        """Open it; raises ``OutputFileError`` where it is shorter than it was left."""
+        """Open it; raise ``OutputFileError`` if it is shorter than ``length``."""
         self._path = path
         with _errors_named(path):
             self._file = _open_locked(path)
@@ -113,67 +107,47 @@ class ContinuedFile:
             self._file.truncate(length)
             self._file.seek(length)
 
-    def write(self, data: bytes) -> None:
-        """Add to the file."""
-        with _errors_named(self._path):
-            self._file.write(data)
-
     def sync(self) -> int:
-        """Bring everything to the disk, so that no loss of power takes it; return the length."""
         with _errors_named(self._path):
             self._file.flush()
             os.fsync(self._file.fileno())
             return self._file.tell()
 
     def finish(self) -> None:
-        """Close the file."""
         self.sync()
         self._file.close()
 
-    def close(self) -> None:
-        """Close the file, whatever is still in the buffer."""
-        _drop(self._file)
 
-
-class Stream:
-    """A pipe, a terminal or a device: what was written is gone, and stays."""
+class Stream(OutputFile):
+    """A pipe, a terminal or a device: written data cannot be taken back."""
 
     def __init__(self, path: Path | None) -> None:
-        """Open a device or a named pipe; None is standard output. Raises ``OutputFileError``."""
         self._path = path or Path("standard output")
-        self._file: BinaryIO = sys.stdout.buffer
+        self._file = sys.stdout.buffer
         if path is not None:
             with _errors_named(path):
                 self._file = path.open("wb")
 
     def write(self, data: bytes) -> None:
-        """Pass on at once, so that a reader need not wait."""
         with _errors_named(self._path):
             self._file.write(data)
             self._file.flush()
 
-    def sync(self) -> int:
-        """Return 0: there is nothing to go back to."""
-        return 0
-
     def finish(self) -> None:
-        """Close a device; standard output stays open."""
         if self._file is not sys.stdout.buffer:
             with _errors_named(self._path):
                 self._file.close()
 
     def close(self) -> None:
-        """Let go of a device."""
         if self._file is not sys.stdout.buffer:
-            _drop(self._file)
+            super().close()
 
 
 @contextmanager
 def new_output(name: str) -> Iterator[OutputFile]:
-    """Open standard output (``-``), or a new file, which gets its name once all is written.
+    """Open standard output (``-``) or a ``NewFile``.
 
-    Raises ``UsageError`` where the file is there already, ``OutputFileError`` where it cannot be
-    written.
+    Raises ``UsageError`` if the file exists, ``OutputFileError`` if it cannot be written.
     """
     if name != STANDARD_OUTPUT and Path(name).exists():
         raise UsageError(f"{name} exists: name another file, or delete it")
@@ -186,7 +160,7 @@ def new_output(name: str) -> Iterator[OutputFile]:
 
 
 def _open_locked(path: Path) -> BinaryIO:
-    """Open for writing without cutting, and keep all other processes out until it is closed."""
+    """Open for writing without truncation, under an exclusive lock."""
     file: BinaryIO = path.open("r+b" if path.exists() else "w+b", buffering=_BUFFER_BYTES)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -196,23 +170,17 @@ def _open_locked(path: Path) -> BinaryIO:
             f"{path} is being written by another process: wait for it, or name another file"
         ) from None
     except OSError as error:
-        if error.errno not in _NO_LOCKS:  # some network file systems know no locks
+        if error.errno not in _NO_LOCKS:  # some network file systems have no locks
             file.close()
             raise
     return file
 
 
-def _drop(file: BinaryIO) -> None:
-    """Close a file that nobody wants to read: a full disk is no news any more."""
-    with suppress(OSError):
-        file.close()
-
-
 @contextmanager
 def _errors_named(path: Path) -> Iterator[None]:
-    """Turn what the system says into an error that names the file.
+    """Turn ``OSError`` into ``OutputFileError``.
 
-    Not for a reader that has gone: the command ends quietly then.
+    ``BrokenPipeError`` passes, because the command ends quietly when its reader is gone.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""One text, or one document out of a file of them, for commands that look at single texts."""
+"""Single texts, and single documents out of files, for commands that inspect them."""
 
 from __future__ import annotations
 
@@ -9,25 +9,24 @@ from typing import NamedTuple
 
 from simhash_core.documents import Document, RawRecord, SourcePosition
 from simhash_core.errors import UsageError
-from simhash_core.rejections import Rejection
+from simhash_core.verdicts import Rejection
 from streams.documents.json_values import UnreadableError, decode_text
 from streams.documents.raw_documents import DocumentReader
-from streams.files.input_lines import STANDARD_INPUT, InputLines
-from streams.files.packed_files import DAMAGED_ERRORS, unpacked
+from streams.files.input_lines import DAMAGED_ERRORS, STANDARD_INPUT, InputLines, unpacked
 from streams.settings.settings import Settings
 
 
 class Unreadable(NamedTuple):
-    """A line that is no document; ``number`` counts from 0, ``why`` is for people."""
+    """A line that is no document; ``number`` counts from 0."""
 
     number: int
     why: str
 
 
 def read_text(file: str, longest_bytes: int) -> str:
-    """Return the text of a file (unpacked by its name; ``-``: standard input), which must be UTF-8.
+    """Return the UTF-8 text of a file (unpacked by its name; ``-`` is standard input).
 
-    Raises ``UsageError`` for a file that cannot be read, is longer, or is not UTF-8.
+    Raises ``UsageError`` for a file that is unreadable, too long or not UTF-8.
     """
     shown = "standard input" if file == STANDARD_INPUT else file
     try:
@@ -49,9 +48,9 @@ def read_text(file: str, longest_bytes: int) -> str:
 def find_documents(
     files: Iterable[str], wanted: Iterable[str], settings: Settings
 ) -> dict[str, Document]:
-    """Return the first document with each of the ids ``wanted``, from files with one a line.
+    """Return the first document with each of the ids ``wanted``.
 
-    Raises ``UsageError`` for an id that is in none of them.
+    Raises ``UsageError`` for an id that is missing.
     """
     files, missing = list(files), set(wanted)
     documents: dict[str, Document] = {}
@@ -73,7 +72,7 @@ def find_documents(
 
 
 def documents_in(file: str, settings: Settings) -> Iterator[Document | Unreadable]:
-    """Yield what each line of a file holds, blank ones left out.
+    """Yield the document or problem of each line that is not blank.
 
     Raises ``UsageError`` for a file that cannot be opened, ``InputFileError`` for a damaged one.
     """

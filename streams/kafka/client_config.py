@@ -1,8 +1,8 @@
-"""From settings to the configuration of each Kafka client.
+"""Configurations of all Kafka clients, from the settings.
 
-All clients are librdkafka's, of workers and of commands. They get every property that the user
-passed on, except those of the other kind of client: librdkafka would warn of each. What Firstseen's
-guarantees rest on overrides it; ``kafka_properties.RESERVED`` refuses it earlier, with a reason.
+Every client, of workers and of commands, gets the user's properties, except those for the other
+kind of client, of which librdkafka would warn. Properties that Firstseen's guarantees need override
+them; ``kafka_properties.RESERVED`` refuses those earlier, with a reason.
 """
 
 from __future__ import annotations
@@ -14,30 +14,35 @@ from typing import Any, Final
 
 from streams.settings.settings import Settings
 
-LIBRDKAFKA: Final = "firstseen.librdkafka"
-"""The logger of the library's own lines."""
+LIBRDKAFKA: Final = "firstseen.librdkafka"  # the logger of the library's own lines
 
 logger = logging.getLogger(LIBRDKAFKA)
-# A command that sets up no logging reports errors itself; Python would print them a second time.
+# A command without logging reports errors itself; Python would print them a second time.
 logger.addHandler(logging.NullHandler())
 
 _NO_PROPERTIES: Final = frozenset({"logger", "on_commit", "on_delivery"})
-"""What a client takes beside properties; the names of callbacks end in ``_cb`` otherwise."""
+"""Constructor arguments that are no properties; other callbacks end in ``_cb``."""
 
 _MS: Final = 1000
 _KIB: Final = 1024
 _MIB: Final = 1024 * _KIB
 _PREFETCH_KIB: Final = 16 * _KIB
-"""Raw records that librdkafka holds in advance; a fetch may exceed it."""
+"""Raw records that librdkafka fetches in advance; a fetch may exceed it."""
 _PARTITION_FETCH_BYTES: Final = 2 * _MIB
-"""Of raw records in one fetch: more than a batch, else each fetch ends with a small one."""
-_REFRESH_MS: Final = 5000
-"""How soon it is found that a topic was deleted, or has more partitions."""
+"""Of raw records in one fetch: more than a batch, otherwise each fetch ends with a small one."""
+_REFRESH_MS: Final = 5000  # how soon a deleted topic or a new partition is noticed
 _REJOIN_MS: Final = 60_000
-"""How long a rebalance waits for a member that does not join again: 5 minutes by default, in which
+"""How long a rebalance waits for a member that does not rejoin. The default is 5 minutes, in which
 nobody reads anything."""
+_RECONNECT_MAX_MS: Final = 1000
+"""The longest pause between two connection attempts. The default, 10 s, is more than a session. It
+is at most a sixth of the session, so that a member is back in time."""
+_BACKOFF: Final = "reconnect.backoff.ms"
+_SETUP_MIN_MS: Final = 1000  # the library's minimum for the set-up of a connection
+_REQUEST_MIN_MS: Final = 2000
+"""Of a consumer's request: more than a broker holds a fetch, plus a second."""
 _HEARTBEAT_MS: Final = 500
-"""How soon a member learns that the group rebalances; at most a third of the session."""
+"""How soon a member learns of a rebalance; at most a third of the session."""
 
 # librdkafka's CONFIGURATION.md, column C/P.
 _OF_CONSUMERS: Final = frozenset(
@@ -97,64 +102,56 @@ _OF_PRODUCERS: Final = frozenset(
         "transactional.id",
     }
 )
-# Second names of properties that are set here: one of the two must go.
+# Aliases of properties that are set here: only one of the two may remain.
 _SAME: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "queue.buffering.max.ms": "linger.ms",
-        "compression.codec": "compression.type",
-    }
+    {"queue.buffering.max.ms": "linger.ms", "compression.codec": "compression.type"}
 )
 
 
 def admin_config(settings: Settings, **extra: Any) -> dict[str, Any]:  # noqa: ANN401 - as below
     """Return the configuration of an admin client.
 
-    ``extra`` is what the client must have: its underscores stand for dots (``group_id="x"``),
-    except in the names of callbacks, and it overrides what was passed on. The log of the library
-    goes to ``firstseen.librdkafka`` whenever the client polls.
+    ``extra`` overrides the user's properties; its underscores stand for dots (``group_id="x"``),
+    except in names of callbacks. When the client polls, the library logs to
+    ``firstseen.librdkafka``.
     """
     return _config(settings, _OF_CONSUMERS | _OF_PRODUCERS, extra)
 
 
 def consumer_config(settings: Settings, **extra: Any) -> dict[str, Any]:  # noqa: ANN401 - numbers, texts, callbacks
-    """Return the configuration of a consumer; ``extra`` as in ``admin_config``."""
+    """See ``admin_config`` for ``extra``."""
     return _config(settings, _OF_PRODUCERS, extra)
 
 
 def producer_config(settings: Settings, **extra: Any) -> dict[str, Any]:  # noqa: ANN401 - numbers, texts, callbacks
-    """Return the configuration of a producer; ``extra`` as in ``admin_config``."""
+    """See ``admin_config`` for ``extra``."""
     return _config(settings, _OF_CONSUMERS, extra)
 
 
 def changelog_group(settings: Settings) -> str:
-    """Return the group that readers of internal topics have, for the client insists on one.
-
-    Nothing is committed to it; that it begins with the application id lets one ACL cover all.
-    """
+    """Return a group id that begins with the application's, for one ACL; it has no commits."""
     return f"{settings.application_id}.changelog-reader"
 
 
 def raw_consumer_config(settings: Settings, worker: str) -> dict[str, Any]:
-    """Return the configuration of the consumer of raw records, a member of the group.
-
-    ``worker``: its name there, by which other workers and operators know it.
-    """
+    """Return the configuration of a group member, named ``worker``, that reads raw records."""
     session_ms = int(settings.session_timeout_seconds * _MS)
-    static = (
-        {}
-        if settings.group_instance_id is None
-        else {"group_instance_id": settings.group_instance_id}
-    )
+    instance = settings.group_instance_id
+    static = {} if instance is None else {"group_instance_id": instance}
     return {
         "queued.max.messages.kbytes": _PREFETCH_KIB,
-        # While a batch is gathered, a partition with so many records here is not fetched: else each
-        # record that comes ends a fetch of all partitions. Fewer would delay a slow stream.
+        # A partition with this many records is not fetched while a batch is gathered: otherwise
+        # each new record ends a fetch of all partitions. Fewer would delay a slow stream.
         "queued.min.messages": 4,
         "max.partition.fetch.bytes": _PARTITION_FETCH_BYTES,
-        # A full queue is looked at again after this time: the default of a second is a gap.
+        # How soon a full queue is checked again: the default of a second is a gap.
         "fetch.queue.backoff.ms": 20,
         "topic.metadata.refresh.interval.ms": _REFRESH_MS,
         "max.poll.interval.ms": max(_REJOIN_MS, 2 * session_ms),
+        # If one broker does not answer, the next is tried before the session ends. By default the
+        # set-up of a connection may take 30 s, and the search for the coordinator a minute.
+        "socket.connection.setup.timeout.ms": max(_SETUP_MIN_MS, session_ms // 2),
+        "socket.timeout.ms": max(_REQUEST_MIN_MS, session_ms * 2 // 3),
         **consumer_config(
             settings,
             client_id=worker,
@@ -165,9 +162,9 @@ def raw_consumer_config(settings: Settings, worker: str) -> dict[str, Any]:
             auto_offset_reset="earliest",
             enable_auto_commit=False,
             enable_auto_offset_store=False,
-            # So that a partition without records is known to be at its end, and not waited for.
+            # An empty partition is then known to be at its end.
             enable_partition_eof=True,
-            # Also makes the broker hold back offsets of transactions that have not ended.
+            # The broker then also holds back offsets of open transactions.
             isolation_level="read_committed",
             **static,
         ),
@@ -175,7 +172,6 @@ def raw_consumer_config(settings: Settings, worker: str) -> dict[str, Any]:
 
 
 def log_reader_config(settings: Settings) -> dict[str, Any]:
-    """Return the configuration of a reader of one internal partition, outside any group."""
     return {
         # A broker answers as soon as there is a byte, so a long wait only spares requests.
         "fetch.wait.max.ms": 500,
@@ -184,8 +180,8 @@ def log_reader_config(settings: Settings) -> dict[str, Any]:
         "queued.max.messages.kbytes": _PREFETCH_KIB,
         **consumer_config(
             settings,
-            # The client insists on one; it is never joined, and nothing is committed to it. That it
-            # begins with the application id lets one ACL cover all.
+            # The client needs one, but never joins or commits. It begins with the application id,
+            # so that one ACL covers all.
             group_id=f"{settings.application_id}.log-reader",
             fetch_min_bytes=1,
             auto_offset_reset="error",
@@ -197,7 +193,6 @@ def log_reader_config(settings: Settings) -> dict[str, Any]:
 
 
 def appender_config(settings: Settings) -> dict[str, Any]:
-    """Return the configuration of the producer of packets, control records and reports."""
     return {
         "compression.type": "lz4",
         **producer_config(
@@ -211,13 +206,12 @@ def appender_config(settings: Settings) -> dict[str, Any]:
 
 
 def output_config(settings: Settings) -> dict[str, Any]:
-    """Return the configuration of the producer of outputs, in transactions or without."""
     return {
         "compression.type": "lz4",
-        # Kafka's own choice by key, so that outputs lie where other clients would put them.
+        # Kafka's own choice by key: outputs land where other clients would put them.
         "partitioner": "murmur2_random",
-        # A commit sends at once what is left, so this delays nothing. What is sent before it is
-        # waited for by a thread of the client that polls without a pause (see ``appender``).
+        # A commit flushes, so this delays nothing. Earlier sending would make a client thread poll
+        # without a pause (see ``Appender``).
         "linger.ms": 100,
         **producer_config(settings, acks="all"),
     }
@@ -226,16 +220,24 @@ def output_config(settings: Settings) -> dict[str, Any]:
 def _config(
     settings: Settings, foreign: frozenset[str], extra: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return what was passed on and what the client must have, less ``foreign`` properties."""
+    """Return the user's and the required properties, without those in ``foreign``."""
     config = {
         "client.id": settings.application_id,
         "message.max.bytes": settings.largest_message_bytes,
         "logger": logger,
+        "reconnect.backoff.max.ms": _reconnect_max_ms(settings),
         **settings.kafka,
         "bootstrap.servers": settings.brokers,
         **{_property(name): value for name, value in extra.items()},
     }
     return {_SAME.get(name, name): value for name, value in config.items() if name not in foreign}
+
+
+def _reconnect_max_ms(settings: Settings) -> int:
+    longest = min(_RECONNECT_MAX_MS, int(settings.session_timeout_seconds * _MS) // 6)
+    # The library refuses a first pause that is longer than the longest.
+    first = settings.kafka.get(_BACKOFF, "")
+    return max(longest, int(first)) if first.isdecimal() else longest
 
 
 def _property(name: str) -> str:

@@ -1,8 +1,7 @@
-"""Waiting for a broker: bounded where there is a bound, and never in silence.
+"""Waits for a broker, within a limit if there is one, and reports why it waits.
 
-A client waits for a broker that is away. A broker that refuses ends the wait at once: it does not
-accept the password, the authority or the certificate, and the error names the setting to change. A
-broker that only closes the connection ends the wait after ten seconds.
+A broker that refuses the password, the authority or the certificate ends the wait at once, with an
+error that names the setting. A broker that only closes connections ends it after ten seconds.
 """
 
 from __future__ import annotations
@@ -11,15 +10,101 @@ import logging
 import re
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient
 
 from streams.errors import BrokerUnavailableError, Problem, SettingsError
 from streams.kafka.client_config import admin_config
-from streams.kafka.connection_refusals import ConnectionRefusal, refusal_of
+from streams.kafka.clients import AdminClient
 from streams.settings.settings import Settings
+
+# ---- Why a broker refuses a client: the library's message, and the setting to change.
+#
+# Some reasons are certain: a wrong password stays wrong. Others are likely: a broker that closes
+# the connection at once may need TLS, or may be starting or stopping.
+
+_CA: Final = (
+    "the broker's certificate is not signed by a trusted authority, or is not for the name in "
+    "brokers. Set kafka.ssl.ca.location to the authority that signed it, and brokers to a name "
+    "that is in it"
+)
+_CERTIFICATE: Final = (
+    "the broker needs a client certificate that it trusts. Set kafka.ssl.certificate.location and "
+    "kafka.ssl.key.location to one that its authority signed, and that has not expired"
+)
+_NO_LOGIN: Final = (
+    "this listener of the broker accepts no password: set SSL or PLAINTEXT, or another port in "
+    "brokers"
+)
+_LOGIN: Final = (
+    "the broker refuses kafka.sasl.username with this password: correct one of them. The password "
+    "can be in a file, which kafka.sasl.password.file names"
+)
+_TLS: Final = (
+    "the broker and this client do not agree on TLS: compare protocols and certificates of both"
+)
+_WANTS_MORE: Final = (
+    "the broker closed the connection. If it answers others, it needs another "
+    "kafka.security.protocol than {protocol}: {others}"
+)
+
+
+class ConnectionRefusal(NamedTuple):
+    """The ``setting`` to change, and how; ``is_certain``: waiting does not help."""
+
+    setting: str
+    fix: str
+    is_certain: bool
+
+
+# The first match in the library's message counts.
+_REASONS: Final[tuple[tuple[re.Pattern[str], ConnectionRefusal], ...]] = tuple(
+    (re.compile(pattern, re.IGNORECASE), ConnectionRefusal(setting, fix, is_certain=True))
+    for pattern, setting, fix in (
+        (
+            "unsupported sasl mechanism",
+            "kafka.sasl.mechanism",
+            "the broker does not offer this mechanism: use one that it offers",
+        ),
+        ("not valid in current sasl state", "kafka.security.protocol", _NO_LOGIN),
+        (
+            "sasl authentication error: (?!saslauthenticaterequest failed)|authentication failed",
+            "kafka.sasl.password",
+            _LOGIN,
+        ),
+        ("certificate verify failed", "kafka.ssl.ca.location", _CA),
+        (
+            "alert (bad )?certificate|alert unknown ca",
+            "kafka.ssl.certificate.location",
+            _CERTIFICATE,
+        ),
+        ("ssl alert number|unsupported protocol|no shared cipher", "kafka.security.protocol", _TLS),
+    )
+)
+_HANGS_UP: Final = re.compile(
+    r"disconnected\b.*in state (apiversion_query|ssl_handshake|up)", re.IGNORECASE
+)
+_OTHERS: Final = {
+    "PLAINTEXT": "SSL, SASL_SSL or SASL_PLAINTEXT",
+    "SASL_PLAINTEXT": "SASL_SSL",
+    "SSL": "SASL_SSL, or PLAINTEXT without encryption",
+    "SASL_SSL": "SASL_PLAINTEXT without encryption, or SSL without a password",
+}
+
+
+def refusal_of(said: str, protocol: str) -> ConnectionRefusal | None:
+    """Return the meaning of the library's message; None where there is just no broker."""
+    for pattern, refused in _REASONS:
+        if pattern.search(said):
+            return refused
+    if _HANGS_UP.search(said):
+        fix = _WANTS_MORE.format(
+            protocol=protocol, others=_OTHERS.get(protocol, "see its listeners")
+        )
+        return ConnectionRefusal("kafka.security.protocol", fix, is_certain=False)
+    return None
+
 
 _ASK_SECONDS: Final = 1.0
 _SAY_SECONDS: Final = 10.0
@@ -30,10 +115,7 @@ _LOG_SUFFIX: Final = re.compile(r" \(after \d+ms in state (\w+)\)$")
 
 
 class _LastReason(logging.Handler):
-    """The last problem that the client reported; it says more than the call that failed.
-
-    Only the client's log says that a broker closed the connection.
-    """
+    """The client's last problem; only its log says that a broker closed the connection."""
 
     def __init__(self, protocol: str) -> None:
         super().__init__(logging.INFO)
@@ -43,7 +125,7 @@ class _LastReason(logging.Handler):
         self._protocol = protocol
 
     def __call__(self, error: KafkaError) -> None:
-        # That all brokers are down only sums up what was said of each.
+        # "All brokers are down" only sums up the errors of each.
         if error.code() != KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001 - the library's own name for it
             self._note(error.str())
 
@@ -66,8 +148,8 @@ class _LastReason(logging.Handler):
     def raise_refusal(self, brokers: str) -> None:
         """Raise where waiting does not help.
 
-        ``SettingsError`` for what is certain, ``BrokerUnavailableError`` for what has looked like a
-        refusal for ten seconds.
+        ``SettingsError`` for a certain refusal, ``BrokerUnavailableError`` for a likely one that
+        has lasted ten seconds.
         """
         refused = self.refused
         if refused is None:
@@ -91,23 +173,19 @@ class _LastReason(logging.Handler):
             )
 
     def why(self) -> str:
-        """Return the reason, with what to do about it where that is known."""
         return self.text if self.refused is None else f"{self.text}. {self.refused.fix}"
 
 
 def connect_admin(
-    settings: Settings,
-    wait_seconds: float | None,
-    announce: Callable[[str], None] | None = None,
+    settings: Settings, wait_seconds: float | None, announce: Callable[[str], None] | None = None
 ) -> AdminClient:
-    """Return an admin client of which a broker has answered.
+    """Return an admin client after a broker has answered.
 
-    ``wait_seconds`` None waits for ever. ``announce`` is called every ten seconds.
-    Raises ``BrokerUnavailableError`` when the wait is over, ``SettingsError`` when a broker refuses
-    the connection for good.
+    Without ``wait_seconds`` it waits for ever. ``announce`` is called every ten seconds. Raises
+    ``BrokerUnavailableError`` after the wait, ``SettingsError`` for a certain refusal.
     """
     reason = _LastReason(settings.kafka.get("security.protocol", "PLAINTEXT"))
-    # Each attempt is logged, some twenty a second; the last reason says it all, so none goes on.
+    # Some twenty attempts a second are logged. None are passed on: the last reason is enough.
     log = logging.Logger("firstseen.connection", logging.INFO)  # noqa: LOG001 - of this client alone
     log.addHandler(reason)
     admin = AdminClient(admin_config(settings, error_cb=reason, logger=log))

@@ -1,7 +1,7 @@
-"""Sends documents to a topic: acknowledged, at a given rate, never in silence.
+"""Sends documents to a topic, with acknowledgements and at a given rate.
 
-The embedded broker drops what a worker is too slow to read (``streams.kafka.embedded_broker``): on
-it, the sender waits for the worker of the application id after each part of what it keeps.
+The embedded broker drops what a worker is too slow to read (``streams.kafka.embedded_broker``).
+There the sender regularly waits for the worker of the application id.
 """
 
 from __future__ import annotations
@@ -9,34 +9,26 @@ from __future__ import annotations
 import time
 from typing import Final, NamedTuple, Self
 
-from confluent_kafka import (
-    Consumer,
-    KafkaError,
-    KafkaException,
-    Message,
-    Producer,
-    TopicPartition,
-)
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from streams.errors import BrokerRefusedError, BrokerUnavailableError, Problem, SettingsError
 from streams.kafka.client_config import consumer_config, producer_config
-from streams.kafka.partition_offsets import committed_offsets
-from streams.kafka.retries import becomes_true, retrying
-from streams.settings.flow import MIB
+from streams.kafka.clients import Consumer, Producer, committed_offsets
+from streams.kafka.errors import becomes_true, retrying
 from streams.settings.registry import schema_formats
-from streams.settings.settings import MESSAGE_OVERHEAD_BYTES, Settings
+from streams.settings.settings import MESSAGE_OVERHEAD_BYTES, MIB, Settings
 
 _POLL_SECONDS: Final = 0.1
 _LINGER_MS: Final = 20
 _READ_SECONDS: Final = 0.02
 _OVERHEAD_BYTES: Final = 97
-"""Of a record in a batch of its own: 61 bytes of header, at most 36 of lengths and deltas."""
+"""A record in its own batch: 61 bytes of header, at most 36 of lengths and deltas."""
 _QUEUE_MESSAGES: Final = 10_000
 _QUEUE_KBYTES: Final = 64 * 1024
 _GRACE_SECONDS: Final = 5.0
 _UNREAD_BYTES: Final = 2 * MIB
-"""What is sent before the worker must have read it: less than half of what the embedded broker
-keeps of a partition."""
+"""Sent before the worker must have read it: less than half of what a partition of the embedded
+broker keeps."""
 _UNREACHABLE: Final = frozenset(
     {
         KafkaError._MSG_TIMED_OUT,  # noqa: SLF001 - a public code of librdkafka
@@ -46,32 +38,25 @@ _UNREACHABLE: Final = frozenset(
 
 
 def longest_value_bytes(settings: Settings) -> int:
-    """The longest value that is sent at all.
-
-    Above what the filter takes, so that it is the filter, with a dead letter, that says no.
-    """
+    """The longest value that is sent: above the filter's limit, so that the filter refuses it."""
     return max(2 * MIB, settings.largest_output_bytes)
 
 
 class DocumentSender:
-    """Sends to one topic; a context manager that closes its connections.
+    """Sends to one topic; a context manager.
 
-    ``paced``: wait for the worker, as the embedded broker needs it. ``per_second`` None: as fast
-    as the broker accepts it.
+    ``paced`` waits for the worker, for the embedded broker. Without ``per_second`` it sends as fast
+    as the broker accepts.
     """
 
     def __init__(
         self, settings: Settings, topic: str, *, paced: bool, per_second: float | None
     ) -> None:
-        """Connect in the background.
-
-        Raises ``SettingsError`` for the raw topic of a filter that reads no JSON.
-        """
+        """Raise ``SettingsError`` for the raw topic of a filter that does not read JSON."""
         if topic == settings.topics.raw and schema_formats(settings.fields):
             raise SettingsError([_no_json(settings)])
         self.acknowledged = 0
         self.refused: list[str] = []
-        """Where those came from that the broker found too large."""
         self._settings = settings
         self._topic = topic
         self._rate = _Rate(per_second)
@@ -79,7 +64,7 @@ class DocumentSender:
         self._failure: KafkaError | None = None
         self._sent = 0
         self._alone: list[_Document] = []
-        """Those of batches that were too large as a whole: each is sent again by itself."""
+        """Documents of batches that were too large as a whole; each is sent again by itself."""
         longest = longest_value_bytes(settings) + MESSAGE_OVERHEAD_BYTES
         self._producer = Producer(
             producer_config(
@@ -94,20 +79,18 @@ class DocumentSender:
             )
         )
         self._unread_bytes = 0
-        self._ends: dict[int, int] = {}
-        """Where partitions end by what was acknowledged here."""
+        self._ends: dict[int, int] = {}  # the ends of partitions, as acknowledged here
         self._group: Consumer | None = None
         if paced:
-            # The embedded broker makes a topic for a producer that asks for it, not for a consumer.
+            # The embedded broker creates a topic for a producer's metadata request, not for a
+            # consumer's.
             self._producer.list_topics(topic, timeout=self._seconds)
             self._group = Consumer(consumer_config(settings, group_id=settings.application_id))
 
     def __enter__(self) -> Self:
-        """Return itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the connections; what is not acknowledged is dropped."""
         self._producer.purge()
         self._producer.flush(_GRACE_SECONDS)
         self._producer.close()
@@ -115,11 +98,7 @@ class DocumentSender:
             self._group.close()
 
     def send(self, key: bytes | None, value: bytes, where: str) -> None:
-        """Send one document when its time has come; ``where`` it came from is for messages.
-
-        Raises ``BrokerUnavailableError`` or ``BrokerRefusedError`` for an earlier one that was not
-        taken.
-        """
+        """Send one document when it is due; raise the failure of an earlier one."""
         while (wait := self._rate.seconds_left()) > 0:
             self._producer.poll(min(wait, _POLL_SECONDS))
         self._raise_failure()
@@ -134,7 +113,6 @@ class DocumentSender:
         self._produce(_Document(key, value, where), is_alone=False)
 
     def finish(self) -> None:
-        """Wait until everything is acknowledged; raises as ``send`` does."""
         self._await_acknowledged()
 
     def _await_acknowledged(self) -> None:
@@ -155,7 +133,6 @@ class DocumentSender:
         self._raise_failure()
 
     def _await_read(self, group: Consumer) -> None:
-        """Wait until the worker has committed that it read everything that was sent."""
         self._await_acknowledged()
 
         def is_read() -> bool:
@@ -228,7 +205,7 @@ class _Document(NamedTuple):
 
 
 def _no_json(settings: Settings) -> Problem:
-    """Say that a command which sends JSON with ids as keys has no place on the raw topic."""
+    """Return the problem of sending JSON with ids as keys to this raw topic."""
     name, value = next(iter(schema_formats(settings.fields).items()))
     return Problem(
         name,
@@ -240,14 +217,13 @@ def _no_json(settings: Settings) -> Problem:
 
 
 class _Rate:
-    """When the next one is due; a delay is not made up for by a burst of more than a second's."""
+    """A rate limit; after a delay, at most one second's documents come in a burst."""
 
     def __init__(self, per_second: float | None) -> None:
         self._interval = 0.0 if per_second is None else 1.0 / per_second
         self._due = time.monotonic()
 
     def seconds_left(self) -> float:
-        """How long to wait; 0 or less takes the turn."""
         if not self._interval:
             return 0.0
         now = time.monotonic()

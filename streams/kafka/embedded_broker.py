@@ -1,46 +1,44 @@
 """A Kafka broker with nothing to install, for demonstrations and tests: real protocol, no disk.
 
-``EmbeddedBroker`` starts librdkafka's mock cluster (``streams.kafka.mock_cluster``) in a process of
-its own, so that a broker survives the workers that a test kills, and a worker the broker's aborts.
-By hand::
+``EmbeddedBroker`` starts librdkafka's mock cluster (``MockCluster``) in its own process, so that a
+broker survives killed workers, and a worker survives the broker's aborts. By hand::
 
     python -m streams.kafka.embedded_broker            # prints {"bootstrap_servers": "127.0.0.1:…"}
 
-The process lists its address as one JSON line, then takes one JSON object a line on its standard
+The process prints its address as one JSON line, then reads one JSON object per line from standard
 input, ``{"topic": "documents", "partitions": 8}``, and answers each with a line. It ends when its
 standard input closes or its parent is gone.
 
-What it is not, found in ``rdkafka_mock*.c`` and checked by running (librdkafka 2.16):
+Its limits, found in ``rdkafka_mock*.c`` and checked by running (librdkafka 2.16):
 
-**Retention.** A partition keeps 5 MiB (5,242,880 bytes), counted as they travel: compressed, with
-61 bytes for each record batch; one-byte records sent singly take 69 bytes each. Older batches are
-dropped whole, at once, whoever has yet to read them: a consumer that falls behind gets
-OFFSET_OUT_OF_RANGE, which ``auto.offset.reset`` turns into a silent gap.
-``streams.kafka.document_sender`` waits for the worker there. Nothing is on disk, and nothing is
-compacted: a changelog cannot be restored once it has passed 5 MiB.
+**Retention.** A partition keeps 5 MiB (5,242,880 bytes) as sent: compressed, plus 61 bytes per
+record batch; one-byte records sent singly take 69 bytes each. Older batches are dropped whole and
+at once, even unread: a consumer that falls behind gets OFFSET_OUT_OF_RANGE, which
+``auto.offset.reset`` turns into a silent gap. ``streams.kafka.document_sender`` waits for the
+worker there. Nothing is on disk or compacted: a changelog beyond 5 MiB cannot be restored.
 
 **Size.** There is no ``message.max.bytes``; a request may be 100 MB. But if a batch fits beside
 none of the earlier ones, they are all dropped *and the new batch cannot be read either* (the start
-offset is set past it). Two batches of 2.7 MB lose both. A client's own limit of 1 MB a batch
-(``batch.size``, ``message.max.bytes``) keeps clear of it: do not raise it.
+offset is set past it). Two batches of 2.7 MB lose both. A client's own limit of 1 MB per batch
+(``batch.size``, ``message.max.bytes``) avoids this: do not raise it.
 
-**Topics.** Made by asking for their metadata, with four partitions and no error in between; or by
-``EmbeddedBroker.create_topic``, with as many as wanted. Partitions cannot be added. The admin API
-is missing (CreateTopics, DeleteTopics, DescribeConfigs, DescribeCluster, DeleteRecords): such calls
-wait out their time limit. ListOffsets gives the first and the last; by time it finds nothing.
+**Topics.** A metadata request creates a topic with four partitions, without an error;
+``EmbeddedBroker.create_topic`` takes any number. Partitions cannot be added. The admin API is
+missing (CreateTopics, DeleteTopics, DescribeConfigs, DescribeCluster, DeleteRecords): such calls
+time out. ListOffsets gives the first and the last; by time it finds nothing.
 
-**Fetches.** One batch of each partition an answer, however small. A fetch that finds nothing is
-held for the whole of ``fetch.wait.max.ms`` (500 by default) though records arrive meanwhile: set it
-to 10 and a record arrives in 6 ms instead of 371.
+**Fetches.** An answer has one batch per partition. A fetch that finds nothing is held for all of
+``fetch.wait.max.ms`` (500 by default) though records arrive meanwhile: with 10 a record arrives in
+6 ms instead of 371.
 
 **Groups.** Offsets are kept; Consumer.committed reads any group's. A group's first member joins at
 once. Any later change (a member joins, leaves or restarts) takes ``session.timeout.ms`` − 1 s, even
-if all members are back earlier: use 6,000 instead of the client's 45,000. No session timeout is
-too short. Static membership is not honoured (the restarted member waits until its old self has
-timed out). All members must name the same assignment strategy first, or the broker aborts. Once a
-group has had members, offsets can be committed by members only.
+if all members are back earlier: use 6,000 instead of the client's 45,000. No session timeout is too
+short. Static membership is ignored: a restarted member waits until its old session expires. All
+members must name the same assignment strategy first, or the broker aborts. Once a group has had
+members, only members can commit offsets.
 
-**Transactions.** Accepted, and worth nothing: read_committed shows aborted and open ones, and
+**Transactions.** Accepted without effect: read_committed shows aborted and open ones, and
 ``init_transactions`` does not fence an earlier producer of the same ``transactional.id``.
 
 **Time, security.** Timestamps of producers are kept. No TLS, SASL, quotas or log append time.
@@ -50,6 +48,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import ctypes
 import json
 import os
 import re
@@ -60,10 +59,119 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Self
 
-from streams.kafka.mock_cluster import MockCluster, MockClusterError
+from confluent_kafka import cimpl
 
-PARTITIONS_BY_DEFAULT = 4
-"""Of a topic that a client made by asking for it."""
+# ---- librdkafka's mock cluster, in the library that confluent-kafka has loaded already.
+#
+# librdkafka has a small Kafka broker for its own tests. A confluent-kafka client can switch it on
+# (``test.mock.num.brokers``), but then every topic has four partitions and the first member of each
+# group waits three seconds. The C functions that set both are public (``rdkafka_mock.h``), so this
+# module calls them with ctypes. A handle on confluent-kafka's extension module also finds the
+# symbols of the libraries that it depends on, so no file name is needed.
+#
+# The cluster listens on a free port of 127.0.0.1 and lives until the process ends.
+
+_RD_KAFKA_PRODUCER = 0
+_RD_KAFKA_CONF_OK = 0
+_RD_KAFKA_RESP_ERR_TOPIC_ALREADY_EXISTS = 36
+_ERROR_TEXT_BYTES = 512
+
+_SETTINGS = {
+    "test.mock.num.brokers": "1",
+    # At level 5 it reports that the mock cluster is on.
+    "log_level": "3",
+}
+
+
+class MockClusterError(RuntimeError):
+    """The mock cluster could not be started, or refused a request."""
+
+
+class MockCluster:
+    """One mock broker inside this process.
+
+    ``first_join_delay_ms`` is how long a consumer group's first member waits for others. Raises
+    ``MockClusterError`` where this build of confluent-kafka has no mock cluster, or it cannot
+    start.
+    """
+
+    def __init__(self, *, first_join_delay_ms: int = 0) -> None:
+        self._library = _library()
+        # The mock cluster belongs to a client, which has no other use.
+        client = self._new_client()
+        self._cluster = self._library.rd_kafka_handle_mock_cluster(client)
+        if not self._cluster:
+            raise MockClusterError("librdkafka started a client without its mock cluster")
+        self._library.rd_kafka_mock_group_initial_rebalance_delay_ms(
+            self._cluster, first_join_delay_ms
+        )
+
+    @property
+    def bootstrap_servers(self) -> str:
+        address: bytes = self._library.rd_kafka_mock_cluster_bootstraps(self._cluster)
+        return address.decode()
+
+    def create_topic(self, name: str, partitions: int) -> None:
+        """Create a topic. Raises ``MockClusterError``, also after a metadata request for it."""
+        error: int = self._library.rd_kafka_mock_topic_create(
+            self._cluster, name.encode(), partitions, 1
+        )
+        if error == _RD_KAFKA_RESP_ERR_TOPIC_ALREADY_EXISTS:
+            raise MockClusterError(
+                f"topic {name!r} exists already: create it before any client uses it"
+            )
+        if error:
+            raise MockClusterError(
+                f"topic {name!r} with {partitions} partitions was refused: error {error}"
+            )
+
+    def _new_client(self) -> int:
+        library = self._library
+        error_text = ctypes.create_string_buffer(_ERROR_TEXT_BYTES)
+        configuration = library.rd_kafka_conf_new()
+        for name, value in _SETTINGS.items():
+            result = library.rd_kafka_conf_set(
+                configuration, name.encode(), value.encode(), error_text, _ERROR_TEXT_BYTES
+            )
+            if result != _RD_KAFKA_CONF_OK:
+                raise MockClusterError(f"librdkafka refused {name}: {error_text.value.decode()}")
+        client: int | None = library.rd_kafka_new(
+            _RD_KAFKA_PRODUCER, configuration, error_text, _ERROR_TEXT_BYTES
+        )
+        if not client:
+            raise MockClusterError(
+                f"librdkafka could not start its mock cluster: {error_text.value.decode()}"
+            )
+        return client
+
+
+def _library() -> ctypes.CDLL:
+    library = ctypes.CDLL(cimpl.__file__)
+    pointer, text, number = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
+    error_text = [ctypes.c_char_p, ctypes.c_size_t]
+    signatures: dict[str, tuple[type | None, list[type]]] = {
+        "rd_kafka_conf_new": (pointer, []),
+        "rd_kafka_conf_set": (number, [pointer, text, text, *error_text]),
+        "rd_kafka_new": (pointer, [number, pointer, *error_text]),
+        "rd_kafka_handle_mock_cluster": (pointer, [pointer]),
+        "rd_kafka_mock_cluster_bootstraps": (text, [pointer]),
+        "rd_kafka_mock_topic_create": (number, [pointer, text, number, number]),
+        "rd_kafka_mock_group_initial_rebalance_delay_ms": (None, [pointer, ctypes.c_int32]),
+    }
+    for name, (result, arguments) in signatures.items():
+        try:
+            function = getattr(library, name)
+        except AttributeError:
+            raise MockClusterError(
+                f"this build of confluent-kafka does not export {name}: install the wheel "
+                "from PyPI (pip install --force-reinstall confluent-kafka), or use a Kafka broker"
+            ) from None
+        function.restype = result
+        function.argtypes = arguments
+    return library
+
+
+PARTITIONS_BY_DEFAULT = 4  # for a topic that a client's metadata request creates
 
 RETAINED_BYTES_PER_PARTITION = 5 * 1024 * 1024
 
@@ -83,9 +191,8 @@ class EmbeddedBrokerError(RuntimeError):
 class EmbeddedBroker:
     """The embedded broker as a context manager: it runs from ``start`` to ``stop``.
 
-    Args:
-        first_join_delay_ms: How long a consumer group waits for more members when its first one
-            joins. With more than one member, a second saves ``session.timeout.ms`` − 1 s.
+    ``first_join_delay_ms`` is how long a consumer group's first member waits for others. With more
+    than one member, a second saves ``session.timeout.ms`` − 1 s.
     """
 
     def __init__(self, *, first_join_delay_ms: int = 0) -> None:
@@ -102,29 +209,22 @@ class EmbeddedBroker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The address that clients connect to, ``127.0.0.1:port``."""
         if not self._bootstrap_servers:
             raise EmbeddedBrokerError("the embedded broker has not been started")
         return self._bootstrap_servers
 
     @property
     def pid(self) -> int:
-        """The process id of the broker."""
         return self._running().pid
 
     def is_running(self) -> bool:
-        """Whether the process is there."""
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
-        """Start the process and wait until it has said its address.
-
-        Raises:
-            EmbeddedBrokerError: It did not within 15 seconds, or runs already.
-        """
+        """Start the process; raise ``EmbeddedBrokerError`` after 15 seconds, or where it runs."""
         if self._process is not None:
             raise EmbeddedBrokerError("the embedded broker is already running")
-        # A session of its own: Ctrl-C must reach the workers while their broker still answers.
+        # A new session: Ctrl-C must reach the workers while their broker still answers.
         self._process = subprocess.Popen(  # noqa: S603 - our own module
             [
                 sys.executable,
@@ -144,12 +244,7 @@ class EmbeddedBroker:
             raise
 
     def create_topic(self, name: str, partitions: int = PARTITIONS_BY_DEFAULT) -> None:
-        """Make a topic with a number of partitions.
-
-        Raises:
-            EmbeddedBrokerError: The name or the number is invalid, the topic exists, or the broker
-                is dead.
-        """
+        """Create a topic; raise ``EmbeddedBrokerError`` where it is invalid or exists."""
         process = self._running()
         assert process.stdin is not None
         request = json.dumps({"topic": name, "partitions": partitions}) + "\n"
@@ -160,7 +255,6 @@ class EmbeddedBroker:
         self._reply(_REPLY_SECONDS_MAX)
 
     def stop(self) -> None:
-        """End the process; no harm if it has ended or never ran."""
         process, self._process = self._process, None
         self._bootstrap_servers = ""
         if process is None:
@@ -191,7 +285,7 @@ class EmbeddedBroker:
             ready, _, _ = select.select([process.stdout], [], [], max(remaining, 0.0))
             if not ready:
                 raise EmbeddedBrokerError(f"the embedded broker was silent for {seconds_max} s")
-            # Exactly one line is due for each request, so nothing after it can be lost here.
+            # Each request gets exactly one line, so nothing after it can be lost here.
             chunk = process.stdout.read(_LINE_BYTES_MAX)
             if not chunk:
                 raise EmbeddedBrokerError(_how_it_ended(process))
@@ -211,7 +305,7 @@ def _how_it_ended(process: subprocess.Popen[bytes]) -> str:
 
 
 def _topic_wanted(line: bytes) -> tuple[str, int]:
-    """The topic name and the number of partitions of a request; raises ValueError."""
+    """Return topic name and partitions of a request; raise ``ValueError``."""
     try:
         request = json.loads(line)
         name, partitions = request["topic"], request["partitions"]
@@ -219,7 +313,7 @@ def _topic_wanted(line: bytes) -> tuple[str, int]:
         raise ValueError(f'not {{"topic": …, "partitions": …}}: {error!r}') from None
     if not isinstance(name, str) or not _TOPIC_NAME.fullmatch(name):
         raise ValueError(f"topic name {name!r}: 1 to 249 letters, digits, '.', '_' or '-'")
-    # True is an int to Python.
+    # True is an int in Python.
     if type(partitions) is not int or not 1 <= partitions <= _PARTITIONS_MAX:
         raise ValueError(f"topic {name!r}: {partitions!r} partitions, not 1 to {_PARTITIONS_MAX}")
     return name, partitions
@@ -243,7 +337,7 @@ def _serve(cluster: MockCluster) -> None:
     parent = os.getppid()
     requests = sys.stdin.fileno()
     pending = b""
-    # A child that the parent forked may hold the pipe open after it: so look at the parent too.
+    # A process forked by the parent may keep the pipe open, so check the parent too.
     while os.getppid() == parent:
         ready, _, _ = select.select([requests], [], [], _PARENT_CHECK_SECONDS)
         if not ready:
@@ -260,7 +354,6 @@ def _serve(cluster: MockCluster) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the broker in this process, as the module's docstring says; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m streams.kafka.embedded_broker")
     parser.add_argument("--first-join-delay-ms", type=int, default=0, metavar="MILLISECONDS")
     options = parser.parse_args(arguments)

@@ -1,25 +1,163 @@
-"""Reads one internal partition in order, from any offset, outside any group: log and reports.
+"""Reads one internal partition (log or reports) in order, from any offset, outside any group.
 
-A new reading has a number, its *epoch*: what was fetched for an earlier one is not delivered. The
-partition is never read over a gap: where the wanted offset is not there (any more), the owner
-learns where it begins and ends.
+Each reading has a number, its *epoch*: records of an earlier one are not returned. A gap is never
+skipped: where the wanted offset does not exist, the owner gets the partition's first and last
+offsets.
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, NamedTuple
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from typing import Any, Final, Generic, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from simhash_core.errors import ErrorReason, FirstseenError
-from streams.kafka.consumer_errors import TopicGoneError, is_absent, judge, topic_is_gone
-from streams.kafka.reader_thread import ReaderThread
+from streams.errors import BrokerRefusedError, UnansweredError
+from streams.kafka.clients import Consumer, offset_range
+from streams.kafka.errors import (
+    TopicGoneError,
+    is_absent,
+    is_of_client,
+    judge,
+    retrying_on_loop,
+    topic_is_gone,
+)
+from streams.kafka.thread_bridge import Calls, Inbox, Item, PollInterval, joined
+
+# ---- A consumer of given partitions, outside any group, in its own thread.
+
+logger = logging.getLogger(__name__)
+
+_BLOCKED_SECONDS: Final = 0.05
+_ANSWER_SECONDS: Final = 2.0
+"""More than a broker may hold a fetch: a request on the same connection waits behind it."""
+_AGAIN_SECONDS: Final = 0.05
+_CLOSE_SECONDS: Final = 3.0
+
+
+class ReaderThread(ABC, Generic[Item]):
+    """Reads messages in a thread; a subclass turns them into items for the loop."""
+
+    def __init__(
+        self, config: Mapping[str, Any], topic: str, *, batch_records: int, queued_batches: int
+    ) -> None:
+        """Poll at most ``batch_records`` messages; at most ``queued_batches`` items wait."""
+        self._topic = topic
+        self._failed: Callable[[FirstseenError], object] | None = None
+        self._batch_records = batch_records
+        self._wake = threading.Condition()
+        self._calls = Calls(self._wake)
+        self._batches: Inbox[Item] = Inbox(queued_batches, self._wake)
+        self._consumer = Consumer(dict(config))
+        self._thread = threading.Thread(target=self._run, name=f"reader of {topic}", daemon=True)
+        self._interval = PollInterval()
+        self._closing = False
+
+    def open(
+        self, filled: Callable[[], object], failed: Callable[[FirstseenError], object]
+    ) -> None:
+        """Start; call ``filled`` for each item, ``failed`` with the error that ends it."""
+        self._failed = failed
+        self._batches.open(filled)
+        self._thread.start()
+
+    async def close(self) -> None:
+        self._closing = True
+        with self._wake:
+            self._wake.notify_all()
+        await joined(self._thread, _CLOSE_SECONDS)
+        self._batches.close()
+
+    # ---- on the loop
+
+    async def _offsets(self, partition: int, seconds: float) -> tuple[int, int]:
+        """Return the first and the end offset of a partition; raise ``UnansweredError``."""
+        again = retrying_on_loop(seconds, _AGAIN_SECONDS, is_of_client)
+        try:
+            return await again(self._calls.ask, lambda: self._offset_range(partition))
+        except KafkaException as error:
+            raise UnansweredError(
+                f"the broker does not report within {seconds:g} s where {self._topic}/{partition} "
+                f"begins and ends: {error.args[0].str()}"
+            ) from error
+        except asyncio.CancelledError:
+            if not self._closing:
+                raise
+            raise UnansweredError(f"the reader of {self._topic} has ended") from None
+
+    def _submit(self, function: Callable[[], None]) -> None:
+        """Call a function in the thread soon; its error ends the reader."""
+        self._calls.submit(function).add_done_callback(self._check)
+
+    def _check(self, future: Future[None]) -> None:
+        if not future.cancelled() and (error := future.exception()) is not None:
+            self._batches.call(self._fail, error)
+
+    def _fail(self, error: Exception) -> None:
+        if not isinstance(error, FirstseenError):
+            logger.error("the reader of %s has ended", self._topic, exc_info=error)
+            error = BrokerRefusedError(f"the reader of {self._topic} has failed: {error}")
+        if self._failed is not None:
+            self._failed(error)
+
+    # ---- in the thread
+
+    @abstractmethod
+    def _take(self, messages: list[Message]) -> None:
+        """Queue what was read, or raise the error that ends the reader."""
+
+    def _has_partitions(self) -> bool:
+        """Return whether there is anything to poll for."""
+        return True
+
+    def _after_turn(self, heard: bool) -> None:  # noqa: FBT001 - most need nothing; one caller
+        """Called after a poll; ``heard`` says whether it brought a message."""
+
+    def _offset_range(self, partition: int) -> tuple[int, int]:
+        return offset_range(self._consumer, self._topic, partition, _ANSWER_SECONDS)
+
+    def _run(self) -> None:
+        try:
+            while not self._closing:
+                if self._calls.serve():
+                    self._interval.extend()
+                if self._can_read():
+                    self._turn()
+                else:
+                    self._wait()
+        except Exception as error:  # noqa: BLE001 - the owner must learn of it, whatever it is
+            self._batches.call(self._fail, error)
+        finally:
+            self._calls.close()
+            self._consumer.close()
+
+    def _can_read(self) -> bool:
+        return self._has_partitions() and not self._batches.full
+
+    def _wait(self) -> None:
+        with self._wake:
+            self._wake.wait_for(
+                lambda: bool(self._calls) or self._closing or self._can_read(), _BLOCKED_SECONDS
+            )
+
+    def _turn(self) -> None:
+        # Polls stay long after a record: calls, which need short polls, seldom follow one.
+        message = self._consumer.poll(self._interval.seconds)
+        if message is not None:
+            self._take([message, *self._consumer.consume(self._batch_records - 1, 0)])
+        self._after_turn(message is not None)
+
 
 _PARTITION: Final = 0
 _SILENT_SECONDS: Final = 2.0
-"""After so long without records it is checked that the partition is still there."""
+"""After this long without records, check that the partition still exists."""
 _CUT: Final = frozenset(
     {
         KafkaError._AUTO_OFFSET_RESET,  # noqa: SLF001 - a public code of librdkafka
@@ -29,7 +167,7 @@ _CUT: Final = frozenset(
 
 
 class LogRecords(NamedTuple):
-    """Consecutive records: of each its offset, value and timestamp in milliseconds."""
+    """Consecutive records: offset, value and timestamp in milliseconds of each."""
 
     epoch: int
     records: list[tuple[int, bytes, int]]
@@ -41,7 +179,7 @@ class LogCutError(FirstseenError):
     reason = ErrorReason.BROKER
 
     def __init__(self, topic: str, wanted: int, start: int, end: int) -> None:
-        """``start``, ``end``: first offset of the partition, and the one after the last."""
+        """``start`` is the first offset of the partition, ``end`` the offset after the last."""
         self.wanted = wanted
         self.start = start
         self.end = end
@@ -53,34 +191,24 @@ class LogCutError(FirstseenError):
 
 
 class LogReader(ReaderThread[LogRecords]):
-    """A consumer of partition 0 of a topic, in a thread of its own.
-
-    ``deliver`` is awaited for one batch at a time, of at most ``batch_records``; at most
-    ``queued_batches`` wait for it. ``failed`` is called with ``LogCutError`` or ``TopicGoneError``,
-    after which ``seek`` begins again, or with what has ended the reader.
-    """
+    """A ``PartitionReader`` of partition 0; ``seek`` restarts it after a cut or deleted topic."""
 
     def __init__(
         self,
         config: Mapping[str, Any],
         topic: str,
-        deliver: Callable[[LogRecords], Awaitable[None]],
-        failed: Callable[[FirstseenError], None],
         *,
         batch_records: int = 500,
         queued_batches: int = 4,
     ) -> None:
-        """Connect in the background; nothing is read before ``seek``."""
         super().__init__(
             {**config, "error_cb": self._on_error},
             topic,
-            failed,
             batch_records=batch_records,
             queued_batches=queued_batches,
         )
-        self._deliver = deliver
         self._epoch = 0
-        # Of the thread: what is being read.
+        # Used by the thread only.
         self._reading = 0
         self._next = 0
         self._heard_at = 0.0
@@ -88,31 +216,21 @@ class LogReader(ReaderThread[LogRecords]):
         self._is_assigned = False
         self._error: FirstseenError | None = None
 
-    def seek(self, offset: int) -> int:
-        """Read from an offset; return the epoch of this reading. No earlier one is delivered."""
+    def seek(self, offset: int) -> None:
+        """Read from an offset; records of earlier readings are not returned any more."""
         self._epoch += 1
         epoch = self._epoch
         self._submit(lambda: self._assign(offset, epoch))
-        return epoch
 
-    async def start_offset(self, seconds: float = 10.0) -> int:
-        """Return the offset of the first record; raises ``UnansweredError``."""
-        return (await self.offsets(seconds))[0]
-
-    async def end_offset(self, seconds: float = 10.0) -> int:
-        """Return the offset after the last record; raises ``UnansweredError``."""
-        return (await self.offsets(seconds))[1]
+    def take(self) -> LogRecords | None:
+        while (batch := self._batches.take()) is not None:
+            if batch.epoch == self._epoch:
+                return batch
+        return None
 
     async def offsets(self, seconds: float = 10.0) -> tuple[int, int]:
-        """Return the offset of the first record, and the one after the last.
-
-        Raises ``UnansweredError``.
-        """
+        """Return the offsets of the first record and after the last; raise ``UnansweredError``."""
         return await self._offsets(_PARTITION, seconds)
-
-    async def _deliver_current(self, item: LogRecords) -> None:
-        if item.epoch == self._epoch:
-            await self._deliver(item)
 
     # ---- the thread
 
@@ -145,7 +263,7 @@ class LogReader(ReaderThread[LogRecords]):
         self._is_assigned = True
 
     def _stop_with(self, error: FirstseenError) -> None:
-        """Read no more until the next ``seek``, and report why, unless that was called already."""
+        """Stop reading until the next ``seek``, and report why, unless it was already called."""
         epoch = self._reading
 
         def on_loop() -> None:
@@ -158,7 +276,7 @@ class LogReader(ReaderThread[LogRecords]):
 
     def _note(self, error: KafkaError) -> None:
         if error.code() in _CUT:
-            # More than one may come for a reading.
+            # A reading may get more than one such error.
             if self._is_assigned and not self._is_cut():
                 self._assign(self._next, self._reading)  # it was only not known for a moment
         elif topic_is_gone(error, self._consumer, self._topic):
@@ -167,17 +285,17 @@ class LogReader(ReaderThread[LogRecords]):
             self._error = self._error or judge(error, self._topic)
 
     def _check_partition(self) -> None:
-        """See whether the partition was deleted, or is another: a silent consumer does not say."""
+        """Check whether the partition was deleted or replaced: a silent consumer does not say."""
         if self._is_cut() is not None:
             self._was_absent = False
             return
         was_absent, self._was_absent = self._was_absent, is_absent(self._consumer, self._topic)
-        # Twice: a broker that has just started may not know it for a moment.
+        # Twice, because a broker that has just started may not know the topic for a moment.
         if was_absent and self._was_absent:
             self._stop_with(TopicGoneError(self._topic))
 
     def _is_cut(self) -> bool | None:
-        """Return whether what is to be read next is not there, and report it; None: not known."""
+        """Return whether the next offset is missing, and report it; None where unknown."""
         try:
             start, end = self._offset_range(_PARTITION)
         except KafkaException:

@@ -1,7 +1,4 @@
-"""Reads topics as they are, for people to look at: all partitions, no consumer group, no commits.
-
-What an aborted transaction left is not read.
-"""
+"""Reads all partitions of topics for people to look at, without a group or commits."""
 
 from __future__ import annotations
 
@@ -9,21 +6,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, Literal, NamedTuple, Self, cast
 
-from confluent_kafka import (
-    OFFSET_BEGINNING,
-    OFFSET_END,
-    Consumer,
-    KafkaError,
-    KafkaException,
-    Message,
-)
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ClientPartition
 
 from simhash_core.documents import Headers, SourcePosition, TopicPartition
 from streams.errors import BrokerRefusedError, BrokerUnavailableError
 from streams.kafka.client_config import consumer_config
-from streams.kafka.partition_offsets import offset_range
-from streams.kafka.retries import PASSING_ERRORS, retrying
+from streams.kafka.clients import Consumer, offset_range
+from streams.kafka.errors import PASSING_ERRORS, retrying
 from streams.settings.settings import Settings
 
 _BATCH: Final = 500
@@ -31,7 +21,7 @@ _POLL_SECONDS: Final = 0.2
 _SILENCE_SECONDS: Final = 30.0
 _SAY_SECONDS: Final = 10.0
 _ANSWER_SECONDS: Final = 10.0
-# The partition ends before the offset, or begins behind it.
+# The partition ends before the offset, or begins after it.
 _NOTHING_THERE: Final = frozenset(
     {
         KafkaError._PARTITION_EOF,  # noqa: SLF001 - a public code of librdkafka
@@ -43,8 +33,6 @@ _RETRY_SECONDS: Final = 0.2
 
 
 class ReadRecord(NamedTuple):
-    """A record as it was read from a topic."""
-
     position: SourcePosition
     timestamp_ms: int
     key: bytes | None
@@ -53,16 +41,14 @@ class ReadRecord(NamedTuple):
 
     @property
     def partition(self) -> TopicPartition:
-        """The topic and the partition."""
         return TopicPartition(self.position.topic, self.position.partition)
 
 
 class TopicFollower:
     """Reads every partition of topics, given with their numbers of partitions.
 
-    ``gaps``: what to do where records were deleted before they were read, go on with the earliest
-    that there are, or raise. While no broker can be reached, that is said to ``announce`` every ten
-    seconds.
+    ``gaps`` says what to do where records were deleted unread: go on with the earliest record, or
+    raise. While no broker can be reached, ``announce`` is called every ten seconds.
     """
 
     def __init__(
@@ -74,7 +60,6 @@ class TopicFollower:
         gaps: Literal["earliest", "error"] = "earliest",
         announce: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """Connect in the background."""
         self._brokers = settings.brokers
         self._announce = announce
         self._said = time.monotonic()
@@ -87,18 +72,13 @@ class TopicFollower:
         self._consumer.assign([ClientPartition(topic, p, start) for topic, p in self._partitions])
 
     def __enter__(self) -> Self:
-        """Return itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the connections."""
         self._consumer.close()
 
     def read(self, seconds: float) -> list[ReadRecord]:
-        """Return what has come within so many seconds, at once when it is much; [] for nothing.
-
-        Raises ``BrokerRefusedError`` where a topic cannot be read.
-        """
+        """Return the records of some seconds; raise ``BrokerRefusedError``."""
         records = []
         for message in self._consumer.consume(_BATCH, timeout=seconds):
             partition = TopicPartition(message.topic() or "", message.partition() or 0)
@@ -108,17 +88,14 @@ class TopicFollower:
                 self._next[partition] = offset + 1
                 records.append(_as_read(message))
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - a public code of librdkafka
-                # The end may be past the last record, which says that a transaction has ended.
+                # The end may be after the last record, where a transaction marker is.
                 self._next[partition] = max(offset, self._next.get(partition, 0))
             elif error.code() not in PASSING_ERRORS:
                 raise BrokerRefusedError(f"cannot read topic {partition.topic}: {error.str()}")
         return records
 
     def ends(self) -> dict[TopicPartition, int]:
-        """Return where each partition ends now: the offset of the next record.
-
-        Raises ``BrokerUnavailableError`` when the broker does not answer in time.
-        """
+        """Return the end of each partition now; raise ``BrokerUnavailableError``."""
         try:
             return retrying(_ANSWER_SECONDS, _RETRY_SECONDS)(self._ends)
         except KafkaException as error:
@@ -133,13 +110,12 @@ class TopicFollower:
         }
 
     def has_passed(self, ends: Mapping[TopicPartition, int]) -> bool:
-        """Whether everything before ``ends`` has been read."""
         return all(
             end == 0 or self._next.get(partition, 0) >= end for partition, end in ends.items()
         )
 
     def batches(self, ends: Mapping[TopicPartition, int] | None) -> Iterator[list[ReadRecord]]:
-        """Yield what comes before ``ends``, [] where nothing came for a moment; None: without end.
+        """Yield records before ``ends``, [] where none came for a moment; endless without ``ends``.
 
         Raises as ``read``, and ``BrokerUnavailableError`` where the broker sends nothing for half a
         minute before the ends.
@@ -195,7 +171,7 @@ def _as_read(message: Message) -> ReadRecord:
     position = SourcePosition(
         message.topic() or "", message.partition() or 0, message.offset() or 0
     )
-    # Typed as a mapping or a list, of either kind of text; it is a list of pairs with bytes.
+    # The type allows a mapping or a list; in fact it is a list of pairs with bytes.
     headers = cast(list[tuple[str, bytes | None]], message.headers() or [])
     _, timestamp_ms = message.timestamp()
     return ReadRecord(position, timestamp_ms, message.key(), message.value(), tuple(headers))
@@ -206,7 +182,7 @@ def _config(
 ) -> dict[str, Any]:
     return consumer_config(
         settings,
-        # The client needs one. It never joins, and commits nothing.
+        # The client needs one, but never joins or commits.
         group_id=f"{settings.application_id}.follower",
         enable_auto_commit=False,
         enable_partition_eof=True,

@@ -1,32 +1,263 @@
-"""Exactly once: outputs, changelog records and raw offsets in one transaction a worker and cycle.
+"""Exactly once: outputs, changelog records and raw offsets in one transaction per cycle.
 
-The coordinator of the group refuses the offsets of a worker that is not a member of the group's
-present generation: so a worker that has lost its partitions cannot commit, and no fencing by
-partition is needed. The transactional id is the worker's own.
+The group's coordinator refuses offsets from a worker outside the present generation. So a worker
+that lost its partitions cannot commit, and each worker needs only its own transactional id.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from functools import partial
+from typing import Any, Final, NoReturn, Protocol, TypeVar
 
-from confluent_kafka import TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from streams.errors import UnansweredError
-from streams.kafka.client_thread import ClientThread
-from streams.kafka.producer_record import ProducerRecord
-from streams.kafka.transactional_producer import TransactionalProducer
+from streams.kafka.clients import ClientThread, Producer
+from streams.kafka.errors import (
+    STALE_GENERATION,
+    AbortedError,
+    FencedError,
+    StaleGenerationError,
+    TransactionError,
+    retrying,
+)
+from streams.kafka.producers import Deliveries, DeliveryError, ProducerRecord, RecordTooLargeError
+
+# ---- A transactional producer: records and a group's offsets are committed together or not at all.
+#
+# Blocking, for one thread. The group's offsets are part of the transaction (KIP-447) and carry the
+# generation in which they were read.
+#
+# A producer that has lost its broker is replaced before the next transaction. Where a broker left
+# the cluster for a moment, librdkafka (2.16) removes it but still sends the group's offsets to it:
+# ``send_offsets_to_transaction`` then hangs, despite its time limit.
+
+_RETRY_SECONDS: Final = 0.2
+_HANGING_SECONDS: Final = 2.0  # A call that exceeds its time limit by this much hangs
+_BEGIN: Final = "begin"
+_ABORT: Final = "abort"
+_OPEN: Final = "open"
+_DISCONNECTED: Final = frozenset(
+    {
+        KafkaError._TRANSPORT,  # noqa: SLF001 - a public code of librdkafka
+        KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001 - a public code of librdkafka
+    }
+)
+_FENCED: Final = frozenset(
+    {
+        KafkaError._FENCED,  # noqa: SLF001 - the public name of the code
+        KafkaError.PRODUCER_FENCED,
+        KafkaError.INVALID_PRODUCER_EPOCH,
+    }
+)
+
+
+class TransactionalProducer:
+    """Commits batches under one transactional id.
+
+    ``hangs_from``, for other threads, is the time (monotonic) after which the present call hangs;
+    infinite without a call.
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        transactional_id: str,  # opening a producer fences earlier ones with the same id
+        *,
+        timeout_seconds: float,  # of a transaction: a killed process delays readers for so long
+        answer_seconds: float | None = None,  # for an answer; None: the same
+        changelog_topic: str = "",  # ``commit`` returns its offsets
+    ) -> None:
+        self.hangs_from = math.inf
+        self._id = transactional_id
+        self._changelog_topic = changelog_topic
+        self._answer_seconds = answer_seconds or timeout_seconds
+        # After that the broker has ended the transaction.
+        self._step_seconds = min(self._answer_seconds, timeout_seconds + _HANGING_SECONDS)
+        timeout_ms = int(timeout_seconds * 1000)
+        self._config = {
+            **config,
+            "transactional.id": transactional_id,
+            "transaction.timeout.ms": timeout_ms,
+            "message.timeout.ms": timeout_ms,
+            # Offsets right after a commit wait for 100 ms with the default of 100, and 1 ms with 2.
+            "retry.backoff.ms": 2,
+            "error_cb": self._on_error,
+        }
+        self._producer: Producer | None = None
+        self._is_disconnected = False
+        self._reports_each = False
+
+    def open(self) -> Producer:
+        """Fence an earlier producer of this id, and abort its open transaction.
+
+        Raises ``TransactionError`` where the broker has no transactions, ``UnansweredError`` where
+        it does not answer.
+        """
+        self.close()
+        producer = Producer(self._config)
+        self._until_done(_OPEN, producer, producer.init_transactions)
+        producer.poll(0)  # what was wrong until now does not count
+        self._is_disconnected = False
+        self._producer = producer
+        return producer
+
+    def close(self) -> None:
+        if self._producer is not None:
+            self._drop(self._producer)
+
+    def commit(
+        self,
+        records: Sequence[ProducerRecord],
+        offsets: Sequence[TopicPartition],
+        group_metadata: bytes,
+    ) -> dict[int, int]:
+        """Commit records and a group's offsets atomically.
+
+        Returns by changelog partition the offset after the last of ``records``. Where the producer
+        does not survive an error, the next call makes a new one.
+
+        Raises:
+            AbortedError: Nothing is visible; it may be tried again.
+            StaleGenerationError: The group has rebalanced since ``group_metadata``.
+            FencedError: Another producer has this transactional id.
+            RecordTooLargeError: A topic refuses a record.
+            UnansweredError: It is unknown whether the commit took place.
+            TransactionError: Trying again does not help.
+        """
+        producer = self._connected()
+        deliveries = Deliveries(records, self._changelog_topic)
+        reports, self._reports_each = self._reports_each, True
+        try:
+            producer.begin_transaction()
+        except KafkaException as error:
+            self._judge(_BEGIN, producer, error.args[0])
+        if offsets:
+            # Offsets come first: right after a commit the coordinator still writes its markers and
+            # refuses more. For offsets librdkafka retries after retry.backoff.ms, for the
+            # partitions of records after a fixed 20 ms.
+            self._until_done(
+                "add offsets to",
+                producer,
+                lambda seconds: producer.send_offsets_to_transaction(
+                    list(offsets), group_metadata, seconds
+                ),
+            )
+        self._produce(producer, deliveries, reports=reports)
+        try:
+            self._until_done("commit", producer, producer.commit_transaction)
+        except AbortedError:
+            # A record that is too large aborts the transaction, and trying again does not help.
+            deliveries.raise_too_large()
+            raise
+        if deliveries.unreported():
+            raise TransactionError(
+                f"{self._id}: committed without an acknowledgement of every record: "
+                f"{next(iter(deliveries.failures), 'no offset of the last one')}"
+            )
+        self._reports_each = False
+        return deliveries.next_offsets
+
+    def _connected(self) -> Producer:
+        if self._producer is not None:
+            self._producer.poll(0)  # calls back for errors
+        if self._producer is None or self._is_disconnected:
+            return self.open()
+        return self._producer
+
+    def _on_error(self, error: KafkaError) -> None:
+        self._is_disconnected |= error.code() in _DISCONNECTED
+
+    def _drop(self, producer: Producer) -> None:
+        if self._producer is producer:
+            self._producer = None
+
+    def _produce(self, producer: Producer, deliveries: Deliveries, *, reports: bool) -> None:
+        deadline = time.monotonic() + self._answer_seconds
+        try:
+            deliveries.produce(producer, deadline=deadline, reports=reports)
+        except RecordTooLargeError:
+            self._until_done(_ABORT, producer, producer.abort_transaction)
+            raise
+        except DeliveryError as error:
+            self._abort(producer, AbortedError(f"{self._id}: {error}"))
+        except UnansweredError:
+            self._drop(producer)
+            raise
+
+    def _until_done(self, step: str, producer: Producer, call: Callable[[float], None]) -> None:
+        """Retry a call until it succeeds or the time for an answer is over.
+
+        After a broker left the cluster for a moment, librdkafka (2.16) sometimes waits for ever for
+        a coordinator that it has removed (its issue 5511). A new client finds the coordinator
+        again.
+        """
+        limit = self._answer_seconds if step == _OPEN else self._step_seconds
+        deadline = time.monotonic() + limit
+
+        def once() -> None:
+            seconds = max(1.0, deadline - time.monotonic())
+            self.hangs_from = time.monotonic() + seconds + _HANGING_SECONDS
+            try:
+                call(seconds)
+            finally:
+                self.hangs_from = math.inf
+
+        try:
+            retrying(limit, _RETRY_SECONDS, _is_retriable)(once)
+        except KafkaException as error:
+            reason: KafkaError = error.args[0]
+            if not reason.retriable():
+                self._judge(step, producer, reason)
+            self._drop(producer)
+            raise UnansweredError(
+                f"{self._id}: no answer within {limit:g} s to {step} the transaction: "
+                f"{reason.str()}. Is the broker reachable? (send_timeout_seconds and "
+                "session_timeout_seconds bound the wait)"
+            ) from error
+
+    def _judge(self, step: str, producer: Producer, reason: KafkaError) -> NoReturn:
+        if reason.code() in _FENCED:
+            self._drop(producer)
+            raise FencedError(
+                f"{self._id}: another worker uses the same transactional id, or the broker "
+                f"aborted a transaction that took longer than "
+                f"{self._config['transaction.timeout.ms'] / 1000:g} s"
+            )
+        if reason.txn_requires_abort() and step != _ABORT:
+            kind = StaleGenerationError if reason.code() in STALE_GENERATION else AbortedError
+            self._abort(producer, kind(f"{self._id}: cannot {step}: {reason.str()}"))
+        self._drop(producer)
+        if step != _OPEN:
+            raise UnansweredError(
+                f"{self._id}: cannot {step} the transaction: {reason.str()}. If it happens again, "
+                "look at the brokers' logs; nothing is lost"
+            )
+        raise TransactionError(
+            f"{self._id}: cannot {step} transactions: {reason.str()}. Does the broker support "
+            "them? (delivery=at_least_once needs none)"
+        )
+
+    def _abort(self, producer: Producer, error: AbortedError | StaleGenerationError) -> NoReturn:
+        """Abort and raise ``error``, or the error of the abort."""
+        self._until_done(_ABORT, producer, producer.abort_transaction)
+        raise error
+
+
+def _is_retriable(error: BaseException) -> bool:
+    return isinstance(error, KafkaException) and bool(error.args[0].retriable())
+
 
 _Result = TypeVar("_Result")
 
 
 class Committer(Protocol):
-    """Commits outputs, changelog records and offsets: all or none, where the broker can."""
+    """Commits outputs, changelog records and offsets; atomically, where the broker can."""
 
-    async def open(self) -> None:
-        """Prepare for ``commit``."""
-        ...
+    async def open(self) -> None: ...
 
     async def commit(
         self,
@@ -35,21 +266,17 @@ class Committer(Protocol):
         group_metadata: bytes,
         note: str = "",
     ) -> dict[int, int]:
-        """Commit records, and by raw partition the offset to read next, with ``note`` beside it.
+        """Commit records, and the next offset of each raw partition with ``note`` as metadata.
 
-        Returns by changelog partition the offset after the last of ``records`` there. Raises the
-        errors of ``commit_errors``.
+        Returns by changelog partition the offset after the last of ``records``. Raises the errors
+        in ``streams.kafka.errors``.
         """
         ...
 
-    async def close(self) -> None:
-        """Drop the client."""
-        ...
+    async def close(self) -> None: ...
 
 
 class OutputTransactions:
-    """The transactional producer of one worker, in a thread of its own."""
-
     def __init__(
         self,
         config: Mapping[str, Any],
@@ -60,29 +287,22 @@ class OutputTransactions:
         timeout_seconds: float,
         answer_seconds: float | None = None,
     ) -> None:
-        """See ``TransactionalProducer``; ``source_topic``: the topic of the offsets."""
+        """See ``TransactionalProducer``; ``source_topic`` is the topic of the offsets."""
         self._id = transactional_id
         self._source_topic = source_topic
-
-        def connect() -> TransactionalProducer:
-            return TransactionalProducer(
-                config,
-                transactional_id,
-                timeout_seconds=timeout_seconds,
-                answer_seconds=answer_seconds,
-                changelog_topic=changelog_topic,
-            )
-
-        self._connect = connect
-        self._producer = connect()
+        self._connect = partial(
+            TransactionalProducer,
+            config,
+            transactional_id,
+            timeout_seconds=timeout_seconds,
+            answer_seconds=answer_seconds,
+            changelog_topic=changelog_topic,
+        )
+        self._producer = self._connect()
         self._thread = ClientThread("transactions")
 
     async def open(self) -> None:
-        """Fence an earlier life of this worker, and abort what it left open.
-
-        Raises ``TransactionError`` where the broker knows no transactions, ``UnansweredError``
-        where it does not answer.
-        """
+        """Fence an earlier process of this worker; raise as ``TransactionalProducer.open``."""
         await self._in_thread(self._producer.open)
 
     async def commit(
@@ -92,20 +312,18 @@ class OutputTransactions:
         group_metadata: bytes,
         note: str = "",
     ) -> dict[int, int]:
-        """See ``Committer.commit``; all or nothing is seen by readers of committed records."""
         raw = [TopicPartition(self._source_topic, *each, note) for each in offsets.items()]
         producer = self._producer
         return await self._in_thread(lambda: producer.commit(records, raw, group_metadata))
 
     async def close(self) -> None:
-        """Drop the producer, after the commit that is under way."""
         await self._in_thread(self._producer.close)
         self._thread.end()
 
     async def _in_thread(self, work: Callable[[], _Result]) -> _Result:
         producer = self._producer
         try:
-            # A commit may have to open and to abort, each as long as an answer may take.
+            # A commit may have to open and to abort, each with its own time limit.
             return await self._thread.run(work, lambda: time.monotonic() > producer.hangs_from)
         except TimeoutError:
             self._producer = self._connect()  # the old one is left to the thread that hangs
@@ -117,10 +335,10 @@ class OutputTransactions:
 async def abort_left_open(
     config: Mapping[str, Any], transactional_id: str, answer_seconds: float
 ) -> None:
-    """Abort what a worker that was killed has left open, without waiting for its time-out.
+    """Abort the open transaction of a killed worker, without waiting for its time-out.
 
-    If it is alive after all, its next commit is a ``FencedError`` and it opens again. Raises
-    ``TransactionError`` or ``UnansweredError``.
+    If the worker is alive after all, its next commit raises ``FencedError`` and it opens again.
+    Raises ``TransactionError`` or ``UnansweredError``.
     """
     transactions = OutputTransactions(
         config,

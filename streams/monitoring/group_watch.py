@@ -1,64 +1,95 @@
-"""The whole group beside this worker: who else works, where their pages are, what they put out.
-
-The broker is queried only while somebody looks at a page: then every few seconds, in the thread
-of the watch.
-"""
+"""The whole group of workers; the broker is asked only while somebody looks at a page."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, Protocol
 
-from streams.monitoring.worker_notes import WorkerNote, decode_note
-from streams.topics.group_state import GroupState, Member
+import msgspec
+
+from streams.topics.consumer_group import GroupState, Member
+
+# ---- What a worker writes beside its committed offsets, for the others to show.
+#
+# Kafka keeps a text, the metadata, with each committed offset. It is committed with the outputs
+# that it counts, so the figures are exact; and one request reads it for any number of workers.
+
+METADATA_BYTES_LIMIT: Final = 2048
+"""A broker takes 4,096 (``offset.metadata.max.bytes``) by default."""
+
+_MILLISECONDS: Final = 1000
+
+
+class OffsetMetadata(msgspec.Struct, frozen=True, omit_defaults=True):
+    worker: str
+    since_ms: int
+    at_ms: int  # of the commit
+    documents: dict[str, int] = {}  # outputs since ``since_ms``, by verdict
+    page: str = ""  # the address of its ops page
+
+
+class OffsetMetadataWriter:
+    def __init__(self, worker: str, page: str | None) -> None:
+        self._worker = worker
+        self._page = page or ""
+        self._since_ms = _now_ms()
+        self._documents: Counter[str] = Counter()
+
+    def note(self, documents: Mapping[str, int]) -> str:
+        """Return the text for a commit of these documents, or "" where it is too long."""
+        counts = {name: self._documents[name] + count for name, count in documents.items()}
+        note = OffsetMetadata(
+            self._worker, self._since_ms, _now_ms(), dict(self._documents) | counts, self._page
+        )
+        text = msgspec.json.encode(note).decode()
+        return text if len(text.encode()) <= METADATA_BYTES_LIMIT else ""
+
+    def committed(self, documents: Mapping[str, int]) -> None:
+        self._documents.update(documents)
+
+
+def decode_offset_metadata(text: str | None) -> OffsetMetadata | None:
+    try:
+        return msgspec.json.decode(text or "", type=OffsetMetadata)
+    except msgspec.DecodeError:
+        return None
+
+
+def _now_ms() -> int:
+    return int(time.time() * _MILLISECONDS)
+
 
 EVERY_SECONDS: Final = 5.0
 _WANTED_SECONDS: Final = 30.0
 
 
 class Reader(Protocol):
-    """Asks the broker."""
-
-    def read(self) -> GroupState:
-        """Return the state of the group now; raises ``BrokerUnavailableError``."""
-        ...
+    def read(self) -> GroupState: ...
 
 
 class GroupWorker(NamedTuple):
-    """One worker of the group.
-
-    ``host``: "" where the broker did not say. ``note``: its last; None before its first commit.
-    """
+    """A worker of the group; ``note`` is None before its first commit."""
 
     name: str
     host: str
     partitions: tuple[int, ...]
-    note: WorkerNote | None
+    note: OffsetMetadata | None
 
 
 class Group(NamedTuple):
-    """The group as it was ``age_seconds`` ago.
-
-    ``described``: whether the broker named the members; else they are those with committed
-    offsets, of whom some may have gone. ``documents``: the sum of the workers' own counts.
-    """
-
     age_seconds: float
-    described: bool
+    described: bool  # otherwise the members are those with committed offsets; some may be gone
     partitions: int
     lag: int | None
     workers: list[GroupWorker]
-    documents: dict[str, int]
+    documents: dict[str, int]  # the sum of the workers' counts
 
 
 class GroupWatch:
-    """Refreshed in one thread, read in any."""
-
     def __init__(self, reader: Reader, clock: Callable[[], float] = time.monotonic) -> None:
-        """``reader`` is called in the thread that calls ``refresh``."""
         self._reader = reader
         self._clock = clock
         self._lock = threading.Lock()
@@ -67,7 +98,7 @@ class GroupWatch:
         self._state: GroupState | None = None
 
     def group(self) -> Group | None:
-        """Return what is known, and have it kept fresh for a while; None before the first."""
+        """Return the last known state, and keep it fresh for a while; None before the first one."""
         with self._lock:
             now = self._wanted_at = self._clock()
             state, read_at = self._state, self._read_at
@@ -76,7 +107,7 @@ class GroupWatch:
         return _group(state, now - read_at)
 
     def refresh(self) -> None:
-        """Ask the broker where it is time to. Raises ``BrokerUnavailableError``."""
+        """Ask the broker when it is due. Raises ``BrokerUnavailableError``."""
         now = self._clock()
         with self._lock:
             wanted = self._wanted_at is not None and now - self._wanted_at < _WANTED_SECONDS
@@ -88,16 +119,16 @@ class GroupWatch:
             self._state, self._read_at = state, self._clock()
 
 
-def _age(note: WorkerNote) -> tuple[int, int]:
-    """Order the notes of a worker; two of one millisecond by what they count."""
+def _age(note: OffsetMetadata) -> tuple[int, int]:
+    """Order by time; at the same millisecond, by the number of documents."""
     return note.at_ms, sum(note.documents.values())
 
 
 def _group(state: GroupState, age_seconds: float) -> Group:
-    notes: dict[str, WorkerNote] = {}
+    notes: dict[str, OffsetMetadata] = {}
     owned: dict[str, list[int]] = {}
     for partition, text in sorted(state.notes.items()):
-        note = decode_note(text)
+        note = decode_offset_metadata(text)
         if note is not None:
             owned.setdefault(note.worker, []).append(partition)
             notes[note.worker] = max(note, notes.get(note.worker, note), key=_age)

@@ -1,50 +1,130 @@
-"""The liveness of a worker, with the reason where it should be restarted.
-
-A worker is alive while it has not failed, its event loop runs, and it makes progress where there
-are records to process. The broker has no part in it: while it is down, a restart does not help.
-"""
+"""Lag, stalls, and the liveness of a worker."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
+from simhash_core.documents import TopicPartition
 from simhash_core.errors import FirstseenError
-from streams.monitoring.lag import Stall
+from streams.topics.watermarks import Watermarks
+
+# ---- Lag, and whether a worker is stuck.
+#
+# A consumer can stop reading without an error while its heartbeats continue, so that the group
+# considers it alive. Only a restart helps then, so a stall fails the worker's liveness.
+#
+# A partition's timer runs while it has readable records, its position does not move, and this
+# worker has to act. It does not run while the broker is down, the worker is not ready, or documents
+# wait for another worker, because a restart would not help.
+
+
+class PartitionLag(NamedTuple):
+    position: int  # the next offset to process
+    messages: int  # from there to the end
+    readable: int  # without those after the start of an open transaction
+
+
+def lag_of(position: int | None, watermarks: Watermarks) -> PartitionLag:
+    """Return the lag at ``position``; None is the start of the partition.
+
+    Deleted records do not count. A position past the end belongs to an earlier topic of the same
+    name, and has no lag.
+    """
+    start, readable_end, end = watermarks
+    actual = start if position is None else max(position, start)
+    return PartitionLag(actual, max(0, end - actual), max(0, readable_end - actual))
+
+
+class Stall(NamedTuple):
+    partition: TopicPartition
+    seconds: float
+    position: int
+    messages: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.partition}: no progress for {self.seconds:.0f} s at offset {self.position}, "
+            f"with {self.messages} records to process"
+        )
+
+
+class _Position(NamedTuple):
+    offset: int
+    since: float
+
+
+class StallDetector:
+    """Finds partitions without progress for ``limit_seconds``, by any monotonic clock."""
+
+    def __init__(self, limit_seconds: float) -> None:
+        self.limit_seconds = limit_seconds
+        self._positions: dict[TopicPartition, _Position] = {}
+
+    def pause(self) -> None:
+        """Restart all timers, since the time until the next update is unknown."""
+        self._positions.clear()
+
+    def update(self, lags: Mapping[TopicPartition, PartitionLag], now: float) -> list[Stall]:
+        """Take the lag of every watched partition, whose timers go on; return the stuck ones."""
+        positions: dict[TopicPartition, _Position] = {}
+        for partition, lag in lags.items():
+            if lag.readable:
+                before = self._positions.get(partition)
+                moved = before is None or before.offset != lag.position
+                positions[partition] = (
+                    _Position(lag.position, now) if before is None or moved else before
+                )
+        self._positions = positions
+        return [
+            Stall(partition, now - position.since, position.offset, lags[partition].readable)
+            for partition, position in sorted(positions.items())
+            if now - position.since >= self.limit_seconds
+        ]
+
+
+# ---- The liveness of a worker, with the reason for a restart.
+#
+# A worker is dead only where a restart helps: it failed, its event loop stands still, or it does
+# not do its own work. A broker that is down, or another worker that is waited for, does not count.
 
 
 class Health:
-    """Updated by the parts of a worker, read by its pages; both from any thread."""
-
     def __init__(
         self,
         limit_seconds: float,
         failure: Callable[[], FirstseenError | None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Allow the event loop ``limit_seconds`` between turns; ``failure``: of the worker."""
+        """Allow the event loop ``limit_seconds`` between turns; ``failure`` is the worker's."""
         self._limit_seconds = limit_seconds
         self._failure = failure
         self._clock = clock
         self._beat: float | None = None
         self._stalls: tuple[Stall, ...] = ()
+        self._wait: str | None = None
 
     def beat(self) -> None:
-        """Note that the event loop runs."""
         self._beat = self._clock()
 
     def stalled(self, stalls: Sequence[Stall]) -> None:
-        """Note the partitions that make no progress now."""
         self._stalls = tuple(stalls)
+
+    def waits(self, what: str | None) -> None:
+        """Record whom documents wait for, and how long; None for no other worker."""
+        self._wait = what
+
+    def why_waiting(self) -> str | None:
+        return self._wait
 
     @property
     def loop_silence_seconds(self) -> float:
-        """How long the event loop has not run; 0 before its first turn."""
+        """How long the event loop has stood still; 0 before its first turn."""
         beat = self._beat
         return 0.0 if beat is None else self._clock() - beat
 
     def why_dead(self) -> str | None:
-        """Return why the worker should be restarted; None where it should not."""
         failure = self._failure()
         if failure is not None:
             return str(failure)

@@ -1,13 +1,16 @@
-"""The metrics of a worker: the closed list of all, with what each of them answers.
+"""All metrics of a worker; dashboards and alerts may use no others (tests check).
 
-Names have the prefix ``firstseen_``, base units (seconds, bytes), ``_total`` for counters. Ratios
-are left to the monitoring system, which can take them over any time. The page docs/operations.md
-has this list as a table; dashboards, rules and alerts may name nothing else (tests hold both).
+Names have the prefix ``firstseen_``, base units (seconds, bytes), and ``_total`` for counters.
+Ratios are left to the monitoring system, which can take them over any time. docs/operations.md has
+this list as a table.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 from simhash_core.errors import ErrorReason
 from streams.monitoring.metric_labels import (
@@ -18,27 +21,170 @@ from streams.monitoring.metric_labels import (
     Stage,
     TransactionOutcome,
 )
-from streams.monitoring.metric_types import (
-    UNLISTED,
-    MetricDefinition,
-    MetricKind,
-    counter,
-    gauge,
-    histogram,
-    info,
+from streams.registry.schemas import FetchOutcome
+
+# ---- The definition of a metric.
+
+_NO_LABELS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
+
+
+class MetricKind(StrEnum):
+    """The type in the text format; an info is a gauge at 1 with labels."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+    SUMMARY = "summary"
+    INFO = "info"
+
+
+class MetricDefinition(NamedTuple):
+    name: str  # as scraped; of a histogram, without suffix
+    kind: MetricKind
+    help: str  # for the exposition
+    answers: str  # for the documentation
+    labels: Mapping[str, tuple[str, ...]] = _NO_LABELS  # (): values are not known beforehand
+    buckets: tuple[float, ...] = ()
+
+
+UNLISTED: Final[tuple[str, ...]] = ()
+
+
+def counter(
+    name: str, text: str, answers: str, labels: Mapping[str, tuple[str, ...]] = _NO_LABELS
+) -> MetricDefinition:
+    return MetricDefinition(f"firstseen_{name}", MetricKind.COUNTER, text, answers, labels)
+
+
+def gauge(
+    name: str, text: str, answers: str, labels: Mapping[str, tuple[str, ...]] = _NO_LABELS
+) -> MetricDefinition:
+    return MetricDefinition(f"firstseen_{name}", MetricKind.GAUGE, text, answers, labels)
+
+
+def histogram(
+    name: str,
+    text: str,
+    answers: str,
+    buckets: tuple[float, ...],
+    labels: Mapping[str, tuple[str, ...]] = _NO_LABELS,
+) -> MetricDefinition:
+    kind = MetricKind.HISTOGRAM
+    return MetricDefinition(f"firstseen_{name}", kind, text, answers, labels, buckets)
+
+
+def info(name: str, text: str, answers: str, *labels: str) -> MetricDefinition:
+    names = dict.fromkeys(labels, UNLISTED)
+    return MetricDefinition(f"firstseen_{name}", MetricKind.INFO, text, answers, names)
+
+
+# ---- The state of a worker: entries, disk, and RocksDB's own figures.
+
+STORE_DOCUMENTS: Final = gauge(
+    "store_documents",
+    "Entries of the index in each shard of this worker.",
+    "How large is the index, and which worker has which shard? One entry for each unique document.",
+    {"partition": UNLISTED},
 )
-from streams.monitoring.state_definitions import STATE_DEFINITIONS
-from streams.registry.fetched_schema import FetchOutcome
+REMOVED_ENTRIES: Final = counter(
+    "removed_entries_total",
+    "Entries that left the index: taken out by a tombstone or by a later document of their id, or "
+    "expired.",
+    "Does space come back? With a window, expired entries follow new ones at the same rate.",
+    {"reason": ("deleted", "expired")},
+)
+DELETES: Final = counter(
+    "deletes_total",
+    "Tombstones of documents read.",
+    "How many deletes come in? One that finds no entry takes nothing out.",
+)
+OLDEST_ENTRY: Final = gauge(
+    "oldest_entry_timestamp_seconds",
+    "Time of the first entry in the order of the log, seconds since 1970, of all shards of this "
+    "worker; 0: there is none.",
+    "How far back does the index reach? With a window it follows the watermark.",
+)
+WATERMARK: Final = gauge(
+    "watermark_timestamp_seconds",
+    "Watermark of the log, seconds since 1970; 0 without a window, or before the first document.",
+    "What time is it in the stream? Entries older than window and lateness before it expire.",
+)
+WAITING_DOCUMENTS: Final = gauge(
+    "waiting_documents",
+    "Raw records of each shard that were read but have no output yet.",
+    "Which shard is behind?",
+    {"partition": UNLISTED},
+)
+STORE_BYTES: Final = gauge(
+    "store_bytes",
+    "Bytes of the sorted files of the shards.",
+    "How large is the state on the disk? Without the write-ahead log.",
+)
+STATE_DISK_FREE: Final = gauge(
+    "state_disk_free_bytes",
+    "Bytes free on the disk of the state directory.",
+    "How long until it is full?",
+)
+STATE_DISK_SIZE: Final = gauge(
+    "state_disk_size_bytes", "Bytes of the disk of the state directory.", "How full is it?"
+)
+BLOCK_CACHE: Final = gauge(
+    "rocksdb_block_cache_bytes",
+    "Bytes in the block cache of all shards.",
+    "Is the cache full (block_cache_bytes)?",
+)
+BLOCK_CACHE_PINNED: Final = gauge(
+    "rocksdb_block_cache_pinned_bytes",
+    "Bytes of the block cache in use by reads.",
+    "Do reads hold on to blocks?",
+)
+BLOCK_CACHE_CAPACITY: Final = gauge(
+    "rocksdb_block_cache_capacity_bytes", "Size of the block cache.", "How large may it be?"
+)
+MEMTABLES: Final = gauge(
+    "rocksdb_memtable_bytes",
+    "Memory of writes that are not in a sorted file yet.",
+    "How much memory do writes take?",
+)
+TABLE_READERS: Final = gauge(
+    "rocksdb_table_reader_bytes",
+    "Memory of filters and indexes outside the block cache.",
+    "How much memory do open files take?",
+)
+PENDING_COMPACTION: Final = gauge(
+    "rocksdb_pending_compaction_bytes",
+    "Bytes that compaction has yet to rewrite, estimated.",
+    "Does compaction keep up with writes?",
+)
+RUNNING_COMPACTIONS: Final = gauge(
+    "rocksdb_running_compactions", "Compactions under way.", "Is the disk busy with compaction?"
+)
+LEVEL0_FILES: Final = gauge(
+    "rocksdb_level0_files",
+    "Files not yet merged into the sorted levels, all shards together.",
+    "What does a look-up have to search beside the sorted levels?",
+)
+STOPPED_WRITES: Final = gauge(
+    "rocksdb_stopped_shards", "Shards whose writes RocksDB has stopped.", "Is it at its limits?"
+)
+BACKGROUND_ERRORS: Final = gauge(
+    "rocksdb_background_errors",
+    "Flushes and compactions that failed since the shards were opened.",
+    "Does the disk refuse?",
+)
+
 
 _STAGES: Final = tuple(stage.value for stage in Stage)
 _INTERNAL_TOPICS: Final = tuple(topic.value for topic in InternalTopic)
 # Up to 0.25: the worker's own time. Beyond: waiting for a broker, or for the end of a backlog.
 _LATENCY_SECONDS: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
 _STAGE_SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30)
-# To the classic profile's distance one by one, then up to the widest fingerprint's.
+# Each distance of the classic profile, then up to the widest fingerprint.
 _DISTANCE_BITS: Final = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128)
 _BUCKET_DOCUMENTS: Final = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 5000, 20_000, 100_000)
-# From a start beside up-to-date state to a rebuild of a large shard.
+# A step of the loop must end within 0.05. Beyond 10 s a group member loses its session.
+_LOOP_LAG_SECONDS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 120)
+# From a start with up-to-date state to a rebuild of a large shard.
 _RECOVERY_SECONDS: Final = (0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600, 14_400)
 
 
@@ -81,8 +227,8 @@ CONSUMER_LAG: Final = gauge(
 )
 STALLED_PARTITIONS: Final = gauge(
     "stalled_partitions",
-    "Partitions with records to process and no progress for stall_seconds.",
-    "Is the worker stuck? Above 0, /healthz fails.",
+    "Partitions where this worker had to act, and made no progress for stall_seconds.",
+    "Is the worker stuck? Above 0, /healthz fails. Waiting for another worker does not count.",
 )
 BROKER_UP: Final = gauge(
     "broker_up",
@@ -132,6 +278,12 @@ STAGE_CPU: Final = counter(
     "CPU time of each step, in the thread that does it.",
     "Which step uses the CPU? Without the threads of the Kafka client.",
     {"stage": _STAGES},
+)
+EVENT_LOOP_LAG: Final = histogram(
+    "event_loop_lag_seconds",
+    "How late the event loop runs what is due, by a beat every 0.2 s; missed beats count.",
+    "Does one step hold up all others? Above stall_seconds /healthz fails.",
+    _LOOP_LAG_SECONDS,
 )
 
 # ---------------------------------------------------------------- ordering and deciding
@@ -288,8 +440,7 @@ BUILD_INFO: Final = info(
     "build_info", "Versions.", "Which version runs where?", "version", "python_version"
 )
 
-DEFINITIONS: Final[tuple[MetricDefinition, ...]] = (
-    *(value for value in list(globals().values()) if isinstance(value, MetricDefinition)),
-    *STATE_DEFINITIONS,
+DEFINITIONS: Final[tuple[MetricDefinition, ...]] = tuple(
+    value for value in list(globals().values()) if isinstance(value, MetricDefinition)
 )
-"""All of them, in the order of this page; those of the state come last."""
+"""In the order of this page."""

@@ -1,7 +1,6 @@
-"""The metrics of a worker over the last minutes: rates, and quantiles of what was observed lately.
+"""A worker's metrics over the last minutes: rates and quantiles for the ops page.
 
-The ops page draws what Prometheus would, for a worker without one. It reads the registry, so the
-page and the metrics always agree.
+They are read from the registry, so the page and the metrics always agree.
 """
 
 from __future__ import annotations
@@ -14,17 +13,14 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from streams.monitoring import metric_definitions as defined
-from streams.monitoring import state_definitions as state
 from streams.monitoring.metrics import Metrics
 
 EVERY_SECONDS: Final = 2.0
-_SAMPLES: Final = 151
-"""Five minutes."""
+_SAMPLES: Final = 151  # five minutes
 
 _PROCESS_CPU: Final = "process_cpu_seconds"
 PROCESS_CPU: Final = f"{_PROCESS_CPU}_total"
 PROCESS_MEMORY: Final = "process_resident_memory_bytes"
-"""What prometheus_client measures of a process."""
 
 _FAMILIES: Final = frozenset((_PROCESS_CPU, PROCESS_MEMORY)) | frozenset(
     definition.name.removesuffix("_total")
@@ -45,8 +41,8 @@ _FAMILIES: Final = frozenset((_PROCESS_CPU, PROCESS_MEMORY)) | frozenset(
         defined.IN_FLIGHT_DOCUMENTS,
         defined.IN_FLIGHT_BYTES,
         defined.BROKER_UP,
-        state.STATE_DISK_FREE,
-        state.STATE_DISK_SIZE,
+        defined.STATE_DISK_FREE,
+        defined.STATE_DISK_SIZE,
         defined.SKIPPED,
         defined.DEAD_LETTERS,
         defined.ERRORS,
@@ -54,53 +50,44 @@ _FAMILIES: Final = frozenset((_PROCESS_CPU, PROCESS_MEMORY)) | frozenset(
         defined.TRANSACTIONS,
     )
 )
-"""Families, by the names that the registry has for them."""
 
 _SERIES: Final = frozenset(
     family + suffix
     for family in _FAMILIES
     for suffix in ("", "_total", "_bucket", "_sum", "_count")
 )
-"""Of every kind: to ask for these alone takes a quarter of the time that all series take."""
+"""Series names of every metric type. Collecting only these takes a quarter of the time."""
 
 Labels = tuple[str, ...]
-"""The values of the labels, in the order in which they are defined."""
 
 
 class Sample(NamedTuple):
-    """All values at one time (seconds of a clock that never goes back), by name and labels."""
+    """All values at one time (seconds of a monotonic clock), by name and labels."""
 
     at: float
     values: Mapping[tuple[str, Labels], float]
 
     def by_label(self, name: str) -> dict[Labels, float]:
-        """Return the values of one series name, by labels."""
         return {labels: value for (each, labels), value in self.values.items() if each == name}
 
     def total(self, name: str) -> float:
-        """Return the sum over all labels."""
         return sum(self.by_label(name).values())
 
 
 class MetricHistory:
-    """Samples, kept for five minutes; one thread takes them, any may read."""
-
     def __init__(self, metrics: Metrics, clock: Callable[[], float] = time.monotonic) -> None:
-        """Begin with one sample."""
         self._registry = metrics.registry.restricted_registry(_SERIES)
         self._clock = clock
         self._lock = threading.Lock()
         self._samples: deque[Sample] = deque([self._read()], maxlen=_SAMPLES)
 
     def take(self) -> None:
-        """Take a sample where the last one is old enough."""
         if self._clock() - self._samples[-1].at >= EVERY_SECONDS:
             sample = self._read()
             with self._lock:
                 self._samples.append(sample)
 
     def samples(self) -> Sequence[Sample]:
-        """Return all samples, the oldest first."""
         with self._lock:
             return list(self._samples)
 
@@ -116,13 +103,13 @@ class MetricHistory:
 
 
 def since(samples: Sequence[Sample], seconds: float) -> Sample:
-    """Return the latest sample that is at least so much older than the last, or else the first."""
+    """Return the latest sample at least ``seconds`` older than the last, or the first one."""
     last = samples[-1].at
     return next((each for each in reversed(samples) if last - each.at >= seconds), samples[0])
 
 
 def rates(samples: Sequence[Sample], name: str, wanted: Callable[[Labels], bool]) -> list[float]:
-    """Return how much the wanted series of a counter rose a second, from sample to sample."""
+    """Return the increase per second of a counter's wanted series, from sample to sample."""
     sums = [
         (each.at, sum(v for labels, v in each.by_label(name).items() if wanted(labels)))
         for each in samples
@@ -131,10 +118,7 @@ def rates(samples: Sequence[Sample], name: str, wanted: Callable[[Labels], bool]
 
 
 def counts(name: str, last: Sample, first: Sample | None = None) -> list[tuple[float, float]]:
-    """Return ``(upper bound, observations)`` of each bucket of a histogram, those after ``first``.
-
-    Bounds rise; the last one is infinite. Counts are of each bucket alone.
-    """
+    """Return each bucket's ``(upper bound, observations)``, not cumulative, since ``first``."""
     cumulative = sorted(
         (
             float(labels[0]),
@@ -149,10 +133,10 @@ def counts(name: str, last: Sample, first: Sample | None = None) -> list[tuple[f
 
 
 def quantile(buckets: Sequence[tuple[float, float]], share: float) -> float | None:
-    """Return the value below which ``share`` of the observations lie; None where there are none.
+    """Return the value below which ``share`` of the observations lie; None without observations.
 
-    Within a bucket they are taken to lie evenly, as Prometheus does; of the last one, which has no
-    end, the lower bound is returned.
+    It interpolates linearly within a bucket, as Prometheus does; in the last bucket it returns the
+    lower bound.
     """
     total = sum(count for _, count in buckets)
     if not total:

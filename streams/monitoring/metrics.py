@@ -1,64 +1,358 @@
-"""The metrics of a worker, as its parts note them; ``metric_definitions`` lists and explains them.
-
-They are on a registry of their own, and are handed to whoever notes something.
-"""
+"""The metrics of a worker, on its own registry; ``metric_definitions`` explains them."""
 
 from __future__ import annotations
 
 import platform
 import threading
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
-from typing import Final, NamedTuple
+from itertools import product
+from types import MappingProxyType
+from typing import Final, NamedTuple, TypeVar
 
+import numpy as np
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
     CollectorRegistry,
     Counter,
+    Gauge,
     Histogram,
+    Info,
     ProcessCollector,
     disable_created_metrics,
     generate_latest,
 )
+from prometheus_client.core import (
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+    SummaryMetricFamily,
+)
+from prometheus_client.metrics import MetricWrapperBase
+from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
 
 from simhash_core.errors import ErrorReason
-from simhash_core.rejections import RejectionReason
+from simhash_core.verdicts import RejectionReason
 from streams.monitoring import metric_definitions as defined
-from streams.monitoring.metric_families import (
-    BatchHistogram,
-    PartitionGauge,
-    TotalsSummary,
-    counter,
-    gauge,
-    histogram,
-    info,
-)
+from streams.monitoring.metric_definitions import MetricDefinition, MetricKind
 from streams.monitoring.metric_labels import (
     DEAD_LETTER,
     OUTPUTS,
     REJECTION_REASONS,
     VERDICTS,
+    InternalTopic,
     Stage,
     TransactionOutcome,
     named,
     reason_of,
 )
-from streams.monitoring.ordering_metrics import OrderingMetrics
-from streams.monitoring.shard_metrics import ShardMetrics
-from streams.registry.fetched_schema import FetchOutcome
+from streams.registry.schemas import FetchOutcome
+
+# ---- From definitions to the client library's metrics, with every series at 0.
+
+_Family = TypeVar("_Family", bound=MetricWrapperBase)
+
+
+def counter(definition: MetricDefinition, registry: CollectorRegistry) -> Counter:
+    assert definition.kind is MetricKind.COUNTER
+    family = Counter(definition.name, definition.help, list(definition.labels), registry=registry)
+    return _begun(family, definition)
+
+
+def gauge(definition: MetricDefinition, registry: CollectorRegistry) -> Gauge:
+    assert definition.kind is MetricKind.GAUGE
+    assert not definition.labels
+    return Gauge(definition.name, definition.help, registry=registry)
+
+
+def histogram(definition: MetricDefinition, registry: CollectorRegistry) -> Histogram:
+    assert definition.kind is MetricKind.HISTOGRAM
+    family = Histogram(
+        definition.name,
+        definition.help,
+        list(definition.labels),
+        buckets=definition.buckets,
+        registry=registry,
+    )
+    return _begun(family, definition)
+
+
+def info(
+    definition: MetricDefinition, registry: CollectorRegistry, values: Mapping[str, str]
+) -> None:
+    assert definition.kind is MetricKind.INFO
+    assert values.keys() == definition.labels.keys()
+    name = definition.name.removesuffix("_info")
+    Info(name, definition.help, registry=registry).info(dict(values))
+
+
+def _begun(family: _Family, definition: MetricDefinition) -> _Family:
+    """Create every labelled series: an alert does not see one that first appears at 1."""
+    if definition.labels:
+        for values in product(*definition.labels.values()):
+            family.labels(*values)
+    return family
+
+
+class TotalsSummary(Collector):
+    """Sum and count of batches; the client library's ``Summary`` takes single values."""
+
+    def __init__(self, definition: MetricDefinition, registry: CollectorRegistry) -> None:
+        assert definition.kind is MetricKind.SUMMARY
+        self._definition = definition
+        self._sum = 0
+        self._count = 0
+        self._lock = threading.Lock()
+        registry.register(self)
+
+    def add(self, total: int, count: int) -> None:
+        with self._lock:
+            self._sum += total
+            self._count += count
+
+    def collect(self) -> Iterator[Metric]:
+        with self._lock:
+            total, count = self._sum, self._count
+        yield SummaryMetricFamily(
+            self._definition.name, self._definition.help, count_value=count, sum_value=total
+        )
+
+
+class BatchHistogram(Collector):
+    """A histogram of batches; the client library's takes single values, at a microsecond each."""
+
+    def __init__(self, definition: MetricDefinition, registry: CollectorRegistry) -> None:
+        assert definition.kind is MetricKind.HISTOGRAM
+        assert not definition.labels
+        self._definition = definition
+        self._bounds = np.array(definition.buckets, dtype=np.float64)
+        self._counts = np.zeros(len(definition.buckets) + 1, dtype=np.int64)
+        self._sum = 0.0
+        self._lock = threading.Lock()
+        registry.register(self)
+
+    def observe(self, values: Collection[float]) -> None:
+        if not values:
+            return
+        array = np.fromiter(values, dtype=np.float64, count=len(values))
+        buckets = np.searchsorted(self._bounds, array, side="left")
+        counts = np.bincount(buckets, minlength=len(self._counts))
+        with self._lock:
+            self._counts += counts
+            self._sum += float(array.sum())
+
+    def collect(self) -> Iterator[Metric]:
+        with self._lock:
+            cumulative, total = np.cumsum(self._counts).tolist(), self._sum
+        bounds = [*self._definition.buckets, float("inf")]
+        name: Callable[[float], str] = floatToGoString
+        buckets = [(name(bound), count) for bound, count in zip(bounds, cumulative, strict=True)]
+        yield HistogramMetricFamily(
+            self._definition.name, self._definition.help, buckets=buckets, sum_value=total
+        )
+
+
+class PartitionGauge(Collector):
+    """A gauge whose series come and go, as of assigned partitions."""
+
+    def __init__(self, definition: MetricDefinition, registry: CollectorRegistry) -> None:
+        assert definition.kind is MetricKind.GAUGE
+        self._definition = definition
+        self._series: dict[tuple[str, ...], float] = {}
+        registry.register(self)
+
+    def replace(self, series: Mapping[tuple[str, ...], float]) -> None:
+        self._series = dict(series)
+
+    def set(self, labels: tuple[str, ...], value: float) -> None:
+        self._series[labels] = value
+
+    def labels(self) -> list[tuple[str, ...]]:
+        return list(self._series.copy())
+
+    def remove(self, labels: tuple[str, ...]) -> None:
+        self._series.pop(labels, None)
+
+    def collect(self) -> Iterator[Metric]:
+        family = GaugeMetricFamily(
+            self._definition.name, self._definition.help, labels=list(self._definition.labels)
+        )
+        for labels, value in sorted(self._series.copy().items()):
+            family.add_metric(labels, value)
+        yield family
+
+
+# ---- The metrics of the log, its leader, and documents in flight.
+
+
+class OrderingMetrics:
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._log_position = gauge(defined.LOG_POSITION, registry)
+        self._log_end = gauge(defined.LOG_END, registry)
+        self._undecided_documents = gauge(defined.UNDECIDED_DOCUMENTS, registry)
+        self._undecided_age = gauge(defined.UNDECIDED_AGE, registry)
+        self._leader = gauge(defined.LEADER, registry)
+        self._report_missing = PartitionGauge(defined.REPORT_MISSING, registry)
+        self._control_refused = counter(defined.CONTROL_REFUSED, registry)
+        self._packets_skipped = counter(defined.PACKETS_SKIPPED, registry)
+        self._in_flight_documents = gauge(defined.IN_FLIGHT_DOCUMENTS, registry)
+        self._in_flight_bytes = gauge(defined.IN_FLIGHT_BYTES, registry)
+        internal_bytes = counter(defined.INTERNAL_BYTES, registry)
+        self._internal_bytes = {name: internal_bytes.labels(name) for name in InternalTopic}
+        foreign = counter(defined.FOREIGN_RECORDS, registry)
+        self._foreign = {name: foreign.labels(name) for name in InternalTopic}
+
+    def log_position(self, position: int, end: int) -> None:
+        self._log_position.set(position)
+        self._log_end.set(max(position, end))
+
+    def undecided(self, documents: int, oldest_seconds: float) -> None:
+        self._undecided_documents.set(documents)
+        self._undecided_age.set(oldest_seconds if documents else 0)
+
+    def leader(self, is_leader: bool) -> None:  # noqa: FBT001 - the one thing that it says
+        """A worker that does not lead waits for no report."""
+        self._leader.set(is_leader)
+        if not is_leader:
+            self.reports_missing(())
+
+    def reports_missing(self, shards: Collection[int]) -> None:
+        self._report_missing.replace({(str(shard),): 1 for shard in shards})
+
+    def control_refused(self, records: int = 1) -> None:
+        self._control_refused.inc(records)
+
+    def packet_skipped(self, packets: int = 1) -> None:
+        self._packets_skipped.inc(packets)
+
+    def foreign_record(self, topic: str) -> None:
+        """``topic`` is of ``InternalTopic``."""
+        self._foreign[named(InternalTopic, topic)].inc()
+
+    def in_flight(self, documents: int, size_bytes: int) -> None:
+        self._in_flight_documents.set(documents)
+        self._in_flight_bytes.set(size_bytes)
+
+    def internal_bytes(self, topic: str, size_bytes: int) -> None:
+        self._internal_bytes[named(InternalTopic, topic)].inc(size_bytes)
+
+
+# ---- The metrics of a worker's shards.
+
+_MILLISECONDS: Final = 1000
+
+STORE_FIGURES: Final[Mapping[str, MetricDefinition]] = MappingProxyType(
+    {
+        "files_bytes": defined.STORE_BYTES,
+        "memtable_bytes": defined.MEMTABLES,
+        "table_reader_bytes": defined.TABLE_READERS,
+        "pending_compaction_bytes": defined.PENDING_COMPACTION,
+        "running_compactions": defined.RUNNING_COMPACTIONS,
+        "level0_files": defined.LEVEL0_FILES,
+        "stopped_shards": defined.STOPPED_WRITES,
+        "background_errors": defined.BACKGROUND_ERRORS,
+        "cache_bytes": defined.BLOCK_CACHE,
+        "cache_pinned_bytes": defined.BLOCK_CACHE_PINNED,
+        "cache_capacity_bytes": defined.BLOCK_CACHE_CAPACITY,
+    }
+)
+"""For ``streams.store.rocksdb_store.StoreStatistics``."""
+
+
+class ShardMetrics:
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._lock = threading.Lock()
+        self._recovering: dict[int, int] = {}
+        self._store_documents = PartitionGauge(defined.STORE_DOCUMENTS, registry)
+        self._waiting_documents = PartitionGauge(defined.WAITING_DOCUMENTS, registry)
+        self._deletes = counter(defined.DELETES, registry)
+        removed = counter(defined.REMOVED_ENTRIES, registry)
+        self._removed = {reason: removed.labels(reason) for reason in ("deleted", "expired")}
+        self._oldest_entry = gauge(defined.OLDEST_ENTRY, registry)
+        self._watermark = gauge(defined.WATERMARK, registry)
+        self._store_figures = {
+            name: gauge(definition, registry) for name, definition in STORE_FIGURES.items()
+        }
+        self._disk_free = gauge(defined.STATE_DISK_FREE, registry)
+        self._disk_size = gauge(defined.STATE_DISK_SIZE, registry)
+        self._assigned_shards = gauge(defined.ASSIGNED_SHARDS, registry)
+        self._opening_shards = gauge(defined.OPENING_SHARDS, registry)
+        self._standby_shards = gauge(defined.STANDBY_SHARDS, registry)
+        self._standby_lag = gauge(defined.STANDBY_LAG, registry)
+        self._recovery_remaining = gauge(defined.RECOVERY_REMAINING, registry)
+        self._recovery_duration = BatchHistogram(defined.RECOVERY_DURATION, registry)
+
+    def assigned_shards(self, shards: int) -> None:
+        with self._lock:
+            if shards == 0:
+                self._store_documents.replace({})
+                self._waiting_documents.replace({})
+                self._recovering.clear()
+                self._recovery_remaining.set(0)
+            self._assigned_shards.set(shards)
+
+    def shard_state(self, partition: int, entries: int, waiting: int) -> None:
+        self._store_documents.set((str(partition),), entries)
+        self._waiting_documents.set((str(partition),), waiting)
+
+    def removed(self, deletes: int, deleted: int, expired: int) -> None:
+        self._deletes.inc(deletes)
+        self._removed["deleted"].inc(deleted)
+        self._removed["expired"].inc(expired)
+
+    def window(self, oldest_ms: int | None, watermark_ms: int | None) -> None:
+        """Set the oldest entry's time and the watermark; 0 for none or before 1970."""
+        self._oldest_entry.set(max(0, oldest_ms or 0) / _MILLISECONDS)
+        self._watermark.set(max(0, watermark_ms or 0) / _MILLISECONDS)
+
+    def forget_shard(self, partition: int) -> None:
+        self._store_documents.remove((str(partition),))
+        self._waiting_documents.remove((str(partition),))
+        self.recovery_remaining(partition, 0)
+
+    def open_shards(self, entries: Mapping[int, int]) -> None:
+        """Replace the open shards; one without outputs does not report its state itself."""
+        noted = {int(partition) for (partition,) in self._store_documents.labels()}
+        for partition in noted - entries.keys():
+            self.forget_shard(partition)
+        for partition in entries.keys() - noted:
+            self.shard_state(partition, entries[partition], waiting=0)
+
+    def recovery_remaining(self, partition: int, messages: int) -> None:
+        with self._lock:
+            self._recovering[partition] = messages
+            self._recovery_remaining.set(sum(self._recovering.values()))
+
+    def opening_shards(self, shards: int) -> None:
+        self._opening_shards.set(shards)
+
+    def standbys(self, shards: int, lag: int) -> None:
+        self._standby_shards.set(shards)
+        self._standby_lag.set(lag)
+
+    def recovered(self, seconds: float) -> None:
+        self._recovery_duration.observe((seconds,))
+
+    def store(self, figures: Mapping[str, int]) -> None:
+        for name, figure in figures.items():
+            self._store_figures[name].set(figure)
+
+    def state_disk(self, free_bytes: int, size_bytes: int) -> None:
+        self._disk_free.set(free_bytes)
+        self._disk_size.set(size_bytes)
+
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
-"""The media type of ``Metrics.exposition``."""
 
 
 _BITS_LIMIT: Final = 512
-"""The widest fingerprint."""
 
 
 class IndexInfo(NamedTuple):
-    """The labels of ``firstseen_index_info``; ``identity`` is the short name of the index."""
+    """The labels of ``firstseen_index_info``; ``identity`` is the short name."""
 
     identity: str = ""
     application_id: str = ""
@@ -67,25 +361,18 @@ class IndexInfo(NamedTuple):
     mode: str = ""
 
 
-class _StageSeries(NamedTuple):
-    """The series of one step."""
-
-    duration: Histogram
-    cpu: Counter
-
-
 class Metrics(OrderingMetrics, ShardMetrics):
-    """All metrics of one worker. Methods may be called from any thread."""
+    """All metrics of one worker; thread-safe."""
 
     def __init__(
         self, registry: CollectorRegistry | None = None, *, index: IndexInfo | None = None
     ) -> None:
-        """Put the metrics on ``registry``; without one, on a new one that has the process's too."""
-        # Of the process, whatever the registry: each counter would have a second series with the
-        # time of its creation, which the age of the process says as well.
+        """Without ``registry``, a new one also has the metrics of the process."""
+        # A setting of the process: otherwise each counter has a second series, its time of
+        # creation.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         if registry is None:
-            # It knows the names of each collector, so that one may ask for a part (metric_history).
+            # With names, so that ``metric_history`` can collect some metrics only.
             registry = CollectorRegistry(auto_describe=True)
             ProcessCollector(registry=registry)
         OrderingMetrics.__init__(self, registry)
@@ -102,10 +389,11 @@ class Metrics(OrderingMetrics, ShardMetrics):
         self._open_transaction = gauge(defined.OPEN_TRANSACTION, registry)
         self._last_record = gauge(defined.LAST_RECORD, registry)
         self._latency = BatchHistogram(defined.LATENCY, registry)
+        self._event_loop_lag = histogram(defined.EVENT_LOOP_LAG, registry)
         self._candidates = TotalsSummary(defined.CANDIDATES, registry)
         self._distance = BatchHistogram(defined.DISTANCE, registry)
         self.distance_counts = [0] * (_BITS_LIMIT + 1)
-        """Duplicates by distance in bits, one by one: the metric has wide buckets."""
+        """Duplicates by distance in bits; the metric's buckets are wider."""
         self._bucket_documents = BatchHistogram(defined.BUCKET_DOCUMENTS, registry)
         self._rebalances = counter(defined.REBALANCES, registry)
         self._registry_waiting = gauge(defined.REGISTRY_WAITING, registry)
@@ -122,9 +410,8 @@ class Metrics(OrderingMetrics, ShardMetrics):
         self._by_rejection = {name: dead_letters.labels(name) for name in REJECTION_REASONS}
         stages = histogram(defined.STAGE_DURATION, registry)
         stages_cpu = counter(defined.STAGE_CPU, registry)
-        self._by_stage = {
-            name: _StageSeries(stages.labels(name), stages_cpu.labels(name)) for name in Stage
-        }
+        self._stage_duration = {name: stages.labels(name) for name in Stage}
+        self._stage_cpu = {name: stages_cpu.labels(name) for name in Stage}
         expired = counter(defined.EXPIRED_OUTPUTS, registry)
         self._expired_by_output = {name: expired.labels(name) for name in OUTPUTS}
         fetches = counter(defined.SCHEMA_FETCHES, registry)
@@ -139,54 +426,48 @@ class Metrics(OrderingMetrics, ShardMetrics):
         }
 
     def exposition(self) -> bytes:
-        """Return all metrics in the text format, of media type ``CONTENT_TYPE``."""
         return generate_latest(self.registry)
 
     def verdict(self, name: str, documents: int = 1) -> None:
-        """Count documents with a verdict of ``VERDICT_NAMES``."""
         self._by_verdict[name].inc(documents)
 
     def verdicts(self, documents: Mapping[str, int]) -> None:
-        """Count the documents of a batch by their verdict, of ``VERDICT_NAMES``."""
+        """Count documents by their verdict, of ``VERDICT_NAMES``."""
         for name, count in documents.items():
             self._by_verdict[name].inc(count)
 
     def dead_letter(self, reason: RejectionReason) -> None:
-        """Count a record that could not be read: as a dead letter and as decided."""
         self._by_rejection[reason].inc()
         self._by_verdict[DEAD_LETTER].inc()
 
     def input_bytes(self, size_bytes: int) -> None:
-        """Count bytes of raw records."""
         self._input_bytes.inc(size_bytes)
 
     def error(self, stage: str, reason: str) -> None:
-        """Count a failure; raises ``UnknownNameError`` for no ``Stage`` or ``ErrorReason``."""
+        """Count a failure; raise ``UnknownNameError`` unless of ``Stage`` and ``ErrorReason``."""
         self._by_error[named(Stage, stage), named(ErrorReason, reason)].inc()
 
     def last_record(self, timestamp_ms: int) -> None:
-        """Note the time of a decided record; an older one than the newest changes nothing."""
         with self._newest_lock:
             self._newest_ms = max(self._newest_ms, timestamp_ms)
             self._last_record.set(self._newest_ms / 1000)
 
-    def latency(self, seconds: float) -> None:
-        """Note how long a document took; clocks that disagree can make it negative, which is 0."""
-        self.latencies((seconds,))
-
     def latencies(self, seconds: Sequence[float]) -> None:
-        """Note how long each document of a batch took; see ``latency``."""
+        """Observe latencies; a negative one, from clocks that disagree, counts as 0."""
         self._latency.observe([max(0.0, each) for each in seconds])
+
+    def event_loop_lag(self, seconds: Collection[float]) -> None:
+        for each in seconds:  # nearly always one: an array would cost more
+            self._event_loop_lag.observe(each)
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Time a batch in one step, and count it where it fails; ``name`` is of ``Stage``.
+        """Time a batch in a step of ``Stage``, and count its failure.
 
-        The CPU time is that of the calling thread, so a coroutine must not wait inside: what others
-        do meanwhile would count as well; see ``waiting``. Raises ``UnknownNameError`` for another
-        name.
+        CPU time is that of the calling thread, so a coroutine must not wait inside: see
+        ``waiting``. Raises ``UnknownNameError``.
         """
-        cpu = self._by_stage[named(Stage, name)].cpu
+        cpu = self._stage_cpu[named(Stage, name)]
         started = time.thread_time()
         try:
             with self.waiting(name):
@@ -196,8 +477,8 @@ class Metrics(OrderingMetrics, ShardMetrics):
 
     @contextmanager
     def waiting(self, name: str) -> Iterator[None]:
-        """Time a step that waits for others, without its CPU time; else like ``stage``."""
-        duration = self._by_stage[named(Stage, name)].duration
+        """Like ``stage``, without CPU time, for a step that waits for others."""
+        duration = self._stage_duration[named(Stage, name)]
         started = time.perf_counter()
         try:
             with self.failures(name):
@@ -207,7 +488,7 @@ class Metrics(OrderingMetrics, ShardMetrics):
 
     @contextmanager
     def failures(self, stage: str) -> Iterator[None]:
-        """Count what fails inside, untimed; an interruption on purpose is no failure."""
+        """Count failures inside, but not an ``InterruptedError``."""
         try:
             yield
         except InterruptedError:
@@ -217,11 +498,10 @@ class Metrics(OrderingMetrics, ShardMetrics):
             raise
 
     def watched(self, topic: str, partition: int) -> None:
-        """Begin to count what is skipped of a raw partition, at 0."""
+        """Begin to count skipped offsets of a raw partition, at 0."""
         self._skipped.labels(topic, str(partition))
 
     def skipped(self, topic: str, partition: int, offsets: int) -> None:
-        """Count offsets of a raw partition that were deleted before they were read."""
         self._skipped.labels(topic, str(partition)).inc(offsets)
 
     def expired_output(self, output: str) -> None:
@@ -229,51 +509,37 @@ class Metrics(OrderingMetrics, ShardMetrics):
         self._expired_by_output[output].inc()
 
     def candidates(self, count: int, lookups: int) -> None:
-        """Count the candidates that a number of look-ups had together."""
         self._candidates.add(count, lookups)
 
-    def distance(self, bits: int) -> None:
-        """Note the distance of a duplicate to its original."""
-        self.distances((bits,))
-
     def distances(self, bits: Sequence[int]) -> None:
-        """Note the distances of the duplicates of a batch to their originals."""
         self._distance.observe(bits)
         for each in bits:
             self.distance_counts[each] += 1
 
     def bucket_documents(self, sizes: Collection[int]) -> None:
-        """Note how many documents each bucket of a look-up has."""
         self._bucket_documents.observe(sizes)
 
     def lag(self, messages: Mapping[tuple[str, int], int]) -> None:
-        """Note the lag of all partitions of this worker, by topic and partition."""
         self._lag.replace({(topic, str(part)): lag for (topic, part), lag in messages.items()})
 
     def stalled_partitions(self, partitions: int) -> None:
-        """Note how many partitions make no progress."""
         self._stalled_partitions.set(partitions)
 
     def broker_up(self, *, up: bool) -> None:
-        """Note whether the broker has answered."""
         self._broker_up.set(up)
 
     def open_transaction(self, seconds: float) -> None:
-        """Note for how long the oldest transaction is open; 0: none is."""
+        """Set for how long the oldest transaction has been open; 0 for none."""
         self._open_transaction.set(seconds)
 
     def rebalance(self) -> None:
-        """Count an assignment."""
         self._rebalances.inc()
 
     def registry_waiting(self, *, waiting: bool) -> None:
-        """Note whether raw records wait for the schema registry."""
         self._registry_waiting.set(waiting)
 
     def schema_fetch(self, outcome: FetchOutcome) -> None:
-        """Count a question to the schema registry."""
         self._by_fetch[outcome].inc()
 
     def transaction(self, outcome: TransactionOutcome) -> None:
-        """Count a transaction."""
         self._by_outcome[outcome].inc()

@@ -1,41 +1,91 @@
-"""What a worker's pages, probes and watch may know of it, and ask of it.
-
-The worker implements ``WorkerView``; everything beside the data path depends on nothing else of it.
-"""
+"""The interface of a worker for everything beside the data path."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from collections.abc import Container, Mapping
+from enum import Enum, auto
+from typing import Final, NamedTuple, Protocol
 
 from simhash_core.documents import Content
 from simhash_core.errors import FirstseenError
-from simhash_core.matches import Answer
+from simhash_core.log.participant import LEADING_SHARD, Waiting
+from simhash_core.verdicts import Answer
 
 
 class CheckUnavailableError(FirstseenError):
-    """The worker cannot ask the index about a text now; the message says why and what to do."""
+    """The index cannot be asked about a text now; the message says why and what to do."""
 
 
 class ShardState(NamedTuple):
-    """One shard of this worker.
-
-    ``entries``: documents in its part of the index. ``waiting``: raw records read and not put out
-    yet. ``next_offset``: the next raw offset to put out. ``log_position``: the lowest offset of the
-    log that it needs after a restart. ``recovery_remaining``: changelog records still to be read;
-    0 once it is open.
-    """
-
     is_open: bool
-    entries: int
-    waiting: int
-    next_offset: int
-    log_position: int
-    recovery_remaining: int
+    entries: int  # documents in the index
+    waiting: int  # raw records without outputs
+    next_offset: int  # of the next raw record to output
+    log_position: int  # the lowest log offset needed after a restart
+    recovery_remaining: int  # changelog records to read; 0 once it is open
+
+
+class NextStep(Enum):
+    READ = auto()  # no raw record is in memory
+    VERDICT = auto()  # it was read but has no verdict
+    COMMIT = auto()  # it can be output
+
+
+class Waits(NamedTuple):
+    """What a worker's documents wait for, as its event loop noted it last."""
+
+    undecided: Waiting | None = None  # of the next undecided packet of the log
+    is_full: bool = False  # too much is in flight to read raw records
+    steps: Mapping[int, NextStep] = {}  # of open shards, by raw partition
+
+    @property
+    def on_others(self) -> bool:
+        return self.undecided is not None and not self.undecided.own_turn
+
+    def is_own_step(self, partition: int, *, ready: bool) -> bool:
+        """Return whether this worker must act; ``ready`` is ``WorkerView.ready``."""
+        step = self.steps.get(partition, NextStep.READ)
+        if step is NextStep.COMMIT:
+            return True
+        if step is NextStep.VERDICT:
+            return ready and not self.on_others
+        return ready and not self.is_full
+
+    def whom(self, opening: Mapping[int, object]) -> str | None:
+        """Return whom documents wait for, or None; ``opening`` are this worker's shards."""
+        if self.undecided is None or self.undecided.own_turn:
+            return None
+        shards, leader = self.undecided.shards, self.undecided.leader
+        if shards:
+            named = ", ".join(
+                f"shard {shard} ({_holder(shard, worker, opening)})"
+                for shard, worker in sorted(shards.items())[:_NAMED_SHARDS]
+            )
+            more = len(shards) - _NAMED_SHARDS
+            return f"{named}{f' and {more} more' if more > 0 else ''} to report"
+        if leader is not None:
+            return f"the verdict of worker {_in_group(leader)}, which leads"
+        if LEADING_SHARD in opening:
+            return f"a leader: shard {LEADING_SHARD} is being opened here"
+        return f"a leader: the owner of shard {LEADING_SHARD} does not lead yet"
+
+
+_NAMED_SHARDS: Final = 5
+
+
+def _holder(shard: int, worker: str | None, opening: Container[int]) -> str:
+    if shard in opening:
+        return "being opened here"
+    return "no worker known" if worker is None else f"last of worker {_in_group(worker)}"
+
+
+def _in_group(worker: str) -> str:
+    """Return a worker's name in the group, without the part that names its start."""
+    return worker.rpartition(".")[0] or worker
 
 
 class WorkerView(Protocol):
-    """A worker as seen from beside it. All but ``ask`` may be called from any thread."""
+    """A worker as seen from outside; all but ``ask`` is thread-safe."""
 
     @property
     def ready(self) -> bool:
@@ -43,37 +93,33 @@ class WorkerView(Protocol):
         ...
 
     @property
-    def failure(self) -> FirstseenError | None:
-        """What the worker failed of; None while it works."""
-        ...
+    def failure(self) -> FirstseenError | None: ...
 
     @property
-    def leads(self) -> bool:
-        """Whether this worker is the leader."""
-        ...
+    def leads(self) -> bool: ...
 
     @property
     def leader(self) -> str | None:
-        """The name of the worker that leads; None where no leader is known."""
+        """None where no leader is known."""
         ...
 
     @property
     def log_position(self) -> int | None:
-        """The offset of the log that is read next; None before reading begins."""
+        """The next log offset to read; None before reading begins."""
         ...
 
-    def why_not_ready(self) -> str | None:
-        """Return what ``ready`` waits for; None where the worker is ready."""
-        ...
+    def why_not_ready(self) -> str | None: ...
 
-    def shards(self) -> Mapping[int, ShardState]:
-        """Return the state of each assigned shard, by raw partition."""
+    def shards(self) -> Mapping[int, ShardState]: ...
+
+    def waits(self) -> Waits:
+        """Return what documents wait for, as of the event loop's last turn."""
         ...
 
     async def ask(self, content: Content, limit: int, scope: str = "") -> Answer:
-        """Return what the whole index says of a document; on the worker's event loop.
+        """Return what the whole index says of a document; call it on the worker's event loop.
 
-        ``limit``: of neighbours in the answer. Raises ``CheckUnavailableError`` where the
-        worker is not ready, and where no leader has answered in time.
+        ``limit`` bounds the neighbours. Raises ``CheckUnavailableError`` where the worker is not
+        ready, or no leader answers in time.
         """
         ...

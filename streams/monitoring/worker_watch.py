@@ -1,61 +1,162 @@
-"""Watches a worker from a thread of its own, every two seconds: lag, stalls, the broker, the disk.
+"""Watches a worker from its own thread, every two seconds: lag, stalls, the broker, the disk.
 
-Everything that it watches may be stuck: the consumers, the agents, the event loop. What it finds
-goes to the metrics and to the worker's health; each change of state is one line of the log.
+Everything that it watches may be stuck: consumers, tasks, the event loop. Results go to the metrics
+and to the worker's health; each change of state is one log line.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import shutil
 import threading
 import time
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
 from simhash_core.documents import TopicPartition
 from streams.errors import BrokerUnavailableError
 from streams.monitoring.group_watch import GroupWatch
-from streams.monitoring.health import Health
-from streams.monitoring.lag import PartitionLag, Stall, StallDetector, lag_of
+from streams.monitoring.health import Health, PartitionLag, Stall, StallDetector, lag_of
 from streams.monitoring.metrics import Metrics
-from streams.monitoring.transaction_watch import TransactionWatch
 from streams.monitoring.worker_state import WorkerView
-from streams.topics.open_transactions import open_transactions
-from streams.topics.sync_copies import SyncCopies, TooFewCopies
+from streams.topics.checking import SyncCopies, TooFewCopies
+from streams.topics.open_transactions import HUNG_ADVICE, OpenTransaction, open_transactions
 from streams.topics.watermarks import BrokerWatermarks
+
+# ---- How long transactions are open.
+#
+# A transaction on a raw partition stops this worker's intake there, without a stall. One on a
+# changelog or an output stops only the next worker that opens the shard, and readers of the
+# outputs.
 
 logger = logging.getLogger(__name__)
 
+SAID_AFTER_SECONDS: Final = 60.0
+"""Longer than workers' transactions: ``session_timeout_seconds`` is 10 by default."""
+
+
+class _Seen(NamedTuple):
+    offset: int
+    since: float
+
+
+class TransactionWatch:
+    """Times the first open transaction of each partition, by any monotonic clock."""
+
+    def __init__(self, shard_topics: Collection[str], others: Iterable[TopicPartition]) -> None:
+        """Begin with none.
+
+        ``shard_topics`` have a partition per shard, watched by the shard's worker. ``others`` are
+        watched by the worker of shard 0.
+        """
+        self._shard_topics = shard_topics
+        self._others = list(others)
+        self._seen: dict[TopicPartition, _Seen] = {}
+        self._said: dict[TopicPartition, int] = {}
+
+    def partitions(self, shards: Collection[int]) -> list[TopicPartition]:
+        own = [TopicPartition(topic, each) for topic in self._shard_topics for each in shards]
+        return [*own, *(self._others if 0 in shards else [])]
+
+    def update(self, is_open: Mapping[TopicPartition, OpenTransaction], now: float) -> float:
+        """Take the open transactions; return the oldest one's age in seconds; log long ones."""
+        seen: dict[TopicPartition, _Seen] = {}
+        for partition, each in is_open.items():
+            before = self._seen.get(partition)
+            known = before is not None and before.offset == each.offset
+            seen[partition] = before if before and known else _Seen(each.offset, now)
+        self._seen = seen
+        for partition in [p for p, at in self._said.items() if not self._is_open(p, at)]:
+            logger.warning("%s: the transaction has ended", partition)
+            del self._said[partition]
+        for partition, (offset, since) in seen.items():
+            if now - since >= SAID_AFTER_SECONDS and partition not in self._said:
+                self._said[partition] = offset
+                logger.warning(
+                    "%s; it was first seen %.0f s ago. It ends with the transaction.timeout.ms of "
+                    "its producer. If not: %s",
+                    is_open[partition],
+                    now - since,
+                    HUNG_ADVICE,
+                )
+        return max((now - each.since for each in seen.values()), default=0.0)
+
+    def _is_open(self, partition: TopicPartition, offset: int) -> bool:
+        return partition in self._seen and self._seen[partition].offset == offset
+
+
+# ---- A beat of the event loop: how late it runs, and calls every second.
+#
+# A late beat also stands for those that it delayed. Otherwise a loop that stands still for a minute
+# leaves one value among thousands, which no quantile shows (*coordinated omission*).
+
+EVERY_SECONDS: Final = 0.2  # an idle worker spends 0.06 % of a core on it
+_LATE_BEATS_MAX: Final = 5_000
+"""The limit of what one late beat stands for: a thousand seconds, more than any liveness limit."""
+_BEATS_A_SECOND: Final = 5
+
+
+class LoopBeat:
+    """Beats while its loop runs. Faust's timers start later, and miss a loop that stands still."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        on_lag: Callable[[Sequence[float]], None],  # takes the lateness of beats, in seconds
+        every_second: Sequence[Callable[[], None]] = (),  # called from the first beat on
+    ) -> None:
+        self._loop = loop
+        self._on_lag = on_lag
+        self._every_second = every_second
+        self._beats_left = 1
+        self._due = loop.time()
+        loop.call_soon(self._beat)
+
+    def _beat(self) -> None:
+        now = self._loop.time()
+        late = max(0.0, now - self._due)
+        missed = min(int(late / EVERY_SECONDS), _LATE_BEATS_MAX)
+        self._due = now + EVERY_SECONDS
+        self._loop.call_at(self._due, self._beat)
+        self._on_lag([late - number * EVERY_SECONDS for number in range(missed + 1)])
+        self._beats_left -= 1
+        if self._beats_left <= 0 or missed >= _BEATS_A_SECOND:
+            self._beats_left = _BEATS_A_SECOND
+            for call in self._every_second:
+                call()
+
+
 _INTERVAL_SECONDS: Final = 2.0
 _COPIES_SECONDS: Final = 10.0
-"""How often brokers are queried for the copies in sync."""
 _TRANSACTIONS_SECONDS: Final = 10.0
-"""How often brokers are queried for open transactions."""
 _STOP_SECONDS: Final = 5.0
 _QUIET_SECONDS: Final = 10.0
-"""After so long without progress the watch checks that there is a record to process at all."""
+"""After this long without progress, check whether there is a record to process at all."""
 _FAILURES_LIMIT: Final = 10
-"""Different failures of the watch that are logged; more would be one with a number in it."""
+"""The most failures of the watch that are logged: more would be one with a changing number."""
 
 
 class WatchedTopics(NamedTuple):
-    """The topics whose lag is watched, by name; ``copies``: of the topics written to.
-
-    ``transactions``: None where the broker has none.
-    """
+    """``copies`` are for the topics written to; ``transactions`` may be None."""
 
     raw: str
     log: str
+    changelog: str
     copies: SyncCopies | None = None
     transactions: TransactionWatch | None = None
 
 
-class WorkerWatch:
-    """Watches while it is entered."""
+class _Lags(NamedTuple):
+    raw: Mapping[TopicPartition, PartitionLag]  # of all shards
+    open: Collection[TopicPartition]  # of open shards
+    log: Mapping[TopicPartition, PartitionLag]  # empty before reading begins
+    changelog: Mapping[TopicPartition, PartitionLag]  # of shards in recovery
 
+
+class WorkerWatch:
     def __init__(
         self,
         view: WorkerView,
@@ -67,10 +168,7 @@ class WorkerWatch:
         stall_seconds: float,
         group: GroupWatch | None = None,
     ) -> None:
-        """Begin with ``__enter__``. ``state_path`` is on the disk whose room is measured.
-
-        ``group`` is kept fresh while somebody wants it.
-        """
+        """Watch from ``__enter__`` on; ``state_path`` is on the disk whose room is measured."""
         self._group = group
         self._copies_at = 0.0
         self._transactions_at = 0.0
@@ -86,17 +184,18 @@ class WorkerWatch:
         self._markers: dict[TopicPartition, tuple[int, int]] = {}
         self._broker_up: bool | None = None
         self._stalls: Sequence[Stall] = ()
+        self._wait: tuple[int, float] | None = None
+        self._wait_logged = False
         self._failures: set[str] = set()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
 
     def __enter__(self) -> Self:
-        """Begin."""
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop, at the latest when a request in progress has timed out."""
+        """Stop, at the latest when the present request has timed out."""
         self._stop.set()
         self._thread.join(_STOP_SECONDS)
 
@@ -106,6 +205,7 @@ class WorkerWatch:
                 self.check_disk,
                 self.check_shards,
                 self.check_lag,
+                self.check_waits,
                 self.check_group,
                 self.check_copies,
                 self.check_transactions,
@@ -117,23 +217,20 @@ class WorkerWatch:
             self._stop.wait(_INTERVAL_SECONDS)
 
     def check_disk(self) -> None:
-        """Measure the room on the disk of the state."""
         disk = shutil.disk_usage(self._state_path)
         self._metrics.state_disk(disk.free, disk.total)
 
     def check_shards(self) -> None:
-        """Give every open shard its series, and no other."""
         shards = self._view.shards()
         self._metrics.open_shards({p: each.entries for p, each in shards.items() if each.is_open})
 
     def check_group(self) -> None:
-        """Ask the broker for the group, while it answers and somebody looks."""
         if self._group is not None and self._broker_up:
             with contextlib.suppress(BrokerUnavailableError):
                 self._group.refresh()
 
     def check_copies(self) -> None:
-        """Log which topics take no records for want of copies in sync, and when they do again."""
+        """Log which topics take no records for lack of copies in sync, and when they do again."""
         copies = self._topics.copies
         if copies is None or time.monotonic() < self._copies_at:
             return
@@ -151,7 +248,6 @@ class WorkerWatch:
         self._too_few = too_few
 
     def check_transactions(self) -> None:
-        """Measure for how long transactions are open, and say which stay so."""
         watch = self._topics.transactions
         now = time.monotonic()
         if watch is None or not self._broker_up or now < self._transactions_at:
@@ -165,10 +261,9 @@ class WorkerWatch:
         self._metrics.open_transaction(watch.update(open_transactions(watermarks), now))
 
     def check_lag(self) -> None:
-        """Ask the broker for the ends of partitions, and find those without progress."""
         try:
             with self._metrics.stage("watch"):
-                raw, log = self._lags()
+                lags = self._lags()
         except BrokerUnavailableError as error:
             self._note_broker(up=False, why=str(error))
             self._detector.pause()
@@ -176,17 +271,49 @@ class WorkerWatch:
             self._note_stalls([])
             return
         self._note_broker(up=True)
-        self._metrics.lag({partition: lag.messages for partition, lag in raw.items()})
-        for lag in log.values():
+        self._metrics.lag({partition: lag.messages for partition, lag in lags.raw.items()})
+        for lag in lags.log.values():
             self._metrics.log_position(lag.position, lag.position + lag.messages)
-        watched = {**raw, **log} if self._view.ready else log
+        ready, waits = self._view.ready, self._view.waits()
+        own = {
+            partition: lag
+            for partition, lag in lags.raw.items()
+            if partition in lags.open and waits.is_own_step(partition.partition, ready=ready)
+        }
+        watched = {**own, **lags.log, **lags.changelog}
         self._note_stalls(self._detector.update(watched, time.monotonic()))
 
-    def _lags(
-        self,
-    ) -> tuple[dict[TopicPartition, PartitionLag], dict[TopicPartition, PartitionLag]]:
-        """Return the lag of the raw partitions of this worker, and that of the log."""
-        # First the positions, then the ends: a position may be a little old, an end never.
+    def check_waits(self) -> None:
+        """Report which other worker documents wait for, if they do so for a while."""
+        waits, now = self._view.waits(), time.monotonic()
+        opening = {p: shard for p, shard in self._view.shards().items() if not shard.is_open}
+        undecided, whom = waits.undecided, waits.whom(opening)
+        if undecided is None or whom is None:
+            self._note_wait(None, 0.0)
+            return
+        if self._wait is None or self._wait[0] != undecided.offset:
+            self._wait = (undecided.offset, now)
+        self._note_wait(whom, now - self._wait[1])
+
+    def _note_wait(self, whom: str | None, seconds: float) -> None:
+        if whom is None:
+            self._wait = None
+        if self._wait_logged and seconds < self._detector.limit_seconds:
+            self._wait_logged = False
+            logger.warning("documents wait for no other worker any more")
+        if whom is None or seconds < self._quiet.limit_seconds:
+            self._health.waits(None)
+            return
+        self._health.waits(
+            f"documents have waited {seconds:.0f} s for {whom}; "
+            "a restart of this worker would not help"
+        )
+        if seconds >= self._detector.limit_seconds and not self._wait_logged:
+            self._wait_logged = True
+            logger.warning("this worker is well, but documents wait for %s", whom)
+
+    def _lags(self) -> _Lags:
+        # Positions first, then ends: a position may be old, an end must not.
         shards, log_position = self._view.shards(), self._view.log_position
         positions: dict[TopicPartition, int] = {
             TopicPartition(self._topics.raw, partition): shard.next_offset
@@ -196,28 +323,38 @@ class WorkerWatch:
         opening = [
             TopicPartition(self._topics.raw, p) for p, shard in shards.items() if not shard.is_open
         ]
+        recovering = {
+            TopicPartition(self._topics.changelog, partition): shard.recovery_remaining
+            for partition, shard in shards.items()
+            if not shard.is_open and shard.recovery_remaining
+        }
         committed = self._broker.committed(opening)
         log = TopicPartition(self._topics.log, 0)
-        partitions = [*positions, *opening, *([] if log_position is None else [log])]
-        watermarks = self._broker.of(partitions)
+        logs = [] if log_position is None else [log]
+        watermarks = self._broker.of([*positions, *opening, *recovering, *logs])
         raw = {
             partition: lag_of(positions.get(partition, committed.get(partition)), marks)
             for partition, marks in watermarks.items()
-            if partition != log
+            if partition.topic == self._topics.raw
         }
         waiting = {p for p, shard in shards.items() if shard.waiting}
-        raw = self._without_markers(raw, waiting)
-        if log_position is None or log not in watermarks:
-            return raw, {}
-        return raw, {log: lag_of(log_position, watermarks[log])}
+        return _Lags(
+            self._without_markers(raw, waiting),
+            positions.keys(),
+            {log: lag_of(log_position, watermarks[log])} if log in watermarks and logs else {},
+            {
+                partition: PartitionLag(
+                    max(0, watermarks[partition].readable_end - remaining), remaining, remaining
+                )
+                for partition, remaining in recovering.items()
+                if partition in watermarks
+            },
+        )
 
     def _without_markers(
         self, lags: Mapping[TopicPartition, PartitionLag], waiting: Container[int]
     ) -> dict[TopicPartition, PartitionLag]:
-        """Return lags without partition ends that hold nothing but markers of transactions.
-
-        ``waiting``: the raw partitions with records that are under way, which need no check.
-        """
+        """Return lags without ends of transaction markers only; skip ``waiting`` ones."""
         corrected = dict(lags)
         quiet = {partition: lag for partition, lag in lags.items() if partition[1] not in waiting}
         for stall in self._quiet.update(quiet, time.monotonic()):
@@ -230,7 +367,6 @@ class WorkerWatch:
         return corrected
 
     def _note_failure(self, error: Exception) -> None:
-        """Log a failure of the watch itself, once and not every two seconds."""
         if repr(error) not in self._failures and len(self._failures) < _FAILURES_LIMIT:
             self._failures.add(repr(error))
             logger.error("the watch of this worker failed, and continues", exc_info=error)

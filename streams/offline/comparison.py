@@ -1,7 +1,7 @@
-"""Two texts by three measures side by side: SimHash of 64 and of 128 bits, and the cosine of VSM.
+"""Two texts by three measures: SimHash of 64 and of 128 bits, and the cosine of VSM.
 
-As in Wang, Wu and Li (2016): more bits follow the cosine more closely. The fingerprints are made
-with the segmenter, weighting and feature hash of the profile; the vectors hold term frequencies.
+As in Wang, Wu and Li (2016): more bits follow the cosine more closely. The fingerprints use the
+profile's segmenter, weighting and feature hash; the vectors hold term frequencies.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Final
 
 import msgspec
 
-from simhash_core.analysis.vector_cosine import vector_cosine
-from simhash_core.fingerprints.distance import distance_bits
+from simhash_core.analysis.exact_similarity import vector_cosine
+from simhash_core.fingerprints.fingerprint import distance_bits
 from simhash_core.text.fingerprinter import Fingerprinted, Fingerprinter
 from simhash_core.text.profiles import Profile, profile_named
 
@@ -23,10 +23,10 @@ _DIGITS: Final = 6
 
 
 class FingerprintComparison(msgspec.Struct, frozen=True):
-    """Two fingerprints of ``bits`` bits. All but the widths are None where a text has none.
+    """Two fingerprints of ``bits`` bits; other fields are None if a text has none.
 
-    ``similarity``: 1 − distance / bits. ``cosine``: that of the weighted features as the distance
-    estimates it, cos(π · distance / bits).
+    ``similarity``: 1 − distance / bits. ``cosine``: of the weighted features, estimated as
+    cos(π · distance / bits).
     """
 
     bits: int
@@ -38,7 +38,7 @@ class FingerprintComparison(msgspec.Struct, frozen=True):
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """``features``: distinct terms of each text. ``vsm_cosine``: of the term frequencies."""
+    """``features``: distinct terms of a text. ``vsm_cosine``: of term frequencies."""
 
     features_a: int
     features_b: int
@@ -49,7 +49,6 @@ class Comparison(msgspec.Struct, frozen=True):
 
 
 def compare(profile: Profile, text_a: str, text_b: str) -> Comparison:
-    """Compare two texts as they came; a text of any length is compared."""
     compared = [_compared(_of_width(profile, bits), text_a, text_b) for bits in WIDTHS]
     frequencies = Fingerprinter(
         msgspec.structs.replace(_of_width(profile, WIDTHS[0]), weighting=_TERM_FREQUENCY)
@@ -66,7 +65,7 @@ def compare(profile: Profile, text_a: str, text_b: str) -> Comparison:
 
 
 def _of_width(profile: Profile, bits: int) -> Profile:
-    """Return a profile that makes the same features into so many bits, of however few."""
+    """Return a profile of ``bits`` bits that fingerprints texts of any length."""
     classic = profile_named("classic")
     return msgspec.structs.replace(
         profile,

@@ -1,7 +1,7 @@
-"""The fingerprinter of the default profile, loaded when this module is.
+"""The default profile's fingerprinter, loaded on import.
 
-The server that processes of the pool are forked from imports it: so dictionary and idf table are
-loaded once, and not by each process. Nothing else should import it.
+Only the fork server of the process pool imports it, so that dictionary and idf table are loaded
+once and not by each process.
 """
 
 from __future__ import annotations

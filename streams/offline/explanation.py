@@ -1,4 +1,4 @@
-"""Why two texts are near, or are not: bits, blocks, and the features that pull them apart."""
+"""Why two texts are near or not: bits, blocks, and the features that differ."""
 
 from __future__ import annotations
 
@@ -11,27 +11,26 @@ from numpy.typing import NDArray
 
 from simhash_core.documents import Document, SourcePosition
 from simhash_core.fingerprints.blocks import BlockScheme
-from simhash_core.fingerprints.distance import distance_bits
 from simhash_core.fingerprints.feature_hashes import feature_hash_named
-from simhash_core.fingerprints.fingerprint import WORD_BITS, scale, sums, votes_of
+from simhash_core.fingerprints.fingerprint import WORD_BITS, distance_bits, scale, sums, votes_of
 from simhash_core.index.look_up import Nearness
 from simhash_core.index.prints import shared_buckets
 from simhash_core.log.columns import document_columns, verdict_of
 from simhash_core.log.local_decider import LocalDecider, MemoryEntries
-from simhash_core.log.packets import NO_OFFSET, Chain, Packet, Sender
+from simhash_core.log.records import NO_OFFSET, Chain, Packet, Sender
 from simhash_core.text.fingerprinter import Fingerprinted, Fingerprinter
 from simhash_core.verdicts import Verdict
 
 _EXPLAINED: Final = Chain("explain", "", 0)
 _ROUNDING: Final = 1e-18
-"""A squared distance below this, of vectors of length 1, is what arithmetic leaves of none."""
+"""A squared distance below this, of vectors of length 1, is a rounding error."""
 
 
 class TermDifference(NamedTuple):
-    """A feature with its weights in A and B (0 where it is not in the text).
+    """A feature with its weights in A and B (0 if absent).
 
-    ``share`` is its part, 0 to 1, in the squared distance of the two texts as vectors of length 1:
-    the angle between these is what a SimHash estimates, so lengths of texts do not matter.
+    ``share``, 0 to 1, is its part of the squared distance of the two vectors, scaled to length 1: a
+    SimHash estimates their angle, so the lengths of the texts do not matter.
     """
 
     term: str
@@ -41,10 +40,10 @@ class TermDifference(NamedTuple):
 
 
 class DifferingBit(NamedTuple):
-    """A bit in which the fingerprints differ.
+    """A bit in which the fingerprints differ; ``block`` is None if no block covers it.
 
-    The margins are the sums of the votes on it over the sums of all weights, −1 to 1: a bit is 1
-    above 0, and near 0 it was a close call. ``block`` is None where no block covers the bit.
+    A margin is the sum of the votes over the sum of all weights, −1 to 1: the bit is 1 above 0, and
+    near 0 it was a close call.
     """
 
     bit: int
@@ -52,19 +51,13 @@ class DifferingBit(NamedTuple):
     margin_a: float
     margin_b: float
 
-    @property
-    def width(self) -> float:
-        """How far apart the two margins are, 0 to 2."""
-        return abs(self.margin_a - self.margin_b)
-
 
 class Explanation(NamedTuple):
-    """What is to be said of two texts. The last three are of texts that both have fingerprints.
+    """A comparison of two texts; the last three fields need fingerprints of both.
 
-    ``verdict`` is that on B where A was seen before. ``cosine`` is that of the weighted features,
-    ``expected_distance`` the distance that two texts at that angle have on average, in bits.
-    ``agreement`` is that of the sketches, None where the profile confirms no candidates.
-    ``terms`` and ``differing`` stand in the order of weight in the difference, the largest first.
+    ``verdict`` is on B after A. ``cosine`` is of the weighted features. ``agreement`` is of the
+    sketches, None if the profile confirms no candidates. ``terms`` and ``differing`` are sorted by
+    weight in the difference, descending.
     """
 
     a: Fingerprinted
@@ -80,12 +73,11 @@ class Explanation(NamedTuple):
 
     @property
     def expected_distance(self) -> float:
-        """The bits in which two texts at this angle differ on average: angle / π of them."""
+        """Average number of differing bits of two texts at this angle: bits · angle / π."""
         return self.scheme.bits * math.acos(min(1.0, max(-1.0, self.cosine))) / math.pi
 
 
 def explain(fingerprinter: Fingerprinter, text_a: str, text_b: str) -> Explanation:
-    """Compare two texts as they came."""
     scheme = fingerprinter.scheme
     a, b = fingerprinter.fingerprint_batch([text_a, text_b])
     weights_a = dict(fingerprinter.weighted_terms(text_a))
@@ -112,10 +104,7 @@ def explain(fingerprinter: Fingerprinter, text_a: str, text_b: str) -> Explanati
 
 
 def margins(fingerprinter: Fingerprinter, weights: Mapping[str, float]) -> NDArray[np.float64]:
-    """Return the sum of the votes on each bit over the sum of all weights, float64 (bits,).
-
-    The bits of the fingerprint are those above 0.
-    """
+    """Return the sum of votes on each bit over the sum of all weights, float64 (bits,)."""
     bits = fingerprinter.scheme.bits
     feature_hash = feature_hash_named(fingerprinter.profile.feature_hash)
     scaled = scale(np.fromiter(weights.values(), dtype=np.float64, count=len(weights)))
@@ -127,7 +116,7 @@ def margins(fingerprinter: Fingerprinter, weights: Mapping[str, float]) -> NDArr
 
 
 def _verdict_on_second(fingerprinter: Fingerprinter, a: Fingerprinted, b: Fingerprinted) -> Verdict:
-    """Decide A, then B: the verdict is that of the real thing."""
+    """Decide A, then B, with the real decider."""
     documents = [
         Document(name, "", SourcePosition(_EXPLAINED.topic, _EXPLAINED.partition, row), 0)
         for row, name in enumerate("AB")
@@ -147,7 +136,6 @@ def _agreement(fingerprinter: Fingerprinter, a: Fingerprinted, b: Fingerprinted)
 
 
 def _cosine(a: Mapping[str, float], b: Mapping[str, float]) -> float:
-    """Return the cosine of two texts' weights; 0 where one of them has none."""
     norms = _norm(a) * _norm(b)
     inner = sum(weight * b.get(term, 0.0) for term, weight in a.items())
     return min(1.0, inner / norms) if norms else 0.0
@@ -184,4 +172,4 @@ def _differing_bits(
         )
         for bit in np.flatnonzero((margins_a > 0) != (margins_b > 0)).tolist()
     ]
-    return sorted(bits, key=lambda differing: (-differing.width, differing.bit))
+    return sorted(bits, key=lambda each: (-abs(each.margin_a - each.margin_b), each.bit))

@@ -1,8 +1,7 @@
-"""Batches of lines to columns of fingerprints: in this process, or in several beside it.
+"""Fingerprints batches of lines, in this process or in a pool.
 
-Reading documents and fingerprinting them takes nearly all the time of a run, and a batch needs no
-other. So batches are spread over processes, they come back in their order, and what is decided in
-one process is the same whatever their number.
+Reading and fingerprinting take nearly all the time of a run, and batches are independent. They come
+back in order, so verdicts do not depend on the number of processes.
 """
 
 from __future__ import annotations
@@ -24,55 +23,46 @@ from simhash_core.documents import Document, RawRecord, SourcePosition
 from simhash_core.errors import FirstseenError
 from simhash_core.fingerprints.fingerprint import WORD_BITS
 from simhash_core.log.columns import document_columns
-from simhash_core.rejections import Rejection, RejectionReason
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import DEFAULT_PROFILE, profile_named
+from simhash_core.verdicts import Rejection, RejectionReason
 from streams.documents.raw_documents import DocumentReader
 from streams.files.input_lines import Line
-from streams.offline.dedup_inputs import Batch
+from streams.offline.dedup_files import Batch
 from streams.settings.settings import Settings
 
 PARTITION: Final = 0
 NO_TIME_MS: Final = 0
-"""A line has no time of its own, and a file's would change with every copy: documents without a
-timestamp get the beginning of time, so that equal input gives equal bytes."""
+"""Time of documents without a timestamp: a constant, because a file's time changes with each copy,
+and equal input must give equal bytes."""
 
 _WORTH_A_POOL_BYTES: Final = 16 << 20
 _DEFAULT_FINGERPRINTER: Final = "streams.offline.default_fingerprinter"
-_AHEAD: Final = 2
-"""Batches that wait for each process, so that none is idle."""
+_AHEAD: Final = 2  # batches that wait for each process, so that none is idle
 
 
 class Refused(NamedTuple):
-    """Why a line is no document."""
-
     reason: RejectionReason
     detail: str
 
 
 class Prepared(NamedTuple):
-    """What the lines of a batch hold: columns of the documents, and the lines that are none.
-
-    ``refused`` is by the position of a line in the batch.
-    """
+    """The documents of a batch as columns, and by position in the batch the refused lines."""
 
     columns: DocumentColumns
     refused: dict[int, Refused]
 
 
 class WorkerLostError(FirstseenError):
-    """A process of the pool has ended: killed, or out of memory."""
+    """A process of the pool was killed or ran out of memory."""
 
 
 class Preparer:
-    """Reads and fingerprints the documents of batches."""
-
     def __init__(self, settings: Settings, fingerprinter: Fingerprinter) -> None:
         self._reader = DocumentReader(settings.fields, settings.max_record_bytes)
         self._fingerprinter = fingerprinter
 
     def prepare(self, topic: str, lines: Iterable[Line]) -> Prepared:
-        """Return what the lines hold; ``topic`` stands in the ids of documents without one."""
         documents: list[Document] = []
         refused: dict[int, Refused] = {}
         for row, line in enumerate(lines):
@@ -96,7 +86,7 @@ class Preparer:
         item = self._reader.read(SourcePosition(topic, PARTITION, line.number), record)
         if isinstance(item, Rejection):
             return Refused(item.reason, item.detail)
-        # A tombstone is a null value, which no line is.
+        # A tombstone has a null value, and no line is null.
         assert isinstance(item, Document)
         return item
 
@@ -106,19 +96,17 @@ PreparedBatches = Callable[[Iterable[Batch]], Iterator[tuple[Batch, Prepared]]]
 
 @contextmanager
 def started_pool(settings: Settings, jobs: int) -> Iterator[ProcessPoolExecutor | None]:
-    """Give ``jobs`` processes that prepare batches, None for one: this process does it.
-
-    They begin in the background: this process can load what it needs itself meanwhile.
-    """
+    """Start ``jobs`` processes in the background; yield None for one job (this process)."""
     if jobs == 1:
         yield None
         return
-    # Not forked from here, where the index may have threads; a server that has loaded all is.
+    # Do not fork here, because the index may have threads: fork a server that has loaded
+    # everything.
     context = multiprocessing.get_context("forkserver")
     usual = settings.index_profile() == profile_named(DEFAULT_PROFILE)
     context.set_forkserver_preload([__name__, *([_DEFAULT_FINGERPRINTER] if usual else [])])
     pool = ProcessPoolExecutor(jobs, context, _begin_process, (settings,))
-    # A process begins with its first task, and whoever gives that waits for the server.
+    # A process starts with its first task, and submitting that waits for the server.
     begin = threading.Thread(target=_begin_all, args=(pool, jobs), daemon=True)
     begin.start()
     try:
@@ -135,10 +123,9 @@ def prepared_by(
     jobs: int,
     topics: Callable[[Batch], str],
 ) -> PreparedBatches:
-    """Return the function that prepares batches, in their order.
+    """Return the function that prepares batches in order, in ``pool`` or in this process.
 
-    The ``jobs`` processes of ``pool`` do it, or this one. ``topics`` says what stands for the topic
-    of a batch.
+    ``topics`` returns the topic name of a batch.
     """
     if pool is not None:
         return lambda batches: _through_pool(pool, jobs * _AHEAD, batches, topics)
@@ -149,19 +136,15 @@ def prepared_by(
 
 
 def _begin_all(pool: ProcessPoolExecutor, jobs: int) -> None:
-    with suppress(BrokenProcessPool, RuntimeError):  # giving a batch raises it again
+    with suppress(BrokenProcessPool, RuntimeError):  # submitting a batch raises it again
         for _ in range(jobs):
-            pool.submit(_do_nothing)
-
-
-def _do_nothing() -> None:
-    """Be the first task of a process."""
+            pool.submit(os.getpid)  # any task
 
 
 def jobs_for(jobs: int | None, total_bytes: int | None) -> int:
-    """Return how many processes to use: ``jobs``, else one for each core that this one may use.
+    """Return ``jobs``, else one process for each usable core.
 
-    For few bytes it is 1: a process of the pool takes a second to begin.
+    Small inputs get 1, because a process takes a second to start.
     """
     if jobs is not None:
         return jobs
@@ -193,9 +176,8 @@ _preparer: Preparer | None = None
 
 
 def _begin_process(settings: Settings) -> None:
-    """Load what a process of the pool needs, once."""
     global _preparer  # noqa: PLW0603 - a process of the pool has no other place
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the first process's business
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process handles Ctrl-C
     threading.Thread(target=_end_with_parent, daemon=True).start()
     loaded = sys.modules.get(_DEFAULT_FINGERPRINTER)
     profile = settings.index_profile()
@@ -206,7 +188,7 @@ def _begin_process(settings: Settings) -> None:
 
 
 def _end_with_parent() -> None:
-    """End this process when the first one has ended, killed with no chance to say so."""
+    """End this process when the parent has ended, even by SIGKILL."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()

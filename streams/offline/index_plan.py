@@ -1,43 +1,115 @@
-"""The plan of an index: what it will cost and find, as an object for programs."""
+"""The plan of an index: its cost and its recall."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
+import numpy as np
 
 from simhash_core.analysis.plan import candidates_per_block, recall_by_distance, recall_by_jaccard
+from simhash_core.document_columns import BytesColumn, DocumentColumns
 from simhash_core.errors import UsageError
 from simhash_core.fingerprints.blocks import BlockScheme
+from simhash_core.fingerprints.fingerprint import WORD_BITS
 from simhash_core.index.bucket_columns import tag_bits_of_ranges
+from simhash_core.index.memtable import Rows
+from simhash_core.index.prints import BAND_KEY_BYTES, Prints
+from simhash_core.index.segment import build_segment, columns_of
+from simhash_core.log.records import Chain
+from simhash_core.text.fingerprinter import CONTENT_DIGEST_SIZE
 from simhash_core.text.profiles import Profile
-from streams.offline.state_size import (
-    packet_bytes_per_document,
-    segment_bytes_per_document,
-    sketch_bytes,
-    state_bytes_per_document,
+from streams.store.row_codec import EntryBlock, encode_entry_rows
+
+# ---- Bytes of a document in an index: its row and its place in the buckets.
+#
+# A document has one row in the store of its shard (docs/formats.md, State on disk), to which
+# RocksDB adds its own data. Its buckets are in a segment (``simhash_core.index.segment``), a file
+# beside the store, read through the page cache.
+
+ROCKSDB_OVERHEAD: Final = 1.06
+"""File bytes per byte of rows. Measured with 66,000 random entries: 1.06 for ``classic``, 1.05 for
+``wide``."""
+
+SKETCH_BYTES: Final[Mapping[str, int]] = MappingProxyType(
+    {"none": 0, "cosine": 320, "metadata": 0, "shingles": 256}
 )
+"""Bytes of a sketch without keys of bands; the mean of generated articles, which a test
+measures."""
+
+_DOCUMENTS: Final = 1 << 18  # size of the segment that is measured
+_NUMBERS_BYTES: Final = 8  # offset, time and lengths of a document in a packet
+_ID_CHARACTERS: Final = 32
+_CHAIN: Final = Chain("raw-documents", "", 15)
+
+
+def sketch_bytes(profile: Profile) -> int:
+    return SKETCH_BYTES[profile.verify] + profile.bands * BAND_KEY_BYTES
+
+
+def row_bytes_per_document(scheme: BlockScheme, sketch: int = 0) -> int:
+    """Return the bytes of a row with an id of 32 characters and a sketch of ``sketch`` bytes."""
+    columns = DocumentColumns(
+        offsets=np.zeros(1, dtype=np.int64),
+        times_ms=np.zeros(1, dtype=np.int64),
+        ids=BytesColumn.of([b"x" * _ID_CHARACTERS]),
+        digests=np.zeros((1, CONTENT_DIGEST_SIZE), dtype=np.uint8),
+        fingerprints=np.zeros((1, scheme.bits // WORD_BITS), dtype=np.uint64),
+        undecidable=np.zeros(1, dtype=np.uint8),
+        sketches=BytesColumn.of([bytes(sketch)]),
+    )
+    block = EntryBlock(_CHAIN, np.zeros(1, dtype=np.uint64), columns)
+    ((key,), (value,)) = encode_entry_rows(block, 0)
+    return len(key) + len(value)
+
+
+def packet_bytes_per_document(scheme: BlockScheme, sketch: int = 0) -> int:
+    """Return the bytes of a document in a packet of the log; the changelog has as many."""
+    return scheme.bits // 8 + CONTENT_DIGEST_SIZE + sketch + _ID_CHARACTERS + _NUMBERS_BYTES
+
+
+def state_bytes_per_document(scheme: BlockScheme, sketch: int = 0) -> int:
+    """Return the bytes of a document's row and segment, in the one shard that has it."""
+    rows = round(row_bytes_per_document(scheme, sketch) * ROCKSDB_OVERHEAD)
+    return rows + segment_bytes_per_document(scheme)
+
+
+@cache
+def segment_bytes_per_document(scheme: BlockScheme) -> int:
+    chance = np.random.default_rng(_DOCUMENTS)
+    words = scheme.bits // WORD_BITS
+    prints = Prints(
+        chance.integers(0, 1 << 64, (_DOCUMENTS, words), dtype=np.uint64),
+        chance.integers(1, 1 << 32, (_DOCUMENTS, scheme.bands), dtype=np.uint32),
+        np.zeros(_DOCUMENTS, dtype=np.int64),
+    )
+    numbers = np.arange(_DOCUMENTS, dtype=np.uint64)
+    segment = build_segment(scheme, Rows(numbers, np.zeros(_DOCUMENTS, dtype=np.uint16), prints))
+    _, columns = columns_of(segment, with_times=False)
+    return round(sum(column.nbytes for column in columns.values()) / _DOCUMENTS)
+
 
 SHARD_BYTES_WANTED: Final = 16 << 30
-"""State of a shard that is caught up or rebuilt within minutes; suggested partitions keep to it."""
+"""State that a shard can recover or rebuild within minutes; the suggestion keeps to it."""
 
-PARTITIONS_MIN: Final = 4
-"""The smallest suggestion: their number bounds the workers."""
-
+PARTITIONS_MIN: Final = 4  # the smallest suggestion: partitions limit the number of workers
 PARTITIONS_MAX: Final = 4096
 
 LOOKUP_US: Final = 7.0
 CANDIDATE_US: Final = 0.09
-"""Microseconds of a processor for a look-up and for each of its candidates (docs/scale.md)."""
+"""Microseconds of CPU for a look-up and for each of its candidates (docs/scale.md)."""
 
 LARGE_SEGMENT_DOCUMENTS: Final = 10_000_000
 
 CANDIDATE_IN_RANGES_US: Final = 0.007
-"""The same where large segments have ranges of a block and its tag
-(``simhash_core.index.bucket_columns``): most of a bucket is not looked at."""
+"""The same in large segments, which have ranges by block and tag
+(``simhash_core.index.bucket_columns``): most of a bucket is skipped."""
 
 LOOKUP_US_WANTED: Final = 190.0
-"""Microseconds above which a look-up takes more of a processor than a fingerprint."""
+"""Above this, in microseconds, a look-up takes more CPU than a fingerprint."""
 
 JACCARDS: Final = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 
@@ -50,21 +122,20 @@ class DistanceRecall(msgspec.Struct, frozen=True):
 
 
 class JaccardRecall(msgspec.Struct, frozen=True):
-    """The chance that a pair with this Jaccard is found, see ``simhash_core.analysis.plan``."""
+    """The chance that a pair with this Jaccard is found (``simhash_core.analysis.plan``)."""
 
     jaccard: float
     recall: float
 
 
 class IndexPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """Candidates are of random fingerprints: of real ones there are more.
+    """A plan; candidates are those of random fingerprints, real texts have more.
 
-    ``bands``: of the sketch. ``guaranteed``: any two within the distance share a block. State is on
-    disk, and of it ``memory_bytes`` are the buckets, which should fit the page cache; a document is
-    in one shard, and a worker has and looks up its part of the documents. ``partitions`` is what
-    was given, else the number suggested. ``wire_bytes_per_document``: of the log and the
-    changelog together, before compression. ``lookup_us``: of each worker's processor, for a
-    document of any worker. ``advice``: what to set where candidates are too many.
+    ``bands``: of the sketch. ``guaranteed``: any two documents within the distance share a block.
+    ``memory_bytes``: the buckets, part of the state on disk, which should fit the page cache.
+    ``partitions``: given, else suggested. ``wire_bytes_per_document``: log and changelog together,
+    uncompressed. ``lookup_us``: CPU time on each worker, for a document of any worker. ``advice``:
+    what to change if there are too many candidates.
     """
 
     documents: int
@@ -100,9 +171,9 @@ class IndexPlan(msgspec.Struct, frozen=True, kw_only=True):
 def plan_index(
     documents: int, profile: Profile, partitions: int | None = None, workers: int = 1
 ) -> IndexPlan:
-    """Return the plan of an index of so many unique documents, for so many workers.
+    """Return the plan of an index of ``documents`` unique documents.
 
-    Raises ``UsageError`` for an invalid number.
+    Raises ``UsageError`` for an invalid number of partitions or workers.
     """
     if partitions is not None and not 1 <= partitions <= PARTITIONS_MAX:
         raise UsageError(f"partitions is {partitions}: it must be from 1 to {PARTITIONS_MAX}")
@@ -156,13 +227,11 @@ def plan_index(
 
 
 def _lookup_us(scheme: BlockScheme, candidates: float) -> float:
-    """Return the time of a look-up in an index where it has so many candidates."""
     in_ranges = tag_bits_of_ranges(scheme, LARGE_SEGMENT_DOCUMENTS) > 0
     return LOOKUP_US + (CANDIDATE_IN_RANGES_US if in_ranges else CANDIDATE_US) * candidates
 
 
 def _advice(scheme: BlockScheme, documents: int, candidates: float) -> str | None:
-    """Return what makes the candidates of a worker few again, None where they are few."""
     if _lookup_us(scheme, candidates) <= LOOKUP_US_WANTED:
         return None
     if not scheme.guaranteed:
@@ -174,7 +243,7 @@ def _advice(scheme: BlockScheme, documents: int, candidates: float) -> str | Non
 
 
 def partitions_for(state_bytes: int) -> int:
-    """Return a power of two that keeps a shard's part to ``SHARD_BYTES_WANTED``, if any does."""
+    """Return a power of two that limits a shard to ``SHARD_BYTES_WANTED``, up to the maximum."""
     partitions = PARTITIONS_MIN
     while partitions < PARTITIONS_MAX and state_bytes > partitions * SHARD_BYTES_WANTED:
         partitions *= 2
@@ -182,5 +251,4 @@ def partitions_for(state_bytes: int) -> int:
 
 
 def _whole(value: float) -> int | float:
-    """Return a whole number as one, else three digits."""
     return int(value) if value.is_integer() else round(value, 3)

@@ -1,57 +1,124 @@
-"""Deduplication of files with no broker: the same core, the same verdicts, one shard.
+"""Deduplicates files without a broker: the same core and verdicts, one shard.
 
-A file is a topic of one partition, and the number of a line, from 0, is its offset. Each batch of
-lines is decided, its outputs are written and flushed, and only then is it committed to the index,
-together with how far the run has come: a run that is killed continues from its last commit, with
-the outputs cut to what they were then.
+A file is a topic of one partition; the number of a line, from 0, is its offset. For each batch of
+lines, the outputs are written and flushed before index and progress are committed together: a
+killed run resumes at its last commit, with the outputs truncated to their length then.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import Final, NamedTuple
 
 import msgspec
+import numpy as np
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
-from simhash_core.documents import RawRecord
 from simhash_core.errors import UsageError
 from simhash_core.index.look_up import Nearness
+from simhash_core.index.prints import Prints
 from simhash_core.log.columns import verdict_of
-from simhash_core.log.local_decider import LocalDecider
-from simhash_core.log.outputs import NewEntries
-from simhash_core.log.packets import Chain, Packet, Sender
-from simhash_core.log.records import NO_CONTROL, Progress
-from simhash_core.log.sequence import sequence_number
-from simhash_core.rejections import RejectionReason
+from simhash_core.log.local_decider import LocalDecider, MemoryEntries
+from simhash_core.log.records import NO_CONTROL, Chain, Packet, Progress, Sender, sequence_number
+from simhash_core.log.shard_stream import NewEntries
 from simhash_core.text.fingerprinter import Fingerprinter
-from simhash_core.verdicts import DuplicateOf, verdict_name
+from simhash_core.text.profiles import Profile
+from simhash_core.verdicts import DuplicateOf, RejectionReason, verdict_name
+from streams.documents.output_records import bytes_view, encode_duplicate
 from streams.files.input_lines import Line
 from streams.files.output_files import OutputFile
-from streams.offline.dedup_inputs import Batch, DedupInputs
-from streams.offline.dedup_progress import (
+from streams.offline.dedup_files import (
     BLANK,
     DEAD_LETTER,
     KINDS,
+    Batch,
+    DedupInputs,
     Kind,
     OutputState,
     RunProgress,
+    abandon,
+    check_can_be_continued,
+    check_new,
+    check_same_command,
+    close_outputs,
+    decode_run,
     encode_run,
+    new_run,
+    open_outputs,
+    output_paths,
+    skip_done,
 )
 from streams.offline.fingerprint_pool import (
-    NO_TIME_MS,
     PARTITION,
     Prepared,
     PreparedBatches,
     Refused,
+    jobs_for,
+    prepared_by,
+    started_pool,
 )
-from streams.offline.local_index import LocalStore
-from streams.output.output_records import duplicate_record
-from streams.output.record_views import bytes_view
-from streams.output.verdict_headers import Arrivals
 from streams.settings.settings import Settings
-from streams.store.state_codec import StoredProgress
+from streams.store.rocksdb_store import block_cache
+from streams.store.row_codec import StoredProgress, StoreIdentity
+from streams.store.shard_directory import open_shard_store
+from streams.store.shard_store import ShardStore
+
+# ---- The index: one shard, in memory or on disk.
+
+LOCAL_APPLICATION: Final = "local"
+"""The application id of local indexes, which no worker opens. A state is known by its directory."""
+_PARTITION: Final = 0
+
+
+class MemoryStore(MemoryEntries):
+    def __init__(self) -> None:
+        super().__init__()
+        self._progress: StoredProgress | None = None
+
+    def prints(self, bands: int = 0) -> Iterator[tuple[NDArray[np.uint64], Prints]]:
+        del bands
+        return iter(())  # a new store has no entries
+
+    def progress(self) -> StoredProgress | None:
+        return self._progress
+
+    def commit(
+        self,
+        entries: Sequence[NewEntries],
+        progress: StoredProgress,
+        removed: Sequence[int] = (),
+        expired_before: int = 0,
+    ) -> None:
+        for new in entries:
+            self.add(new)
+        self.remove(removed)
+        self.drop_before(expired_before)
+        self._progress = progress
+
+    def close(self) -> None:
+        pass
+
+
+LocalStore = MemoryStore | ShardStore
+
+
+def open_local_index(
+    settings: Settings, identity: str, bits: int, state: Path | None
+) -> AbstractContextManager[LocalStore]:
+    """Open the index in the directory ``state``, created if missing, or one in memory.
+
+    ``bits``: of a fingerprint. Raises ``IndexMismatchError`` for a state of another index, and
+    ``StoreError`` for one that is in use, damaged, of another format, or unreachable.
+    """
+    if state is None:
+        return closing(MemoryStore())
+    owner = StoreIdentity(identity, LOCAL_APPLICATION, _PARTITION)
+    return closing(open_shard_store(state, owner, bits, block_cache(settings.block_cache_bytes)))
+
 
 UNREADABLE_LINE_SCHEMA: Final = "firstseen.unreadable-line/1"
 
@@ -67,7 +134,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class LocalDedup:
-    """One run over some files. ``progress`` is how far it has come: what was committed last."""
+    """One run over some files; ``progress`` is what was committed last."""
 
     def __init__(
         self,
@@ -78,16 +145,12 @@ class LocalDedup:
         outputs: Mapping[Kind, OutputFile],
         prepare: PreparedBatches,
     ) -> None:
-        """Resume the run ``progress``, which was committed last.
-
-        ``prepare`` reads and fingerprints batches, ahead of those that are decided.
-        """
+        """Resume the run ``progress``; ``prepare`` reads and fingerprints batches ahead."""
         self.progress = progress
         self._fingerprinter = fingerprinter
         self._store = store
         self._outputs = outputs
         self._include_body = settings.include_body
-        self._arrivals = Arrivals()
         self._prepare = prepare
         self._next_packet = next_packet(store)
         nearness = Nearness.of(fingerprinter.profile)
@@ -101,14 +164,13 @@ class LocalDedup:
 
     @property
     def documents(self) -> int:
-        """The number of unique documents in the index."""
         return len(self._store)
 
     def run(self, inputs: DedupInputs) -> Iterator[RunProgress]:
-        """Decide what is left of ``inputs``; yield the progress after each commit.
+        """Decide the rest of ``inputs``; yield the progress after each commit.
 
-        At the end the outputs are finished. Raises ``InputFileError``, ``OutputFileError``,
-        ``WorkerLostError``, and ``UsageError`` where nothing at the beginning is a document.
+        Finishes the outputs. Raises ``InputFileError``, ``OutputFileError``, ``WorkerLostError``,
+        and ``UsageError`` if no line of the first batch is a document.
         """
         is_first = not self.progress.all_lines
         for batch, prepared in self._prepare(inputs.batches(self.progress.file)):
@@ -148,8 +210,7 @@ class LocalDedup:
             verdict = verdict_of(packet.columns, row, decision.matches.get(row))
             counts[verdict_name(verdict)] += 1
             if isinstance(verdict, DuplicateOf):
-                record = RawRecord(None, line.content, NO_TIME_MS)
-                value = self._duplicate(record, packet, row, verdict)
+                value = self._duplicate(line.content, packet, row, verdict)
                 written["duplicates"].append(value + b"\n")
             else:
                 written["unique"].append(line.content + b"\n")
@@ -169,19 +230,16 @@ class LocalDedup:
         )
         self._commit([decision.new], progress, decision.removed)
 
-    def _duplicate(
-        self, record: RawRecord, packet: Packet, row: int, verdict: DuplicateOf
-    ) -> bytes:
-        """Return the JSON of a duplicate."""
-        output = duplicate_record(
-            self._arrivals.of(record, packet.source(row), packet, row),
+    def _duplicate(self, content: bytes, packet: Packet, row: int, verdict: DuplicateOf) -> bytes:
+        return encode_duplicate(
+            packet.source(row),
+            packet.columns.document_id(row),
+            int(packet.columns.times_ms[row]),
             verdict,
             self._fingerprinter.identity,
             self._fingerprinter.scheme.bits,
-            include_body=self._include_body,
+            body=content if self._include_body else None,
         )
-        assert output.value is not None
-        return output.value
 
     def _commit(
         self, entries: Sequence[NewEntries], run: RunProgress, removed: Sequence[int] = ()
@@ -196,7 +254,6 @@ class LocalDedup:
 
 
 def begin(store: LocalStore, progress: RunProgress) -> None:
-    """Commit the beginning of a run: nothing of it is done."""
     stored = store.progress()
     clock = None if stored is None else stored.progress.clock
     at = Progress(chain_of(progress), progress.lines, next_packet(store), NO_CONTROL, clock)
@@ -204,27 +261,26 @@ def begin(store: LocalStore, progress: RunProgress) -> None:
 
 
 def next_packet(store: LocalStore) -> int:
-    """Return the number of the next packet, which stands where an offset in the log would."""
+    """Return the number of the next packet, which serves as a log offset."""
     stored = store.progress()
     return 0 if stored is None else stored.progress.position
 
 
 def chain_of(progress: RunProgress) -> Chain:
-    """Return what stands for the raw partition of the file that a run is reading."""
+    """Return the chain of the file that a run is reading."""
     return Chain(topic_of(progress, progress.file), "", PARTITION)
 
 
 def topic_of(progress: RunProgress, file: int) -> str:
-    """Return what stands for a topic in the source positions of a file of a run.
+    """Return the topic name of a file of a run, for source positions.
 
-    A file that is run again is a new arrival of each document, so the run is in the name.
+    It contains the run, because documents of a file that is run again are new arrivals.
     """
     name = progress.inputs[file]
     return f"{name}#{progress.run}" if progress.run else name
 
 
 def unreadable_line(topic: str, line: Line, refused: Refused) -> bytes:
-    """Return the line of JSON that is written for a line that cannot be read."""
     return (
         _encode(
             {
@@ -241,7 +297,6 @@ def unreadable_line(topic: str, line: Line, refused: Refused) -> bytes:
 
 
 def _check_readable(batch: Batch, prepared: Prepared, name: str) -> None:
-    """Raise ``UsageError`` where no line of the first batch is a document: nothing is written."""
     read = sum(not line.is_blank for line in batch.lines)
     if not read or len(prepared.refused) < read:
         return
@@ -250,3 +305,94 @@ def _check_readable(batch: Batch, prepared: Prepared, name: str) -> None:
     lines = "the only line" if read == 1 else f"none of the first {read:,} lines"
     hint = _HINTS.get(reason, "")
     raise UsageError(f"{lines} of {name} is {'no' if read == 1 else 'a'} document ({first}){hint}")
+
+
+class DedupRequest(NamedTuple):
+    """A user's request; an output that is None goes to its default place."""
+
+    files: Sequence[str]
+    outputs: Mapping[Kind, str | None]
+    state: Path | None = None
+    abandon: bool = False
+    force: bool = False
+    jobs: int | None = 1  # fingerprint processes; None: one per core, if the input is large enough
+
+
+class Launched(NamedTuple):
+    """A prepared run, for ``dedup.run(inputs)``.
+
+    ``resumed_after``: lines done before an interruption, None for a new run; ``documents_before``:
+    the documents in them.
+    """
+
+    dedup: LocalDedup
+    inputs: DedupInputs
+    identity: str
+    resumed_after: int | None
+    documents_before: int
+
+
+@contextmanager
+def launched(
+    settings: Settings,
+    request: DedupRequest,
+    fingerprinter_of: Callable[[Profile], Fingerprinter] = Fingerprinter,
+) -> Iterator[Launched]:
+    """Open input, index and outputs, and resume an interrupted run; close everything at the end.
+
+    ``fingerprinter_of`` may return a caching fingerprinter. Raises ``UsageError``,
+    ``IndexMismatchError``, ``InterruptedRunError``, ``OutputFileError``, and what the store raises.
+    """
+    paths = output_paths(request.files, request.outputs)
+    if request.state is None:
+        if request.abandon:
+            raise UsageError(
+                "--abandon discards an interrupted run of a state: name it with --state"
+            )
+        if not request.force:
+            check_new(paths)
+    else:
+        check_can_be_continued(paths)
+    with ExitStack() as opened:
+        inputs = opened.enter_context(closing(DedupInputs(request.files, settings)))
+        jobs = jobs_for(request.jobs, inputs.total_bytes)
+        pool = opened.enter_context(started_pool(settings, jobs))
+        fingerprinter = fingerprinter_of(settings.index_profile())
+        store = opened.enter_context(
+            open_local_index(
+                settings, fingerprinter.identity, fingerprinter.scheme.bits, request.state
+            )
+        )
+        stored = store.progress()
+        previous = None if stored is None else decode_run(stored.run)
+        run = _run_to_do(previous, inputs, paths, request)
+        resumed = run is previous
+        if not resumed:
+            begin(store, run)
+        outputs = open_outputs(run, with_state=request.state is not None)
+        opened.callback(close_outputs, outputs.values())
+        prepare = prepared_by(
+            settings, fingerprinter, pool, jobs, lambda batch: topic_of(run, batch.file)
+        )
+        dedup = LocalDedup(settings, fingerprinter, store, run, outputs, prepare)
+        done = run.all_lines if resumed else None
+        yield Launched(dedup, inputs, fingerprinter.identity, done, run.documents)
+
+
+def _run_to_do(
+    previous: RunProgress | None,
+    inputs: DedupInputs,
+    paths: Mapping[Kind, Path],
+    request: DedupRequest,
+) -> RunProgress:
+    if request.state is None:
+        return new_run(0, inputs.names, paths)
+    if previous is not None and not previous.finished and not request.abandon:
+        check_same_command(previous, inputs.names, paths)
+        skip_done(inputs, previous)
+        return previous
+    if not request.force:
+        check_new(paths, previous)
+    if previous is not None and not previous.finished:
+        abandon(previous)
+    return new_run(previous.run + 1 if previous else 1, inputs.names, paths)

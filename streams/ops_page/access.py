@@ -1,15 +1,18 @@
-"""Who may ask for what of a worker's pages.
+"""Access rules of a worker's pages.
 
-The files of the page hold no data and are for all. Monitoring (health, metrics) and data (status,
-texts, checks) need the token where there is one. Without a token, data are for this machine alone,
-and only under a name of the loopback: else a page of a stranger, whose own name it lets point to
-127.0.0.1, could read them with the browser of whoever visits it (DNS rebinding).
+Files have no data and are public. Monitoring (health, metrics) and data (status, texts, checks)
+need the token if there is one. Without a token, data are only for this machine, and only under a
+loopback name: otherwise a foreign page whose own name resolves to 127.0.0.1 could read them through
+a visitor's browser (DNS rebinding).
 """
 
 from __future__ import annotations
 
 import hmac
 import re
+import threading
+import time
+from collections.abc import Callable
 from enum import Enum
 from http import HTTPStatus
 from pathlib import Path
@@ -17,7 +20,7 @@ from typing import Final, NamedTuple
 
 from streams.errors import Problem, SettingsError
 from streams.settings.named_files import FileProblemError, bounded_bytes
-from streams.settings.web import WebSettings, is_loopback
+from streams.settings.settings import WebSettings, is_loopback
 
 _FILE_BYTES: Final = 4096
 _TOKEN: Final = re.compile(r"[!-~]{16,256}")
@@ -25,15 +28,13 @@ _BEARER: Final = "bearer "
 
 
 class Area(Enum):
-    """What a path belongs to."""
-
     FILES = "files"
     MONITORING = "monitoring"
     DATA = "data"
 
 
 class Refusal(NamedTuple):
-    """Why not; ``reason`` is a word for programs, ``message`` names the fix."""
+    """``reason`` is a word for programs, ``message`` names the fix."""
 
     status: HTTPStatus
     reason: str
@@ -41,17 +42,15 @@ class Refusal(NamedTuple):
 
 
 class Access:
-    """The rules of one worker."""
-
     def __init__(self, web: WebSettings) -> None:
-        """Read the token; raises ``SettingsError`` for a file that holds none."""
+        """Read the token; raise ``SettingsError`` for an invalid file."""
         token = web.token if web.token_file is None else token_of_file(web.token_file)
         self._token = None if token is None else token.encode()
         self._open_monitoring = web.open_monitoring
         self._on_loopback = web.on_loopback
 
     def refusal(self, area: Area, host: str | None, authorization: str | None) -> Refusal | None:
-        """Return why a request is refused, by its headers ``Host`` and ``Authorization``."""
+        """Return why a request with these headers is refused, or None."""
         if area is Area.FILES or (area is Area.MONITORING and self._open_monitoring):
             return None
         if self._token is not None:
@@ -68,7 +67,7 @@ class Access:
         return None
 
     def _bears(self, authorization: str | None) -> bool:
-        """Compare in a time that does not tell how much of the token was right."""
+        """Compare in constant time."""
         assert self._token is not None
         header = authorization or ""
         if header[: len(_BEARER)].lower() != _BEARER:
@@ -90,13 +89,10 @@ _NOT_SERVED: Final = Refusal(
 
 
 def token_of_file(path: str) -> str:
-    """Return the token that a file holds, less white space at its ends.
-
-    Raises ``SettingsError`` for a file that cannot be read, or that holds something else.
-    """
+    """Return the token in a file, stripped; raise ``SettingsError`` for an unusable file."""
     try:
         content = bounded_bytes(Path(path).expanduser(), _FILE_BYTES)
-    except (FileProblemError, RuntimeError) as error:  # no home
+    except (FileProblemError, RuntimeError) as error:  # RuntimeError: no home directory
         raise _not_usable(path, f"it {error}") from None
     token = content.strip().decode("ascii", "replace")
     if not _TOKEN.fullmatch(token):
@@ -109,7 +105,35 @@ def _not_usable(path: str, message: str) -> SettingsError:
 
 
 def _name_of(host: str) -> str:
-    """Return the name or address of a ``Host`` header, without the port."""
     if host.startswith("["):
         return host.partition("]")[0].removeprefix("[")
     return host.partition(":")[0]
+
+
+class WorkBudget:
+    """A token bucket: ``limit`` at once, refilled by ``per_second``; thread-safe."""
+
+    def __init__(
+        self, limit: float, per_second: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._limit = limit
+        self._per_second = per_second
+        self._clock = clock
+        self._left = limit
+        self._filled = clock()
+        self._lock = threading.Lock()
+
+    def spend(self, amount: float) -> float:
+        """Spend ``amount`` and return 0, or spend nothing and return the seconds to wait.
+
+        An amount over the limit costs the limit.
+        """
+        amount = min(amount, self._limit)
+        with self._lock:
+            now = self._clock()
+            self._left = min(self._limit, self._left + (now - self._filled) * self._per_second)
+            self._filled = now
+            if amount > self._left:
+                return (amount - self._left) / self._per_second
+            self._left -= amount
+            return 0.0

@@ -1,4 +1,4 @@
-"""The paths under ``/api``: requests to answers, without HTTP's wires."""
+"""The paths under ``/api``, without HTTP."""
 
 from __future__ import annotations
 
@@ -11,26 +11,23 @@ from typing import Final, NamedTuple
 import msgspec
 
 from streams.monitoring.worker_state import CheckUnavailableError
-from streams.ops_page.access import Refusal
-from streams.ops_page.check_answer import CheckRequest
-from streams.ops_page.duplicate_views import DuplicateViews
+from streams.ops_page.access import Refusal, WorkBudget
+from streams.ops_page.duplicates import DuplicateViews
 from streams.ops_page.status import StatusReport
-from streams.ops_page.text_check import TextCheck
-from streams.ops_page.work_budget import WorkBudget
+from streams.ops_page.text_check import CheckRequest, TextCheck
 
 JSON: Final = "application/json"
 
 _NUMBER: Final = re.compile(r"[0-9]{1,18}")
 _MINIMUM_BYTES: Final = 16 * 1024
-"""The cost of the smallest check: its look-ups, which do not grow with the text."""
+"""Cost of the smallest check: look-ups do not depend on the text's length."""
 _BYTES_A_SECOND: Final = 512 * 1024
 _ENVELOPE_BYTES: Final = 64 * 1024
-_ESCAPED: Final = 2
-"""Times that text may grow in JSON, ordinarily."""
+_ESCAPED: Final = 2  # allowance for escapes in the JSON of a text
 
 
 class Answer(NamedTuple):
-    """A status and a body of JSON; ``wait_seconds``: when to ask again, where that helps."""
+    """A status and a JSON body; ``wait_seconds``: when to retry."""
 
     status: HTTPStatus
     body: bytes
@@ -38,22 +35,17 @@ class Answer(NamedTuple):
 
 
 def refused(refusal: Refusal, wait_seconds: int | None = None) -> Answer:
-    """Return an error: a reason for programs and a message for people."""
+    """Return an error with a reason for programs and a message for people."""
     error = {"error": {"reason": refusal.reason, "message": refusal.message}}
     return Answer(refusal.status, msgspec.json.encode(error), wait_seconds)
 
 
 class Api:
-    """Answers for one worker: ``get`` from any thread, ``check`` on the loop of the pages."""
+    """Call ``get`` from any thread, ``check`` on the loop of the pages."""
 
     def __init__(
-        self,
-        report: StatusReport,
-        views: DuplicateViews,
-        check: TextCheck,
-        max_record_bytes: int,
+        self, report: StatusReport, views: DuplicateViews, check: TextCheck, max_record_bytes: int
     ) -> None:
-        """``max_record_bytes`` bounds a text that is looked up."""
         self._report = report
         self._views = views
         self._check = check
@@ -65,7 +57,6 @@ class Api:
         """The longest body of a request."""
 
     def get(self, path: str) -> Answer | None:
-        """Answer ``GET``; None where the path is none."""
         match path.removeprefix("/api/").split("/"):
             case ["status"]:
                 return _ok(self._report.status())
@@ -79,12 +70,14 @@ class Api:
         return None
 
     async def check(self, body: bytes, threads: Executor) -> Answer:
-        """Answer ``POST /api/check``; ``threads`` do what takes time."""
+        """Answer ``POST /api/check``; slow work runs in ``threads``."""
         try:
             request = _decode_request(body)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             return refused(_malformed(str(error)))
-        size = sum(len(text.encode()) for text in _texts_of(request))
+        texts = (request.text, request.title, request.scope)
+        lists = (*request.keywords, *request.tags, *request.references)
+        size = sum(len(text.encode()) for text in (*texts, *lists))
         if size > self._text_bytes:
             return refused(
                 Refusal(
@@ -118,17 +111,6 @@ _decode_request = msgspec.json.Decoder(CheckRequest).decode
 def _malformed(why: str) -> Refusal:
     return Refusal(
         HTTPStatus.BAD_REQUEST, "malformed", f'{why}: send a JSON object such as {{"text": "…"}}'
-    )
-
-
-def _texts_of(request: CheckRequest) -> tuple[str, ...]:
-    return (
-        request.text,
-        request.title,
-        request.scope,
-        *request.keywords,
-        *request.tags,
-        *request.references,
     )
 
 

@@ -1,5 +1,5 @@
-// The ops page: asks /api/status every two seconds and draws the answer. All texts come from
-// strangers: they go into the page only as text (textContent), never as markup.
+// The ops page: polls /api/status every two seconds and draws it. All texts are untrusted: they go
+// into the page only as textContent, never as markup.
 
 const POLL_MS = 2000;
 const ANSWER_MS = 8000;
@@ -47,7 +47,7 @@ function seconds(value) {
 const clock = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
 const calendar = new Intl.DateTimeFormat(undefined, { dateStyle: "short", timeStyle: "medium" });
 
-// The time of day, for today; with the date otherwise. All of it on hovering.
+// Time of day for today, else with the date; the tooltip has both.
 function when(iso) {
   const at = new Date(iso);
   const today = at.toDateString() === new Date().toDateString();
@@ -89,7 +89,7 @@ async function ask(path, options = {}) {
   throw new Trouble(message, answer.status);
 }
 
-// The token may come after #, which browsers never send; it is then removed from the address bar.
+// The token may come after #, which browsers never send; then remove it from the address bar.
 function takeToken() {
   const token = new URLSearchParams(location.hash.slice(1)).get("token");
   if (token) {
@@ -124,7 +124,7 @@ function setState(kind, text) {
   state.dataset.state = kind;
 }
 
-// Old figures look like present ones: so it is said, and they lose their colour.
+// Mark old figures as old, because they look like present ones.
 let answeredAt = null;
 
 function drawStale(message) {
@@ -140,6 +140,7 @@ function drawState(status) {
   if (status.why_dead) setState("bad", status.why_dead);
   else if (!status.broker_up) setState("bad", "the broker does not answer");
   else if (status.why_not_ready) setState("wait", status.why_not_ready);
+  else if (status.why_waiting) setState("wait", status.why_waiting);
   else setState("good", "ready");
 }
 
@@ -187,7 +188,7 @@ function drawTroubles({ errors, skipped, rebalances, transactions }) {
 
 // ---------------------------------------------------------------- the group
 
-// Only web addresses become links: the text comes from another process.
+// Link only web addresses, because the text comes from another process.
 function workerName(worker) {
   const safe = /^https?:\/\//.test(worker.page ?? "");
   const name = safe && !worker.is_this ? el("a", { href: worker.page }, worker.name) : el("strong", {}, worker.name);
@@ -254,7 +255,7 @@ function drawThroughput({ documents, duplicates, sample_seconds: every }) {
     `${short.format(latest(duplicates))} of them duplicates; at most ${short.format(highest)} a second`);
 }
 
-// Each bar is a part of its own whole.
+// Each bar shows a part of its own total.
 function bars(target, rows) {
   byId(target).replaceChildren(...rows.flatMap((row) => {
     const filled = el("span");
@@ -445,7 +446,7 @@ async function listDuplicates(count) {
     ? `the last ${shown} of ${whole.format(count)}; open one to see both texts` : "none yet";
 }
 
-// Nothing moves under a reader: while one is open, or has the focus, newer ones are announced.
+// Do not move the list under a reader: announce new duplicates while one is open or focused.
 async function followDuplicates(count) {
   if (count === listed) return;
   const list = byId("duplicate-list");
@@ -473,7 +474,7 @@ function letterOf(each) {
     each.excerpt ? el("pre", { dir: "auto", tabindex: "0", "aria-label": `How ${place(each.source)} begins` }, each.excerpt) : null);
 }
 
-// What a reader has opened stays open, and the focus stays where it was.
+// Keep opened entries open, and the focus.
 async function followDeadLetters({ troubles: { dead_letters: counts } }) {
   const total = totalOf(counts);
   if (JSON.stringify(counts) === lettersListed) return;

@@ -1,7 +1,6 @@
 """The server of a worker's pages: aiohttp on an event loop and a thread of its own.
 
-The worker's loop has no part in it, so the pages answer while the worker is busy or stuck, and no
-request delays a document.
+So the pages answer while the worker's loop is busy or stuck, and no request delays a document.
 """
 
 from __future__ import annotations
@@ -9,39 +8,261 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
-from typing import Final, Self
+from http import HTTPStatus
+from importlib.resources import files
+from typing import Final, NamedTuple, Self
 
-from aiohttp import web
+from aiohttp import hdrs, web
+from aiohttp.typedefs import Handler, Middleware
 
 from simhash_core.errors import FirstseenError
-from streams.ops_page.access import Access
-from streams.ops_page.page import OpsPage
-from streams.ops_page.routes import create_application
+from streams.documents.raw_documents import DocumentReader
+from streams.monitoring.metrics import CONTENT_TYPE
+from streams.ops_page.access import Access, Area, Refusal
+from streams.ops_page.api import JSON, Answer, Api, refused
+from streams.ops_page.duplicates import DuplicateViews
+from streams.ops_page.status import Monitored, StatusReport
+from streams.ops_page.text_check import TextCheck
 from streams.settings.settings import Settings
 
-_IDLE_SECONDS: Final = 5.0
-"""How long a connection may be open without a whole request."""
+# ---- The files for a browser, and the security headers.
+#
+# The policy allows no inline script or style and nothing external, so a text that got past the
+# escaping would still run nothing.
+
+_TYPES: Final = {
+    "page.html": "text/html; charset=utf-8",
+    "page.css": "text/css; charset=utf-8",
+    "page.js": "text/javascript; charset=utf-8",
+}
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'"
+)
+
+SECURITY_HEADERS: Final = {
+    "Content-Security-Policy": _POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+"""Headers of every response."""
+
+
+class PageFile(NamedTuple):
+    body: bytes
+    content_type: str
+
+
+def page_files() -> dict[str, PageFile]:
+    here = files(__package__)
+    served = {
+        f"/{name}": PageFile((here / name).read_bytes(), content_type)
+        for name, content_type in _TYPES.items()
+    }
+    served["/"] = served.pop("/page.html")
+    return served
+
+
+class OpsPage:
+    def __init__(
+        self,
+        settings: Settings,
+        parts: Monitored,
+        loop: asyncio.AbstractEventLoop,
+        reader: DocumentReader,
+    ) -> None:
+        """``loop`` and ``reader`` are the worker's. Heavy parts are loaded on demand."""
+        self.parts = parts
+        views = DuplicateViews(parts.recent, reader, parts.profile.scheme())
+        self._report = StatusReport(settings, parts)
+        check = TextCheck(parts.profile, parts.view, loop, views.text_of)
+        self.api = Api(self._report, views, check, settings.max_record_bytes)
+
+    def tick(self) -> None:
+        """Take a sample if it is due; call it often, from one thread."""
+        self._report.tick()
+
+
+# ---- The aiohttp application.
+#
+# The pages' loop answers health and metrics itself, so that they never wait. The API reads files
+# and waits for the index, so it runs in threads.
+
+_TEXT: Final = "text/plain; charset=utf-8"
+_BODY_SECONDS: Final = 5.0
+_MONITORING: Final = frozenset({"/metrics", "/healthz", "/readyz"})
+_CHECK: Final = "/api/check"
+
+
+def create_application(page: OpsPage, access: Access, data: Executor) -> web.Application:
+    files = page_files()
+    application = web.Application(
+        middlewares=[_guard(access, frozenset(files))], client_max_size=page.api.body_bytes
+    )
+    application.on_response_prepare.append(_add_headers)
+    for path, file in files.items():
+        application.router.add_get(path, partial(_file, file))
+    parts = page.parts
+    application.router.add_get("/metrics", partial(_metrics, page))
+    dead, not_ready = parts.health.why_dead, parts.view.why_not_ready
+    waiting = parts.health.why_waiting
+    application.router.add_get("/healthz", partial(_probe, dead, waiting, "ok"))
+    application.router.add_get("/readyz", partial(_probe, not_ready, waiting, "ready"))
+    application.router.add_post(_CHECK, partial(_check, page, data))
+    application.router.add_get("/api/{path:(?!check$).+}", partial(_data, page, data))
+    return application
+
+
+def _guard(access: Access, files: frozenset[str]) -> Middleware:
+    """Return middleware that checks access, and answers 404 and 405 in JSON."""
+
+    @web.middleware
+    async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+        area = Area.DATA
+        if request.path in files:
+            area = Area.FILES
+        elif request.path in _MONITORING:
+            area = Area.MONITORING
+        refusal = access.refusal(
+            area, request.headers.get(hdrs.HOST), request.headers.get(hdrs.AUTHORIZATION)
+        )
+        if refusal is not None:
+            return _refuse(refusal)
+        try:
+            return await handler(request)
+        except web.HTTPMethodNotAllowed as error:
+            allowed = ", ".join(sorted(error.allowed_methods))
+            return _json(refused(_METHOD), {hdrs.ALLOW: allowed})
+        except web.HTTPNotFound:
+            return _json(refused(_NOT_HERE))
+
+    return guard
+
+
+async def _add_headers(_request: web.Request, response: web.StreamResponse) -> None:
+    response.headers.update(SECURITY_HEADERS)
+    response.headers[hdrs.SERVER] = "firstseen"
+
+
+async def _file(file: PageFile, _request: web.Request) -> web.Response:
+    return _response(HTTPStatus.OK, file.body, file.content_type)
+
+
+async def _metrics(page: OpsPage, _request: web.Request) -> web.Response:
+    return _response(HTTPStatus.OK, page.parts.metrics.exposition(), CONTENT_TYPE)
+
+
+async def _probe(
+    trouble: Callable[[], str | None],
+    waiting: Callable[[], str | None],
+    fine: str,
+    request: web.Request,
+) -> web.Response:
+    """Answer 200, or 503 with the trouble; ``waiting`` is no trouble of this worker."""
+    del request
+    why, wait = trouble(), waiting()
+    if why is not None:
+        return _response(HTTPStatus.SERVICE_UNAVAILABLE, f"{why}\n".encode(), _TEXT)
+    text = fine if wait is None else f"{fine}: {wait}"
+    return _response(HTTPStatus.OK, f"{text}\n".encode(), _TEXT)
+
+
+async def _data(page: OpsPage, data: Executor, request: web.Request) -> web.Response:
+    loop = asyncio.get_running_loop()
+    answer = await loop.run_in_executor(data, page.api.get, request.raw_path.partition("?")[0])
+    return _json(answer or refused(_NOT_HERE))
+
+
+async def _check(page: OpsPage, data: Executor, request: web.Request) -> web.Response:
+    limit = page.api.body_bytes
+    if request.content_type != JSON:
+        return _refuse(_NOT_JSON)
+    if request.content_length is None:
+        return _refuse(_NO_LENGTH)
+    if request.content_length > limit:
+        return _refuse(_too_large(request.content_length, limit))
+    try:
+        async with asyncio.timeout(_BODY_SECONDS):
+            body = await request.read()
+    except TimeoutError:
+        return _refuse(_SLOW)
+    return _json(await page.api.check(body, data))
+
+
+def _refuse(refusal: Refusal) -> web.Response:
+    needs_token = refusal.status is HTTPStatus.UNAUTHORIZED
+    response = _json(refused(refusal), {hdrs.WWW_AUTHENTICATE: "Bearer"} if needs_token else {})
+    response.force_close()
+    return response
+
+
+def _json(answer: Answer, headers: dict[str, str] | None = None) -> web.Response:
+    response = _response(answer.status, answer.body, JSON)
+    response.headers.update(headers or {})
+    if answer.wait_seconds is not None:
+        response.headers[hdrs.RETRY_AFTER] = str(answer.wait_seconds)
+    return response
+
+
+def _response(status: HTTPStatus, body: bytes, content_type: str) -> web.Response:
+    return web.Response(status=status, body=body, headers={hdrs.CONTENT_TYPE: content_type})
+
+
+def _too_large(length: int, limit: int) -> Refusal:
+    return Refusal(
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+        "too_large",
+        f"the body has {length} bytes; the limit is {limit} (max_record_bytes)",
+    )
+
+
+_NOT_HERE: Final = Refusal(
+    HTTPStatus.NOT_FOUND, "not_found", "no such path: / has the page, docs/operations.md the paths"
+)
+_METHOD: Final = Refusal(
+    HTTPStatus.METHOD_NOT_ALLOWED,
+    "method",
+    f'method not allowed here: POST {_CHECK} with {{"text": "…"}}, and GET all other paths',
+)
+_NOT_JSON: Final = Refusal(
+    HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "media_type", f"send Content-Type: {JSON}"
+)
+_NO_LENGTH: Final = Refusal(
+    HTTPStatus.LENGTH_REQUIRED, "length", "send the body in one piece, with Content-Length"
+)
+_SLOW: Final = Refusal(
+    HTTPStatus.REQUEST_TIMEOUT, "slow", f"the body did not arrive within {_BODY_SECONDS:g} s"
+)
+
+
+_IDLE_SECONDS: Final = 5.0  # maximum time of an open connection without a whole request
 _CONNECTIONS_LIMIT: Final = 64
 _DATA_THREADS: Final = 4
 _LINGER_SECONDS: Final = 1.0
-"""How long the rest of a refused body is read, so that the client gets the answer."""
+"""How long to read the rest of a refused body, so that the client gets the response."""
 _TICK_SECONDS: Final = 0.5
 _STOP_SECONDS: Final = 1.0
 
 
 class PortInUseError(FirstseenError):
-    """The address for the pages cannot be listened on; the message names it and the setting."""
+    """The pages' address cannot be listened on; the message names it and the setting."""
 
 
 class OpsServer:
-    """Serves the pages of one worker while it is entered; does nothing when ``web`` is off."""
+    """Serves the pages inside its block; does nothing if ``web`` is off."""
 
     def __init__(self, settings: Settings, page: OpsPage) -> None:
-        """Listen at once, so that a port in use is found before anything else starts.
+        """Listen now, to notice a port in use before anything else starts.
 
-        Raises ``PortInUseError``, and ``SettingsError`` for a file that holds no token.
+        Raises ``PortInUseError``, and ``SettingsError`` for an invalid token file.
         """
         self._page = page
         self._socket: socket.socket | None = None
@@ -74,13 +295,11 @@ class OpsServer:
         return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
 
     def __enter__(self) -> Self:
-        """Begin to answer."""
         if self._socket is not None:
             self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop answering and free the port."""
         if self._socket is not None:
             self._loop.call_soon_threadsafe(self._stop.set)
             self._thread.join()
@@ -90,11 +309,10 @@ class OpsServer:
         self._loop.run_until_complete(self._serve(listening))
 
     async def _serve(self, listening: socket.socket) -> None:
-        """Serve until ``_stop`` is set."""
         data = ThreadPoolExecutor(_DATA_THREADS, thread_name_prefix="ops-data")
         runner = web.AppRunner(
             create_application(self._page, self._access, data),
-            access_log=None,  # a probe every few seconds would bury what matters
+            access_log=None,  # frequent probes would bury what matters
             auto_decompress=False,
             keepalive_timeout=_IDLE_SECONDS,
             lingering_time=_LINGER_SECONDS,
@@ -119,13 +337,13 @@ class OpsServer:
 
 
 class _Door(asyncio.Protocol):
-    """Hands a connection to the server, or closes it where too many are open."""
+    """Hands a connection to the server, or closes it if too many are open."""
 
     def __init__(self, server: web.Server) -> None:
         self._server = server
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Count what is open at this moment: connections come in bursts."""
+        """Count the connections that are open now, because they come in bursts."""
         assert isinstance(transport, asyncio.Transport)
         if len(self._server.connections) >= _CONNECTIONS_LIMIT:
             transport.close()

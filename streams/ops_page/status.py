@@ -1,4 +1,4 @@
-"""What a worker does now: its status, put together from its parts and its metrics."""
+"""The status of a worker, from its parts and its metrics."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ import contextlib
 import math
 import os
 import socket
+import threading
 import time
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import msgspec
+
 from simhash_core.text.profiles import Profile
 from streams.documents.timestamps import format_rfc3339
 from streams.monitoring import metric_definitions as defined
-from streams.monitoring import state_definitions as state
 from streams.monitoring.group_watch import GroupWatch
 from streams.monitoring.health import Health
 from streams.monitoring.metric_history import (
@@ -32,30 +34,223 @@ from streams.monitoring.metric_history import (
 )
 from streams.monitoring.metrics import IndexInfo, Metrics
 from streams.monitoring.worker_state import ShardState, WorkerView
-from streams.ops_page.fullest_buckets import FullestBuckets
-from streams.ops_page.recent_documents import RecentDocuments
-from streams.ops_page.status_form import (
-    Candidates,
-    Distances,
-    Group,
-    GroupWorker,
-    InFlight,
-    Lag,
-    Latency,
-    Ordering,
-    Process,
-    ShardStatus,
-    Status,
-    ThisWorker,
-    Throughput,
-    Troubles,
-)
+from streams.ops_page.duplicates import Held, RecentDocuments
 from streams.settings.settings import Settings
 from streams.store.shard_directory import shard_directory
 
-CANDIDATES_ALERT: Final = 1000
-"""As in the alert CandidateExplosion; a test holds both to one figure."""
+# ---- Recent sizes of the fullest bucket, to notice hot buckets.
 
+KEPT_SECONDS: Final = 300.0
+_SAMPLES_LIMIT: Final = 1024
+
+
+class FullestBuckets:
+    """Sizes of the fullest bucket of sampled look-ups; thread-safe."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._sizes: deque[tuple[float, int]] = deque(maxlen=_SAMPLES_LIMIT)
+
+    def note(self, documents: int) -> None:
+        with self._lock:
+            self._sizes.append((self._clock(), documents))
+
+    def fullest(self) -> int | None:
+        oldest = self._clock() - KEPT_SECONDS
+        with self._lock:
+            return max((size for at, size in self._sizes if at >= oldest), default=None)
+
+
+# ---- ``GET /api/status``; docs/operations.md describes the form.
+
+STATUS_SCHEMA: Final = "firstseen.status/3"
+
+
+class Lag(msgspec.Struct, frozen=True):
+    topic: str
+    partition: int
+    messages: int
+
+
+class ShardStatus(msgspec.Struct, frozen=True):
+    """One shard (``ShardState``).
+
+    ``remaining``: changelog records to read. ``recovered``: share of them that is read, or None.
+    """
+
+    partition: int
+    state: str
+    entries: int
+    waiting: int
+    next_offset: int
+    log_position: int
+    store_bytes: int
+    remaining: int
+    recovered: float | None
+
+
+class Ordering(msgspec.Struct, frozen=True):
+    """The log as this worker reads it; counters are since its start.
+
+    ``leader``: name of the leading worker. ``log_end``: last known. ``reports_missing``: shards
+    whose reports this leader waits for. ``packets_skipped``, ``control_records_refused``: not part
+    of their chains. ``foreign_records``: of another index identity.
+    """
+
+    leads: bool
+    leader: str | None
+    log_position: int
+    log_end: int
+    undecided_documents: int
+    undecided_oldest_seconds: float
+    reports_missing: list[int]
+    packets_skipped: int
+    control_records_refused: int
+    foreign_records: int
+
+
+class InFlight(msgspec.Struct, frozen=True):
+    documents: int
+    bytes: int
+
+
+class Throughput(msgspec.Struct, frozen=True):
+    """Documents a second by sample, oldest first."""
+
+    sample_seconds: float
+    documents: list[float]
+    duplicates: list[float]
+
+
+class Latency(msgspec.Struct, frozen=True):
+    """Seconds from a record's time to its output, over the last ``over_seconds``."""
+
+    over_seconds: float
+    documents: int
+    p50: float | None
+    p95: float | None
+    p99: float | None
+
+
+class Distances(msgspec.Struct, frozen=True):
+    """Distances of duplicates to their originals since the start.
+
+    ``counts``: duplicates by distance, 0 to ``near`` bits. ``beyond``: exact duplicates further
+    away.
+    """
+
+    bits: int
+    near: int
+    counts: list[int]
+    beyond: int
+
+
+class Candidates(msgspec.Struct, frozen=True):
+    """Look-ups of the last five minutes.
+
+    ``per_lookup``: mean candidates. ``fullest_bucket``: documents in the fullest sampled bucket.
+    ``alert_above``: candidates above which look-ups slow the worker and CandidateExplosion fires.
+    """
+
+    per_lookup: float | None
+    fullest_bucket: int | None
+    alert_above: int
+
+
+class Process(msgspec.Struct, frozen=True):
+    """CPU cores in use over the last minute, and memory."""
+
+    cpu_cores: float | None
+    memory_bytes: int
+
+
+class Troubles(msgspec.Struct, frozen=True):
+    """Counts since the start; ``errors`` by ``step/reason``; ``skipped`` were deleted unread."""
+
+    errors: dict[str, int]
+    dead_letters: dict[str, int]
+    skipped: int
+    rebalances: int
+    transactions: dict[str, int]
+
+
+class GroupWorker(msgspec.Struct, frozen=True):
+    """A worker of the group, from its last commit and the broker.
+
+    ``documents``: outputs from ``since`` to ``reported``, by verdict; None before its first commit.
+    """
+
+    name: str
+    host: str
+    page: str | None
+    is_this: bool
+    leads: bool
+    partitions: list[int]
+    documents: dict[str, int] | None
+    since: str | None
+    reported: str | None
+
+
+class Group(msgspec.Struct, frozen=True):
+    """The group, as the broker knew it ``age_seconds`` ago.
+
+    ``described``: whether the broker named the members; otherwise they are known by their commits,
+    and some may be gone. ``lag``: uncommitted raw records of all partitions. ``documents``: of all
+    workers.
+    """
+
+    age_seconds: float
+    described: bool
+    partitions: int
+    lag: int | None
+    documents: dict[str, int]
+    workers: list[GroupWorker]
+
+
+class ThisWorker(msgspec.Struct, frozen=True):
+    name: str
+    host: str
+    started: str
+
+
+class Status(msgspec.Struct, frozen=True):
+    """The whole status; counters are of this worker since its start.
+
+    ``why_waiting``: for which worker documents have waited for a while. ``group``: None until the
+    broker has answered, some seconds after the first request.
+    """
+
+    worker: ThisWorker
+    version: str
+    application_id: str
+    index: str
+    profile: str
+    delivery: str
+    uptime_seconds: float
+    why_dead: str | None
+    why_not_ready: str | None
+    why_waiting: str | None
+    broker_up: bool
+    disk_free_bytes: int
+    disk_size_bytes: int
+    documents: dict[str, int]
+    throughput: Throughput
+    latency: Latency
+    lag: list[Lag]
+    ordering: Ordering
+    in_flight: InFlight
+    shards: list[ShardStatus]
+    candidates: Candidates
+    distances: Distances
+    process: Process
+    troubles: Troubles
+    group: Group | None
+    recent: Held
+    schema: str = STATUS_SCHEMA
+
+
+CANDIDATES_ALERT: Final = 1000  # as in the alert CandidateExplosion, which a test compares
 _MILLISECONDS: Final = 1000
 _LATELY_SECONDS: Final = 60.0
 _STORE_SECONDS: Final = 10.0
@@ -64,10 +259,7 @@ _QUANTILES: Final[Mapping[str, float]] = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 
 
 class Monitored(NamedTuple):
-    """The parts of a worker that its pages show; all may be read from any thread.
-
-    ``name``: of the worker, in the group.
-    """
+    """The parts of a worker that its pages show, thread-safe; ``name`` is that in the group."""
 
     view: WorkerView
     metrics: Metrics
@@ -81,10 +273,7 @@ class Monitored(NamedTuple):
 
 
 class StatusReport:
-    """Puts the status of one worker together."""
-
     def __init__(self, settings: Settings, parts: Monitored) -> None:
-        """Begin to take samples, whenever ``tick`` is called."""
         self._settings = settings
         self._parts = parts
         self._history = MetricHistory(parts.metrics)
@@ -95,11 +284,10 @@ class StatusReport:
         self._to_recover: dict[int, int] = {}
 
     def tick(self) -> None:
-        """Take a sample where it is time to; from one thread."""
+        """Take a sample if it is due; from one thread."""
         self._history.take()
 
     def status(self) -> Status:
-        """Return the present state."""
         parts, samples = self._parts, self._history.samples()
         last = samples[-1]
         documents = _by_label(last, defined.DOCUMENTS.name)
@@ -113,9 +301,10 @@ class StatusReport:
             uptime_seconds=round(time.monotonic() - self._started, 1),
             why_dead=parts.health.why_dead(),
             why_not_ready=parts.view.why_not_ready(),
+            why_waiting=parts.health.why_waiting(),
             broker_up=bool(last.total(defined.BROKER_UP.name)),
-            disk_free_bytes=int(last.total(state.STATE_DISK_FREE.name)),
-            disk_size_bytes=int(last.total(state.STATE_DISK_SIZE.name)),
+            disk_free_bytes=int(last.total(defined.STATE_DISK_FREE.name)),
+            disk_size_bytes=int(last.total(defined.STATE_DISK_SIZE.name)),
             documents=documents,
             throughput=_throughput(samples),
             latency=_latency(samples),
@@ -140,7 +329,7 @@ class StatusReport:
         )
 
     def _group(self, own_documents: dict[str, int]) -> Group | None:
-        """Return the group; this worker's own figures are as fresh as the rest of the page."""
+        """Return the group; this worker's own figures are current."""
         name, view, known = self._parts.name, self._parts.view, self._parts.group.group()
         if known is None:
             return None
@@ -194,7 +383,7 @@ class StatusReport:
         ]
 
     def _recovered(self, partition: int, shard: ShardState) -> float | None:
-        """Return the part of a changelog that is read, of what remained when first seen."""
+        """Return the share of a changelog that is read, of the most that ever remained."""
         if shard.is_open or not shard.recovery_remaining:
             self._to_recover.pop(partition, None)
             return None
@@ -300,12 +489,11 @@ def _troubles(last: Sample) -> Troubles:
 
 
 def _by_label(sample: Sample, name: str) -> dict[str, int]:
-    """Return the values of a family with one label."""
     return {labels[0]: int(value) for labels, value in sample.by_label(name).items()}
 
 
 def _bytes_under(directory: Path) -> int:
-    """Return the bytes of the files of a directory and those below; files may come and go."""
+    """Return the bytes of all files below a directory; files may come and go."""
     total = 0
     with contextlib.suppress(OSError):
         for path, _, files in os.walk(directory):

@@ -1,60 +1,231 @@
-"""A query of the index about a text, as ``POST /api/check`` does.
+"""Queries of the index about a text (``POST /api/check``), by the server and by its clients.
 
-The query goes through the log: every shard of the index looks the text up, and the leader decides,
-as if the text were a document. It is not kept. A second fingerprinter, in a thread of the pages,
-provides what the answer says of the text itself.
+A query goes through the log: every shard looks the text up, and the leader decides as for a
+document, which is not kept. A second fingerprinter, in a thread of the pages, adds what concerns
+the text alone.
 """
 
 from __future__ import annotations
 
 import asyncio
+import http.client
+import ssl
 import threading
 from collections.abc import Callable
 from concurrent.futures import Executor
-from typing import Final
+from http import HTTPStatus
+from typing import Annotated, Final
+from urllib.parse import urlsplit
 
 import msgspec
+from msgspec import Meta
 
 from simhash_core.documents import Content, SourcePosition
-from simhash_core.errors import FirstseenError
-from simhash_core.index_digest import index_digest
-from simhash_core.matches import Answer, Match
+from simhash_core.errors import FirstseenError, UsageError
 from simhash_core.text.fingerprinter import Fingerprinted, Fingerprinter
-from simhash_core.text.profiles import Profile
-from simhash_core.verdicts import Method
+from simhash_core.text.profiles import Profile, index_digest
+from simhash_core.verdicts import Answer, Match, Method, UndecidableReason
 from streams.documents.timestamps import format_rfc3339
+from streams.errors import Problem, SettingsError, WorkerUnavailableError
 from streams.monitoring.worker_state import CheckUnavailableError, WorkerView
-from streams.offline.pages.text_differences import side_by_side
-from streams.ops_page.check_answer import (
-    CheckAnswer,
-    CheckRequest,
-    Differences,
-    NearDocument,
-    Position,
-)
+from streams.offline.pages.text_differences import Piece, side_by_side
+from streams.ops_page.access import token_of_file
+from streams.settings.settings import WebSettings
+
+# ---- Query and answer; docs/operations.md has the form.
+
+CHECK_SCHEMA: Final = "firstseen.check/2"
+NEAREST_LIMIT: Final = 50
+
+
+class CheckRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A document, and how many near ones to list.
+
+    ``scope`` restricts the comparison; with a window, only the latest documents are compared.
+    """
+
+    text: str
+    title: str = ""
+    keywords: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    references: tuple[str, ...] = ()
+    scope: str = ""
+    nearest: Annotated[int, Meta(ge=0, le=NEAREST_LIMIT)] = 10
+    differences: bool = False
+
+
+class Position(msgspec.Struct, frozen=True, order=True):
+    topic: str
+    partition: int
+    offset: int
+
+
+class NearDocument(msgspec.Struct, frozen=True):
+    """An indexed document compared with the text.
+
+    ``similarity``: 1 − distance / bits, 1 for equal content. ``near``: by the index's rule.
+    """
+
+    id: str
+    source: Position
+    timestamp: str
+    distance: int
+    similarity: float
+    near: bool
+    method: Method | None
+    agreement: float | None
+    block: int | None
+
+
+class Differences(msgspec.Struct, frozen=True):
+    source: Position
+    document: list[Piece]
+    text: list[Piece]
+
+
+class CheckAnswer(msgspec.Struct, frozen=True):
+    """The answer of the whole index about a text.
+
+    ``verdict``: one of ``VERDICT_NAMES``. ``candidates``: documents in the text's buckets, counted
+    once per bucket. ``fullest_bucket``: documents in the largest of them.
+    """
+
+    verdict: str
+    original: NearDocument | None
+    nearest: list[NearDocument]
+    candidates: int
+    fullest_bucket: int
+    fingerprint: str | None
+    bits: int
+    features: int
+    undecidable: UndecidableReason | None
+    content_digest: str
+    index: str
+    differences: Differences | None = None
+    schema: str = CHECK_SCHEMA
+
+
+# ---- The client, over HTTP or HTTPS.
+
+_SECONDS: Final = 30.0
+_ANSWER_BYTES: Final = 16 * 1024 * 1024
+_MESSAGE_CHARACTERS: Final = 400
+_PATH: Final = "/api/check"
+
+_decode_answer = msgspec.json.Decoder(CheckAnswer).decode
+
+
+def ask_worker(url: str, web: WebSettings, request: CheckRequest) -> CheckAnswer:
+    """Ask the worker at ``url``, with the token of ``web``.
+
+    Raises ``UsageError`` for an invalid address or too large a text, ``SettingsError`` for a
+    missing or wrong token, ``WorkerUnavailableError`` if the worker cannot answer now, and
+    ``FirstseenError`` for any other answer.
+    """
+    status, body = _response(url, web, "POST", _PATH, msgspec.json.encode(request))
+    if status != HTTPStatus.OK:
+        raise _refusal(url, status, body)
+    try:
+        return _decode_answer(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise FirstseenError(
+            f"{url} is not a worker of this version ({error}): run the same version of Firstseen "
+            f"on both sides"
+        ) from None
+
+
+def why_not_well(url: str, web: WebSettings, *, ready: bool) -> str | None:
+    """Return why the worker at ``url`` is not well (or not ready), or None.
+
+    Raises ``UsageError`` for an invalid address, ``SettingsError`` for a missing or wrong token,
+    and ``WorkerUnavailableError`` if the worker cannot be reached.
+    """
+    status, body = _response(url, web, "GET", "/readyz" if ready else "/healthz")
+    if status == HTTPStatus.OK:
+        return None
+    if status == HTTPStatus.SERVICE_UNAVAILABLE:
+        return body.decode("utf-8", "replace").strip()[:_MESSAGE_CHARACTERS]
+    raise _refusal(url, status, body)
+
+
+def _response(
+    url: str, web: WebSettings, method: str, path: str, body: bytes | None = None
+) -> tuple[int, bytes]:
+    token = web.token if web.token_file is None else token_of_file(web.token_file)
+    connection, prefix = _connection(url)
+    headers = {} if body is None else {"Content-Type": "application/json"}
+    if token is not None:
+        headers["Authorization"] = f"Bearer {token}"
+    try:
+        connection.request(method, prefix + path, body, headers)
+        response = connection.getresponse()
+        return response.status, response.read(_ANSWER_BYTES + 1)
+    except (OSError, http.client.HTTPException) as error:
+        why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        raise WorkerUnavailableError(
+            f"no worker answers at {url}: {why}. Give the address of its pages with --url"
+        ) from error
+    finally:
+        connection.close()
+
+
+def own_url(web: WebSettings) -> str:
+    """Return the address of the pages of a local worker with these settings."""
+    host = web.host if web.on_loopback else "127.0.0.1"
+    return f"http://{f'[{host}]' if ':' in host else host}:{web.port}"
+
+
+def _connection(url: str) -> tuple[http.client.HTTPConnection, str]:
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError as error:
+        raise UsageError(f"{url!r} is not a valid address: {error}") from None
+    if parts.scheme not in {"http", "https"} or not host:
+        raise UsageError(f"{url!r} is not a valid address: give http://host:port")
+    prefix = parts.path.rstrip("/")
+    if parts.scheme == "http":
+        return http.client.HTTPConnection(host, port, timeout=_SECONDS), prefix
+    context = ssl.create_default_context()
+    return http.client.HTTPSConnection(host, port, timeout=_SECONDS, context=context), prefix
+
+
+def _refusal(url: str, status: int, body: bytes) -> FirstseenError:
+    message = _message_of(body) or f"it answered {status}"
+    if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
+        return SettingsError([Problem("web.token", "", "the worker's answer", f"{url}: {message}")])
+    if status in {HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE}:
+        return UsageError(f"{url}: {message}")
+    if status in {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}:
+        return WorkerUnavailableError(f"{url}: {message}")
+    return FirstseenError(f"{url}: {message}")
+
+
+def _message_of(body: bytes) -> str:
+    try:
+        message = msgspec.json.decode(body)["error"]["message"]
+    except (msgspec.DecodeError, UnicodeDecodeError, LookupError, TypeError):
+        return ""
+    return str(message)[:_MESSAGE_CHARACTERS]
+
 
 CONCURRENT_CHECKS: Final = 2
-"""Texts that are checked at one time."""
 
 _TURN_SECONDS: Final = 5.0
 _ANSWER_SECONDS: Final = 15.0
 _DIGITS: Final = 6
 
 TextOf = Callable[[SourcePosition], str | None]
-"""The text of a document of the index, where it is held."""
+"""Returns the text of an indexed document, if it is kept."""
 
 
 class TextCheck:
-    """Asks the index about texts; used on the event loop of the pages."""
+    """The server's side; used on the event loop of the pages."""
 
     def __init__(
-        self,
-        profile: Profile,
-        view: WorkerView,
-        loop: asyncio.AbstractEventLoop,
-        text_of: TextOf,
+        self, profile: Profile, view: WorkerView, loop: asyncio.AbstractEventLoop, text_of: TextOf
     ) -> None:
-        """``loop`` is the worker's. The fingerprinter is created for the first text."""
+        """``loop`` is the worker's. The fingerprinter is made for the first text."""
         self._profile = profile
         self._view = view
         self._loop = loop
@@ -66,7 +237,7 @@ class TextCheck:
     async def answer(self, request: CheckRequest, threads: Executor) -> CheckAnswer:
         """Ask the index; ``threads`` fingerprint and compare texts.
 
-        Raises ``CheckUnavailableError`` where there is no answer in time.
+        Raises ``CheckUnavailableError`` if there is no answer in time.
         """
         try:
             async with asyncio.timeout(_TURN_SECONDS):
@@ -106,7 +277,7 @@ class TextCheck:
         return self._with_differences(answer, request.text) if request.differences else answer
 
     def _fingerprinted(self, content: Content) -> tuple[Fingerprinter, Fingerprinted]:
-        """A fingerprinter serves one thread at a time."""
+        """Fingerprint under a lock: a fingerprinter is for one thread at a time."""
         with self._fingerprinting:
             if self._fingerprinter is None:
                 self._fingerprinter = Fingerprinter(self._profile)
@@ -131,7 +302,7 @@ class TextCheck:
             raise CheckUnavailableError(f"the query was not sent: {error}") from error
 
     def _with_differences(self, answer: CheckAnswer, text: str) -> CheckAnswer:
-        """Show the text beside its original, or the nearest within the distance that is held."""
+        """Compare the text with its original, or the nearest kept document within the distance."""
         within = self._profile.distance
         ranked = [each for each in answer.nearest if each.distance <= within]
         for each in [answer.original] if answer.original else ranked:
@@ -144,7 +315,6 @@ class TextCheck:
 
 
 def position_of(source: SourcePosition) -> Position:
-    """Return a source position with names."""
     return Position(source.topic, source.partition, source.offset)
 
 

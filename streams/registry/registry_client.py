@@ -1,20 +1,20 @@
 """Fetches schemas with confluent-kafka's client: "there is none", "no answer" or "not for you".
 
-A record that nobody can read must not stop the stream, and a registry that is away must not make
-a dead letter of a good record. So only an answer of the registry itself counts as "unknown". Where
-it refuses the user, somebody must change the settings or the user's rights.
+An unreadable record must not stop the stream, and an absent registry must not turn good records
+into dead letters. So only the registry's own answer counts as "unknown". Where it refuses the user,
+somebody must change the settings or the user's rights.
 """
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from streams.documents.schema_framing import SchemaId
 from streams.errors import Problem, RegistryRefusedError, SettingsError
-from streams.registry.access_tokens import AccessTokens
-from streams.registry.fetched_schema import (
+from streams.registry.schemas import (
     FetchedSchema,
     Reference,
     RegistryUnavailableError,
@@ -27,32 +27,100 @@ if TYPE_CHECKING:
     from confluent_kafka.schema_registry import Schema
     from confluent_kafka.schema_registry.error import SchemaRegistryError
 
-REFERENCES_MAX: Final = 1_000
-"""Schemas that one schema may refer to, directly and by others."""
+    from streams.settings.registry import RegistrySettings
+
+
+# ---- OAuth tokens for a registry: client credentials, exchanged at an identity provider.
+#
+# confluent-kafka's own exchange has no settings for the provider's authority and time limit.
+
+_RENEW_SECONDS: Final = 60
+_TOKEN_MAY_PASS: Final = frozenset({"server_error", "temporarily_unavailable"})
+"""OAuth errors that may pass."""
+
+
+class AccessTokens:
+    """The token of one client, kept until shortly before it ends; for one thread."""
+
+    def __init__(self, settings: RegistrySettings, secret: str) -> None:
+        """Connect to nothing yet; raise ``OSError`` for unreadable authorities."""
+        from authlib.integrations.httpx_client import OAuth2Client
+
+        # A registry without clusters of its own ignores the resulting header.
+        self._other_fields = {"bearer.auth.logical.cluster": settings.oauth_cluster or ""}
+        if settings.oauth_identity_pool is not None:
+            self._other_fields["bearer.auth.identity.pool.id"] = settings.oauth_identity_pool
+        self._url = settings.oauth_token_url or ""
+        self._client = OAuth2Client(
+            client_id=settings.oauth_client_id,
+            client_secret=secret,
+            scope=settings.oauth_scope,
+            timeout=settings.timeout_seconds,
+            **({} if settings.ca_file is None else {"verify": authorities_of(settings.ca_file)}),
+        )
+        self._token: Any = None
+
+    def fields(self) -> dict[str, str]:
+        """Blocking. Raises ``RegistryRefusedError`` or ``RegistryUnavailableError``."""
+        if self._token is None or self._token.is_expired(_RENEW_SECONDS):
+            self._token = self._fetched()
+        return {"bearer.auth.token": self._token["access_token"], **self._other_fields}
+
+    def forget(self) -> None:
+        self._token = None
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _fetched(self) -> Any:  # noqa: ANN401 - authlib has no types
+        from authlib.integrations.base_client.errors import OAuthError
+
+        try:
+            token = self._client.fetch_token(self._url, grant_type="client_credentials")
+        except OAuthError as error:
+            if error.error in _TOKEN_MAY_PASS:
+                raise self._no_token(error) from error
+            raise RegistryRefusedError(
+                f"{self._url} gives the client of registry.oauth_client_id no token: {error}"
+            ) from error
+        except Exception as error:  # of httpx, of ssl, or of parsing what is no token
+            raise self._no_token(error) from error
+        if not isinstance(token.get("access_token"), str):
+            raise self._no_token("its answer has no access_token")
+        return token
+
+    def _no_token(self, why: object) -> RegistryUnavailableError:
+        kind = f"{type(why).__name__}: " if isinstance(why, Exception) else ""
+        return RegistryUnavailableError(f"no token from {self._url}: {kind}{why}")
+
+
+def authorities_of(path: str) -> ssl.SSLContext:
+    from pathlib import Path
+
+    if Path(path).is_dir():
+        return ssl.create_default_context(capath=path)
+    return ssl.create_default_context(cafile=path)
+
+
+REFERENCES_MAX: Final = 1_000  # schemas that one schema may refer to, directly and indirectly
 
 _NO_SUCH: Final = frozenset({40401, 40402, 40403})
-"""Error codes of a registry: no such subject, version, schema."""
-_REFUSED: Final = frozenset({401, 403, 407})
-"""Answers that have to do with the user's access, and not with the schema."""
-_MAY_PASS: Final = frozenset({408, 425, 429})
-"""Answers that have to do with load."""
+_REFUSED: Final = frozenset({401, 403, 407})  # HTTP statuses about the user's access
+_MAY_PASS: Final = frozenset({408, 425, 429})  # HTTP statuses about load
 _CLIENT_ERRORS: Final = range(400, 500)
 
 Answer = TypeVar("Answer")
 
 
 class RegistryClient:
-    """Asks one registry, by one HTTP client, which keeps its connections. One thread at a time."""
+    """Asks one registry over kept connections; for one thread."""
 
     def __init__(self, settings: RegistrySettings, value_format: str) -> None:
-        """Connect to nothing yet. ``value_format``: of ``SCHEMA_FORMATS``.
-
-        Raises ``SettingsError`` for a password or a certificate that cannot be read.
-        """
+        """``value_format`` is in ``SCHEMA_FORMATS``. Raises ``SettingsError``."""
         from confluent_kafka.schema_registry import SchemaRegistryClient
 
         self.url = settings.url or ""
-        # The .proto text would need a compiler; a serialized descriptor needs none.
+        # A serialized descriptor, because .proto text would need a compiler.
         self._form = "serialized" if value_format == "protobuf" else None
         self._tokens: AccessTokens | None = None
         try:
@@ -68,10 +136,9 @@ class RegistryClient:
             ) from None
 
     def fetch(self, schema: SchemaId) -> FetchedSchema:
-        """Return a schema, with all that it refers to. Blocking.
+        """Return a schema with all that it refers to. Blocking.
 
-        Raises ``UnknownSchemaError``, ``RegistryUnavailableError`` where the registry did not
-        answer, and ``RegistryRefusedError`` where it refuses the user.
+        Raises ``UnknownSchemaError``, ``RegistryUnavailableError`` or ``RegistryRefusedError``.
         """
         if not schema.is_possible:
             raise UnknownSchemaError(f"no registry gives a schema the number {schema}")
@@ -84,13 +151,12 @@ class RegistryClient:
             answer = self._answer(request)
             self._collect(answer, references, ())
         finally:
-            # They have no limit, and SchemaCache has one.
+            # They have no limit, unlike SchemaCache.
             self._client.clear_caches()  # type: ignore[no-untyped-call]
         kind, text = answer.schema_type or "AVRO", answer.schema_str or ""
         return FetchedSchema(kind, text, tuple(references.values()))
 
     def close(self) -> None:
-        """Close the connections."""
         self._client.close()
         if self._tokens is not None:
             self._tokens.close()
@@ -101,7 +167,7 @@ class RegistryClient:
         references: dict[tuple[str, str, int], Reference],
         path: tuple[tuple[str, str, int], ...],
     ) -> None:
-        """Add what a schema refers to to ``references``, each after what it refers to itself."""
+        """Add the references of a schema, each after its own references."""
         for reference in schema.references or ():
             version_of = (reference.name or "", reference.subject or "", reference.version or 0)
             if version_of in references or version_of in path:
@@ -115,7 +181,6 @@ class RegistryClient:
             references[version_of] = Reference(version_of[0], other.schema_str or "")
 
     def _answer(self, request: Callable[[], Answer]) -> Answer:
-        """Return the answer of the registry; raises as ``fetch``."""
         from confluent_kafka.schema_registry.error import SchemaRegistryError
 
         try:
@@ -145,8 +210,8 @@ class RegistryClient:
     def _says_no_such(self, error: SchemaRegistryError) -> bool:
         """Return whether the registry itself says that it has no such schema.
 
-        Some answer a GUID or a number that they cannot read by a plain 404, which a wrong URL has
-        too: what else a registry answers there tells them apart.
+        For an unreadable GUID or number some answer a plain 404, as for a wrong URL: the registry's
+        other answers there tell them apart.
         """
         if error.error_code in _NO_SUCH:
             return True
@@ -160,7 +225,6 @@ class RegistryClient:
 
 
 def _properties(settings: RegistrySettings, tokens: AccessTokens | None) -> dict[str, Any]:
-    """Return the client's properties; raises ``ValueError`` for a password that cannot be read."""
     properties: dict[str, Any] = {
         "url": settings.url,
         "timeout": settings.timeout_seconds,
@@ -184,5 +248,4 @@ def _properties(settings: RegistrySettings, tokens: AccessTokens | None) -> dict
 
 
 def _secret(value: str | None, file: str | None) -> str:
-    """Return a secret; raises ``ValueError`` for a file that cannot be read."""
     return (value or "") if file is None else secret_of_file(file)

@@ -1,45 +1,52 @@
-"""The schemas that a process has fetched, at most so many; values or keys are decoded by them.
-
-What is not in the cache is fetched before records are read (``missing``), never while they are.
-"""
+"""The fetched schemas of a process; missing ones are fetched before records are read."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable
-from contextlib import suppress
-from typing import Final, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import closing, suppress
+from functools import partial
+from typing import Final, NamedTuple, Protocol
 
 from simhash_core.documents import Headers
-from simhash_core.rejections import RejectionReason
+from simhash_core.verdicts import RejectionReason
 from streams.documents.fields import FieldSettings
 from streams.documents.json_values import UnreadableError
-from streams.documents.schema_framing import VALUE, Part, SchemaId, unframed
-from streams.registry.avro_values import avro_decoder
-from streams.registry.fetched_schema import Decode, FetchedSchema, bad_schema
-from streams.registry.json_schema_values import json_decoder
-from streams.registry.protobuf_values import protobuf_decoder
+from streams.documents.raw_documents import DocumentReader
+from streams.documents.schema_framing import KEY, VALUE, Part, SchemaDecoders, SchemaId, unframed
+from streams.errors import RegistryRefusedError
+from streams.registry.registry_client import RegistryClient
+from streams.registry.schemas import (
+    Decode,
+    FetchedSchema,
+    FetchOutcome,
+    RegistryUnavailableError,
+    UnknownSchemaError,
+    avro_decoder,
+    bad_schema,
+    json_decoder,
+    protobuf_decoder,
+)
 from streams.settings.registry import schema_formats
+from streams.settings.settings import Settings
 
-SCHEMAS_MAX: Final = 1_000
-"""Schemas that are kept; the one that was used longest ago goes first."""
-UNKNOWN_SECONDS: Final = 10.0
-"""How long an id stays unknown before the registry is queried again."""
+SCHEMAS_MAX: Final = 1_000  # the least recently used goes first
+UNKNOWN_SECONDS: Final = 10.0  # how long an id stays unknown before the registry is asked again
 
 _KINDS: Final = {"avro": "AVRO", "protobuf": "PROTOBUF", "json-schema": "JSON"}
 
 
 class _Known(NamedTuple):
-    """What decodes values of a schema, until a time of the clock; None: for good."""
+    """The decoder of a schema, and when it expires; None: never."""
 
     decode: Decode
     until: float | None
 
 
 class SchemaCache:
-    """Keeps schemas, and decodes by them. From any thread."""
+    """Keeps schemas, and decodes by them; thread-safe."""
 
     def __init__(
         self,
@@ -50,7 +57,7 @@ class SchemaCache:
         limit: int = SCHEMAS_MAX,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """The format of ``part`` is one of ``SCHEMA_FORMATS``; ``validate``: by JSON Schemas."""
+        """The format of ``part`` is in ``SCHEMA_FORMATS``; ``validate`` applies JSON Schemas."""
         self._part = part
         self._format = schema_formats(fields)[part.setting]
         self._validate = validate
@@ -62,14 +69,10 @@ class SchemaCache:
         self._names = {part for name in names for part in (name, name.partition(".")[0])}
 
     def __len__(self) -> int:
-        """How many are kept, unknown ones among them."""
         return len(self._known)
 
     def missing(self, framed: Iterable[tuple[Headers, bytes]]) -> list[SchemaId]:
-        """Return the schemas of values or keys that must be fetched before these can be decoded.
-
-        Those that are there become the ones that were used last.
-        """
+        """Return the schemas to fetch first; mark the others as just used."""
         wanted = self.schemas_of(framed)
         now = self._clock()
         with self._lock:
@@ -83,7 +86,6 @@ class SchemaCache:
             return missing
 
     def keep(self, schema: SchemaId, fetched: FetchedSchema) -> None:
-        """Keep a schema; one that cannot be used is kept as such."""
         try:
             decode = self._decoder(schema, fetched)
         except UnreadableError as error:
@@ -91,7 +93,6 @@ class SchemaCache:
         self._put(schema, _Known(decode, None))
 
     def keep_unknown(self, schema: SchemaId, why: str) -> None:
-        """Keep for a while that the registry has no such schema."""
         decode = _refusing(
             RejectionReason.UNKNOWN_SCHEMA,
             f"the schema registry has no schema {schema} ({why}): register it, and replay the "
@@ -100,7 +101,7 @@ class SchemaCache:
         self._put(schema, _Known(decode, self._clock() + UNKNOWN_SECONDS))
 
     def trim(self, in_use: Collection[SchemaId]) -> None:
-        """Forget the oldest beyond the limit; but none of ``in_use``, however many those are."""
+        """Forget the oldest beyond the limit, but none of ``in_use``."""
         with self._lock:
             for schema in [each for each in self._known if each not in in_use]:
                 if len(self._known) <= self._limit:
@@ -108,7 +109,6 @@ class SchemaCache:
                 del self._known[schema]
 
     def schemas_of(self, framed: Iterable[tuple[Headers, bytes]]) -> dict[SchemaId, None]:
-        """Return schemas, each once, in order; what has none is left out."""
         schemas: dict[SchemaId, None] = {}
         for headers, data in framed:
             with suppress(UnreadableError):
@@ -116,7 +116,6 @@ class SchemaCache:
         return schemas
 
     def decode(self, headers: Headers, data: bytes) -> object:
-        """Implement ``SchemaDecoder``."""
         schema, content = unframed(headers, data, self._part)
         known = self._known.get(schema)
         if known is None:
@@ -148,3 +147,92 @@ def _refusing(reason: RejectionReason, detail: str) -> Decode:
         raise UnreadableError(reason, detail)
 
     return refuse
+
+
+# ---- Fetches schemas into the cache, for workers and for commands.
+
+AGAIN_SECONDS: Final = 0.25
+"""Wait before asking again for an unknown schema: a new one may not have reached all servers of a
+registry."""
+
+
+class Registry(Protocol):
+    def fetch(self, schema: SchemaId) -> FetchedSchema: ...
+
+
+class SchemaFetches:
+    """Fetches schemas; for one thread. ``count`` is called with each outcome."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        cache: SchemaCache,
+        count: Callable[[FetchOutcome], object] = lambda _: None,
+        pause: Callable[[float], object] = time.sleep,
+    ) -> None:
+        self._registry = registry
+        self._cache = cache
+        self._count = count
+        self._pause = pause
+
+    def fetch(self, schemas: Sequence[SchemaId]) -> None:
+        """Fetch schemas into the cache, or mark them as unknown. Blocking.
+
+        Raises ``RegistryUnavailableError`` or ``RegistryRefusedError``; schemas fetched before are
+        kept.
+        """
+        unknown = {each: "" for each in schemas if self._fetch_one(each) is not None}
+        if any(each.is_possible for each in unknown):
+            self._pause(AGAIN_SECONDS)
+        for schema in unknown:
+            why = self._fetch_one(schema)
+            if why is not None:
+                self._count(FetchOutcome.UNKNOWN)
+                self._cache.keep_unknown(schema, why)
+
+    def _fetch_one(self, schema: SchemaId) -> str | None:
+        try:
+            fetched = self._registry.fetch(schema)
+        except UnknownSchemaError as error:
+            return str(error)
+        except RegistryUnavailableError:
+            self._count(FetchOutcome.UNAVAILABLE)
+            raise
+        except RegistryRefusedError:
+            self._count(FetchOutcome.REFUSED)
+            raise
+        self._count(FetchOutcome.FETCHED)
+        self._cache.keep(schema, fetched)
+        return None
+
+
+class BlockingSchemas:
+    """Decodes for a command, waiting for each schema on a new connection; for one thread."""
+
+    def __init__(self, connect: Callable[[], RegistryClient], cache: SchemaCache) -> None:
+        self._connect = connect
+        self._cache = cache
+
+    def decode(self, headers: Headers, data: bytes) -> object:
+        """Also raise what ``SchemaFetches.fetch`` raises."""
+        missing = self._cache.missing([(headers, data)])
+        if missing:
+            with closing(self._connect()) as client:
+                SchemaFetches(client, self._cache).fetch(missing)
+            self._cache.trim(missing)
+        return self._cache.decode(headers, data)
+
+
+def command_reader(settings: Settings, max_record_bytes: int) -> DocumentReader:
+    """Return a reader for a command; it may raise ``RegistryUnavailableError``."""
+    formats = schema_formats(settings.fields)
+
+    def decoder(part: Part) -> BlockingSchemas | None:
+        if part.setting not in formats:
+            return None
+        cache = SchemaCache(settings.fields, part, validate=settings.registry.validate)
+        connect = partial(RegistryClient, settings.registry, formats[part.setting])
+        return BlockingSchemas(connect, cache)
+
+    schemas = SchemaDecoders(decoder(VALUE), decoder(KEY))
+    return DocumentReader(settings.fields, max_record_bytes, schemas)

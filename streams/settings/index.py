@@ -9,10 +9,7 @@ from msgspec import Meta
 
 
 class IndexSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Changes to the profile: fields of ``Profile``, None where the profile's value stands.
-
-    All of them are part of the index identity: a change begins a new index.
-    """
+    """Changes to the profile, and so to the index identity; None keeps the profile's value."""
 
     bits: Annotated[
         Annotated[int, Meta(ge=64, le=512)] | None, Meta(description="Width of a fingerprint.")
@@ -96,10 +93,8 @@ class IndexSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     ] = None
     idf: Annotated[
         str | None,
-        Meta(
-            extra={"expected": "a path", "default": "jieba's table"},
-            description="File with the rarity of terms, written by 'firstseen idf train'.",
-        ),
+        Meta(extra={"expected": "a path", "default": "jieba's table"}),
+        Meta(description="File with the rarity of terms, written by 'firstseen idf train'."),
     ] = None
     user_dictionary: Annotated[
         str | None,
@@ -111,10 +106,8 @@ class IndexSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     ] = None
     stop_words: Annotated[
         str | None,
-        Meta(
-            extra={"expected": "a path", "default": "none"},
-            description="File with terms to ignore, one a line.",
-        ),
+        Meta(extra={"expected": "a path", "default": "none"}),
+        Meta(description="File with terms to ignore, one a line."),
     ] = None
     window: Annotated[
         str | None,

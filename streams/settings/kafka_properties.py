@@ -1,19 +1,80 @@
-"""Properties that are passed on to the Kafka clients: by which names, and which are not the user's.
+"""Properties that are passed on to the Kafka clients, and those that are refused.
 
-Names are librdkafka's. Those of the Java client that differ are translated where there is a
-translation, and refused with the fix where there is none, so that a ``client.properties`` made for
-Kafka's own tools can be used. What Firstseen's guarantees rest on cannot be overridden.
+Names are librdkafka's. Different names of the Java client are translated, or refused with the fix,
+so that a ``client.properties`` for Kafka's own tools works. Properties that Firstseen's guarantees
+need cannot be overridden.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+# ---- Java ``.properties`` files, the format of Kafka's ``client.properties``.
+#
+# One entry per line, ``name=value``, ``name: value`` or ``name value``. ``#`` and ``!`` begin a
+# comment. A backslash continues the line at its end, and begins an escape elsewhere. Unlike in
+# ``java.util.Properties``, the file is UTF-8, and a repeated name is an error.
+
+_ENTRY: Final = re.compile(r"((?:\\.|[^\\:= \t\f])*)[ \t\f]*[:=]?[ \t\f]*(.*)", re.DOTALL)
+_ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_CONTROL: Final[Mapping[str, str]] = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """Parse a file.
+
+    Raises ``ValueError``, with the line number, for a missing or repeated name and for an escape
+    that is no Unicode character.
+    """
+    entries: dict[str, str] = {}
+    for number, line in _logical_lines(text):
+        match = _ENTRY.fullmatch(line)
+        assert match is not None  # the pattern takes anything
+        name, value = (_unescaped(part, number) for part in match.groups())
+        if not name:
+            raise ValueError(f"line {number} has no name before its value")
+        if name in entries:
+            raise ValueError(f"line {number} gives {name} a second time")
+        entries[name] = value
+    return entries
+
+
+def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Yield entries with the number of their first line, continuation lines joined."""
+    pieces: list[str] = []
+    first = 0
+    for number, line in enumerate(re.split(r"\r\n|\r|\n", text), start=1):
+        piece = line.lstrip(" \t\f")
+        if not pieces:
+            if not piece or piece[0] in "#!":
+                continue
+            first = number
+        goes_on = (len(piece) - len(piece.rstrip("\\"))) % 2 == 1
+        pieces.append(piece[:-1] if goes_on else piece)
+        if not goes_on:
+            yield first, "".join(pieces)
+            pieces = []
+    if pieces:
+        yield first, "".join(pieces)
+
+
+def _unescaped(text: str, line: int) -> str:
+    def replaced(match: re.Match[str]) -> str:
+        code = match[1]
+        if len(code) > 1:
+            return chr(int(code[1:], 16))
+        if code == "u":
+            raise ValueError(f"line {line} has a \\u that four hexadecimal digits do not follow")
+        return _CONTROL.get(code, code)
+
+    return _ESCAPE.sub(replaced, text)
+
+
 MASK: Final = "(set)"
-"""What is shown in place of a secret."""
 
 _SECRET_PARTS: Final = (
     "password",
@@ -61,7 +122,6 @@ RESERVED: Final[Mapping[str, str]] = MappingProxyType(
         "'firstseen demo' runs on an in-process broker",
     }
 )
-"""Properties that cannot be passed on, and why."""
 
 _PEM: Final = (
     "only Java reads such a store. Convert it to PEM files (keytool -importkeystore "
@@ -95,7 +155,7 @@ _SPELLING: Final[Mapping[str, Callable[[str], str]]] = MappingProxyType(
     {
         "security.protocol": str.upper,
         "sasl.mechanism": str.upper,
-        # Java's word for "do not compare the broker's name with its certificate" is nothing.
+        # In Java an empty value disables the check of the broker's name in its certificate.
         "ssl.endpoint.identification.algorithm": lambda value: value.lower() or "none",
     }
 )
@@ -110,14 +170,12 @@ _SUFFIXES_OF_CLASSES: Final = (".class", ".classes", ".serializer", ".deserializ
 
 
 class RefusedProperty(NamedTuple):
-    """A property that cannot be passed on, and what to do instead."""
-
     name: str
     message: str
 
 
 class Translation(NamedTuple):
-    """Properties by librdkafka's names, their ``original_names``, and the refused."""
+    """``properties`` have librdkafka's names; ``original_names`` are the user's."""
 
     properties: Mapping[str, str]
     original_names: Mapping[str, str]
@@ -125,7 +183,6 @@ class Translation(NamedTuple):
 
 
 def is_secret(name: str) -> bool:
-    """Whether the value of a property must never be shown."""
     return any(part in name for part in _SECRET_PARTS)
 
 
@@ -135,7 +192,7 @@ def property_name(environment_part: str) -> str:
 
 
 def translate(properties: Mapping[str, str]) -> Translation:
-    """Bring properties under librdkafka's names, and say which cannot be passed on."""
+    """Translate properties to librdkafka's names, and list those that are refused."""
     kept: dict[str, str] = {}
     translated: dict[str, str] = {}
     refused: list[RefusedProperty] = []
@@ -151,7 +208,6 @@ def translate(properties: Mapping[str, str]) -> Translation:
 
 
 def _targets(name: str, properties: Mapping[str, str]) -> tuple[str, ...]:
-    """Return librdkafka's names of a property; () for one that says nothing further."""
     store, _, part = name.rpartition(".")
     if store in _JAVA_STORES and part == "type":
         return ()
@@ -161,7 +217,7 @@ def _targets(name: str, properties: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _why_store_refused(name: str, properties: Mapping[str, str]) -> str:
-    """Return why a Java store cannot be used. librdkafka reads PKCS#12, for the client's key."""
+    """Return why a Java store is refused; librdkafka reads only PKCS#12, for the client's key."""
     store, _, part = name.rpartition(".")
     if store not in _JAVA_STORES or part not in {"location", "type", "password"}:
         return ""
@@ -172,7 +228,7 @@ def _why_store_refused(name: str, properties: Mapping[str, str]) -> str:
 
 
 def _kind(store: str, properties: Mapping[str, str]) -> str:
-    """Return the type that is given, or that the file's name says; "" where neither does."""
+    """Return the type of a store, as given or by the file's name; "" where unknown."""
     kind = properties.get(f"{store}.type")
     if kind is not None:
         return kind.upper()
@@ -191,10 +247,7 @@ def _why_refused(name: str) -> str:
 
 
 def not_accepted(properties: Mapping[str, str]) -> Iterator[RefusedProperty]:
-    """Ask librdkafka itself, which knows its properties best; nothing is connected to.
-
-    Yields the first property that it does not know, or whose value it does not take.
-    """
+    """Yield the first property whose name or value librdkafka refuses; connect to nothing."""
     from confluent_kafka import KafkaException, Producer  # noqa: PLC0415 - slow, seldom needed
 
     # Logging would go to standard error, from a thread of the library.
@@ -205,3 +258,86 @@ def not_accepted(properties: Mapping[str, str]) -> Iterator[RefusedProperty]:
         message = error.args[0].str().strip()
         named = [name for name in properties if f'"{name}"' in message or name in message]
         yield RefusedProperty(max(named, key=len, default=""), f"librdkafka says: {message}")
+
+
+# ---- The security of connections, where librdkafka says nothing or is unclear.
+#
+# librdkafka checks most properties itself (``not_accepted``), but accepts security without effect;
+# nobody should believe such a connection secure.
+
+PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
+
+_WITH_PASSWORD: Final = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})
+_WITHOUT_EFFECT: Final = frozenset({"ssl.endpoint.identification.algorithm"})
+"""Java's client.properties have it without TLS, too."""
+_FILES: Final = (
+    "ssl.ca.location",
+    "ssl.certificate.location",
+    "ssl.key.location",
+    "ssl.crl.location",
+    "ssl.keystore.location",
+    "sasl.kerberos.keytab",
+)
+
+
+def security_problems(properties: Mapping[str, str]) -> Iterator[RefusedProperty]:
+    protocol = properties.get("security.protocol", "PLAINTEXT")
+    if protocol not in PROTOCOLS:
+        yield RefusedProperty("security.protocol", f"it must be one of {', '.join(PROTOCOLS)}")
+        return
+    if protocol.startswith("SASL"):
+        yield from _sasl_problems(properties, protocol)
+    else:
+        yield from _no_effect(properties, "sasl.", protocol, "SASL_SSL (or SASL_PLAINTEXT)")
+    if not protocol.endswith("SSL"):
+        yield from _no_effect(properties, "ssl.", protocol, "SSL or SASL_SSL")
+    yield from _file_problems(properties)
+
+
+def _no_effect(
+    properties: Mapping[str, str], prefix: str, protocol: str, instead: str
+) -> Iterator[RefusedProperty]:
+    for name in properties:
+        if name.startswith(prefix) and name not in _WITHOUT_EFFECT:
+            yield RefusedProperty(
+                name, f"security.protocol is {protocol}, so it has no effect: {instead}"
+            )
+
+
+def _sasl_problems(properties: Mapping[str, str], protocol: str) -> Iterator[RefusedProperty]:
+    mechanism = properties.get("sasl.mechanism")
+    if mechanism not in MECHANISMS:
+        yield RefusedProperty("sasl.mechanism", f"it must be one of {', '.join(MECHANISMS)}")
+    elif mechanism in _WITH_PASSWORD:
+        for name in ("sasl.username", "sasl.password"):
+            if not properties.get(name):
+                yield RefusedProperty(name, f"security.protocol is {protocol}: it must be given")
+    elif mechanism == "OAUTHBEARER" and not (
+        properties.get("sasl.oauthbearer.method", "").lower() == "oidc"
+        or properties.get("enable.sasl.oauthbearer.unsecure.jwt") == "true"
+    ):
+        yield RefusedProperty(
+            "sasl.oauthbearer.method",
+            "it must be oidc, with sasl.oauthbearer.token.endpoint.url, sasl.oauthbearer.client.id "
+            "and sasl.oauthbearer.client.secret: no other source of tokens is supported",
+        )
+
+
+def _file_problems(properties: Mapping[str, str]) -> Iterator[RefusedProperty]:
+    for name in _FILES:
+        path = properties.get(name)
+        if path is None or (name == "ssl.ca.location" and path == "probe"):
+            continue
+        try:
+            if not (name == "ssl.ca.location" and Path(path).is_dir()):
+                with Path(path).open("rb"):
+                    pass
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            yield RefusedProperty(name, f"the file cannot be read: {reason}")
+    if ("ssl.certificate.location" in properties) != ("ssl.key.location" in properties):
+        yield RefusedProperty(
+            "ssl.certificate.location",
+            "ssl.certificate.location and ssl.key.location need each other",
+        )

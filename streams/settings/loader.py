@@ -1,39 +1,270 @@
-"""Layers to settings: flag > environment > files > default, checked, with the origin of each."""
+"""Loads settings: flag > environment > files > default, checked, with the origin of each."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+import msgspec
+
 from simhash_core.errors import UsageError
 from streams.errors import Problem, SettingsError
-from streams.settings.rules import violations
-from streams.settings.setting_fields import KAFKA, setting_fields
-from streams.settings.settings import Settings, default_state_dir
-from streams.settings.sources import (
-    Layer,
-    SourcedValue,
-    environment_layer,
-    file_layer,
-    flags_layer,
-    kafka_file_layer,
-    shown_value,
+from streams.settings.kafka_properties import (
+    MASK,
+    is_secret,
+    parse_properties,
+    property_name,
+    translate,
 )
+from streams.settings.named_files import (
+    SECRET_FILES,
+    FileProblemError,
+    bounded_text,
+    secret_of_file,
+)
+from streams.settings.rules import violations
+from streams.settings.setting_fields import (
+    ENVIRONMENT_PREFIX,
+    KAFKA,
+    SECRETS,
+    environment_name,
+    setting_fields,
+    shown,
+)
+from streams.settings.settings import Settings, default_state_dir
+
+# ---- The sources of settings: flags, the environment, files. Each is read into a ``Layer``.
+#
+# Unknown names are problems, with the nearest setting as a hint.
+
+FILE_BYTES_MAX: Final = 1024 * 1024
+
+CONFIG_VARIABLE: Final = "FIRSTSEEN_CONFIG"
+KAFKA_CONFIG_VARIABLE: Final = "FIRSTSEEN_KAFKA_CONFIG"
+
+_READERS: Final[Mapping[str, Callable[[str], object]]] = MappingProxyType(
+    {".toml": tomllib.loads, ".json": msgspec.json.decode}
+)
+
+OTHER_VARIABLES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        CONFIG_VARIABLE: "The settings file, where there is no --config.",
+        KAFKA_CONFIG_VARIABLE: "The file of Kafka properties, where there is no --kafka-config.",
+        "FIRSTSEEN_REQUIRE_KAFKA": "Tests: 1 fails those that need a real broker without one.",
+        "FIRSTSEEN_REQUIRE_TOOLS": "Checks, tests: 1 fails those that need a tool that is missing.",
+        "FIRSTSEEN_KAFKA_LIBS": "Tests: the directory with the jars of Apache Kafka.",
+    }
+)
+
+REMOVED: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "topics.probes": "one topic, topics.log, orders all documents",
+        "batch.within_seconds": "a worker never waits for a batch to fill",
+        "batch.packet_bytes": "batch.documents bounds a packet",
+    }
+)
+"""Settings of earlier versions, and why they are gone."""
+
+
+class SourcedValue(NamedTuple):
+    value: object
+    origin: str
+
+
+class Layer(NamedTuple):
+    """The values of one source, by dotted name, and their problems."""
+
+    values: Mapping[str, SourcedValue]
+    problems: tuple[Problem, ...]
+
+
+def flags_layer(flags: Mapping[str, str], assignments: Iterable[str]) -> Layer:
+    """Read named flags, ``{"--broker": value}``, and ``name=value`` of ``--set``."""
+    layer: list[tuple[str, SourcedValue]] = [
+        (_setting_of_flag(flag), SourcedValue(value, flag)) for flag, value in flags.items()
+    ]
+    problems: list[Problem] = []
+    for assignment in assignments:
+        name, equals, value = assignment.partition("=")
+        if equals and name.strip():
+            layer.append((name.strip(), SourcedValue(value, "--set")))
+        else:
+            # Without a name the value may be a secret.
+            problems.append(Problem("--set", "", "the command line", "give it as name=value"))
+    values: dict[str, SourcedValue] = {}
+    for name, item in layer:
+        if name in values:
+            where = " and ".join(dict.fromkeys((values[name].origin, item.origin)))
+            problems.append(Problem(name, "", where, "it is set twice: choose one"))
+        values[name] = item
+    return _known(values, problems)
+
+
+def _setting_of_flag(flag: str) -> str:
+    name = flag.removeprefix("--").replace("-", "_")
+    return "brokers" if name == "broker" else name
+
+
+def environment_layer(environ: Mapping[str, str]) -> Layer:
+    by_variable = {field.environment: name for name, field in setting_fields().items()}
+    kafka_prefix = f"{ENVIRONMENT_PREFIX}{KAFKA.upper()}__"
+    values: dict[str, SourcedValue] = {}
+    problems: list[Problem] = []
+    for variable, value in sorted(environ.items()):
+        if not variable.startswith(ENVIRONMENT_PREFIX) or variable in OTHER_VARIABLES:
+            continue
+        origin = f"the environment variable {variable}"
+        if variable in by_variable:
+            values[by_variable[variable]] = SourcedValue(value, origin)
+        elif variable.startswith(kafka_prefix) and variable != kafka_prefix:
+            name = property_name(variable.removeprefix(kafka_prefix))
+            values[f"{KAFKA}.{name}"] = SourcedValue(value, origin)
+        else:
+            problems.append(Problem(variable, "", "the environment", _unknown_variable(variable)))
+    return _known(values, problems)
+
+
+def file_layer(path: Path) -> Layer:
+    """Read TOML or JSON by the file's name; raise ``SettingsError`` for an unreadable file."""
+    reader = _READERS.get(path.suffix.lower())
+    if reader is None:
+        raise _file_error(path, "--config", f"its name must end in {' or '.join(_READERS)}")
+    text = _text_of(path, "--config")
+    try:
+        content = reader(text)
+    except (ValueError, RecursionError) as error:
+        raise _file_error(path, "--config", str(error)) from error
+    if not isinstance(content, dict):
+        raise _file_error(path, "--config", "it must be one object, {…}")
+    origin = f"the file {path}"
+    return _known({name: SourcedValue(value, origin) for name, value in _leaves(content, "")}, [])
+
+
+def kafka_file_layer(path: Path) -> Layer:
+    """Read a ``client.properties``; raise ``SettingsError`` for an unreadable file."""
+    text = _text_of(path, "--kafka-config")
+    try:
+        entries = parse_properties(text)
+    except ValueError as error:
+        raise _file_error(path, "--kafka-config", str(error)) from error
+    origin = f"the file {path}"
+    values = {
+        "brokers" if name == "bootstrap.servers" else f"{KAFKA}.{name}": SourcedValue(value, origin)
+        for name, value in entries.items()
+    }
+    return _known(values, [])
+
+
+def shown_value(setting: str, value: object) -> str:
+    """Return a value for a message; secrets are masked, long values cut."""
+    if setting in SECRETS or (setting.startswith(f"{KAFKA}.") and is_secret(setting)):
+        return MASK
+    text = repr(value) if isinstance(value, str) else shown(value)
+    return text if len(text) <= 100 else f"{text[:97]}…"  # noqa: PLR2004 - what fits a line
+
+
+def _text_of(path: Path, option: str) -> str:
+    try:
+        return bounded_text(path, FILE_BYTES_MAX)
+    except FileProblemError as error:
+        raise _file_error(path, option, f"it {error}") from None
+
+
+def _file_error(path: Path, option: str, message: str) -> SettingsError:
+    return SettingsError([Problem(f"the file {path}", "", option, message)])
+
+
+def _leaves(table: Mapping[str, object], prefix: str) -> Iterator[tuple[str, object]]:
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, f"{prefix}{key}.")
+        elif prefix.startswith(f"{KAFKA}."):
+            yield prefix + key, shown(value)  # properties are text, whatever they look like
+        elif prefix + key == "brokers" and isinstance(value, list):
+            yield prefix + key, ",".join(map(str, value))
+        else:
+            yield prefix + key, value
+
+
+def _known(values: Mapping[str, SourcedValue], problems: list[Problem]) -> Layer:
+    prefix = f"{KAFKA}."
+    kept = {name: sourced for name, sourced in values.items() if name in setting_fields()}
+    properties = {
+        name.removeprefix(prefix): sourced
+        for name, sourced in values.items()
+        if name.startswith(prefix) and name != prefix
+    }
+    for name, sourced in values.items():
+        if name not in kept and name.removeprefix(prefix) not in properties:
+            problems.append(Problem(name, "", sourced.origin, _unknown(name, setting_fields())))
+    properties = _with_secrets_of_files(properties, problems)
+    translation = translate({name: str(sourced.value) for name, sourced in properties.items()})
+    for name, value in translation.properties.items():
+        kept[prefix + name] = SourcedValue(
+            value, properties[translation.original_names[name]].origin
+        )
+    for name, message in translation.refused:
+        sourced = properties[name]
+        value = shown_value(prefix + name, sourced.value)
+        problems.append(Problem(prefix + name, value, sourced.origin, message))
+    return Layer(kept, tuple(problems))
+
+
+def _with_secrets_of_files(
+    properties: Mapping[str, SourcedValue], problems: list[Problem]
+) -> dict[str, SourcedValue]:
+    """Replace the names of secret files by the files' contents."""
+    with_secrets = dict(properties)
+    for name, secret in SECRET_FILES.items():
+        if name not in with_secrets:
+            continue
+        named = with_secrets.pop(name)
+        setting = f"{KAFKA}.{name}"
+        if secret in with_secrets:
+            problems.append(
+                Problem(setting, "", named.origin, f"{secret} is given too: choose one")
+            )
+            continue
+        try:
+            with_secrets[secret] = SourcedValue(
+                secret_of_file(str(named.value)), f"{named.origin}: {setting}"
+            )
+        except ValueError as error:
+            problems.append(Problem(setting, "", named.origin, str(error)))
+    return with_secrets
+
+
+def _unknown_variable(variable: str) -> str:
+    fields = {field.environment for field in setting_fields().values()}
+    removed = {environment_name(name): name for name in REMOVED}
+    if variable in removed:
+        return _unknown(removed[variable], fields)
+    return _unknown(variable, [*fields, *OTHER_VARIABLES])
+
+
+def _unknown(name: str, known: Iterable[str]) -> str:
+    if name in REMOVED:
+        return f"this setting was removed, leave it out: {REMOVED[name]}"
+    near = get_close_matches(name, list(known), n=1)
+    hint = f"did you mean {near[0]}?" if near else "'firstseen config show' lists all"
+    return f"there is no such setting; {hint}"
+
 
 DEFAULT_ORIGIN: Final = "default"
 
 
 class LoadedSettings(NamedTuple):
-    """Settings, and by dotted name where each that is no default was given."""
+    """Settings, and the origin of each non-default one by dotted name."""
 
     settings: Settings
     origins: Mapping[str, str]
 
     def origin_of(self, setting: str) -> str:
-        """Return where a setting was given, or "default"."""
         return self.origins.get(setting, DEFAULT_ORIGIN)
 
 
@@ -47,12 +278,9 @@ def load_settings(
 ) -> LoadedSettings:
     """Read all sources and return checked settings.
 
-    ``config`` and ``kafka_config`` are files, ``flags`` maps named flags to their values,
-    ``assignments`` are ``name=value``, ``environ`` is the process's environment unless given. Of
-    two files that give the same Kafka property, ``kafka_config`` goes first.
-
-    Raises ``SettingsError`` with everything that is wrong, for a file that cannot be read with
-    that alone.
+    ``flags`` maps named flags to values; ``assignments`` are ``name=value``; ``environ`` is by
+    default the process's. Kafka properties in ``kafka_config`` override those in ``config``. Raises
+    ``SettingsError`` with all problems, or with one unreadable file alone.
     """
     environ = os.environ if environ is None else environ
     layers: list[Layer] = [flags_layer(flags or {}, assignments), environment_layer(environ)]
@@ -80,7 +308,6 @@ def load_settings(
 def _built(
     sourced: Mapping[str, SourcedValue], environ: Mapping[str, str], problems: list[Problem]
 ) -> Settings:
-    """Return the tree of the values that can be; the others are added to ``problems``."""
     tree: dict[str, dict[str, object]] = {"": {"state_dir": default_state_dir(environ)}}
     for name, (value, origin) in sourced.items():
         table, _, leaf = name.rpartition(".")
@@ -100,7 +327,7 @@ def _built(
             top[KAFKA] = MappingProxyType(values)
             continue
         try:
-            # From the defaults of the table, not of the whole: those have the application's name.
+            # From the table's own defaults: those of ``Settings`` have the application's name.
             top[table] = type(getattr(defaults, table))(**values)
         except UsageError as error:
             problems.append(_of_struct(table, error, sourced))
@@ -108,7 +335,6 @@ def _built(
 
 
 def _problem(setting: str, message: str, sourced: Mapping[str, SourcedValue]) -> Problem:
-    """Make a problem of what a rule found; of all Kafka properties together, all are the origin."""
     if setting in sourced:
         return Problem(
             setting, shown_value(setting, sourced[setting].value), sourced[setting].origin, message
@@ -118,7 +344,6 @@ def _problem(setting: str, message: str, sourced: Mapping[str, SourcedValue]) ->
 
 
 def _of_struct(table: str, error: UsageError, sourced: Mapping[str, SourcedValue]) -> Problem:
-    """Make a problem of an error that a table raised."""
     setting = f"{table}.{error.setting}"
     if error.setting is None or setting not in sourced:
         return Problem(table, "", "several places", str(error))

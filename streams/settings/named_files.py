@@ -1,18 +1,21 @@
-"""Files that settings name, read whole and up to a limit: secrets, word lists, settings themselves.
+"""Files that settings name, read whole and up to a limit: secrets, word lists, settings.
 
-What is wrong with a file is a ``FileProblemError`` without its name: the caller knows it, and it
-may be a secret that somebody set by the wrong name.
-
-Orchestrators provide a secret as a file with nothing else in it. Kafka properties of ours that end
-in ``.file`` name one.
+``FileProblemError`` does not name the file, because the name may be a secret set by mistake.
+Orchestrators provide a secret as a file of its own; Kafka properties of ours that end in ``.file``
+name one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
+
+from simhash_core.errors import UsageError
+from simhash_core.text.idf import BYTES_MAX, decode_idf
+from simhash_core.text.word_lists import parse_stop_words, parse_user_dictionary
 
 SECRET_FILES: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -25,7 +28,7 @@ SECRET_FILES: Final[Mapping[str, str]] = MappingProxyType(
         )
     }
 )
-"""Kafka properties of ours that name a file, and the property whose value is in it."""
+"""Our Kafka properties that name a file, and the property whose value it has."""
 
 _BYTES_MAX: Final = 64 * 1024
 
@@ -35,7 +38,7 @@ class FileProblemError(Exception):
 
 
 def bounded_bytes(path: str | Path, bytes_limit: int) -> bytes:
-    """Return what a file holds; raises ``FileProblemError``, also for more than the limit."""
+    """Read a file; raise ``FileProblemError``, also for more than the limit."""
     try:
         with Path(path).open("rb") as file:
             content = file.read(bytes_limit + 1)
@@ -49,7 +52,7 @@ def bounded_bytes(path: str | Path, bytes_limit: int) -> bytes:
 
 
 def bounded_text(path: str | Path, bytes_limit: int) -> str:
-    """Return the text of a file in UTF-8, less a byte order mark; raises ``FileProblemError``."""
+    """Read UTF-8 without a byte order mark; raise ``FileProblemError``."""
     try:
         return bounded_bytes(path, bytes_limit).decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -57,11 +60,7 @@ def bounded_text(path: str | Path, bytes_limit: int) -> str:
 
 
 def secret_of_file(path: str) -> str:
-    """Return what a file holds, less one end of line.
-
-    Raises ``ValueError`` without the path in its message: it may be the secret itself, given by
-    the wrong name.
-    """
+    """Return a file without one end of line; ``ValueError`` omits the path, maybe the secret."""
     try:
         secret = bounded_text(path, _BYTES_MAX)
     except FileProblemError as error:
@@ -70,3 +69,50 @@ def secret_of_file(path: str) -> str:
     if not secret or "\0" in secret:
         raise ValueError("the file is empty or not text")
     return secret
+
+
+# ---- Files that are part of an index: idf model, user dictionary, stop words.
+#
+# Digests of their contents are in the index identity, so a worker with another file refuses to
+# share the index. Each is read once per process: a later change has no effect.
+
+_WORD_LIST_BYTES_MAX: Final = 64 * 1024 * 1024
+
+
+def file_content(setting: str, path: str, bytes_limit: int) -> bytes:
+    """Read a file; raise ``UsageError`` that names the setting and the file."""
+    try:
+        return bounded_bytes(path, bytes_limit)
+    except FileProblemError as error:
+        raise UsageError(f"{setting}: {path} {error}") from None
+
+
+def _text(setting: str, path: str) -> str:
+    try:
+        return bounded_text(path, _WORD_LIST_BYTES_MAX)
+    except FileProblemError as error:
+        raise UsageError(f"{setting}: {path} {error}") from None
+
+
+_READERS: Final[Mapping[str, Callable[[str], Any]]] = MappingProxyType(
+    {
+        "idf": lambda path: decode_idf(file_content("idf", path, BYTES_MAX)),
+        "user_dictionary": lambda path: parse_user_dictionary(_text("user_dictionary", path)),
+        "stop_words": lambda path: parse_stop_words(_text("stop_words", path)),
+    }
+)
+
+
+def read_index_files(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Replace the paths in changes to a profile by contents; raise ``UsageError``."""
+    return {
+        name: _read(name, value) if name in _READERS else value for name, value in changes.items()
+    }
+
+
+@cache
+def _read(setting: str, path: str) -> Any:  # noqa: ANN401 - a model, a dictionary or a list
+    try:
+        return _READERS[setting](path)
+    except UsageError as error:
+        raise UsageError(str(error), setting=setting) from None

@@ -1,20 +1,18 @@
-"""Settings as people read them: rows of values with their origin, and the table of the docs."""
+"""Settings for people: rows of values with their origin, and the table of the docs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 import msgspec
 
-from simhash_core.durations import format_duration
 from simhash_core.text.profiles import PROFILES
+from simhash_core.window import format_duration
 from streams.settings.kafka_properties import MASK, RESERVED, is_secret
-from streams.settings.loader import DEFAULT_ORIGIN, LoadedSettings
-from streams.settings.secret_settings import SECRETS
-from streams.settings.setting_fields import KAFKA, SettingField, setting_fields, shown
-from streams.settings.settings import Settings
-from streams.settings.sources import OTHER_VARIABLES
+from streams.settings.loader import DEFAULT_ORIGIN, OTHER_VARIABLES, LoadedSettings
+from streams.settings.setting_fields import KAFKA, SECRETS, SettingField, setting_fields, shown
 
 BEGIN: Final = "<!-- begin: firstseen config reference -->"
 END: Final = "<!-- end -->"
@@ -23,11 +21,11 @@ _INDEX: Final = "index."
 _OF_NO_PROFILE: Final = frozenset(
     {"window", "lateness", "same_id", "scoped", "fold_traditional", "short_texts"}
 )
-"""Parts of a profile that are the same in all profiles."""
+"""Parts that are the same in all profiles."""
 
 
 class Row(NamedTuple):
-    """One setting in force; secrets are masked, ``origin`` is where it was given."""
+    """A setting in force and its origin; secrets are masked."""
 
     setting: str
     value: object
@@ -35,12 +33,12 @@ class Row(NamedTuple):
 
 
 def rows(loaded: LoadedSettings) -> list[Row]:
-    """Return every setting in force, in the order of the tree, then the Kafka properties."""
+    """Return all settings in force, in the order of the tree, then the Kafka properties."""
     settings = loaded.settings
     profile = msgspec.structs.asdict(settings.index_profile())
     result: list[Row] = []
     for name in setting_fields():
-        value, origin = _value_of(settings, name), loaded.origin_of(name)
+        value, origin = attrgetter(name)(settings), loaded.origin_of(name)
         if name.startswith(_INDEX) and value is None:
             value = profile[name.removeprefix(_INDEX)]
             if name.removeprefix(_INDEX) in _OF_NO_PROFILE:
@@ -57,7 +55,7 @@ def rows(loaded: LoadedSettings) -> list[Row]:
 
 
 def text_rows(loaded: LoadedSettings) -> list[tuple[str, str, str]]:
-    """Return the rows as texts: name, value and origin, which is left blank for defaults."""
+    """Return name, value and origin as texts; the origin is blank for defaults."""
     return [
         (row.setting, shown(row.value) or "-", row.origin if row.origin != DEFAULT_ORIGIN else "")
         for row in rows(loaded)
@@ -65,15 +63,12 @@ def text_rows(loaded: LoadedSettings) -> list[tuple[str, str, str]]:
 
 
 def with_tables(page: str) -> str:
-    """Return a page of documentation with new tables, between its two marks.
-
-    Raises ``ValueError`` for a page without the marks.
-    """
+    """Replace the tables between a page's two marks; raise ``ValueError`` without the marks."""
     return between_marks(page, BEGIN, END, markdown_tables())
 
 
 def between_marks(page: str, begin: str, end: str, text: str) -> str:
-    """Return a page with another text between two marks; raises ``ValueError`` without them."""
+    """Replace the text between two marks; raise ``ValueError`` without them."""
     before, has_begin, rest = page.partition(begin)
     _, has_end, after = rest.partition(end)
     if not has_begin or not has_end:
@@ -82,7 +77,6 @@ def between_marks(page: str, begin: str, end: str, text: str) -> str:
 
 
 def markdown_tables() -> str:
-    """Return every setting, and what may be passed on to Kafka's clients, in Markdown."""
     settings = [
         (f"`{field.name}`", f"{field.help} {_sentence(field.expected)}", _default(field))
         for field in setting_fields().values()
@@ -119,7 +113,7 @@ def _sentence(text: str) -> str:
 
 
 def _default(field: SettingField) -> str:
-    """What is written as it stands goes in code; what is said of it does not."""
+    """Only literal values are written as code."""
     default = field.default or ("the profile's" if field.name.startswith(_INDEX) else "")
     return f"`{default}`" if default and " " not in default else default
 
@@ -129,10 +123,3 @@ def _markdown(head: tuple[str, ...], body: Sequence[tuple[str, ...]]) -> str:
     return "\n".join(
         "| " + " | ".join(c.replace("|", "\\|") for c in line) + " |" for line in lines
     )
-
-
-def _value_of(settings: Settings, name: str) -> object:
-    value: object = settings
-    for part in name.split("."):
-        value = getattr(value, part)
-    return value

@@ -1,4 +1,4 @@
-"""The settings of the schema registry: where it is, and how its clients are let in."""
+"""The settings of the schema registry and of access to it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from streams.documents.schema_framing import KEY, SCHEMA_FORMATS, VALUE
 
 _EXTRA: Final = ("attrs", "authlib", "cachetools", "certifi", "fastavro", "google.protobuf")
 _JSON_SCHEMA: Final = ("jsonschema", "referencing")
+_TEXT: Final = {"expected": "text", "default": "none"}
 _PATH: Final = {"expected": "a path", "default": "none"}
 
 
 class RegistrySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A registry with the API of Confluent's, as Karapace, Apicurio and Redpanda have it too."""
+    """A registry with the API of Confluent's, such as Karapace, Apicurio or Redpanda."""
 
     url: Annotated[
         str | None,
@@ -35,23 +36,18 @@ class RegistrySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     ] = None
     username: Annotated[
         str | None,
-        Meta(
-            extra={"expected": "text without a colon", "default": "none"},
-            description="User for basic authentication; of Confluent Cloud the API key.",
-        ),
+        Meta(extra={"expected": "text without a colon", "default": "none"}),
+        Meta(description="User for basic authentication; of Confluent Cloud the API key."),
     ] = None
     password: Annotated[
         str | None,
-        Meta(
-            extra={"expected": "text", "default": "none"},
-            description="Its password; of Confluent Cloud the API secret. Secret.",
-        ),
+        Meta(extra=_TEXT),
+        Meta(description="Its password; of Confluent Cloud the API secret. Secret."),
     ] = None
     password_file: Annotated[
         str | None,
         Meta(
-            extra=_PATH,
-            description="A file that holds the password, instead of registry.password.",
+            extra=_PATH, description="A file that holds the password, instead of registry.password."
         ),
     ] = None
     oauth_token_url: Annotated[
@@ -67,39 +63,27 @@ class RegistrySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
         Meta(extra={"expected": "text", "default": "none"}, description="Client of OAuth."),
     ] = None
     oauth_client_secret: Annotated[
-        str | None,
-        Meta(
-            extra={"expected": "text", "default": "none"},
-            description="Secret of that client. Secret.",
-        ),
+        str | None, Meta(extra=_TEXT), Meta(description="Secret of that client. Secret.")
     ] = None
     oauth_client_secret_file: Annotated[
         str | None,
-        Meta(
-            extra=_PATH,
-            description="A file that holds the secret, instead of registry.oauth_client_secret.",
-        ),
+        Meta(extra=_PATH),
+        Meta(description="A file that holds the secret, instead of registry.oauth_client_secret."),
     ] = None
     oauth_scope: Annotated[
         str | None,
-        Meta(
-            extra={"expected": "text", "default": "none"},
-            description="Scope that a token is asked for, where the identity provider needs one.",
-        ),
+        Meta(extra=_TEXT),
+        Meta(description="Scope that a token is asked for, where the identity provider needs one."),
     ] = None
     oauth_cluster: Annotated[
         str | None,
-        Meta(
-            extra={"expected": "text", "default": "none"},
-            description="Id of the registry's cluster (lsrc-…), for OAuth with Confluent Cloud.",
-        ),
+        Meta(extra=_TEXT),
+        Meta(description="Id of the registry's cluster (lsrc-…), for OAuth with Confluent Cloud."),
     ] = None
     oauth_identity_pool: Annotated[
         str | None,
-        Meta(
-            extra={"expected": "text", "default": "none"},
-            description="Identity pool (pool-…), for OAuth with Confluent Cloud.",
-        ),
+        Meta(extra=_TEXT),
+        Meta(description="Identity pool (pool-…), for OAuth with Confluent Cloud."),
     ] = None
     ca_file: Annotated[
         str | None,
@@ -110,20 +94,15 @@ class RegistrySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
         ),
     ] = None
     certificate_file: Annotated[
-        str | None,
-        Meta(extra=_PATH, description="Client certificate for mutual TLS, PEM."),
+        str | None, Meta(extra=_PATH, description="Client certificate for mutual TLS, PEM.")
     ] = None
     key_file: Annotated[
-        str | None,
-        Meta(extra=_PATH, description="Its private key, PEM, not encrypted."),
+        str | None, Meta(extra=_PATH, description="Its private key, PEM, not encrypted.")
     ] = None
     timeout_seconds: Annotated[
         float,
-        Meta(
-            ge=0.1,
-            le=60,
-            description="Longest wait for an answer of the registry, before the next try.",
-        ),
+        Meta(ge=0.1, le=60),
+        Meta(description="Longest wait for an answer of the registry, before the next try."),
     ] = 5.0
     validate: Annotated[
         bool,
@@ -135,7 +114,6 @@ class RegistrySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     ] = True
 
     def __repr__(self) -> str:
-        """Every setting but the secrets."""
         secrets = ("password", "oauth_client_secret")
         shown = msgspec.structs.asdict(self)
         shown |= {name: shown[name] and "(set)" for name in secrets}
@@ -216,13 +194,11 @@ class RegistrySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
 
 def schema_formats(fields: FieldSettings) -> dict[str, str]:
-    """Return the settings that have a record's parts read by schemas, with their values."""
     of_parts = {VALUE.setting: fields.format, KEY.setting: fields.key_format}
     return {name: value for name, value in of_parts.items() if value in SCHEMA_FORMATS}
 
 
 def missing_packages(value_format: str) -> list[str]:
-    """Return what the extra ``registry`` would install and is not there."""
     wanted = [*_EXTRA, *(_JSON_SCHEMA if value_format == "json-schema" else ())]
     missing = [name for name in wanted if not _is_there(name)]
     return missing if _is_there("httpx2") or _is_there("httpx") else [*missing, "httpx2"]

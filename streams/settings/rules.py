@@ -1,6 +1,6 @@
 """Rules about several settings, which an annotation of one setting cannot state.
 
-A rule is a function that yields what is wrong with the settings; ``RULES`` is the list of all.
+A rule is a function that yields violations; ``RULES`` lists all.
 """
 
 from __future__ import annotations
@@ -12,33 +12,28 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from simhash_core.durations import parse_duration
 from simhash_core.errors import UnknownNameError, UsageError
 from simhash_core.fingerprints.feature_hashes import feature_hash_named
 from simhash_core.text.profiles import profile_named
 from simhash_core.text.segmentation import SEGMENTERS
 from simhash_core.text.verification import verification_named
 from simhash_core.text.weighting import weighting_named
-from streams.settings.flow import MIB
-from streams.settings.kafka_properties import not_accepted, translate
-from streams.settings.kafka_security import security_problems
-from streams.settings.settings import INTERNAL_OVERHEAD_BYTES, MATCH_BYTES, Settings
+from simhash_core.window import parse_duration
+from streams.settings.kafka_properties import not_accepted, security_problems, translate
+from streams.settings.settings import INTERNAL_OVERHEAD_BYTES, MATCH_BYTES, MIB, Settings
 
 INTERNAL_BYTES_MAX: Final = 64 * MIB
-"""Of a record on an internal topic: what brokers take without settings of their own."""
+"""The limit of brokers with default settings, for a record on an internal topic."""
 TOPIC_LENGTH_MAX: Final = 249
 PORT_MAX: Final = 65_535
 
 
 class Violation(NamedTuple):
-    """A setting's dotted name, and what it must be."""
-
     setting: str
     message: str
 
 
 def brokers_are_addresses(settings: Settings) -> Iterator[Violation]:
-    """Each broker is ``host:port``."""
     if not settings.brokers:
         yield Violation("brokers", "it must name at least one broker, host:port")
         return
@@ -55,7 +50,7 @@ def brokers_are_addresses(settings: Settings) -> Iterator[Violation]:
 
 
 def topics_differ(settings: Settings) -> Iterator[Violation]:
-    """No two topics are one: outputs that came in again would run in a circle."""
+    """Topics differ: otherwise outputs would come in again, endlessly."""
     topics = msgspec.structs.asdict(settings.topics)
     for name, topic in topics.items():
         if topic in {"", ".", ".."} or len(topic) > TOPIC_LENGTH_MAX:
@@ -65,7 +60,7 @@ def topics_differ(settings: Settings) -> Iterator[Violation]:
                 "and not . or ..",
             )
     for (one, name), (other, same) in combinations(topics.items(), 2):
-        # Kafka refuses names that differ in . and _ alone, for its metrics would mix them up.
+        # Kafka refuses names that differ only in . and _, which its metrics would mix up.
         if name and name.replace(".", "_") == same.replace(".", "_"):
             yield Violation(
                 f"topics.{other}", f"it must differ from topics.{one} (in more than . and _)"
@@ -101,7 +96,6 @@ def index_can_be(settings: Settings) -> Iterator[Violation]:
 
 
 def a_window_has_a_length(settings: Settings) -> Iterator[Violation]:
-    """A window has a length, and there is no lateness without one."""
     index = settings.index
     with suppress(UsageError):  # which `index_can_be` finds
         if index.window is not None and not parse_duration(index.window):
@@ -111,13 +105,12 @@ def a_window_has_a_length(settings: Settings) -> Iterator[Violation]:
 
 
 def _segmenter_named(name: str) -> None:
-    """Raise ``UnknownNameError`` for no segmenter; its dictionary need not be loaded for that."""
+    """Raise ``UnknownNameError`` without loading the segmenter's dictionary."""
     if name not in SEGMENTERS:
         raise UnknownNameError("segmenter", name, SEGMENTERS)
 
 
 def state_dir_is_a_directory(settings: Settings) -> Iterator[Violation]:
-    """The directory of the state is one, or is not there yet."""
     for path in (settings.state_dir, settings.state_path()):
         try:
             if path.exists() and not path.is_dir():
@@ -129,7 +122,7 @@ def state_dir_is_a_directory(settings: Settings) -> Iterator[Violation]:
 
 
 def kafka_properties_can_be(settings: Settings) -> Iterator[Violation]:
-    """What is passed on to the Kafka clients is not ours to set, and they can use it."""
+    """Passed-on properties are the user's to set, and the clients accept them."""
     properties = settings.kafka
     if not properties:
         return
@@ -144,19 +137,18 @@ def kafka_properties_can_be(settings: Settings) -> Iterator[Violation]:
 
 
 def pages_are_not_open_to_all(settings: Settings) -> Iterator[Violation]:
-    """What a worker serves beyond the loopback needs a token, but for its monitoring."""
+    """Outside the loopback, all pages but monitoring need a token."""
     for name, message in settings.web.problems():
         yield Violation(f"web.{name}", message)
 
 
 def the_registry_is_there_if_needed(settings: Settings) -> Iterator[Violation]:
-    """A format with schemas has a registry, and the packages for it; no other format has one."""
+    """A format with schemas needs a registry and its packages; other formats have none."""
     for name, message in settings.registry.problems(settings.fields):
         yield Violation(name, message)
 
 
 def internal_records_fit(settings: Settings) -> Iterator[Violation]:
-    """What is decided at once fits in one record."""
     if settings.largest_internal_bytes > INTERNAL_BYTES_MAX:
         documents = (INTERNAL_BYTES_MAX - INTERNAL_OVERHEAD_BYTES) // MATCH_BYTES
         yield Violation(
@@ -168,7 +160,6 @@ def internal_records_fit(settings: Settings) -> Iterator[Violation]:
 
 
 def a_batch_may_be_in_flight(settings: Settings) -> Iterator[Violation]:
-    """A worker may have a whole batch in flight."""
     if settings.in_flight.documents < settings.batch.documents:
         yield Violation(
             "in_flight.documents",
@@ -191,6 +182,5 @@ RULES: Final[tuple[Callable[[Settings], Iterator[Violation]], ...]] = (
 
 
 def violations(settings: Settings) -> Iterator[Violation]:
-    """Yield what every rule finds wrong."""
     for rule in RULES:
         yield from rule(settings)

@@ -1,8 +1,7 @@
-"""The closed list of settings, read from the annotations of ``Settings``; and one value's check.
+"""The list of all settings, read from the annotations of ``Settings``, and the check of one value.
 
-Every leaf of the tree is one ``SettingField`` with its dotted name, its environment variable, its
-limits in words and its help. ``kafka`` is not in the list: it is a table of names that are not
-ours (``kafka_properties`` has the rules for them).
+Each leaf of the tree is a ``SettingField``. ``kafka`` is not in the list: its names are not ours
+(``kafka_properties`` has their rules).
 """
 
 from __future__ import annotations
@@ -19,12 +18,15 @@ from msgspec import inspect
 
 from streams.settings.settings import Settings
 
+# ---- Settings of ours whose values are never shown.
+
+SECRETS: Final = frozenset({"registry.oauth_client_secret", "registry.password", "web.token"})
+
+
 ENVIRONMENT_PREFIX: Final = "FIRSTSEEN_"
 KAFKA: Final = "kafka"
-"""The one table among the settings: ``kafka.<property>``."""
 
-TEXT_LENGTH_MAX: Final = 4096
-"""Characters of any text among the settings."""
+TEXT_LENGTH_MAX: Final = 4096  # the longest text of any setting, in characters
 
 _FIELDS_HELP: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -43,11 +45,11 @@ _FIELDS_HELP: Final[Mapping[str, str]] = MappingProxyType(
         "from registry.url.",
     }
 )
-"""Help for ``streams.documents.fields.FieldSettings``, which explains itself in prose."""
+"""Help for ``streams.documents.fields.FieldSettings``."""
 
 
 class SettingField(NamedTuple):
-    """One setting. ``expected`` says in words what a value must be, ``default`` what it is else."""
+    """A setting; ``expected`` says in words what a value must be."""
 
     name: str
     environment: str
@@ -57,11 +59,10 @@ class SettingField(NamedTuple):
     type: object
 
     def parse(self, value: object) -> object:
-        """Return a value as the tree holds it.
+        """Return a value as the tree holds it; raise ``ValueError`` with what it must be.
 
-        Text, from a flag or a variable, is read as the type that the setting has; values from a
-        file must have that type. Empty text unsets a setting that may be unset. Raises
-        ``ValueError`` with what it must be.
+        A flag's or variable's text is read as the setting's type; a file's value must have that
+        type. Empty text unsets an optional setting.
         """
         nullable = type(None) in get_args(_bare(self.type))
         if value == "" and nullable:
@@ -78,7 +79,6 @@ class SettingField(NamedTuple):
 
 @cache
 def setting_fields() -> Mapping[str, SettingField]:
-    """Return every setting by its dotted name, in the order of the tree."""
     return MappingProxyType({item.name: item for item in _fields_of(Settings, Settings(), "")})
 
 
@@ -113,7 +113,7 @@ def environment_name(setting: str) -> str:
 
 
 def shown(value: object) -> str:
-    """Return a value as it would be written in a flag or a variable; "" for None."""
+    """Return a value as in a flag or a variable; "" for None."""
     match value:
         case None:
             return ""
@@ -150,14 +150,13 @@ def _expected(info: inspect.Type) -> str:
 
 
 def _bare(type_: Any) -> Any:  # noqa: ANN401 - types themselves
-    """Return a type without its annotations."""
     while hasattr(type_, "__metadata__"):
         type_ = type_.__origin__
     return type_
 
 
 def _path(type_: type, value: object) -> object:
-    """Make a path of text, ``~`` expanded; msgspec knows no paths."""
+    """Convert text to a path and expand ``~``; msgspec knows no paths."""
     if type_ is Path and isinstance(value, str) and value:
         path = Path(value)
         try:

@@ -1,4 +1,4 @@
-"""What a shard remembers as records of the changelog, and back (docs/formats.md, "Changelog").
+"""A shard's entries and progress as records of the changelog (docs/formats.md, "Changelog").
 
 ::
 
@@ -7,31 +7,32 @@
     d, first sequence number (8)    version (1), MessagePack: which of those entries are deleted
     p                               version (1), MessagePack: progress, identity, reading rules
 
-Entries are columns, so that a document adds nothing but its own bytes. Log compaction keeps all of
-them, since no two records of entries have one key; the last deletions, which name all that are
-deleted in their record; and the last progress. Once none of the entries of a packet is left, its
-records get tombstones (no value), and compaction takes them away.
+Entries are columns, so that a document adds only its own bytes. Log compaction keeps all records of
+entries, since their keys differ; the last deletions, which name all deleted entries of their
+record; and the last progress. When a packet has no entry left, its records get tombstones (no
+value), and compaction removes them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from simhash_core.errors import ErrorReason, FirstseenError
-from simhash_core.log.outputs import NewEntries
-from simhash_core.log.packets import Chain
-from simhash_core.log.records import Progress
-from simhash_core.log.sequence import (
+from simhash_core.log.records import (
     INDEX_BITS,
     PACKET_DOCUMENTS_LIMIT,
+    Chain,
+    Progress,
     index_of,
     log_offset_of,
 )
+from simhash_core.log.shard_stream import NewEntries
 from streams.errors import StateMismatchError
 from streams.store.columns_codec import (
     ColumnsError,
@@ -43,8 +44,7 @@ from streams.store.columns_codec import (
     encode_columns,
     encode_numbers,
 )
-from streams.store.entry_block import EntryBlock, entry_block
-from streams.store.state_codec import NUMBER_BYTES
+from streams.store.row_codec import NUMBER_BYTES, EntryBlock, entry_block
 
 CHANGELOG_VERSION: Final = 4
 
@@ -69,33 +69,28 @@ class ChangelogVersionError(ChangelogFormatError, StateMismatchError):
 
 
 class ChangelogRecord(NamedTuple):
-    """Key and value of a record; None for a tombstone."""
+    """A record; a tombstone has the value None."""
 
     key: bytes
     value: bytes | None
 
     @property
     def size(self) -> int:
-        """The bytes of both."""
         return len(self.key) + len(self.value or b"")
 
 
 class LoggedProgress(msgspec.Struct, frozen=True, array_like=True):
-    """How far a shard has come. ``identity``: of the index. ``reading``: rules of raw records.
-
-    ``writer``: the transactional id of the worker that committed it, "" where it had none.
-    ``expired_before``: the sequence number below which no entry is left.
-    """
+    """How far a shard has come."""
 
     progress: Progress
-    identity: str
-    reading: str
-    writer: str = ""
-    expired_before: int = 0
+    identity: str  # of the index
+    reading: str  # the rules of raw records
+    writer: str = ""  # the transactional id of the worker; "": a command
+    expired_before: int = 0  # all entries below this sequence number are gone
 
 
 class _Entries(msgspec.Struct, frozen=True, array_like=True):
-    """``rows``: of the entries in the packet at ``log_offset``."""
+    """``rows`` are the indexes of the entries in the packet at ``log_offset``."""
 
     chain: Chain
     log_offset: int
@@ -103,7 +98,7 @@ class _Entries(msgspec.Struct, frozen=True, array_like=True):
     columns: EncodedColumns
 
     def follows(self, other: _Entries) -> bool:
-        """Whether both can be one block: of one raw partition, rising in the log."""
+        """Return whether both fit in one block: one raw partition, rising in the log."""
         return (
             self.log_offset > other.log_offset
             and self.columns.words == other.columns.words
@@ -112,33 +107,30 @@ class _Entries(msgspec.Struct, frozen=True, array_like=True):
 
 
 class _Deletions(msgspec.Struct, frozen=True, array_like=True):
-    """``count`` numbers; each added to the first sequence number is that of a deleted entry."""
+    """``added`` holds ``count`` offsets of deleted entries from the first sequence number."""
 
     count: int
     added: EncodedNumbers
 
 
 class LoggedDeletions(NamedTuple):
-    """All entries deleted so far in the record of entries that begins with ``first``."""
+    """All entries deleted so far from the record of entries that begins with ``first``."""
 
     first: int
     sequences: list[int]
 
 
 class LoggedEnd(NamedTuple):
-    """No entry is left of the packet of which a record of entries began with ``first``."""
+    """The packet whose record began with ``first`` has no entry left."""
 
     first: int
 
 
 class Decoded(NamedTuple):
-    """What records say: entries in their order, the last progress, deletions and ends.
-
-    A sequence number is never used again: what is deleted stays so, wherever its entry stands.
-    """
+    """The contents of records. A deletion holds wherever the record of its entry stands."""
 
     blocks: list[EntryBlock]
-    progress: LoggedProgress | None
+    progress: Sequence[LoggedProgress]
     deletions: Sequence[LoggedDeletions] = ()
     ends: Sequence[LoggedEnd] = ()
 
@@ -150,13 +142,39 @@ _entries_decoder = msgspec.msgpack.Decoder(_Entries)
 _progress_decoder = msgspec.msgpack.Decoder(LoggedProgress)
 
 
+def goes_back(read: LoggedProgress, known: Progress) -> bool:
+    """Return whether a progress record is older than the one read before it.
+
+    Without fencing, a worker paused while sending may write its records after those of the next
+    owner. A record without a writer always counts: a command wrote it while no worker ran.
+    """
+    progress = read.progress
+    return (
+        bool(read.writer)
+        and progress.chain == known.chain
+        and (progress.next, progress.position) < (known.next, known.position)
+    )
+
+
+def furthest(
+    known: LoggedProgress | None, records: Iterable[LoggedProgress]
+) -> LoggedProgress | None:
+    """Return the last progress after ``known`` that does not go back; None where there is none."""
+    for read in records:
+        if known is None:
+            known = read
+            continue
+        last = known if goes_back(read, known.progress) else read
+        expired = max(known.expired_before, read.expired_before)
+        known = last if last.expired_before == expired else replace(last, expired_before=expired)
+    return known
+
+
 def encode_entries(new: NewEntries) -> ChangelogRecord:
-    """Return the record of the new entries of one packet, of which there are some."""
     return encode_block(entry_block(new))
 
 
 def encode_block(block: EntryBlock) -> ChangelogRecord:
-    """Return the record of entries at one offset of the log, of which there are some."""
     rows = (block.sequences & np.uint64(PACKET_DOCUMENTS_LIMIT - 1)).astype(np.int64)
     encoded = _Entries(
         block.chain,
@@ -169,14 +187,12 @@ def encode_block(block: EntryBlock) -> ChangelogRecord:
 
 
 def encode_deletions(deletions: LoggedDeletions) -> ChangelogRecord:
-    """Return the record of what is deleted of one record of entries, some at least."""
     added = np.array(deletions.sequences, dtype=np.int64) - deletions.first
     encoded = _Deletions(len(added), encode_numbers(np.sort(added)))
     return ChangelogRecord(_key(DELETIONS_TAG, deletions.first), _VERSION + _encode(encoded))
 
 
 def encode_end(first: int) -> list[ChangelogRecord]:
-    """Return the tombstones of a record of entries, and of what is deleted of it."""
     keys = _key(ENTRIES_TAG, first), _key(DELETIONS_TAG, first)
     return [ChangelogRecord(key, None) for key in keys]
 
@@ -184,7 +200,7 @@ def encode_end(first: int) -> list[ChangelogRecord]:
 def encode_progress(
     progress: Progress, identity: str, reading: str, writer: str = "", expired_before: int = 0
 ) -> ChangelogRecord:
-    """Return the record of the progress: the last one of a transaction."""
+    """Encode the progress, the last record of a transaction."""
     logged = LoggedProgress(progress, identity, reading, writer, expired_before)
     return ChangelogRecord(PROGRESS_KEY, _VERSION + _encode(logged))
 
@@ -196,7 +212,7 @@ def _key(tag: bytes, first: int) -> bytes:
 def decode_record(
     key: bytes | None, value: bytes | None, where: str
 ) -> EntryBlock | LoggedProgress | LoggedDeletions | LoggedEnd:
-    """Return what a record says; ``where`` names it in errors. Raises ``ChangelogFormatError``."""
+    """Decode a record; ``where`` names it in errors. Raises ``ChangelogFormatError``."""
     opened = _opened(key, value, lambda: where)
     if not isinstance(opened, _Entries):
         return opened
@@ -209,13 +225,13 @@ def decode_record(
 def decode_records(
     keys: Sequence[bytes | None], values: Sequence[bytes | None], where: Callable[[int], str]
 ) -> Decoded:
-    """Return what records say; ``where`` names one by its index. Raises ``ChangelogFormatError``.
+    """Decode records; ``where`` names one by its index. Raises ``ChangelogFormatError``.
 
-    Entries of packets that follow each other are joined: most of the cost is that of a block, and
-    packets are small where few documents come. Records that have tombstones are left out; other
-    records of their packet may come later, and stay.
+    Entries of consecutive packets are joined, because most of the cost is per block and packets may
+    be small. Records with tombstones are skipped; other records of their packet may follow, and
+    stay.
     """
-    progress: LoggedProgress | None = None
+    progress: list[LoggedProgress] = []
     deletions: list[LoggedDeletions] = []
     ends: list[LoggedEnd] = []
     runs: list[list[_Entries]] = []
@@ -228,7 +244,7 @@ def decode_records(
         if not isinstance(opened, _Entries):
             match opened:
                 case LoggedProgress():
-                    progress = opened
+                    progress.append(opened)
                 case LoggedDeletions():
                     deletions.append(opened)
                 case LoggedEnd():
@@ -250,7 +266,6 @@ def decode_records(
 def _opened(
     key: bytes | None, value: bytes | None, where: Callable[[], str]
 ) -> _Entries | LoggedProgress | LoggedDeletions | LoggedEnd:
-    """Return what MessagePack says in a record of this version."""
     is_entry = key is not None and len(key) == _KEY_BYTES and key[:1] in _ENTRY_TAGS
     if key is not None and value is None and is_entry:
         return LoggedEnd(int.from_bytes(key[1:], "big"))
@@ -288,7 +303,6 @@ def _deletions(first: int, encoded: _Deletions) -> LoggedDeletions:
 
 
 def _block(run: Sequence[_Entries]) -> EntryBlock:
-    """Return the entries of packets that follow each other."""
     columns = decode_columns([each.columns for each in run])
     counts = [each.columns.documents for each in run]
     rows = decode_numbers([each.rows for each in run], counts)

@@ -1,12 +1,10 @@
-"""Columns of documents to bytes and back (docs/formats.md, "Columns").
+"""Encodes and decodes columns of documents (docs/formats.md, "Columns").
 
-A column of numbers is a base and what is added to it, in as few bytes a number as the column needs:
-none where all are equal. Byte strings are joined, and their lengths are such a column. So the
-offsets and times of a packet take a few bytes a document, and nothing is done for one document at a
-time, in either direction.
+A column of numbers is a base and offsets from it, in as few bytes as the column needs: none where
+all are equal. Byte strings are joined, and their lengths are such a column. So offsets and times
+take a few bytes a document, and no step handles single documents.
 
-What is decoded is checked: lengths fit, offsets rise, ids are UTF-8. So whoever reads columns need
-not expect anything else of them.
+Decoding checks lengths, rising offsets and UTF-8, so readers of columns need no checks.
 """
 
 from __future__ import annotations
@@ -27,12 +25,11 @@ from simhash_core.document_columns import (
     DocumentColumns,
 )
 from simhash_core.errors import ErrorReason, FirstseenError
-from simhash_core.log.sequence import PACKET_DOCUMENTS_LIMIT
+from simhash_core.log.records import PACKET_DOCUMENTS_LIMIT
 
 DIGEST_BYTES: Final = 16
 WORD_BYTES: Final = 8
-WORDS_LIMIT: Final = 8
-"""A fingerprint has 512 bits at most."""
+WORDS_LIMIT: Final = 8  # A fingerprint has 512 bits at most
 
 _INT64: Final = range(-(1 << 63), 1 << 63)
 _STRING_LIMIT: Final = 1 << 31
@@ -43,13 +40,11 @@ _CONTINUATION: Final = 0x80
 
 
 class ColumnsError(FirstseenError, ValueError):
-    """What was read are no columns: damage, or bytes that no version of this codec has written."""
-
     reason = ErrorReason.FORMAT
 
 
 class EncodedNumbers(msgspec.Struct, frozen=True, array_like=True):
-    """``base``, and unsigned little-endian numbers of ``width`` bytes each that are added to it."""
+    """``base``, and unsigned little-endian offsets from it of ``width`` bytes each."""
 
     base: int
     width: int
@@ -60,8 +55,6 @@ _ZEROS: Final = EncodedNumbers(0, 0, b"")
 
 
 class _PlainColumns(msgspec.Struct, frozen=True, array_like=True):
-    """Columns that all documents have."""
-
     documents: int
     words: int
     offsets: EncodedNumbers
@@ -76,10 +69,7 @@ class _PlainColumns(msgspec.Struct, frozen=True, array_like=True):
 
 
 class EncodedColumns(_PlainColumns, frozen=True, array_like=True):
-    """The columns of ``DocumentColumns``. ``words``: of 64 bits, in a fingerprint.
-
-    What follows the fingerprints is there only where some document is no document, or has a scope.
-    """
+    """``words`` are the 64-bit words of a fingerprint; these fields are left out if unused."""
 
     operations: EncodedNumbers = _ZEROS
     scope_bytes: EncodedNumbers = _ZEROS
@@ -87,7 +77,6 @@ class EncodedColumns(_PlainColumns, frozen=True, array_like=True):
 
 
 def encode_columns(columns: DocumentColumns) -> EncodedColumns:
-    """Return columns in the form in which MessagePack has them."""
     operations, scopes = columns.operations, columns.scopes
     encoded = EncodedColumns(
         documents=len(columns),
@@ -107,17 +96,13 @@ def encode_columns(columns: DocumentColumns) -> EncodedColumns:
     )
     if operations is not None or scopes is not None:
         return encoded
-    # MessagePack has fewer fields then, and is read as the same.
+    # MessagePack then has fewer fields; decoding fills in the defaults.
     plain = msgspec.structs.astuple(encoded)[: len(_PlainColumns.__struct_fields__)]
     return cast("EncodedColumns", _PlainColumns(*plain))
 
 
 def decode_columns(parts: Sequence[EncodedColumns]) -> DocumentColumns:
-    """Return the columns of one record or of several, joined, of which there is one at least.
-
-    Raises ``ColumnsError`` for what can be none. Several cost little more than one does, so that
-    small packets are read by their thousands.
-    """
+    """Join records' columns, thousands for little more than one; raise ``ColumnsError``."""
     words = parts[0].words
     if not 1 <= words <= WORDS_LIMIT:
         raise ColumnsError(f"fingerprints of {words} words: it must be 1 to {WORDS_LIMIT}")
@@ -154,7 +139,6 @@ def decode_columns(parts: Sequence[EncodedColumns]) -> DocumentColumns:
 
 
 def _operations(parts: Sequence[EncodedColumns], counts: Sequence[int]) -> NDArray[np.uint8] | None:
-    """Return what the rows are, None where all are documents."""
     if all(each.operations == _ZEROS for each in parts):
         return None
     operations = decode_numbers([each.operations for each in parts], counts)
@@ -164,7 +148,6 @@ def _operations(parts: Sequence[EncodedColumns], counts: Sequence[int]) -> NDArr
 
 
 def _scopes(parts: Sequence[EncodedColumns], counts: Sequence[int]) -> BytesColumn | None:
-    """Return the scopes of documents, None where none has any."""
     if all(each.scope_bytes == _ZEROS and not each.scopes for each in parts):
         return None
     scopes = _strings([each.scope_bytes for each in parts], [each.scopes for each in parts], counts)
@@ -173,9 +156,9 @@ def _scopes(parts: Sequence[EncodedColumns], counts: Sequence[int]) -> BytesColu
 
 
 def encode_numbers(values: NDArray[np.int64]) -> EncodedNumbers:
-    """Return a column of numbers, int64 (n,)."""
+    """Encode int64 (n,)."""
     if not len(values):
-        return EncodedNumbers(0, 0, b"")
+        return _ZEROS
     base = int(values.min())
     span = int(values.max()) - base
     width = next(each for each in _WIDTHS if span < 1 << 8 * each)
@@ -186,7 +169,7 @@ def encode_numbers(values: NDArray[np.int64]) -> EncodedNumbers:
 
 
 def decode_numbers(parts: Sequence[EncodedNumbers], counts: Sequence[int]) -> NDArray[np.int64]:
-    """Return columns of so many numbers each, joined, int64; raises ``ColumnsError``."""
+    """Decode and join columns of ``counts`` numbers each, int64; raise ``ColumnsError``."""
     for each, count in zip(parts, counts, strict=True):
         if each.width not in _WIDTHS or len(each.added) != each.width * count:
             raise ColumnsError(f"{len(each.added)} bytes are no {count} numbers of {each.width}")
@@ -216,7 +199,7 @@ def _one_column(encoded: EncodedNumbers, count: int) -> NDArray[np.int64]:
 
 
 def check_rising(values: NDArray[np.int64], counts: Sequence[int]) -> None:
-    """Raise ``ColumnsError`` unless each of the joined columns rises, from 0 on at the earliest."""
+    """Raise ``ColumnsError`` unless each of the joined columns rises and is not negative."""
     rising = values[1:] > values[:-1]
     if len(counts) > 1:
         ends = np.cumsum(counts)
@@ -245,7 +228,7 @@ def _strings(
 
 
 def _check_utf8(strings: BytesColumn) -> None:
-    """Raise ``ColumnsError`` unless each string is UTF-8, not only all of them joined."""
+    """Raise ``ColumnsError`` unless each single string is UTF-8."""
     try:
         strings.joined.decode()
     except UnicodeDecodeError as error:

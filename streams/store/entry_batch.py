@@ -2,75 +2,262 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_right, insort
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, groupby, islice
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from rocksdict import WriteBatch
 
-from simhash_core.log.sequence import log_offset_of
-from streams.store import state_codec as codec
-from streams.store.changelog_codec import LoggedDeletions
-from streams.store.entry_block import EntryBlock
-from streams.store.entry_references import GetNumbers, ReferenceChanges
-from streams.store.entry_removal import Expiry, Removal, deletions_between, packet_range
-from streams.store.entry_rows import decode_entry, encode_entry_rows, is_undecidable
-from streams.store.rocksdb_store import RocksStore, Rows
-from streams.store.state_codec import SourceName
+from simhash_core.log.records import PACKET_DOCUMENTS_LIMIT, log_offset_of, sequence_number
+from streams.store import row_codec as codec
+from streams.store.changelog_codec import (
+    ChangelogRecord,
+    LoggedDeletions,
+    LoggedEnd,
+    encode_block,
+    encode_deletions,
+    encode_end,
+)
+from streams.store.row_codec import (
+    EntryBlock,
+    SourceName,
+    decode_entry,
+    encode_entry_rows,
+    is_undecidable,
+)
+from streams.store.row_store import RowBatch, Rows, RowStore
+
+# ---- Rows that lead to entries, by content and by id.
+#
+# A row is a list of sequence numbers: several entries can have one content, in other scopes or too
+# far apart in time, and several ids can have one digest.
+
+ReadNumbers = Callable[[list[bytes]], list[list[int]]]
+"""Reads the sequence numbers in the rows of keys with one tag, [] where there is no row."""
+
+
+class ReferenceChanges:
+    """Changes of such rows in one batch; each row is read once and written once."""
+
+    def __init__(self, numbers: ReadNumbers) -> None:
+        self._numbers = numbers
+        self._changed: dict[bytes, list[int]] = {}
+
+    def add(self, key: bytes, sequence: int) -> None:
+        _insert(self._row(key), sequence)
+
+    def add_all(self, keys: Iterable[bytes], sequences: Sequence[int]) -> None:
+        listed = list(keys)
+        unread = [*{key for key in listed if key not in self._changed}]
+        self._changed.update(zip(unread, self._numbers(unread), strict=True))
+        for key, sequence in zip(listed, sequences, strict=True):
+            _insert(self._changed[key], sequence)
+
+    def remove(self, key: bytes, sequence: int) -> None:
+        numbers = self._row(key)
+        if sequence in numbers:
+            numbers.remove(sequence)
+
+    def put(self, batch: RowBatch) -> None:
+        for key in sorted(self._changed):
+            numbers = self._changed[key]
+            if numbers:
+                batch.put(key, codec.encode_numbers(numbers))
+            else:
+                batch.delete(key)
+
+    def _row(self, key: bytes) -> list[int]:
+        if key not in self._changed:
+            self._changed[key] = self._numbers([key])[0]
+        return self._changed[key]
+
+
+def _insert(numbers: list[int], sequence: int) -> None:
+    if not numbers or sequence > numbers[-1]:
+        numbers.append(sequence)
+    elif sequence not in numbers:
+        insort(numbers, sequence)
+
+
+# ---- The changelog records of entries, so that removed entries leave the changelog as well.
+#
+# For each record of entries, one record names its deleted entries. When a packet has no entry left,
+# because all are deleted or expired, its records get tombstones. The first record of a packet
+# begins with its first entry, so no row names it; where that may not hold, after deletions or a
+# commit in parts, there is a row ``r``.
+
+EXPIRED_ROWS: Final = 4096  # roughly the entries that expire in one commit, to keep commits small
+
+_ROWS: Final = 1024
+
+
+class Removal(NamedTuple):
+    deletions: Sequence[LoggedDeletions]  # in records that keep other entries
+    ends: Sequence[LoggedEnd]  # of empty packets
+
+
+class Expiry(NamedTuple):
+    before: int  # all entries below it expire
+    ends: Sequence[LoggedEnd]
+    rows: Rows
+    whole: bool  # nothing is left for later
+
+
+def packet_range(sequence: int) -> tuple[int, int]:
+    """Return the first sequence number of the entry's packet, and of the next packet."""
+    packet = log_offset_of(sequence)
+    return sequence_number(packet, 0), sequence_number(packet + 1, 0)
+
+
+def deletions_between(store: RowStore, low: int, high: int) -> dict[int, list[int]]:
+    """Return the rows ``r`` of records that begin from ``low`` up to, not including, ``high``.
+
+    The result maps the first entry of a record to its deleted sequence numbers. Raises
+    ``StateDecodeError``.
+    """
+    deletions: dict[int, list[int]] = {}
+    for keys, values in store.scan(codec.deletions_key(low), codec.deletions_key(high), _ROWS):
+        for key, value in zip(keys, values, strict=True):
+            first = codec.deletions_first(key)
+            deletions[first] = [first + each for each in codec.decode_deletions(value)]
+    return deletions
+
+
+def removal_of(store: RowStore, sequences: Iterable[int], more: Container[int] = ()) -> Removal:
+    """Return a removal's changelog form; packets in ``more`` get entries in this commit."""
+    deletions: list[LoggedDeletions] = []
+    ends: list[LoggedEnd] = []
+    for packet, group in groupby(sorted(sequences), log_offset_of):
+        removed = set(group)
+        low, high = packet_range(min(removed))
+        records = deletions_between(store, low, high)
+        scan = store.scan(codec.entry_key(low), codec.entry_key(high), len(removed) + 1)
+        keys, _ = next(scan, ([], []))
+        left = [codec.entry_sequence(key) for key in keys]
+        firsts = _firsts(records, left[0])
+        if set(left) <= removed and packet not in more:
+            ends += map(LoggedEnd, firsts)
+            continue
+        by_record: dict[int, set[int]] = {}
+        for sequence in removed:
+            first = firsts[bisect_right(firsts, sequence) - 1]
+            by_record.setdefault(first, set(records.get(first, ()))).add(sequence)
+        deletions += [LoggedDeletions(first, sorted(each)) for first, each in by_record.items()]
+    return Removal(deletions, ends)
+
+
+def expiry_of(store: RowStore, after: int, before: int) -> Expiry:
+    """Return what expires next of the entries from ``after`` up to, not including, ``before``."""
+    scan = store.scan(codec.entry_key(after), codec.entry_key(before), EXPIRED_ROWS)
+    keys, values = next(scan, ([], []))
+    whole = next(scan, None) is None
+    if not whole:
+        # Stop at the end of a packet: the last packet may have more entries than were read.
+        before = packet_range(codec.entry_sequence(keys[-1]))[0]
+        if before <= codec.entry_sequence(keys[0]):  # it is one large packet
+            low, before = packet_range(codec.entry_sequence(keys[-1]))
+            bounds = codec.entry_key(low), codec.entry_key(before)
+            keys, values = next(store.scan(*bounds, PACKET_DOCUMENTS_LIMIT), ([], []))
+        else:
+            kept = sum(codec.entry_sequence(key) < before for key in keys)
+            keys, values = keys[:kept], values[:kept]
+    records = deletions_between(store, after, before)
+    ends = [LoggedEnd(first) for first in _all_firsts(keys, records)]
+    return Expiry(before, ends, (keys, values), whole)
+
+
+def _all_firsts(keys: Sequence[bytes], records: Mapping[int, Sequence[int]]) -> Iterator[int]:
+    yield from records
+    with_rows = {log_offset_of(first): first for first in sorted(records, reverse=True)}
+    for packet, group in groupby(map(codec.entry_sequence, keys), log_offset_of):
+        first = next(iter(group))
+        if first < with_rows.get(packet, first + 1):
+            yield first
+
+
+def _firsts(records: Mapping[int, Sequence[int]], first_left: int) -> list[int]:
+    known = set(records)
+    if first_left < min(known, default=first_left + 1):
+        known.add(first_left)
+    return sorted(known)
+
+
+# ---- The changes of one commit, for the store and for the changelog.
+
+
+class StoreChange(NamedTuple):
+    """One commit without its progress; ``removed`` is the number of deleted entries."""
+
+    blocks: Sequence[EntryBlock]
+    removal: Removal = Removal((), ())
+    expiry: Expiry | None = None
+    expired_before: int = 0
+    removed: int = 0
+
+    @property
+    def expired(self) -> int:
+        return 0 if self.expiry is None else len(self.expiry.rows[0])
+
+
+def kept_of(block: EntryBlock, removal: Removal, expired_before: int) -> EntryBlock:
+    """Return the entries of a block that do not leave in the same change."""
+    removed = [sequence for each in removal.deletions for sequence in each.sequences]
+    expired = block.sequences < np.uint64(expired_before)
+    if removed:
+        expired |= np.isin(block.sequences, np.array(removed, dtype=np.uint64))
+    return block.take(np.flatnonzero(~expired)) if expired.any() else block
+
+
+def records_of(change: StoreChange) -> list[ChangelogRecord]:
+    records = [encode_block(block) for block in change.blocks if len(block)]
+    records += map(encode_deletions, change.removal.deletions)
+    ends = [*change.removal.ends, *(() if change.expiry is None else change.expiry.ends)]
+    for end in ends:
+        records += encode_end(end.first)
+    return records
+
 
 SCANNED_ROWS: Final = 16_384
+_LAST: Final = (1 << 64) - 1
 
 
 class StoreState(NamedTuple):
-    """What a store holds before a commit. ``highest``: sequence number of an entry, -1 for none.
+    """What a store holds before a commit."""
 
-    ``expired_before``: no entry is left below it. ``has_ids``: whether ids have rows.
-    ``source_numbers``: of raw partitions.
-    """
-
-    highest: int
-    expired_before: int
-    has_ids: bool
-    source_numbers: Mapping[SourceName, int]
+    highest: int  # -1: no entries
+    expired_before: int  # no entry is left below it
+    ids_before: int  # ids below it have rows
+    source_numbers: Mapping[SourceName, int]  # of raw partitions
 
 
 class EntryBatch:
-    """One commit of one store; nothing is written before ``finish``.
+    """The rows of one commit. Methods raise ``StateDecodeError`` for damaged rows."""
 
-    Methods may raise ``StateDecodeError`` for rows that are damaged.
-    """
-
-    def __init__(self, store: RocksStore, state: StoreState, numbers: GetNumbers) -> None:
-        """``numbers`` reads the rows that lead to entries."""
+    def __init__(self, store: RowStore, state: StoreState, numbers: ReadNumbers) -> None:
         self.highest = state.highest
         self.source_numbers = dict(state.source_numbers)
         self._store = store
         self._state = state
         self._named_before = state.source_numbers
         self._sources = {number: name for name, number in state.source_numbers.items()}
-        self._batch = WriteBatch(raw_mode=True)
+        self.batch = store.batch()
         self._references = ReferenceChanges(numbers)
         self._deleted: set[bytes] = set()
 
     def finish(self, count: int, progress: bytes) -> None:
-        """Write all of it, with the number of entries and the progress, or nothing."""
-        self._references.put(self._batch)
-        self._batch.put(codec.COUNT_KEY, codec.encode_number(count))
-        self._batch.put(codec.PROGRESS_KEY, progress)
-        self._store.write(self._batch)
+        self._references.put(self.batch)
+        self.batch.put(codec.COUNT_KEY, codec.encode_number(count))
+        self.batch.put(codec.PROGRESS_KEY, progress)
 
     def put(
         self,
         blocks: Sequence[EntryBlock],
-        records: Sequence[int],
-        deletions: Sequence[LoggedDeletions],
+        records: Sequence[int],  # the first entry of each block's record; it may be deleted
+        deletions: Sequence[LoggedDeletions],  # of the same commit; also in other records
     ) -> int:
-        """Add entries, but those that are there; return how many.
-
-        ``records``: the first entry of the record of each block, which may be deleted.
-        ``deletions``: of the same commit; they name records of which ``blocks`` may have nothing.
-        """
+        """Add entries that are not there yet; return how many."""
         highest = self._state.highest
         firsts: dict[int, int] = {}
         for logged in deletions:
@@ -87,38 +274,33 @@ class EntryBatch:
             name = SourceName(block.chain.topic, block.chain.partition)
             number = named.setdefault(name, len(named))
             if name not in self._named_before:
-                self._batch.put(codec.source_key(number), codec.encode_source(name))
+                self.batch.put(codec.source_key(number), codec.encode_source(name))
             packet = log_offset_of(record)
             if packet <= log_offset_of(max(highest, 0)) or firsts.get(packet, record) < record:
-                # The packet has a record already: this one is known by a row of its own.
+                # The packet already has a record, so this one needs a row of its own.
                 deleted = deletions_between(self._store, record, record + 1).get(record, [])
                 added = [sequence - record for sequence in deleted]
-                self._batch.put(codec.deletions_key(record), codec.encode_deletions(added))
-            self._store.put_entries(self._batch, *encode_entry_rows(block, number))
+                self.batch.put(codec.deletions_key(record), codec.encode_deletions(added))
+            self.batch.put_entries(*encode_entry_rows(block, number))
             for row in np.flatnonzero(block.columns.undecidable).tolist():
                 key = codec.content_key(block.columns.digest(row))
                 self._references.add(key, int(block.sequences[row]))
-            if self._state.has_ids:
-                for document_id, sequence in zip(
-                    block.columns.ids, block.sequences.tolist(), strict=True
-                ):
-                    self._references.add(codec.id_key(document_id), sequence)
+            self._add_ids(block)
             written.append(block)
             highest = max(highest, int(block.sequences[-1]))
         self.highest = highest
         return sum(map(len, written))
 
     def delete(self, removal: Removal) -> int:
-        """Delete entries; return how many."""
         deleted: set[int] = set()
         for deletions in removal.deletions:
             added = [sequence - deletions.first for sequence in deletions.sequences]
-            self._batch.put(codec.deletions_key(deletions.first), codec.encode_deletions(added))
+            self.batch.put(codec.deletions_key(deletions.first), codec.encode_deletions(added))
             deleted.update(deletions.sequences)
         for end in removal.ends:
             low, high = packet_range(end.first)
             for first in deletions_between(self._store, low, high):
-                self._batch.delete(codec.deletions_key(first))
+                self.batch.delete(codec.deletions_key(first))
             scanned = self._store.scan(codec.entry_key(low), codec.entry_key(high), SCANNED_ROWS)
             for keys, _ in scanned:
                 deleted.update(codec.entry_sequence(key) for key in keys)
@@ -127,18 +309,15 @@ class EntryBatch:
             key = codec.entry_key(sequence)
             value = self._store.get(key)
             if value is not None and sequence >= self._state.expired_before:
-                self._store.delete_entry(self._batch, key)
-                self._batch.put(codec.gone_key(sequence), b"")
+                self.batch.delete_entry(key)
+                self.batch.put(codec.gone_key(sequence), b"")
                 self._remove_references(sequence, value)
                 self._deleted.add(key)
                 count += 1
         return count
 
     def expire(self, expiry: Expiry | None, before: int) -> int:
-        """Delete what has expired, all below ``before``; return how many entries that is.
-
-        ``expiry``: they are known; None: they are to be found.
-        """
+        """Delete expired entries; return how many. Without ``expiry``, find them."""
         after, upper = codec.entry_key(self._state.expired_before), codec.entry_key(before)
         parts: Iterable[Rows]
         parts = [expiry.rows] if expiry else self._store.scan(after, upper, SCANNED_ROWS)
@@ -146,41 +325,44 @@ class EntryBatch:
         for keys, values in parts:
             count += len(keys) - sum(key in self._deleted for key in keys)
             for key, value in zip(keys, values, strict=True):
-                if self._state.has_ids or is_undecidable(value):
-                    sequence = codec.entry_sequence(key)
+                sequence = codec.entry_sequence(key)
+                if sequence < self._state.ids_before or is_undecidable(value):
                     self._remove_references(sequence, value)
         for first in deletions_between(self._store, self._state.expired_before, before):
-            self._batch.delete(codec.deletions_key(first))
+            self.batch.delete(codec.deletions_key(first))
         bounds = codec.gone_key(0), codec.gone_key(before)
         for keys, _ in self._store.scan(*bounds, SCANNED_ROWS):
             for key in keys:
-                self._batch.delete(key)
+                self.batch.delete(key)
         if expiry is None or expiry.whole:
-            # At one time for all of them: many such rows would make reading slow.
-            self._store.delete_entries(self._batch, codec.entry_key(0), upper)
+            # One range delete for all of them: many range deletes would make reading slow.
+            self.batch.delete_entries(codec.entry_key(0), upper)
         return count
+
+    def _add_ids(self, block: EntryBlock) -> None:
+        """Add the rows by id; those of entries from ``ids_before`` on are made later."""
+        before = np.uint64(min(self._state.ids_before, _LAST))
+        rows = int(np.count_nonzero(block.sequences < before))
+        if rows:
+            keys = map(codec.id_key, islice(block.columns.ids, rows))
+            self._references.add_all(keys, block.sequences[:rows].tolist())
 
     def _remove_references(self, sequence: int, value: bytes) -> None:
         entry = decode_entry(value, self._sources)
         if not entry.fingerprint:
             self._references.remove(codec.content_key(entry.content_digest), sequence)
-        if self._state.has_ids:
+        if sequence < self._state.ids_before:
             self._references.remove(codec.id_key(entry.document_id.encode()), sequence)
 
     def _new(self, block: EntryBlock, written: list[NDArray[np.uint64]]) -> EntryBlock:
-        """Return those entries of a block that are neither stored nor about to be."""
         in_batch = np.concatenate([*written, np.empty(0, dtype=np.uint64)])
         new = ~np.isin(block.sequences, in_batch)
         stored = block.sequences <= max(self._state.highest, 0)
         for row in np.flatnonzero(new & stored).tolist():
             key = codec.entry_key(int(block.sequences[row]))
             new[row] = self._store.get(key) is None
-        low, high = (
-            packet_range(int(block.sequences[0]))[0],
-            packet_range(int(block.sequences[-1]))[1],
-        )
-        deleted = [
-            each for row in deletions_between(self._store, low, high).values() for each in row
-        ]
+        low, _ = packet_range(int(block.sequences[0]))
+        _, high = packet_range(int(block.sequences[-1]))
+        deleted = [*chain.from_iterable(deletions_between(self._store, low, high).values())]
         new &= ~np.isin(block.sequences, np.array(deleted, dtype=np.uint64))
         return block if new.all() else block.take(np.flatnonzero(new))

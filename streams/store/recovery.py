@@ -1,27 +1,128 @@
 """Recovery: a shard's store is brought up to the end of its changelog.
 
-The store is a view of the changelog. It is never ahead of it, only behind, because it is written
-after the commit; so the tail, from the offset that the store holds, is all that is missing. An
-empty store is the same case with the whole changelog for a tail. A store that was away for longer
-than the changelog keeps tombstones may have entries that were deleted since: it begins empty
-(``streams.store.shard_stores``).
+The store is written after the commit, so it is never ahead of the changelog: only the tail, from
+the offset in the store, is missing. For an empty store the tail is the whole changelog. A store
+that was away for longer than the changelog keeps tombstones may have deleted entries, so it begins
+empty.
+
+**Progress never goes back.** Without transactions, a paused worker may write an older progress
+record after that of the next owner. The reader keeps the further one, and takes the entries all the
+same: they are there already, or missing. Compaction may have removed the further one; then the
+shard starts from the older one, which repeats outputs and loses nothing.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
-from simhash_core.errors import IndexMismatchError
-from streams.store.changelog_codec import LoggedProgress
-from streams.store.changelog_reader import Changelog, LoggedBatch, Report
-from streams.store.entry_removal import Removal
+import numpy as np
+from msgspec.structs import replace
+
+from simhash_core.errors import ErrorReason, IndexMismatchError
+from simhash_core.index.document_index import DocumentIndex
+from simhash_core.index.memtable import Rows
+from simhash_core.text.profiles import REPLACE
+from simhash_core.window import UNITS_MS
+from streams.monitoring.metrics import Metrics
+from streams.settings.settings import Delivery, Settings
+from streams.store.changelog import Changelog, LoggedBatch, Report
+from streams.store.changelog_codec import LoggedProgress, goes_back
+from streams.store.entry_batch import Removal
+from streams.store.rocksdb_store import block_cache, statistics_of
+from streams.store.row_codec import EntryPrints, ProgressRow, StoreIdentity
+from streams.store.row_store import StoreCorruptError, StoreDisk
+from streams.store.shard_directory import RocksDisk, open_shard, shard_directory
+from streams.store.shard_segments import (
+    FILE_DOCUMENTS,
+    SegmentDamagedError,
+    SegmentOwner,
+    ShardSegments,
+    documents_limit,
+)
 from streams.store.shard_store import ShardStore
-from streams.store.state_codec import ProgressRow
+from streams.topics.plans import STANDSTILL_MS
+
+# ---- Fills the index from a shard's segment files, and the rest from its rows.
+
+logger = logging.getLogger(__name__)
+
+_NO_SLOT: Final = 0
+
+
+def make_missing_files(
+    store: ShardStore, segments: ShardSegments, interrupted: threading.Event | None = None
+) -> None:
+    """Write segment files for rows that no file covers; rows too few for a file are the ``tail``.
+
+    Blocking. Raises ``StoreError`` for unreadable rows, and ``InterruptedError`` soon after
+    ``interrupted`` is set. Where no file can be written, all is tail: the index is complete, but
+    the next opening of the shard takes longer.
+    """
+    segments.find(store.highest, store.expired_before)
+    limit = documents_limit(segments.scheme)
+    parts: list[EntryPrints] = []
+    documents = 0
+    writable = True
+    for part in store.prints(segments.scheme.bands, segments.next - 1):
+        if interrupted is not None and interrupted.is_set():
+            raise InterruptedError
+        parts.append(part)
+        documents += len(part.sequences)
+        if writable and documents >= limit:
+            parts = [EntryPrints.joined(parts)]
+            writable = _written(segments, parts[0])
+            if writable:
+                parts, documents = [], 0
+    if writable and documents >= FILE_DOCUMENTS:
+        parts = [EntryPrints.joined(parts)]
+        if _written(segments, parts[0]):
+            parts = []
+    segments.tail = parts
+
+
+def fill_index(index: DocumentIndex, slot: int, store: ShardStore) -> Iterator[None]:
+    """Add a shard's documents to an empty slot, a part at a time. Raises ``StoreError``."""
+    segments = store.segments
+    if segments is None:
+        for sequences, prints in store.prints(index.scheme.bands):
+            index.add(slot, sequences, prints)
+            yield
+        return
+    for file in list(segments.files):
+        try:
+            segment = segments.map(file, slot)
+        except (SegmentDamagedError, OSError) as error:
+            logger.warning("a segment file cannot be used: %s", error)
+            segments.files = segments.files[: segments.files.index(file)]
+            segments.tail = list(store.prints(index.scheme.bands, file.head.first - 1))
+            break
+        index.attach(slot, segment, file.head.first, file.head.last)
+        yield
+    while segments.tail:
+        sequences, prints = segments.tail.pop(0)
+        index.add(slot, sequences, prints)
+        yield
+    index.remove(slot, np.array(store.gone(), dtype=np.uint64))
+
+
+def _written(segments: ShardSegments, part: EntryPrints) -> bool:
+    sequences, prints = part
+    rows = Rows(sequences, np.full(len(sequences), _NO_SLOT, dtype=np.uint16), prints)
+    try:
+        file = segments.write([rows], segments.next, int(sequences[-1]))
+    except OSError as error:
+        logger.warning("no segment file can be written: %s", error)
+        return False
+    if file is not None:
+        segments.taken(file)
+    return True
 
 
 class Recovery(NamedTuple):
-    """Changelog records that a shard has yet to read, of how many."""
-
     remaining: int
     total: int
 
@@ -29,50 +130,237 @@ class Recovery(NamedTuple):
 def catch_up(
     store: ShardStore, log: Changelog, identity: str, committed_next: int, report: Report
 ) -> int:
-    """Take the tail of a changelog into the shard's store; return the number of records read.
+    """Read the tail of a changelog into the shard's store; return the number of records.
 
-    ``committed_next``: the next raw offset that the group has committed (stable: no transaction on
-    it is open), 0 for none; the store's progress will be as far at least. ``identity``: the
-    index's. Blocking. Raises what ``Changelog.read`` raises, ``ChangelogFormatError`` for a record
-    that cannot be read, and ``IndexMismatchError`` for a changelog of another index.
+    ``committed_next`` is the raw offset that the group has committed (stable: without open
+    transactions), 0 for none. The store's progress reaches it, unless the log may be cut. Blocking.
+    Raises what ``Changelog.read`` raises, ``ChangelogFormatError`` for an unreadable record, and
+    ``IndexMismatchError`` for a changelog of another index.
     """
 
-    def is_enough() -> bool:
+    def lacks() -> str:
         stored = store.progress()
-        return (0 if stored is None else stored.progress.next) >= committed_next
+        reached = 0 if stored is None else stored.progress.next
+        if reached >= committed_next:
+            return ""
+        return f"its progress is raw offset {reached}, the group's is {committed_next}"
 
     read = 0
-    for batch in log.read(store.changelog_offset, report, is_enough):
+    for batch in log.read(store.changelog_offset, report, lacks):
         load_batch(store, batch, identity)
         read += len(batch.keys)
+    if missing := lacks():
+        logger.warning(
+            "the changelog %s lacks the last progress of the group: %s. The shard starts from the "
+            "older one, so some documents are put out twice",
+            log,
+            missing,
+        )
     return read
 
 
 def load_batch(store: ShardStore, batch: LoggedBatch, identity: str) -> Removal:
-    """Take records of the changelog into the store; return what they remove.
-
-    Raises ``ChangelogFormatError`` and ``IndexMismatchError`` as ``catch_up`` does.
-    """
+    """Write changelog records to the store; return what they remove. Raises as ``catch_up``."""
     decoded = batch.decoded()
-    logged = decoded.progress
     removal = Removal(decoded.deletions, decoded.ends)
-    if logged is None:
-        stored = store.progress()
-        if stored is not None:
-            logged = LoggedProgress(stored.progress, stored.identity, stored.reading)
-    if logged is None:
-        row = ProgressRow(None, batch.next_offset, batch.time_ms)
-        store.load(decoded.blocks, row, removal)
-        return removal
-    if logged.identity != identity:
-        raise IndexMismatchError(f"the changelog {batch.log}", logged.identity, identity)
-    row = ProgressRow(
-        logged.progress,
-        batch.next_offset,
-        batch.time_ms,
-        logged.identity,
-        logged.reading,
-        expired_before=logged.expired_before,
-    )
+    stored = store.progress()
+    logged = None
+    if stored is not None:
+        logged = LoggedProgress(stored.progress, stored.identity, stored.reading)
+    for read in decoded.progress:
+        if read.identity != identity:
+            raise IndexMismatchError(f"the changelog {batch.log}", read.identity, identity)
+        expired = max(read.expired_before, 0 if logged is None else logged.expired_before)
+        if logged is not None and goes_back(read, logged.progress):
+            _note_refused(store, read, logged, batch.log)
+            read = logged  # noqa: PLW2901 - it takes the place of what was read
+        logged = replace(read, expired_before=expired)
+    row = ProgressRow(None, batch.next_offset, batch.time_ms)
+    if logged is not None:
+        row = ProgressRow(
+            logged.progress,
+            batch.next_offset,
+            batch.time_ms,
+            logged.identity,
+            logged.reading,
+            expired_before=logged.expired_before,
+        )
     store.load(decoded.blocks, row, removal)
     return removal
+
+
+def _note_refused(store: ShardStore, read: LoggedProgress, known: LoggedProgress, log: str) -> None:
+    store.progress_refused += 1
+    if store.progress_refused == 1:
+        logger.warning(
+            "the changelog %s: %s has written progress that goes back, raw offset %d after %d: a "
+            "worker that was paused and has lost the shard meanwhile. The further one counts",
+            log,
+            read.writer,
+            read.progress.next,
+            known.progress.next,
+        )
+
+
+# ---- Opens the stores of a worker's shards, caught up with their changelogs.
+
+_SAY_SECONDS: Final = 5.0
+_MILLISECONDS: Final = 1000
+_MARKERS: Final = 1  # the commit marker of a transaction takes one offset
+
+AWAY_LIMIT_MS: Final = STANDSTILL_MS - UNITS_MS["d"]
+"""A store that did not read its changelog for this long is rebuilt: compaction keeps tombstones for
+``STANDSTILL_MS`` only."""
+
+
+class ShardStores:
+    def __init__(
+        self,
+        settings: Settings,
+        changelog_config: Mapping[str, Any],  # with a group.id
+        identity: str,  # of the index
+        changelog_id: str,  # of the topic; "": the broker has none
+        metrics: Metrics,
+        disk: StoreDisk | None = None,  # None: RocksDB
+    ) -> None:
+        self._settings = settings
+        self._config = changelog_config
+        self._identity = identity
+        self._changelog_id = changelog_id
+        self._metrics = metrics
+        self._profile = settings.index_profile()
+        self._cache = block_cache(settings.block_cache_bytes)
+        self._disk = disk or RocksDisk(self._cache)
+        self._open: dict[int, ShardStore] = {}
+        self._recoveries: dict[int, Recovery] = {}
+
+    def measure(self) -> None:
+        """Report RocksDB's figures of the open stores; call it in the thread that closes them."""
+        for partition, store in list(self._open.items()):
+            if store.closed:
+                del self._open[partition]
+        figures = statistics_of(self._open.values(), self._cache, self._settings.block_cache_bytes)
+        self._metrics.store(figures._asdict())
+
+    def recoveries(self) -> dict[int, Recovery]:
+        """Return the recovery of each shard that was opened here; thread-safe."""
+        return self._recoveries.copy()
+
+    def open(self, partition: int, committed_next: int, interrupted: threading.Event) -> ShardStore:
+        """Open the store of a shard and catch up with its changelog. Blocking.
+
+        ``committed_next`` is as for ``catch_up``. Raises ``StoreError``, ``IndexMismatchError``,
+        ``ChangelogFormatError``, ``RecoveryError`` or ``UnansweredError``, and ``InterruptedError``
+        soon after ``interrupted`` is set.
+        """
+        with self._metrics.stage("recover"):
+            log = self._changelog(partition, interrupted)
+            store = self._not_too_old(self._open_or_rebuild(partition), partition, log)
+            try:
+                self._catch_up(store, partition, committed_next, log)
+                if self._profile.same_id == REPLACE:
+                    self._make_ids(store, interrupted)
+                self._make_files(store, partition, interrupted)
+            except BaseException:
+                store.close()
+                raise
+        self._open[partition] = store
+        return store
+
+    def _open_or_rebuild(self, partition: int) -> ShardStore:
+        settings = self._settings
+        path = shard_directory(settings.state_dir, settings.application_id, partition)
+        owner = StoreIdentity(
+            self._identity, settings.application_id, partition, self._changelog_id
+        )
+        try:
+            return open_shard(path, owner, self._profile.bits, self._disk)
+        except StoreCorruptError as error:
+            logger.warning("shard %d is rebuilt from its changelog: %s", partition, error)
+            self._metrics.error("recover", error.reason)
+            self._disk.discard(path)
+            return open_shard(path, owner, self._profile.bits, self._disk)
+
+    def _not_too_old(self, store: ShardStore, partition: int, log: Changelog) -> ShardStore:
+        """Return the store, or an empty one where tombstones may be gone that it has not read."""
+        if log.may_be_cut or not store.changelog_offset:
+            return store
+        away_ms = time.time() * _MILLISECONDS - store.changelog_time_ms
+        try:
+            if away_ms < AWAY_LIMIT_MS or log.ends()[1] <= store.changelog_offset + _MARKERS:
+                return store
+        except BaseException:
+            store.close()
+            raise
+        logger.warning(
+            "shard %d was closed for %.1f days: the changelog may no longer have all deletes "
+            "since, so the shard is rebuilt",
+            partition,
+            away_ms / UNITS_MS["d"],
+        )
+        store.close()
+        self._disk.discard(store.path)
+        return self._open_or_rebuild(partition)
+
+    def _changelog(self, partition: int, interrupted: threading.Event) -> Changelog:
+        settings = self._settings
+        return Changelog(
+            settings.topics.changelog,
+            partition,
+            self._config,
+            settings.send_timeout_seconds,
+            interrupted,
+            may_be_cut=settings.delivery is Delivery.AT_LEAST_ONCE,
+        )
+
+    @staticmethod
+    def _make_ids(store: ShardStore, interrupted: threading.Event) -> None:
+        """Make the rows by id, which the first packet needs where documents replace others."""
+        while not store.make_ids():
+            if interrupted.is_set():
+                raise InterruptedError(f"the ids of {store.path} are not made yet")
+
+    def _make_files(self, store: ShardStore, partition: int, interrupted: threading.Event) -> None:
+        owner = SegmentOwner(self._identity, self._settings.application_id, partition)
+        with_times = self._profile.window is not None
+        segments = ShardSegments(store.path, owner, self._profile.scheme(), with_times=with_times)
+        make_missing_files(store, segments, interrupted)
+        store.segments = segments
+
+    def _catch_up(
+        self, store: ShardStore, partition: int, committed_next: int, log: Changelog
+    ) -> None:
+        started = time.monotonic()
+        report = self._report_of(partition)
+        try:
+            records = catch_up(store, log, self._identity, committed_next, report)
+        except BaseException:
+            self._recoveries.pop(partition, None)  # nobody reads on
+            raise
+        seconds = time.monotonic() - started
+        for _ in range(store.progress_refused):
+            self._metrics.error("recover", ErrorReason.FENCED)
+        if records:
+            logger.info(
+                "shard %d caught up with %d changelog records in %.1f s: %d entries",
+                partition,
+                records,
+                seconds,
+                len(store),
+            )
+
+    def _report_of(self, partition: int) -> Callable[[int], None]:
+        """Return a callback that reports the records left to the metric, and sometimes the log."""
+        said = time.monotonic()
+        total = 0
+
+        def report(left: int) -> None:
+            nonlocal said, total
+            total = max(total, left)
+            self._recoveries[partition] = Recovery(left, total)
+            self._metrics.recovery_remaining(partition, left)
+            if time.monotonic() - said > _SAY_SECONDS:
+                said = time.monotonic()
+                logger.info("shard %d: %d changelog records left to read", partition, left)
+
+        return report

@@ -1,60 +1,235 @@
 """One open RocksDB: bytes in, bytes out, and every error of it as a ``StoreError``.
 
-**Nothing outlives** ``close``. RocksDB keeps its lock as long as an iterator lives, hence also one
-that a traceback holds; so errors are raised with the tracebacks of their causes cut off.
-
-**Damage is remembered.** A damaged block is noticed when it is read, perhaps days after the store
-was opened, and opening it again would find nothing wrong; so the directory is marked, and refused
-from then on.
-
-**Rows that end early are an error.** An iterator at a damaged block is no longer valid, just
-like one at its end; the difference is its status, which is read each time.
+- **Nothing outlives** ``close``. RocksDB keeps its lock as long as an iterator lives, even one in a
+  traceback; so errors are raised without the tracebacks of their causes.
+- **Closing may take seconds**, as memory is written to files, and may happen in a thread. Any use
+  during or after it raises ``StoreClosedError``.
+- **Damage is remembered.** A damaged block is noticed only when it is read, perhaps days after the
+  store was opened; so the directory is marked, and refused from then on.
+- **Rows that end early are an error.** An iterator at a damaged block is invalid, just like one at
+  its end; only its status differs, so it is read each time.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from types import MappingProxyType, TracebackType
+from typing import Final, NamedTuple, Self
 
 from rocksdict import (
     AccessType,
+    BlockBasedOptions,
+    Cache,
     Checkpoint,
     ColumnFamily,
+    DBCompressionType,
+    DBRecoveryMode,
     Options,
     Rdict,
     RdictIter,
+    ReadOptions,
     WriteBatch,
     WriteOptions,
 )
 
-from streams.store.rocksdb_options import ordered_read_options
-from streams.store.state_codec import ENTRY_TAG
-from streams.store.store_errors import (
+from simhash_core.errors import UsageError
+from streams.store.row_codec import ENTRY_TAG
+from streams.store.row_store import (
+    Rows,
     StoreClosedError,
     StoreCorruptError,
     StoreError,
     is_of_rocksdb,
     store_error,
 )
+from streams.store.shard_store import ShardStore
+
+# ---- How RocksDB is opened for a shard, and why: every option that differs from its default.
+#
+# - **Entries in a column family of their own.** They are written in key order, so their files never
+#   overlap and compaction moves them without reading. Beside rows that are often rewritten, they
+#   were rewritten too, at twice the processor time in all.
+# - **Bloom filters.** A document without a fingerprint is looked up by its content, which is nearly
+#   always new.
+# - **Small write buffer, compaction at two files.** Each shard of a worker has two of them.
+# - **No compression.** Fingerprints and sketches are random bits.
+# - **One block cache for all shards of a process** (``block_cache``), of the lock-free kind.
+# - **No memory mapping** of RocksDB's files: it reads a few entries per document.
+# - **Write-ahead logs of two write buffers at most.** A log is kept while any column family has
+#   rows that are in no file, and the few rows beside the entries fill no buffer for days.
+# - **Write-ahead log, up to the first damaged record.** A commit is one record. After a power loss
+#   the store is as after some earlier commit, never between two.
+# - **All column families are flushed together.** Otherwise a lost log removes rows of only one
+#   family: contents led to entries that had expired.
+
+MIB: Final = 1024 * 1024
+BLOCK_CACHE_BYTES: Final = 256 * MIB
+CACHE_BYTES_MIN: Final = MIB
+_BLOCK_BYTES: Final = 8192
+_BLOOM_BITS_PER_KEY: Final = 10
+_COMPACT_AT_FILES: Final = 2
+_WAL_BUFFERS: Final = 2
+_INFO_LOGS_KEPT: Final = 3
+_INFO_LOG_BYTES: Final = 4 * MIB
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSettings:
+    """How a store writes. Raises ``UsageError`` for a value out of range.
+
+    ``sync`` makes each commit wait for the disk. Without it a commit survives the death of the
+    process, even kill -9, because the operating system has it. A power loss then takes the last
+    commits, whole, and they are read again from the changelog or from the input.
+
+    ``write_buffer_bytes`` is the memory for rows that are in no sorted file yet; twice as much is
+    used while they are written.
+    """
+
+    sync: bool = False
+    write_buffer_bytes: int = 8 * MIB
+
+    def __post_init__(self) -> None:
+        if not MIB <= self.write_buffer_bytes <= 1024 * MIB:
+            raise UsageError(
+                f"write_buffer_bytes is {self.write_buffer_bytes}: it must be from {MIB} "
+                f"to {1024 * MIB}"
+            )
+
+
+def block_cache(capacity_bytes: int = BLOCK_CACHE_BYTES) -> Cache:
+    """Return a block cache for all shards of a process; raise ``UsageError`` below a MiB."""
+    if capacity_bytes < CACHE_BYTES_MIN:
+        raise UsageError(
+            f"a block cache of {capacity_bytes} bytes: it must have {CACHE_BYTES_MIN} or more"
+        )
+    return Cache.new_hyper_clock_cache(capacity_bytes, _BLOCK_BYTES)
+
+
+def store_options(settings: StoreSettings, cache: Cache, *, create: bool) -> Options:
+    table = BlockBasedOptions()
+    table.set_block_size(_BLOCK_BYTES)
+    table.set_block_cache(cache)
+    table.set_bloom_filter(_BLOOM_BITS_PER_KEY, False)
+    options = Options(raw_mode=True)
+    options.set_block_based_table_factory(table)  # a copy: nothing may be set on it after this
+    options.create_if_missing(create)
+    options.create_missing_column_families(True)
+    options.set_write_buffer_size(settings.write_buffer_bytes)
+    options.set_max_total_wal_size(_WAL_BUFFERS * settings.write_buffer_bytes)
+    options.set_level_zero_file_num_compaction_trigger(_COMPACT_AT_FILES)
+    options.set_compression_type(DBCompressionType.none())
+    options.set_wal_recovery_mode(DBRecoveryMode.point_in_time())
+    options.set_atomic_flush(True)
+    options.set_keep_log_file_num(_INFO_LOGS_KEPT)
+    options.set_max_log_file_size(_INFO_LOG_BYTES)
+    return options
+
+
+def ordered_read_options(lower: bytes, upper: bytes) -> ReadOptions:
+    """Return the options for reading keys from ``lower`` up to, not including, ``upper``."""
+    options = ReadOptions()
+    options.set_iterate_lower_bound(lower)
+    options.set_iterate_upper_bound(upper)
+    # A full scan is not repeated soon. The stubs lack the argument.
+    options.fill_cache(False)  # type: ignore[call-arg]
+    return options
+
+
+def write_options(settings: StoreSettings) -> WriteOptions:
+    options = WriteOptions()
+    options.sync = settings.sync
+    return options
+
+
+# ---- RocksDB's own figures, summed over the shards of a worker.
+
+
+class StoreStatistics(NamedTuple):
+    """Figures of all open shards; ``streams.monitoring.metrics`` has a metric of each."""
+
+    files_bytes: int
+    memtable_bytes: int
+    table_reader_bytes: int
+    pending_compaction_bytes: int
+    running_compactions: int
+    level0_files: int
+    stopped_shards: int
+    background_errors: int
+    cache_bytes: int
+    cache_pinned_bytes: int
+    cache_capacity_bytes: int
+
+
+_PROPERTIES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "files_bytes": "rocksdb.total-sst-files-size",
+        "memtable_bytes": "rocksdb.size-all-mem-tables",
+        "table_reader_bytes": "rocksdb.estimate-table-readers-mem",
+        "pending_compaction_bytes": "rocksdb.estimate-pending-compaction-bytes",
+        "running_compactions": "rocksdb.num-running-compactions",
+        "level0_files": "rocksdb.num-files-at-level0",
+        "stopped_shards": "rocksdb.is-write-stopped",
+        "background_errors": "rocksdb.background-errors",
+    }
+)
+
+
+def statistics_of(
+    tables: Collection[ShardStore], cache: Cache, cache_capacity_bytes: int
+) -> StoreStatistics:
+    sums = {
+        figure: sum(table.number(name) for table in tables) for figure, name in _PROPERTIES.items()
+    }
+    return StoreStatistics(
+        **sums,
+        cache_bytes=cache.get_usage(),
+        cache_pinned_bytes=cache.get_pinned_usage(),
+        cache_capacity_bytes=cache_capacity_bytes,
+    )
+
 
 logger = logging.getLogger(__name__)
 
 DAMAGE_MARK: Final = "DAMAGED"
-"""The file in the directory of a store that was found damaged; it holds the message."""
+"""This file in a store's directory marks it as damaged; it holds the message."""
 
 _DEFAULT: Final = "default"
 _ENTRIES: Final = "entries"
 
-Rows = tuple[list[bytes], list[bytes]]
-"""Keys and values, in step."""
+
+class RocksBatch:
+    """A ``RowBatch`` of a ``RocksStore``. It holds no handle, which would keep the lock."""
+
+    def __init__(self, store: RocksStore) -> None:
+        self._store = store
+        self._batch = WriteBatch(raw_mode=True)
+
+    def put(self, key: bytes, value: bytes) -> None:
+        self._batch.put(key, value)
+
+    def delete(self, key: bytes) -> None:
+        self._batch.delete(key)
+
+    def put_entries(self, keys: Iterable[bytes], values: Iterable[bytes]) -> None:
+        put, entries = self._batch.put, self._store.entries_family
+        for key, value in zip(keys, values, strict=True):
+            put(key, value, entries)
+
+    def delete_entry(self, key: bytes) -> None:
+        self._batch.delete(key, self._store.entries_family)
+
+    def delete_entries(self, lower: bytes, upper: bytes) -> None:
+        """Delete all entries from ``lower`` up to, not including, ``upper``, with one row."""
+        self._batch.delete_range(lower, upper, self._store.entries_family)
+
+    def write(self) -> None:
+        self._store.write(self._batch)
 
 
 class RocksStore:
-    """A database that is open until ``close``; all methods raise ``StoreError``."""
-
     def __init__(
         self,
         path: Path,
@@ -64,17 +239,17 @@ class RocksStore:
     ) -> None:
         """Open the database at ``path``.
 
-        ``view_directory``: for a view of a database that another process may have open. Nothing is
-        written to the database, and no lock is taken; it shows what was written until now. RocksDB
-        keeps files of the view itself in this directory.
+        With ``view_directory``, open a read-only view of a database that another process may have
+        open: no lock is taken, and the view shows what was written until now. RocksDB keeps its own
+        files of the view in this directory.
         """
         self.path = path
         self.closed = False
         self._errors = _Translation(path)
         self._write_options = write_options
         with self._errors:
-            # Named for each column family: an existing database would be opened with the options of
-            # its files for that, without filters and with a cache of its own.
+            # Options are given for each column family. Otherwise RocksDB takes those in the
+            # database's files: no filters, and a separate cache.
             families = {_DEFAULT: options, _ENTRIES: options}
             access = (
                 AccessType.read_write()
@@ -84,42 +259,33 @@ class RocksStore:
             self._db = Rdict(str(path), options, column_families=families, access_type=access)
             self._entries = self._db.get_column_family(_ENTRIES)
             self._entries_handle: ColumnFamily | None = self._db.get_column_family_handle(_ENTRIES)
-        # What a view misses may have been moved by its owner.
+        # A file that a view misses may have been moved by the owner.
         self._errors.marks_damage = view_directory is None
 
     def get(self, key: bytes) -> bytes | None:
-        """Return the value of a key, None where there is none."""
         with self._errors:
             value: bytes | None = self._of(key).get(key)
             return value
 
-    def put_entries(
-        self, batch: WriteBatch, keys: Iterable[bytes], values: Iterable[bytes]
-    ) -> None:
-        """Add rows of entries to a batch that is for this store."""
-        put, handle = batch.put, self._entries_handle
-        for key, value in zip(keys, values, strict=True):
-            put(key, value, handle)
+    def get_all(self, keys: list[bytes]) -> list[bytes | None]:
+        if not keys:
+            return []
+        with self._errors:
+            values: list[bytes | None] = self._of(keys[0]).get([*keys]) or []
+            return values
 
-    def delete_entry(self, batch: WriteBatch, key: bytes) -> None:
-        """Add the deletion of an entry's row to a batch that is for this store."""
-        batch.delete(key, self._entries_handle)
-
-    def delete_entries(self, batch: WriteBatch, lower: bytes, upper: bytes) -> None:
-        """Add the deletion of entries from ``lower`` up to, not including, ``upper``: one row."""
-        batch.delete_range(lower, upper, self._entries_handle)
+    def batch(self) -> RocksBatch:
+        return RocksBatch(self)
 
     def scan(self, lower: bytes, upper: bytes, limit: int) -> Iterator[Rows]:
-        """Yield rows from ``lower`` up to, not including, ``upper``, in order, ``limit`` at a time.
-
-        Both begin with the same tag, or neither with that of entries.
-        """
         with self._errors:
             rows = self._of(lower).iter(ordered_read_options(lower, upper))
         try:
             with self._errors:
                 rows.seek(lower)
             while True:
+                if self.closed:  # the iterator would go on, and keep the lock
+                    raise StoreClosedError(self.path, "the store was closed")
                 with self._errors:
                     batch = _next_rows(rows, limit)
                 if batch[0]:
@@ -130,34 +296,40 @@ class RocksStore:
             del rows  # an error holds this frame, and must not hold the iterator
 
     def last_key_between(self, lower: bytes, upper: bytes) -> bytes | None:
-        """Return the last key from ``lower`` up to, not including, ``upper``; None for none."""
         with self._errors:
-            return _last_key(self._of(lower).iter(ordered_read_options(lower, upper)))
+            last = _last_key(self._of(lower).iter(ordered_read_options(lower, upper)))
+        # RocksDB applies an iterator's lower bound only when it moves on from a row.
+        return last if last is not None and last >= lower else None
 
     def number(self, name: str) -> int:
-        """Return one of RocksDB's figures of itself, ``rocksdb.…``; 0 where it has none."""
         with self._errors:
             return sum(each.property_int_value(name) or 0 for each in (self._db, self._entries))
 
+    @property
+    def entries_family(self) -> ColumnFamily:
+        """The column family of entries; do not keep it, it keeps the lock."""
+        handle = self._entries_handle
+        if handle is None:
+            raise StoreClosedError(self.path, "the store was closed")
+        return handle
+
     def write(self, batch: WriteBatch) -> None:
-        """Write a batch, whole or not at all; look-ups see it from now on."""
         with self._errors:
             self._db.write(batch, self._write_options)
 
     def checkpoint(self, path: Path) -> None:
-        """Make a database at ``path`` that has what this one has now; files are shared by links."""
+        """Copy the present state to a new database at ``path``; files are shared by hard links."""
         with self._errors:
             Checkpoint(self._db).create_checkpoint(str(path))
 
     def damaged(self, what: str) -> StoreCorruptError:
-        """Mark the store as damaged, unless this is a view; return the error to raise."""
+        """Return the error to raise; mark the store as damaged, unless this is a view."""
         error = StoreCorruptError(self.path, what)
         if self._errors.marks_damage:
             mark_damaged(error)
         return error
 
     def close(self) -> None:
-        """Let go of the files and of the lock. Closing again has no effect."""
         self._entries_handle = None  # it would keep the lock
         self.closed = True
         for family in (self._entries, self._db):
@@ -167,17 +339,15 @@ class RocksStore:
             except StoreClosedError:
                 continue
             except StoreError as error:
-                # RocksDB writes its memory to files now, so as to open faster the next time. Where
-                # it cannot, as on a disk that is full, the write-ahead log has all of it.
+                # Closing writes memory to files, for a faster opening. Where that fails, as on a
+                # full disk, the write-ahead log still has all rows.
                 logger.warning("closed without writing to files: %s", error)
 
     def _of(self, key: bytes) -> Rdict:
-        """Return the column family that a key is in."""
         return self._entries if key[:1] == ENTRY_TAG else self._db
 
 
 def mark_damaged(error: StoreCorruptError) -> None:
-    """Leave a mark in the directory of a store, by which the next opening knows of ``error``."""
     try:
         (error.path / DAMAGE_MARK).write_text(f"{error}\n", "utf-8")
     except OSError as failed:
@@ -185,7 +355,7 @@ def mark_damaged(error: StoreCorruptError) -> None:
 
 
 class _Translation:
-    """A block in which errors of RocksDB become those of ``streams.store.store_errors``."""
+    """Context manager that turns RocksDB's errors into those of ``streams.store.row_store``."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -1,46 +1,62 @@
-"""Where a shard's store lives, and how it is opened: made, or found to be the one that is meant.
+"""Where a shard's store lives, and how it is created, opened and checked.
 
 ::
 
     <state_dir>/<application id>/shard-<partition>/     one RocksDB
 
-A store names its owner: index identity, application, partition, changelog topic. A store that
-differs in any of these is refused, never adapted.
+A store names its owner: index identity, application, partition, changelog topic. A store with
+another owner is refused, never adapted.
 """
 
 from __future__ import annotations
 
+import logging
+import re
 import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
-from rocksdict import Cache, WriteBatch
+from rocksdict import Cache
 
 from simhash_core.errors import IndexMismatchError, UsageError
-from streams.store.rocksdb_options import StoreSettings, store_options, write_options
-from streams.store.rocksdb_store import DAMAGE_MARK, RocksStore
-from streams.store.shard_store import ShardStore
-from streams.store.state_codec import (
+from streams.settings.settings import Settings
+from streams.store.rocksdb_store import (
+    CACHE_BYTES_MIN,
+    DAMAGE_MARK,
+    RocksStore,
+    StoreSettings,
+    block_cache,
+    store_options,
+    write_options,
+)
+from streams.store.row_codec import (
     ENTRY_TAG,
     FORMAT_VERSION,
     IDENTITY_KEY,
     StateDecodeError,
     StoreIdentity,
     after,
+    commit_key,
     decode_identity,
     encode_identity,
     format_version,
 )
-from streams.store.store_errors import (
+from streams.store.row_store import (
     OtherChangelogError,
+    RowStore,
     StoreAccessError,
     StoreCorruptError,
+    StoreDisk,
     StoreMismatchError,
     StoreMissingError,
     StoreVersionError,
 )
+from streams.store.shard_store import ShardStore
 
-# RocksDB points at its newest state with this file; a directory without it holds no database.
+# RocksDB names its newest state in this file; a directory without it holds no database.
 _CURRENT: Final = "CURRENT"
 _DATA_FILES: Final = ("*.sst", "*.log")
 _DISCARDED: Final = ".discarded"
@@ -49,13 +65,32 @@ _ALL_ENTRIES: Final = (ENTRY_TAG, after(ENTRY_TAG))
 
 
 def shard_directory(state_dir: Path, application_id: str, partition: int) -> Path:
-    """Return where the store of a shard lives.
-
-    Raises ``UsageError`` for an application id that is not the name of a directory.
-    """
+    """Return the directory of a shard's store; raise ``UsageError`` for a bad application id."""
     if application_id in {"", ".", ".."} or "/" in application_id or "\0" in application_id:
         raise UsageError(f"application id {application_id!r}: it must be a name for a directory")
     return state_dir / application_id / f"shard-{partition}"
+
+
+class RocksDisk:
+    def __init__(self, cache: Cache, settings: StoreSettings | None = None) -> None:
+        """``cache`` is for all stores of the process (``rocksdb_store.block_cache``)."""
+        self._cache = cache
+        self._settings = settings or StoreSettings()
+
+    def holds(self, path: Path) -> bool:
+        return holds_a_store(path)
+
+    def open(self, path: Path, *, create: bool) -> RocksStore:
+        if create:
+            try:
+                path.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise StoreAccessError(path, f"the directory cannot be made: {error}") from error
+        options = store_options(self._settings, self._cache, create=create)
+        return RocksStore(path, options, write_options(self._settings))
+
+    def discard(self, path: Path) -> None:
+        discard_store(path)
 
 
 def open_shard_store(
@@ -67,20 +102,22 @@ def open_shard_store(
     *,
     must_exist: bool = False,
 ) -> ShardStore:
-    """Open the store in the directory ``path``, and make it where there is none.
+    disk = RocksDisk(cache, settings)
+    return open_shard(path, identity, bits, disk, must_exist=must_exist)
 
-    ``bits``: of a fingerprint. ``cache`` is for all stores of the process
-    (``rocksdb_options.block_cache``). Raises ``StoreMissingError`` for none with ``must_exist``,
-    ``IndexMismatchError`` for one of another index, and ``StoreError`` (its tree says which) for
+
+def open_shard(
+    path: Path, identity: StoreIdentity, bits: int, disk: StoreDisk, *, must_exist: bool = False
+) -> ShardStore:
+    """Open the store in the directory ``path``; create it where there is none.
+
+    ``bits`` is the width of a fingerprint. Raises ``StoreMissingError`` where there is none and
+    ``must_exist``, ``IndexMismatchError`` for one of another index, and another ``StoreError`` for
     whatever else keeps it from being opened.
     """
-    if not holds_a_store(path):
-        if must_exist:
-            raise StoreMissingError(path, "there is no store here")
-        _make_directory(path)
-    settings = settings or StoreSettings()
-    options = store_options(settings, cache, create=not must_exist)
-    store = RocksStore(path, options, write_options(settings))
+    if not disk.holds(path) and must_exist:
+        raise StoreMissingError(path, "there is no store here")
+    store = disk.open(path, create=not must_exist)
     try:
         _check_identity(store, identity, may_be_new=not must_exist)
         return ShardStore(store, bits)
@@ -90,10 +127,9 @@ def open_shard_store(
 
 
 def discard_store(path: Path) -> None:
-    """Delete the store in the directory ``path``, if there is one; it must be closed.
+    """Delete the closed store in the directory ``path``; raise ``StoreAccessError``.
 
-    It is moved aside first, so that a crash never leaves a store that lacks some of its files.
-    Raises ``StoreAccessError``.
+    It is renamed first, so that a crash never leaves a store without some of its files.
     """
     aside = path.with_name(path.name + _DISCARDED)
     try:
@@ -107,7 +143,7 @@ def discard_store(path: Path) -> None:
 
 
 def holds_a_store(path: Path) -> bool:
-    """Return whether there is a store; raises ``StoreCorruptError`` for the ruins of one."""
+    """Return whether there is a store; raise ``StoreCorruptError`` for a damaged one."""
     try:
         if (path / DAMAGE_MARK).exists():
             raise StoreCorruptError(
@@ -119,51 +155,46 @@ def holds_a_store(path: Path) -> bool:
     except OSError as error:
         raise StoreAccessError(path, f"cannot be listed: {error}") from error
     if ruins:
-        # RocksDB would start from nothing here, and delete what it does not know of.
+        # RocksDB would start with an empty database here, and delete unknown files.
         raise StoreCorruptError(path, f"{_CURRENT} is missing, but {ruins[0]} exists")
     return False
 
 
-def _make_directory(path: Path) -> None:
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StoreAccessError(path, f"the directory cannot be made: {error}") from error
-
-
-def _check_identity(store: RocksStore, ours: StoreIdentity, *, may_be_new: bool) -> None:
-    """Check whose store it is; one that is new becomes ours."""
+def _check_identity(store: RowStore, ours: StoreIdentity, *, may_be_new: bool) -> None:
     value = store.get(IDENTITY_KEY)
     if value is None:
-        # The first commit of a store is its identity: where there is none, there is nothing.
+        # The first commit of a store writes its identity: without one, the store must be empty.
         last = [store.last_key_between(*each) for each in (_ALL_ROWS, _ALL_ENTRIES)]
         if not may_be_new or any(last):
             raise StoreCorruptError(store.path, "it does not name its index")
-        _write_identity(store, ours)
+        _write_identity(store, ours, is_new=True)
         return
-    try:
-        version = format_version(value)
-        if version != FORMAT_VERSION:
-            raise StoreVersionError(
-                store.path, f"it has format {version}, this version reads {FORMAT_VERSION}"
-            )
-        theirs = decode_identity(value)
-    except StateDecodeError as error:
-        raise StoreCorruptError(store.path, str(error)) from error
+    theirs = _identity_in(store.path, value)
     for name in ("application_id", "partition"):
         there, here = getattr(theirs, name), getattr(ours, name)
         if there != here:
             raise StoreMismatchError(
-                store.path,
-                f"it belongs to {name.replace('_', ' ')} {there}, not {here}",
+                store.path, f"it belongs to {name.replace('_', ' ')} {there}, not {here}"
             )
     if theirs.index_identity != ours.index_identity:
         raise IndexMismatchError(str(store.path), theirs.index_identity, ours.index_identity)
     _check_changelog(store, theirs, ours)
 
 
-def _check_changelog(store: RocksStore, theirs: StoreIdentity, ours: StoreIdentity) -> None:
-    """Check which topic the store was filled from; one that does not name it gets its name."""
+def _identity_in(path: Path, value: bytes) -> StoreIdentity:
+    try:
+        version = format_version(value)
+        if version != FORMAT_VERSION:
+            raise StoreVersionError(
+                path, f"it has format {version}, this version reads {FORMAT_VERSION}"
+            )
+        return decode_identity(value)
+    except StateDecodeError as error:
+        raise StoreCorruptError(path, str(error)) from error
+
+
+def _check_changelog(store: RowStore, theirs: StoreIdentity, ours: StoreIdentity) -> None:
+    """Check which topic filled the store; store the id where it was unknown."""
     if not ours.changelog_id:
         return
     if not theirs.changelog_id:
@@ -176,7 +207,113 @@ def _check_changelog(store: RocksStore, theirs: StoreIdentity, ours: StoreIdenti
         )
 
 
-def _write_identity(store: RocksStore, identity: StoreIdentity) -> None:
-    batch = WriteBatch(raw_mode=True)
+def _write_identity(store: RowStore, identity: StoreIdentity, *, is_new: bool = False) -> None:
+    batch = store.batch()
+    if is_new:
+        batch.put(commit_key(0), b"")  # so that the first commits cannot be missing either
     batch.put(IDENTITY_KEY, encode_identity(identity))
-    store.write(batch)
+    batch.write()
+
+
+# ---- A read-only view of a shard's store, even while a worker has it open.
+#
+# RocksDB calls it a secondary instance: it takes no lock, writes nothing to the directory, and
+# shows what was written until it was opened.
+
+logger = logging.getLogger(__name__)
+
+_BITS: Final = re.compile(r"\bbits=(\d+)")
+_CACHE_BYTES: Final = 8 * CACHE_BYTES_MIN
+_TRIES: Final = 3
+
+
+class ShardView(NamedTuple):
+    """A store to look at: its owner, its entries, and its bare rows."""
+
+    owner: StoreIdentity
+    store: ShardStore
+    rows: RocksStore
+
+
+@contextmanager
+def shard_view(path: Path) -> Iterator[ShardView]:
+    """Open a view of the store in the directory ``path``; the end of the block closes it.
+
+    Raises ``StoreMissingError`` where there is none, ``StoreCorruptError`` for one marked as
+    damaged, and other ``StoreError``s.
+    """
+    if not holds_a_store(path):
+        raise StoreMissingError(path, "there is no store here")
+    with tempfile.TemporaryDirectory(prefix="firstseen-view-") as directory:
+        view = _opened(path, Path(directory))
+        with closing(view.store):
+            yield view
+
+
+def _opened(path: Path, directory: Path) -> ShardView:
+    """Open the view; try again, since the owner may delete a file meanwhile."""
+    for _ in range(_TRIES - 1):
+        try:
+            return _opened_once(path, directory)
+        except StoreCorruptError as error:
+            logger.debug("opening the view again: %s", error)
+    return _opened_once(path, directory)
+
+
+def _opened_once(path: Path, directory: Path) -> ShardView:
+    settings = StoreSettings()
+    options = store_options(settings, block_cache(_CACHE_BYTES), create=False)
+    rows = RocksStore(path, options, write_options(settings), directory)
+    try:
+        owner = _owner(rows)
+        return ShardView(owner, ShardStore(rows, _bits(path, owner)), rows)
+    except BaseException:
+        rows.close()
+        raise
+
+
+def _owner(rows: RocksStore) -> StoreIdentity:
+    value = rows.get(IDENTITY_KEY)
+    if value is None:
+        raise StoreCorruptError(rows.path, "it does not name its index")
+    return _identity_in(rows.path, value)
+
+
+def _bits(path: Path, owner: StoreIdentity) -> int:
+    bits = _BITS.search(owner.index_identity)
+    if bits is None:
+        raise StoreCorruptError(path, f"its identity has no width: {owner.index_identity}")
+    return int(bits[1])
+
+
+# ---- The shards of an index on this machine's disk.
+
+_NAME: Final = re.compile(r"shard-(\d+)")
+
+
+class LocalShard(NamedTuple):
+    partition: int
+    path: Path
+
+
+def local_shards(settings: Settings, wanted: Sequence[int]) -> list[LocalShard]:
+    """Return the ``wanted`` shards, or all that are here; raise ``UsageError`` for missing ones."""
+    root = settings.state_path()
+    shards = {
+        int(match[1]): each
+        for each in (sorted(root.iterdir()) if root.is_dir() else [])
+        if (match := _NAME.fullmatch(each.name))
+    }
+    missing = sorted(set(wanted) - shards.keys())
+    if missing or not shards:
+        which = f"no shard {missing[0]}" if missing else "no shard of any index"
+        raise UsageError(
+            f"there is {which} in {root}: is it on another machine, or under another state_dir "
+            f"or application_id?"
+        )
+    return [LocalShard(each, shards[each]) for each in sorted(set(wanted) or shards)]
+
+
+def local_shard(settings: Settings, partition: int) -> LocalShard:
+    path = shard_directory(settings.state_dir, settings.application_id, partition)
+    return LocalShard(partition, path)

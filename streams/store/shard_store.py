@@ -1,15 +1,18 @@
 """The state of one shard in RocksDB; ``streams.store.shard_directory`` opens it.
 
-A row for each entry, one for the content of each undecidable document, and one for the progress.
-The index of buckets is the worker's, in memory: it is filled from ``prints`` when a shard is
-opened, and nothing of it is stored.
+There is a row for each entry, for the content of each undecidable document, and for the progress.
+The index is not stored: it is filled from ``prints`` when a shard is opened.
 
-**A commit is one batch**: after a crash all of it is there or none. It is with the operating system
-before ``commit`` returns, and so survives kill -9 (``StoreSettings.sync`` says what a loss of power
-does). The number of entries is written along, because RocksDB cannot count without reading.
+**A commit is one batch**: after a crash all of it is there or none. The operating system has it
+before ``commit`` returns, so it survives kill -9 (``StoreSettings.sync``: a power loss). It
+includes the number of entries, because RocksDB cannot count without reading.
 
-**An entry is written once.** One whose sequence number is there already is left out: without
-transactions, what was committed just before a crash may be committed a second time.
+**No commit is missing.** RocksDB does not notice every lost file: without a write-ahead log, or the
+end of the manifest, commits in the middle can be missing. So each commit writes a row with its
+number and deletes the row before. Two such rows mean that the commits between them are missing.
+
+**An entry is written once.** An entry whose sequence number is already there is skipped: without
+transactions, a commit just before a crash may be repeated.
 """
 
 from __future__ import annotations
@@ -18,33 +21,41 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
-import numpy as np
-from msgspec.structs import replace
-from numpy.typing import NDArray
-from rocksdict import WriteBatch
+from msgspec.structs import astuple, replace
 
-from simhash_core.entries import Entry
-from simhash_core.index.prints import joined_prints
-from simhash_core.log.outputs import NewEntries
-from streams.store import state_codec as codec
+from simhash_core.documents import Entry
+from simhash_core.log.shard_stream import NewEntries
+from streams.store import row_codec as codec
 from streams.store.columns_codec import WORD_BYTES
-from streams.store.entry_batch import SCANNED_ROWS, EntryBatch, StoreState
-from streams.store.entry_block import EntryBlock, entry_block
-from streams.store.entry_references import id_rows
-from streams.store.entry_removal import Removal, expiry_of, removal_of
-from streams.store.entry_rows import (
+from streams.store.entry_batch import (
+    SCANNED_ROWS,
+    EntryBatch,
+    ReferenceChanges,
+    Removal,
+    StoreChange,
+    StoreState,
+    expiry_of,
+    kept_of,
+    removal_of,
+)
+from streams.store.row_codec import (
+    EntryBlock,
     EntryPrints,
+    ProgressRow,
+    SourceName,
+    StoredProgress,
     decode_entry,
+    entry_block,
     ids_in,
     read_prints,
     sequences_in,
 )
-from streams.store.rocksdb_store import RocksStore
+from streams.store.row_store import MissingEntryError, RowBatch, RowStore, StoreCorruptError
 from streams.store.shard_segments import ShardSegments
-from streams.store.state_codec import ProgressRow, SourceName, StoredProgress
-from streams.store.store_change import StoreChange, kept_of
 
 _Result = TypeVar("_Result")
+
+IDS_MADE: Final = 1000  # entries per step of ``make_ids``
 
 _JOINED_SCANS: Final = 4
 _LAST: Final = (1 << 64) - 1
@@ -52,18 +63,13 @@ _ENTRIES: Final = codec.ENTRY_TAG, codec.after(codec.ENTRY_TAG)
 
 
 class ShardStore:
-    """Entries and progress on disk, for one thread at a time. Any method may raise ``StoreError``.
+    """An ``EntryStore`` for one thread at a time. Any method may raise ``StoreError``."""
 
-    An ``EntryStore`` of the protocol (``simhash_core.log.participant``).
-    """
-
-    def __init__(self, store: RocksStore, bits: int) -> None:
-        """Use ``store``, which is open and known to be of this shard.
-
-        ``bits``: of a fingerprint.
-        """
-        self.segments: ShardSegments | None = None
-        """Its segment files, once they were looked for."""
+    def __init__(self, store: RowStore, bits: int) -> None:
+        """Use an open store of this shard; ``bits`` is the width of a fingerprint."""
+        self.segments: ShardSegments | None = None  # none until the segment files were looked for
+        self.progress_refused = 0
+        """Changelog progress records that were refused because they would have gone back."""
         self._store = store
         self._words = bits // (8 * WORD_BYTES)
         self._sources: dict[int, SourceName] = {
@@ -78,50 +84,75 @@ class ShardStore:
         self._count = 0 if count is None else self._decoded(codec.decode_number, count)
         last = store.last_key_between(*_ENTRIES)
         self._highest = -1 if last is None else self._decoded(codec.entry_sequence, last)
-        self._has_ids = store.get(codec.IDS_KEY) is not None
+        self._ids_before = self._made_ids()
+        self._commits = self._last_commit()
         row = store.get(codec.PROGRESS_KEY)
         self._row = ProgressRow() if row is None else self._decoded(codec.decode_progress, row)
 
     @property
     def path(self) -> Path:
-        """The directory of the store."""
         return self._store.path
 
     @property
     def closed(self) -> bool:
-        """Whether ``close`` was called."""
         return self._store.closed
 
     def __len__(self) -> int:
-        """Return the number of entries."""
         return self._count
 
     # ---- reading
 
     def entries(self, sequences: Sequence[int]) -> list[Entry]:
-        """Return entries by sequence number; raises ``KeyError`` for one that is not there."""
+        """Return entries by sequence number; raise ``MissingEntryError``, a ``KeyError``."""
         return [self._entry(sequence) for sequence in sequences]
 
     def by_content(self, digest: bytes) -> list[int]:
-        """Return the undecidable documents of a content: their sequence numbers, rising."""
-        return self._numbers(codec.content_key(digest))
+        """Return the sequence numbers, rising, of undecidable documents with this content."""
+        (numbers,) = self._numbers([codec.content_key(digest)])
+        return [sequence for sequence, _ in self._referenced(numbers)]
 
     def by_ids(self, ids: Sequence[bytes]) -> list[list[int]]:
-        """Return the entries with each id: their sequence numbers, rising.
+        """Return the sequence numbers of each id's entries; on a loop, call ``make_ids`` first."""
+        while not self.make_ids():
+            pass
+        return [
+            [
+                sequence
+                for sequence, value in self._referenced(numbers)
+                if self._decoded_entry(value).document_id == document_id.decode()
+            ]
+            for document_id, numbers in zip(
+                ids, self._numbers([*map(codec.id_key, ids)]), strict=True
+            )
+        ]
 
-        The first time this reads all entries, and makes a row for each id.
-        """
-        if not self._has_ids:
-            self._make_ids()
-        sequences = []
-        for document_id in ids:
-            numbers = self._numbers(codec.id_key(document_id))
-            text = document_id.decode() if numbers else ""
-            sequences.append([each for each in numbers if self._entry(each).document_id == text])
-        return sequences
+    @property
+    def ids_ready(self) -> bool:
+        return self._ids_before > _LAST
+
+    def make_ids(self, limit: int = IDS_MADE) -> bool:
+        """Make and store the next rows by id (5 ms); return whether each id has one."""
+        if self.ids_ready:
+            return True
+        after = codec.entry_key(max(self._ids_before, self._row.expired_before))
+        keys, values = next(self._store.scan(after, _ENTRIES[1], limit), ([], []))
+        references = ReferenceChanges(self._numbers)
+        sequences = [] if not keys else sequences_in(keys).tolist()
+        references.add_all(map(codec.id_key, ids_in(values, self._words)), sequences)
+        batch = self._store.batch()
+        references.put(batch)
+        if len(keys) < limit:
+            before = _LAST + 1
+            batch.put(codec.IDS_KEY, b"")
+            batch.delete(codec.IDS_BEFORE_KEY)
+        else:
+            before = sequences[-1] + 1
+            batch.put(codec.IDS_BEFORE_KEY, codec.encode_number(before))
+        self._write_next(batch)
+        self._ids_before = before
+        return self.ids_ready
 
     def oldest_time_ms(self) -> int | None:
-        """Return the time of the first entry in the order of the log; None: there is none."""
         for keys, values in self._store.scan(*self._entry_range, 1):
             del keys
             return self._decoded_entry(values[0]).event_time_ms
@@ -129,14 +160,10 @@ class ShardStore:
 
     @property
     def highest(self) -> int:
-        """The highest sequence number of an entry, -1 for none."""
         return self._highest
 
     def gone(self, first: int = 0, last: int = _LAST) -> list[int]:
-        """Return the entries that were deleted, and may be in segment files still.
-
-        ``first``, ``last``: the sequence numbers between which to look.
-        """
+        """Return deleted entries from ``first`` to ``last`` that segment files may still have."""
         keys = codec.gone_key(first), codec.gone_key(last) + b"\0"
         return [
             self._decoded(codec.gone_sequence, key)
@@ -145,47 +172,36 @@ class ShardStore:
         ]
 
     def forget_gone(self, sequences: Iterable[int]) -> None:
-        """Note that no segment file has these entries any more."""
-        batch = WriteBatch(raw_mode=True)
+        """Record that no segment file has these entries any more."""
+        batch = self._store.batch()
         for sequence in sequences:
             batch.delete(codec.gone_key(sequence))
-        self._store.write(batch)
+        self._write_next(batch)
 
     @property
     def expired_before(self) -> int:
-        """The sequence number below which no entry is left."""
         return self._row.expired_before
 
     def progress(self) -> StoredProgress | None:
-        """Return the progress that was committed last; None: there is none yet."""
         row = self._row
         if row.progress is None:
             return None
-        return StoredProgress(
-            row.progress,
-            row.changelog_offset,
-            row.changelog_time_ms,
-            row.identity,
-            row.reading,
-            row.run,
-            row.expired_before,
-        )
+        return StoredProgress(*astuple(row))
 
     @property
     def changelog_offset(self) -> int:
-        """The next offset of the changelog that the store has not read."""
         return self._row.changelog_offset
 
     @property
     def changelog_time_ms(self) -> int:
-        """When the last record of the changelog that it has read was written, milliseconds."""
+        """The timestamp of the last changelog record that was read, in milliseconds."""
         return self._row.changelog_time_ms
 
     def prints(self, bands: int = 0, after: int = -1) -> Iterator[EntryPrints]:
         """Yield the prints of decidable entries whose sequence numbers are above ``after``.
 
-        In the order of the log, at most 65,536 at a time: an index sorts larger parts once less.
-        ``bands``: of a sketch.
+        They come in log order, at most 65,536 at a time, because an index sorts larger parts once
+        less. ``bands`` is the number of bands in a sketch.
         """
         parts: list[EntryPrints] = []
         first = max(after + 1, self._row.expired_before)
@@ -193,38 +209,32 @@ class ShardStore:
         for keys, values in self._store.scan(lower, upper, SCANNED_ROWS):
             parts.append(self._prints(keys, values, bands))
             if len(parts) == _JOINED_SCANS:
-                yield _joined(parts)
+                yield EntryPrints.joined(parts)
                 parts.clear()
         if parts:
-            yield _joined(parts)
+            yield EntryPrints.joined(parts)
 
     def all_entries(self) -> Iterator[tuple[int, Entry]]:
-        """Yield sequence numbers and entries in the order of the log."""
         for keys, values in self._store.scan(*self._entry_range, SCANNED_ROWS):
             for key, value in zip(keys, values, strict=True):
                 yield self._decoded(codec.entry_sequence, key), self._decoded_entry(value)
 
     def number(self, name: str) -> int:
-        """Return one of RocksDB's figures of itself, ``rocksdb.…``."""
         return self._store.number(name)
 
     @property
     def _entry_range(self) -> tuple[bytes, bytes]:
-        """The keys of entries: what has expired may not be deleted yet."""
+        """The keys of live entries; expired ones may not be deleted yet."""
         return codec.entry_key(self._row.expired_before), _ENTRIES[1]
 
     # ---- writing
 
     def change(
-        self,
-        entries: Sequence[NewEntries],
-        removed: Sequence[int] = (),
-        expired_before: int = 0,
+        self, entries: Sequence[NewEntries], removed: Sequence[int] = (), expired_before: int = 0
     ) -> StoreChange:
-        """Return what a commit is to change; nothing is written yet.
+        """Return the changes of a commit, without writing them.
 
-        ``removed``: sequence numbers of entries that are deleted. ``expired_before``: all entries
-        below it have expired; they leave the store a few thousand a commit.
+        Entries below ``expired_before`` expire; a few thousand leave the store per commit.
         """
         blocks = [entry_block(each) for each in entries]
         try:
@@ -244,7 +254,6 @@ class ShardStore:
         return self._store.get(codec.entry_key(sequence)) is not None
 
     def write(self, change: StoreChange, progress: StoredProgress) -> None:
-        """Write a change, and progress, all or nothing. Raises ``StoreError``."""
         row = replace(progress, expired_before=change.expired_before)
         self._write(change, codec.encode_progress(row))
 
@@ -255,26 +264,31 @@ class ShardStore:
         removed: Sequence[int] = (),
         expired_before: int = 0,
     ) -> None:
-        """Write what ``change`` returns, and progress, all or nothing. Raises ``StoreError``."""
         self.write(self.change(entries, removed, expired_before), progress)
 
     def load(
         self, blocks: Sequence[EntryBlock], progress: ProgressRow, removal: Removal | None = None
     ) -> None:
-        """Write what was read from the changelog, all or nothing. Raises ``StoreError``."""
+        """Write what was read from the changelog, all or nothing."""
         change = StoreChange(blocks, removal or Removal((), ()))
         before = max(self.expired_before, progress.expired_before)
         self._write(change, codec.encode_progress(replace(progress, expired_before=before)))
 
+    def mark_damaged(self, damage: StoreCorruptError) -> None:
+        """Make the next opening begin with an empty store, which the changelog fills."""
+        self._store.damaged(damage.what)
+
     def close(self) -> None:
-        """Let go of files and lock. Closing again has no effect."""
+        """Release files and lock. It may take seconds; other threads get ``StoreClosedError``."""
         self._store.close()
 
     def _write(self, change: StoreChange, progress: bytes) -> None:
         row = codec.decode_progress(progress)
         before = row.expired_before
         blocks = [kept_of(block, change.removal, before) for block in change.blocks]
-        state = StoreState(self._highest, self.expired_before, self._has_ids, self._source_numbers)
+        state = StoreState(
+            self._highest, self.expired_before, self._ids_before, self._source_numbers
+        )
         batch = EntryBatch(self._store, state, self._numbers)
         try:
             records = [int(each.sequences[0]) if len(each) else 0 for each in change.blocks]
@@ -285,36 +299,60 @@ class ShardStore:
         except codec.StateDecodeError as error:
             raise self._store.damaged(str(error)) from error
         batch.finish(count, progress)
+        self._write_next(batch.batch)
         self._count, self._highest = count, batch.highest
         self._source_numbers = batch.source_numbers
         self._sources = {number: name for name, number in batch.source_numbers.items()}
         self._row = row
 
-    def _make_ids(self) -> None:
-        """Write the rows by id of all entries."""
-        digests: list[bytes] = []
-        sequences: list[NDArray[np.uint64]] = []
-        for keys, values in self._store.scan(*self._entry_range, SCANNED_ROWS):
-            digests.append(b"".join(map(codec.id_digest, ids_in(values, self._words))))
-            sequences.append(sequences_in(keys))
-        for rows in id_rows(b"".join(digests), sequences, SCANNED_ROWS):
-            batch = WriteBatch(raw_mode=True)
-            for key, value in rows:
-                batch.put(key, value)
-            self._store.write(batch)
-        batch = WriteBatch(raw_mode=True)
-        batch.put(codec.IDS_KEY, b"")
-        self._store.write(batch)
-        self._has_ids = True
+    def _last_commit(self) -> int:
+        """Return the number of the last commit, 0 where there is none."""
+        numbers = [
+            self._decoded(codec.commit_number, key)
+            for keys, _ in self._store.scan(
+                codec.COMMIT_TAG, codec.after(codec.COMMIT_TAG), SCANNED_ROWS
+            )
+            for key in keys
+        ]
+        if len(numbers) > 1:
+            raise self._store.damaged(
+                f"it lacks commits after number {numbers[0]}, and has number {numbers[-1]}"
+            )
+        return numbers[0] if numbers else 0
 
-    def _numbers(self, key: bytes) -> list[int]:
-        value = self._store.get(key)
-        return [] if value is None else self._decoded(codec.decode_numbers, value)
+    def _write_next(self, batch: RowBatch) -> None:
+        batch.delete(codec.commit_key(self._commits))
+        batch.put(codec.commit_key(self._commits + 1), b"")
+        batch.write()
+        self._commits += 1
+
+    def _made_ids(self) -> int:
+        """Return the sequence number below which all ids have rows."""
+        if self._store.get(codec.IDS_KEY) is not None:
+            return _LAST + 1
+        before = self._store.get(codec.IDS_BEFORE_KEY)
+        return 0 if before is None else self._decoded(codec.decode_number, before)
+
+    def _numbers(self, keys: list[bytes]) -> list[list[int]]:
+        return [
+            [] if value is None else self._decoded(codec.decode_numbers, value)
+            for value in self._store.get_all(keys)
+        ]
+
+    def _referenced(self, numbers: Sequence[int]) -> list[tuple[int, bytes]]:
+        left = [each for each in numbers if each >= self._row.expired_before]
+        values = self._store.get_all([*map(codec.entry_key, left)])
+        rows: list[tuple[int, bytes]] = []
+        for sequence, value in zip(left, values, strict=True):
+            if value is None:
+                raise self._store.damaged(f"a row leads to entry {sequence}, which is missing")
+            rows.append((sequence, value))
+        return rows
 
     def _entry(self, sequence: int) -> Entry:
         value = self._store.get(codec.entry_key(sequence))
         if value is None:
-            raise KeyError(sequence)
+            raise MissingEntryError(self.path, sequence)
         return self._decoded_entry(value)
 
     def _decoded_entry(self, value: bytes) -> Entry:
@@ -330,15 +368,8 @@ class ShardStore:
             raise self._store.damaged(str(error)) from error
 
     def _decoded(self, decode: Callable[[bytes], _Result], raw: bytes) -> _Result:
-        """Decode a key or a value of the store; what cannot be decoded is damage."""
+        """Decode a key or a value; mark the store as damaged where that fails."""
         try:
             return decode(raw)
         except codec.StateDecodeError as error:
             raise self._store.damaged(str(error)) from error
-
-
-def _joined(parts: Sequence[EntryPrints]) -> EntryPrints:
-    return EntryPrints(
-        np.concatenate([each.sequences for each in parts]),
-        joined_prints([each.prints for each in parts]),
-    )

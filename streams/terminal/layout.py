@@ -1,22 +1,62 @@
-"""Tables and lines of text that fit the terminal; into a file, each is as wide as it is.
+"""Tables and lines that fit the terminal.
 
-A command makes a list of blocks, which are lines of text and tables, and ``show`` prints them. In
-a terminal that is too narrow, cells of tables and long lines are folded, so nothing is cut and
-nothing is wider than the terminal. Into a file or a pipe every row is one line.
+A command makes a list of blocks (lines and tables), and ``show`` prints them. On a narrow terminal,
+cells and long lines are folded. In a file or a pipe every row is one line.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console, RenderableType
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
-from streams.terminal.terminal_text import one_line
+# ---- Untrusted text on a terminal: one line, cut by cells (a Chinese character takes two).
+#
+# Control characters, escape sequences and direction marks are removed, because a document must not
+# control the terminal.
+
+ELLIPSIS: Final = "…"
+_DROPPED: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
+_LOOKED_AT: Final = 8  # characters examined for each cell, a bound on the work for long texts
+
+
+def one_line(text: str, cells: int | None = None) -> str:
+    if cells is not None and len(text) > cells * _LOOKED_AT:
+        text = text[: cells * _LOOKED_AT] + ELLIPSIS
+    text = " ".join(text.split())
+    if not text.isprintable():
+        text = "".join(sign for sign in text if unicodedata.category(sign) not in _DROPPED)
+    return text if cells is None else cut(text, cells)
+
+
+def escaped(text: str) -> str:
+    """Return ``text`` with unprintable characters escaped; line ends and spaces stay."""
+    return "".join(
+        sign
+        if sign.isprintable() or sign == "\n" or unicodedata.category(sign) == "Zs"
+        else sign.encode("unicode_escape", "backslashreplace").decode()
+        for sign in text
+    )
+
+
+def cut(text: str, cells: int) -> str:
+    if cell_len(text) <= cells:
+        return text
+    return set_cell_size(text, cells - 1).rstrip() + ELLIPSIS if cells > 0 else ""
+
+
+def counted(count: int, noun: str, plural: str | None = None) -> str:
+    """Return, for example, ``1 worker`` or ``2 workers``."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
 
 _UNBOUNDED: Final = 100_000
 _GAP: Final = 2
@@ -24,9 +64,9 @@ _JUSTIFY: Final[dict[str, Literal["left", "right"]]] = {"<": "left", ">": "right
 
 
 class Listing(NamedTuple):
-    """A table that becomes a paragraph for each row where its words do not fit beside each other.
+    """A table that becomes a paragraph for each row if the terminal is too narrow for its words.
 
-    ``head`` names the columns, the first of which names a row; ``align`` is as for ``table``.
+    ``head`` names the columns; ``align`` is as for ``table``.
     """
 
     head: Sequence[str]
@@ -36,11 +76,10 @@ class Listing(NamedTuple):
 
 
 Block: TypeAlias = str | Text | Table | Listing
-"""A line of text, or a table."""
 
 
 def table(rows: Iterable[Sequence[str | Text]], align: str, indent: str = "") -> Table:
-    """Return a table; ``align`` has a ``<`` or ``>`` for each column, ``indent`` is blanks."""
+    """Return a table; ``align`` has ``<`` or ``>`` for each column, ``indent`` is spaces."""
     rich_table = Table(
         box=None, show_header=False, show_edge=False, pad_edge=False, padding=(0, _GAP, 0, 0)
     )
@@ -55,15 +94,11 @@ def table(rows: Iterable[Sequence[str | Text]], align: str, indent: str = "") ->
 
 
 def _cell(text: str) -> Text:
-    """Return a cell whose text cannot move the cursor; blanks at its beginning stay."""
     return Text(" " * (len(text) - len(text.lstrip(" "))) + one_line(text))
 
 
 def output_console(*, stderr: bool = False) -> Console:
-    """Return the console for what a command prints.
-
-    It is as wide as the terminal, or as ``COLUMNS`` says; without either it has no bound.
-    """
+    """Return a console as wide as the terminal or ``COLUMNS``, else without a limit."""
     console = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = _UNBOUNDED
@@ -71,7 +106,6 @@ def output_console(*, stderr: bool = False) -> Console:
 
 
 def show(blocks: Iterable[Block], *, stderr: bool = False, console: Console | None = None) -> None:
-    """Print lines and tables, no line wider than the console."""
     console = console or output_console(stderr=stderr)
     for block in blocks:
         if isinstance(block, Listing):
@@ -85,7 +119,7 @@ def show(blocks: Iterable[Block], *, stderr: bool = False, console: Console | No
 
 
 def _as_blocks(listing: Listing, width: int) -> Iterator[Block]:
-    """Yield a listing as a table, or as paragraphs where a column would cut its words."""
+    """Yield a listing as a table, or as paragraphs if a column would cut its words."""
     head, rows, align, indent = listing
     columns = zip(*([one_line(cell) for cell in row] for row in (head, *rows)), strict=True)
     narrowest = [
@@ -105,9 +139,9 @@ def _as_blocks(listing: Listing, width: int) -> Iterator[Block]:
 
 
 def folded(line: Text, width: int) -> Iterator[Text]:
-    """Yield a line in parts of at most ``width`` cells, cut at blanks where there are any.
+    """Yield a line in parts of at most ``width`` cells, cut at spaces if possible.
 
-    Where it is indented or has a label before a gap, all parts but the first are indented further.
+    If it is indented or has a label, the later parts are indented further.
     """
     if line.cell_len <= width:
         yield line
@@ -126,8 +160,32 @@ def folded(line: Text, width: int) -> Iterator[Text]:
 
 
 def _print_table(console: Console, block: RenderableType) -> None:
-    """Print a table, without the blanks that fill the last column."""
     with console.capture() as capture:
         console.print(block)
     for line in capture.get().split("\n")[:-1]:
         console.out(line.rstrip(), highlight=False)
+
+
+@contextmanager
+def progress_bar(first_step: str = "reading") -> Iterator[Callable[[str, int, int | None], None]]:
+    """Show a progress bar if standard error is a terminal; yield the function that moves it.
+
+    Its arguments are the step in words, the amount done, and the total (None: unknown).
+    """
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda _step, _done, _total: None
+        return
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=None),
+        TaskProgressColumn(),
+        TimeRemainingColumn(compact=True),
+    )
+    with Progress(*columns, console=console, transient=True, refresh_per_second=4) as progress:
+        task = progress.add_task(first_step, total=None)
+
+        def move(step: str, done: int, total: int | None) -> None:
+            progress.update(task, description=step, completed=done, total=total)
+
+        yield move

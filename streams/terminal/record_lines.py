@@ -1,4 +1,4 @@
-"""A record as one line for people: what the filter said of it, or the beginning of its text."""
+"""A record as one line of text: its verdict, or the beginning of its text."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Final
 from rich.text import Text
 
 from simhash_core.documents import Document, RawRecord
-from streams.documents.raw_documents import DocumentReader
-from streams.kafka.topic_follower import ReadRecord
-from streams.output.received_outputs import (
+from streams.documents.output_records import (
     DeadLetterOutput,
     DuplicateOutput,
     TombstoneOutput,
     UniqueOutput,
     received_output,
 )
-from streams.registry.fetched_schema import RegistryUnavailableError
-from streams.registry.schema_fetches import command_reader
+from streams.documents.raw_documents import DocumentReader
+from streams.kafka.topic_follower import ReadRecord
+from streams.registry.schema_cache import command_reader
+from streams.registry.schemas import RegistryUnavailableError
 from streams.settings.settings import Settings
-from streams.terminal.terminal_text import one_line
+from streams.terminal.layout import one_line
 
 UNIQUE_STYLE: Final = "green"
 UNDECIDABLE_STYLE: Final = "cyan"
@@ -35,7 +35,7 @@ _GAP: Final = "  "
 
 
 class RecordLines:
-    """Makes the lines; ``width`` is that of the terminal in cells."""
+    """Formats records; ``width`` is the terminal's, in cells."""
 
     def __init__(self, settings: Settings, width: int) -> None:
         self._reader = command_reader(settings, _READ_BYTES_MAX)
@@ -44,7 +44,6 @@ class RecordLines:
         self._width = width
 
     def line(self, record: ReadRecord) -> Text:
-        """Return one line, no wider than the terminal."""
         match received_output(record.value, record.headers):
             case UniqueOutput(id=document_id, undecidable=""):
                 parts = self._document("unique", UNIQUE_STYLE, document_id, record)
@@ -74,13 +73,13 @@ class RecordLines:
         return [(label, style), (document_id, ""), (self._excerpt(record), QUIET_STYLE)]
 
     def _excerpt(self, record: ReadRecord) -> str:
-        """Return the text, with its title before it; of what is no document, the bytes as text."""
+        """Return title and text of a document; else the bytes, decoded."""
         if record.value is None:
             return "(null)"
         raw = RawRecord(record.key, record.value, 0, record.headers)
         try:
             read = self._reader.read(record.position, raw)
-        except RegistryUnavailableError:  # a look at a topic must not wait for each record
+        except RegistryUnavailableError:  # do not wait for the registry at each record
             self._reader = self._reader_without_schemas
             read = self._reader.read(record.position, raw)
         if isinstance(read, Document):

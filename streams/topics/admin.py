@@ -1,4 +1,4 @@
-"""Creating the topics of ``streams.topics.plans``, and looking at those that exist."""
+"""Creates the topics of ``streams.topics.plans``, and describes existing ones."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.cimpl import NewTopic
 
 from streams.errors import BrokerRefusedError, BrokerUnavailableError
-from streams.kafka.retries import becomes_true, retrying
+from streams.kafka.clients import AdminClient
+from streams.kafka.errors import becomes_true, retrying
 from streams.topics.plans import REPLICAS, TIMES_AHEAD, TopicPlan
 
 _ANSWER_SECONDS: Final = 10.0
@@ -27,7 +27,7 @@ class _OutOfServiceError(BrokerUnavailableError):
 
 
 class Creation(NamedTuple):
-    """A topic after ``create``; one that was there already is not ``created``, without config."""
+    """A topic after ``create``; without ``config`` where it existed before."""
 
     plan: TopicPlan
     created: bool
@@ -35,13 +35,13 @@ class Creation(NamedTuple):
 
 
 def can_administer(admin: AdminClient) -> bool:
-    """Whether the broker takes admin requests; librdkafka's in-process broker has no controller."""
+    """Return whether the broker takes admin requests; librdkafka's mock broker takes none."""
     metadata = _metadata(admin)
     return metadata.controller_id in metadata.brokers
 
 
 def partitions_of(admin: AdminClient, topics: Iterable[str]) -> dict[str, int]:
-    """Return the number of partitions of those of ``topics`` that exist; none is made by asking."""
+    """Return the number of partitions of existing topics; asking creates none."""
     known = _metadata(admin).topics
     return {
         name: len(known[name].partitions)
@@ -51,7 +51,6 @@ def partitions_of(admin: AdminClient, topics: Iterable[str]) -> dict[str, int]:
 
 
 def replicas_of(admin: AdminClient, topics: Iterable[str]) -> dict[str, int]:
-    """Return the copies of the partition with the fewest, of those of ``topics`` that exist."""
     known = _metadata(admin).topics
     return {
         name: min((len(each.replicas) for each in known[name].partitions.values()), default=0)
@@ -61,7 +60,6 @@ def replicas_of(admin: AdminClient, topics: Iterable[str]) -> dict[str, int]:
 
 
 def broker_count(admin: AdminClient) -> int:
-    """Return the number of brokers in service."""
     return len(_metadata(admin).brokers)
 
 
@@ -72,19 +70,12 @@ def create(
     replication_factor: int | None = None,
     timeout_seconds: float = 30.0,
 ) -> list[Creation]:
-    """Create the topics that are not there, and return when all can be used.
+    """Create the missing topics, and wait until all can be used.
 
-    Those that are there are left as they are: ``streams.topics.checking`` says whether they fit.
-
-    Args:
-        admin: A client of the cluster.
-        plans: What the topics must be.
-        replication_factor: Copies of each partition; unless given three, or as many as there are
-            brokers. With three, two must have a record of a durable topic before its write counts.
-        timeout_seconds: Bounds each wait.
-
-    Raises:
-        TopicsError: Topics could not be created; all others have been.
+    Existing topics are left as they are (see ``streams.topics.checking``). The default
+    ``replication_factor`` is three, or the number of brokers if lower; with three, two copies must
+    have a record of a durable topic before its write counts. ``timeout_seconds`` bounds each wait.
+    Raises ``TopicsError`` for topics that could not be created, after all others.
     """
     existing = partitions_of(admin, [plan.name for plan in plans])
     missing = [plan for plan in plans if plan.name not in existing]
@@ -107,7 +98,7 @@ def create(
 def _created(
     admin: AdminClient, plans: Sequence[TopicPlan], replicas: int, timeout_seconds: float
 ) -> set[str]:
-    """Make topics, and return the names of those that nobody else made meanwhile."""
+    # The result lacks topics that somebody else created meanwhile.
     wanted: dict[str, NewTopic] = {}
     for plan in plans:
         name, partitions = plan.name, plan.partitions
@@ -131,7 +122,7 @@ def _created(
             elif reason.code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 failures.append(f"{plan.name}: {reason.str()}{_hint(reason)}")
     if plainer:
-        # A broker from before the setting, which takes any time without it.
+        # A broker from before this setting takes any time without it.
         created |= _created(admin, plainer, replicas, timeout_seconds)
     if failures:
         raise TopicsError("topics cannot be created: " + "; ".join(failures))
@@ -148,7 +139,6 @@ def _hint(reason: KafkaError) -> str:
 
 
 def _await_visible(admin: AdminClient, names: set[str], timeout_seconds: float) -> None:
-    """Wait until brokers list the new topics, which can be after their creation."""
     if not becomes_true(
         lambda: names <= partitions_of(admin, names).keys(), timeout_seconds, _AGAIN_SECONDS
     ):
@@ -158,7 +148,6 @@ def _await_visible(admin: AdminClient, names: set[str], timeout_seconds: float) 
 
 
 def topic_configs(admin: AdminClient, names: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Return the settings of topics by name; raises ``TopicsError`` where they cannot be read."""
     if not names:
         return {}
     resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in names]
@@ -176,11 +165,14 @@ def topic_configs(admin: AdminClient, names: Sequence[str]) -> dict[str, dict[st
 
 
 def _metadata(admin: AdminClient) -> Any:  # noqa: ANN401 - ClusterMetadata is typed in no release
-    """Return what the cluster says of itself, once it lists a broker.
+    """Return the cluster's metadata, once it lists a broker.
 
-    After a pause of some seconds its own controller may fence a broker for a moment.
+    After a pause of some seconds its controller may fence a broker for a moment.
     """
-    return retrying(_ANSWER_SECONDS, _AGAIN_SECONDS, _is_out_of_service)(_listed, admin)
+    again = retrying(
+        _ANSWER_SECONDS, _AGAIN_SECONDS, lambda error: isinstance(error, _OutOfServiceError)
+    )
+    return again(_listed, admin)
 
 
 def _listed(admin: AdminClient) -> Any:  # noqa: ANN401 - as above
@@ -193,7 +185,3 @@ def _listed(admin: AdminClient) -> Any:  # noqa: ANN401 - as above
     if not metadata.brokers:
         raise _OutOfServiceError("the Kafka cluster lists no running broker: see the brokers' logs")
     return metadata
-
-
-def _is_out_of_service(error: BaseException) -> bool:
-    return isinstance(error, _OutOfServiceError)

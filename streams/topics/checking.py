@@ -1,16 +1,22 @@
-"""Comparing topics with what they must be: what cannot be used, and what an operator should know.
+"""Compares topics with their plans.
 
-A *difference* keeps workers from starting: with it documents would be lost, or never put out. A
-*note* is about what works, and may lose what an operator did not mean to lose.
+A *difference* keeps workers from starting, because documents would be lost or never delivered. A
+*note* tells an operator about settings that work but may lose records.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin._acl import AclOperation
 
+from streams.errors import Problem, SettingsError
+from streams.kafka.client_config import consumer_config
+from streams.kafka.clients import AdminClient, Consumer, committed_offsets
+from streams.settings.settings import Settings
 from streams.topics.admin import (
     broker_count,
     can_administer,
@@ -28,13 +34,154 @@ from streams.topics.plans import (
 )
 from streams.topics.shard_topics import lost_shards
 
+# ---- Partitions with too few copies in sync: brokers refuse their records.
+
+_SPARE_SECONDS: Final = 1.0
+
+
+class TooFewCopies(NamedTuple):
+    """``partitions`` have too few copies in sync; ``in_sync`` and ``replicas`` are of the worst."""
+
+    topic: str
+    partitions: tuple[int, ...]
+    in_sync: int
+    replicas: int
+    min_in_sync: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.topic} takes no records: it has {self.in_sync} of {self.replicas} copies in "
+            f"sync, and min.insync.replicas is {self.min_in_sync}"
+        )
+
+
+class SyncCopies:
+    """Asks brokers for the copies in sync of topics; for one thread."""
+
+    def __init__(
+        self, config: Mapping[str, Any], min_in_sync: Mapping[str, int], timeout_seconds: float
+    ) -> None:
+        """Connect with the first request; ``min_in_sync`` is ``min.insync.replicas`` by topic."""
+        self._config = {**config, "log_level": 0}
+        self._min_in_sync = min_in_sync
+        self._timeout_seconds = timeout_seconds
+        self._admin: AdminClient | None = None
+
+    def too_few(self) -> list[TooFewCopies] | None:
+        """Return the topics that take no records; None where the brokers do not answer."""
+        names = [name for name, number in self._min_in_sync.items() if number > 1]
+        if not names:
+            return []
+        if self._admin is None:
+            self._admin = AdminClient(self._config)
+        futures = self._admin.describe_topics(
+            TopicCollection(names), request_timeout=self._timeout_seconds
+        )
+        short: list[TooFewCopies] = []
+        try:
+            for name, future in futures.items():
+                described = future.result(self._timeout_seconds + _SPARE_SECONDS)
+                short += self._of_topic(name, described)
+        except (KafkaException, TimeoutError):
+            # A client that lost its brokers may wait for a controller for ever (librdkafka 2.16).
+            self._admin = None
+            return None
+        return short
+
+    def _of_topic(self, name: str, described: Any) -> Iterator[TooFewCopies]:  # noqa: ANN401 - typed in no release
+        number = self._min_in_sync[name]
+        short = [each for each in described.partitions if len(each.isr) < number]
+        if short:
+            worst = min(short, key=lambda each: len(each.isr))
+            yield TooFewCopies(
+                name, tuple(each.id for each in short), len(worst.isr), len(worst.replicas), number
+            )
+
+
+# ---- The user's permissions, checked before a worker starts.
+#
+# Without them a consumer waits without a message, and a producer fails at its first batch. Brokers
+# do not report rights to transactional ids; the first transaction shows them. Alter on the
+# changelog is not checked, as only a growing raw topic needs it (``streams.topics.shard_topics``).
+
+_ANSWER_SECONDS: Final = 10.0
+_TRY_SECONDS: Final = 0.5
+_READ: Final = frozenset({AclOperation.READ})
+_WRITE: Final = frozenset({AclOperation.WRITE})
+_DELETE: Final = frozenset({AclOperation.DELETE})
+
+
+def refuse_missing_permissions(admin: AdminClient, settings: Settings) -> None:
+    """Raise ``SettingsError`` with all permissions that brokers report as missing."""
+    missing = [*_missing_at_topics(admin, settings), *_missing_at_group(settings)]
+    if missing:
+        raise SettingsError(
+            [
+                Problem("kafka", "", "settings", f"the Kafka user may not {what}: grant it (ACL)")
+                for what in missing
+            ]
+        )
+
+
+def _missing_at_topics(admin: AdminClient, settings: Settings) -> Iterator[str]:
+    topics = settings.topics
+    needed: Mapping[str, frozenset[AclOperation]] = {
+        topics.raw: _READ,
+        **dict.fromkeys(settings.output_topics, _WRITE),
+        # Any worker may become the leader, which trims the log.
+        topics.log: _READ | _WRITE | _DELETE,
+        topics.reports: _READ | _WRITE,
+        topics.changelog: _READ | _WRITE,
+    }
+    described = admin.describe_topics(
+        TopicCollection(list(needed)),
+        include_authorized_operations=True,
+        request_timeout=_ANSWER_SECONDS,
+    )
+    for name, future in described.items():
+        try:
+            allowed = future.result(_ANSWER_SECONDS + 1.0).authorized_operations
+        except (KafkaException, TimeoutError):
+            continue
+        for operation in sorted(needed[name] - set(allowed or needed[name]), key=str):
+            yield f"{operation.name.capitalize()} topic {name}"
+
+
+def _missing_at_group(settings: Settings) -> Iterator[str]:
+    # Only a user with some right to the group gets its offsets. Describe alone is enough here, and
+    # is refused when the worker joins.
+    group = settings.application_id
+    consumer = Consumer({**consumer_config(settings, group_id=group), "log_level": 0})
+    raw = [TopicPartition(settings.topics.raw, 0)]
+    deadline = time.monotonic() + _ANSWER_SECONDS
+    try:
+        while time.monotonic() < deadline:
+            try:
+                committed_offsets(consumer, raw, _TRY_SECONDS)
+            except KafkaException as error:
+                reason: KafkaError | None = error.args[0]
+            else:
+                return
+            # A group without a coordinator for this user shows nothing about rights.
+            message = consumer.poll(0)
+            reported = None if message is None else message.error()
+            if any(
+                each is not None and each.code() == KafkaError.GROUP_AUTHORIZATION_FAILED
+                for each in (reason, reported)
+            ):
+                yield f"Read group {group}"
+                return
+    finally:
+        consumer.close()
+
+
 _TIME_TYPE: Final = "message.timestamp.type"
 _BY_BROKER: Final = "LogAppendTime"
 _UNITS_MS: Final = {"day": 86_400_000, "hour": 3_600_000, "minute": 60_000, "second": 1000}
 
 
 class TopicDifference(NamedTuple):
-    """Something that a topic must be and is not. ``what``: "missing", or a Kafka setting's name."""
+    """``what`` is "missing" or the name of a Kafka setting."""
 
     topic: str
     what: str
@@ -43,45 +190,29 @@ class TopicDifference(NamedTuple):
     fix: str
 
     def __str__(self) -> str:
-        """One line for people."""
         if self.what == "missing":
             return f"{self.topic} is missing: {self.fix}"
         return f"{self.topic} has {self.what} {self.actual}, not {self.expected}: {self.fix}"
 
 
 class TopicState(NamedTuple):
-    """A topic as brokers have it.
-
-    Attributes:
-        topic: Its name.
-        partitions: Their number.
-        replicas: Copies of the partition with the fewest.
-        min_in_sync: How many must have a record before a write counts; None where brokers do not
-            say.
-        retention_ms: How long records are kept, by their own time; -1: for ever; None as above.
-    """
+    """A topic as brokers describe it; None: they do not tell."""
 
     topic: str
     partitions: int
-    replicas: int
+    replicas: int  # of the partition with the fewest
     min_in_sync: int | None
-    retention_ms: int | None
+    retention_ms: int | None  # -1: for ever
 
 
 class Checked(NamedTuple):
-    """What was found: the topics that exist, what is wrong with topics, what to know of them."""
-
     states: list[TopicState]
     differences: list[TopicDifference]
     notes: list[str]
 
 
 def check(admin: AdminClient, plans: Sequence[TopicPlan]) -> Checked:
-    """Check the topics and their configuration.
-
-    Settings of topics are left out where the broker takes no admin requests. Raises ``TopicsError``
-    where they cannot be read.
-    """
+    """Check topics, and their settings where brokers take admin requests; raise ``TopicsError``."""
     existing = partitions_of(admin, [plan.name for plan in plans])
     there = [plan for plan in plans if plan.name in existing]
     configs = topic_configs(admin, [plan.name for plan in there]) if can_administer(admin) else {}
@@ -123,7 +254,7 @@ def check(admin: AdminClient, plans: Sequence[TopicPlan]) -> Checked:
 
 
 def output_retentions(admin: AdminClient, plans: Sequence[TopicPlan]) -> dict[str, int]:
-    """Return by output topic how long it keeps a record by the record's own time, in milliseconds.
+    """Return how long each output topic keeps records by their own time, in milliseconds.
 
     Topics that keep records for ever, or by the broker's time, are left out.
     """
@@ -168,7 +299,6 @@ def _shards_lost(raw: str, actual: int, lost: Sequence[int]) -> TopicDifference:
 
 
 def _growth_notes(plans: Sequence[TopicPlan], existing: Mapping[str, int]) -> Iterator[str]:
-    """Yield what is about to change in the topics by itself."""
     for plan in plans:
         shards, there = existing.get(plan.shards_of or ""), existing.get(plan.name)
         if shards is not None and there is not None and there < shards:
@@ -179,7 +309,6 @@ def _growth_notes(plans: Sequence[TopicPlan], existing: Mapping[str, int]) -> It
 
 
 def copy_notes(state: TopicState, brokers: int) -> Iterator[str]:
-    """Yield what the failure of one broker of so many would do to a topic."""
     replicas_wanted = min(REPLICAS, brokers)
     topic, _, replicas, min_in_sync, _ = state
     assert min_in_sync is not None
@@ -206,7 +335,7 @@ def _copies(number: int) -> str:
 
 
 def _retention_notes(plan: TopicPlan, config: Mapping[str, str]) -> Iterator[str]:
-    """Yield that an output topic deletes records sooner than the settings say."""
+    """Yield notes on output topics that delete records earlier than the settings say."""
     wanted, actual = plan.output_retention_ms, _retention_ms(config)
     if wanted is None or actual == FOR_EVER_MS or FOR_EVER_MS < wanted <= actual:
         return
@@ -220,7 +349,6 @@ def _retention_notes(plan: TopicPlan, config: Mapping[str, str]) -> Iterator[str
 
 
 def retention_text(milliseconds: int) -> str:
-    """Return how long records are kept, for people: ``7 days``, ``1 hour``, ``for ever``."""
     if milliseconds == FOR_EVER_MS:
         return "for ever"
     unit, size = next(
@@ -274,7 +402,7 @@ def _config_differences(
 def _time_differences(
     plan: TopicPlan, configs: Mapping[str, Mapping[str, str]]
 ) -> list[TopicDifference]:
-    """Say what keeps a topic from taking records at the times that those of another have."""
+    """Return why a topic may refuse the times of another topic's records."""
     input_config, output_config = configs.get(plan.times_of or "", {}), configs[plan.name]
     if _BY_BROKER in {input_config.get(_TIME_TYPE), output_config.get(_TIME_TYPE)}:
         return []

@@ -1,9 +1,9 @@
-"""The topics that Firstseen needs, and what each must be.
+"""The topics that Firstseen needs, and their required settings.
 
 =============  ==========  ==================================================================
 topic          partitions  settings
 =============  ==========  ==================================================================
-raw            any         as you wish: it is yours
+raw            any         the user's
 unique         any         room for a raw record and Firstseen's headers; any time of a record;
                            kept for ``output_retention_ms``
 duplicates     any         the same, since a duplicate may carry its body
@@ -14,18 +14,14 @@ reports        1           deleted by age, soon: a new leader asks again
 changelog      as raw      compacted
 =============  ==========  ==================================================================
 
-An output has the time of its raw record, and Kafka 4 refuses times more than an hour ahead of its
-clock unless the topic allows them. One refused record would stop a shard for good. Records on
-internal topics bear the broker's time: clocks of workers do not matter.
-
-Brokers delete by that time, too: a record of last year is deleted within minutes where records are
-kept for a week. So the outputs keep records for ever, unless the settings say otherwise.
+An output has its raw record's time. Kafka 4 refuses times more than an hour ahead of its clock
+unless the topic allows them, and one refused record would stop a shard for good. Brokers also
+delete by that time: with a retention of a week, a record of last year is deleted within minutes. So
+outputs are kept for ever by default. Internal topics have the broker's time: workers' clocks do not
+matter.
 
 Outputs, log and changelog have three copies of each partition where there are as many brokers, and
 a write counts once two have it. A log that lost its end has lost the order of documents.
-
-Changelog partition p belongs to raw partition p. When the raw topic gets more partitions, workers
-add them to the changelog (``streams.topics.shard_topics``).
 """
 
 from __future__ import annotations
@@ -34,14 +30,12 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from streams.settings.flow import KIB, MIB
-from streams.settings.settings import Settings
+from streams.settings.settings import KIB, MIB, Settings
 
 STANDSTILL_MS: Final = 7 * 24 * 60 * 60 * 1000
-"""How long a worker may be away from its state without reading the changelog from its start."""
+"""A worker may be away from its state for this long without rereading the whole changelog."""
 
-FOR_EVER_MS: Final = -1
-"""The ``retention.ms`` of a topic whose records age does not delete."""
+FOR_EVER_MS: Final = -1  # the ``retention.ms`` of a topic that deletes nothing by age
 
 REPORTS_KEPT_MS: Final = 60 * 60 * 1000
 REPORTS_KEPT_MIN_MS: Final = 10 * 60 * 1000
@@ -49,73 +43,57 @@ REPORTS_KEPT_MIN_MS: Final = 10 * 60 * 1000
 
 _SEGMENT_BYTES: Final = 128 * MIB
 _SEGMENT_MS: Final = 10 * 60 * 1000
-"""Kafka deletes whole segments, so those of topics that are deleted from are small."""
+"""Kafka deletes whole segments, so topics with deletions have small ones."""
 
-_FRAMING_BYTES: Final = 64 * KIB
-"""What Kafka adds to a message; its limit is of the batch around it."""
+_FRAMING_BYTES: Final = 64 * KIB  # what Kafka adds to a message; its limit is for the whole batch
 
 _BATCH_BYTES: Final = 1_000_000
-"""librdkafka's ``batch.size``: how many bytes of small messages it sends as one."""
+"""librdkafka's ``batch.size``: the bytes of small messages in one batch."""
 
 TIMES_AHEAD: Final = "message.timestamp.after.max.ms"
 TIMES_PAST: Final = "message.timestamp.before.max.ms"
-"""How far from the broker's clock a record's time may be. Known to Kafka since 3.6."""
+"""How far a record's time may be from the broker's clock; since Kafka 3.6."""
 
 _ANY_TIME_MS: Final = 2**63 - 1
 
 REPLICAS: Final = 3
-"""Copies of each partition, where there are as many brokers: one may be away for long, and another
-fail meanwhile."""
+"""Copies of each partition, if there are as many brokers: one may be away for long while another
+fails."""
 
 MIN_IN_SYNC: Final = "min.insync.replicas"
-"""How many copies must have a record before a write of it counts."""
+"""How many copies must have a record before its write counts."""
 
 
 class TopicPlan(NamedTuple):
-    """What a topic must be. ``partitions`` None: any number.
-
-    Attributes:
-        config: Kafka's names and values for its creation.
-        fixed_partitions: It must have this number.
-        min_message_bytes: It cannot be used with a lower ``max.message.bytes``.
-        min_retention_ms: It cannot be used with a lower ``retention.ms``. ``FOR_EVER_MS``: nothing
-            in it may be deleted by age or size.
-        output_retention_ms: How long the settings say that it keeps records; a lower
-            ``retention.ms`` is warned about.
-        times_of: The topic whose records it must take at whatever time they bear.
-        shards_of: The topic whose partitions it must have one each for.
-        is_durable: Nothing can replace a lost record of it, so it needs copies.
-    """
+    """The required settings of a topic."""
 
     name: str
-    partitions: int | None
-    config: Mapping[str, str]
+    partitions: int | None  # None: any number
+    config: Mapping[str, str]  # Kafka's settings at creation
     fixed_partitions: bool = False
     cleanup_policy: str | None = None
-    min_message_bytes: int = 0
-    min_retention_ms: int = 0
-    output_retention_ms: int | None = None
-    times_of: str | None = None
-    shards_of: str | None = None
-    is_durable: bool = True
+    min_message_bytes: int = 0  # the lowest usable max.message.bytes
+    min_retention_ms: int = 0  # the lowest usable retention.ms; FOR_EVER_MS: no deletion
+    output_retention_ms: int | None = None  # as in the settings; a lower retention.ms is noted
+    times_of: str | None = None  # the topic whose records' times it must accept
+    shards_of: str | None = None  # it needs one partition for each of this topic
+    is_durable: bool = True  # a lost record cannot be replaced, so it needs copies
 
     def config_for(self, replicas: int) -> dict[str, str]:
-        """Return the settings for its creation with so many copies."""
         durable = self.is_durable and replicas >= REPLICAS
         return dict(self.config) | ({MIN_IN_SYNC: str(REPLICAS - 1)} if durable else {})
 
     def without(self, name: str) -> TopicPlan:
-        """Return the same plan less one setting for the making of it."""
         return self._replace(config={k: v for k, v in self.config.items() if k != name})
 
 
 def topic_plans(
     settings: Settings, partitions: int | None = None, raw_partitions: int | None = None
 ) -> list[TopicPlan]:
-    """Return what each topic must be.
+    """Return the plan of each topic.
 
-    ``partitions``: of topics that are made; ``raw_partitions``: of the raw topic and the changelog,
-    the same unless given. None: whatever there is will do.
+    ``partitions`` is for topics that are created; ``raw_partitions``, for the raw topic and the
+    changelog, is by default the same. None accepts any number.
     """
     topics = settings.topics
     shards = raw_partitions or partitions

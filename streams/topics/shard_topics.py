@@ -1,36 +1,120 @@
 """The topics whose partitions are the shards: raw, and changelog partition p for raw partition p.
 
-What can happen to the raw topic, and what follows:
+What may happen to the raw topic:
 
-===========================================  =====================================================
-it gets more partitions                      new, empty shards: ``grow_changelog``
-it is deleted, and created again             its chains begin again, as its id is another; the
-                                             entries stay
-it is created again with fewer partitions    ``refuse_lost_shards``: nobody would own the entries of
-                                             the last shards, and look-ups would miss them
-===========================================  =====================================================
+    ==============================  =========================================================
+    it gets more partitions         new, empty shards: ``grow_changelog``
+    it is deleted and recreated     its chains begin again, as its id changes; entries stay
+    it is recreated with fewer      ``refuse_lost_shards``: nobody would own the entries of
+    partitions                      the last shards, and look-ups would miss them
+    ==============================  =========================================================
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.cimpl import NewPartitions
 
-from streams.kafka.retries import becomes_true
+from streams.errors import BrokerUnavailableError
+from streams.kafka.clients import AdminClient
+from streams.kafka.errors import PASSING_ERRORS, becomes_true, retrying, retrying_on_loop
 from streams.settings.settings import Settings
 from streams.topics.admin import TopicsError, can_administer, partitions_of
-from streams.topics.topic_ids import topic_id
 
-_ANSWER_SECONDS: Final = 30.0
+# ---- Ids of topics, which distinguish a topic from an earlier one of the same name.
+
+logger = logging.getLogger(__name__)
+
+_ANSWER_SECONDS: Final = 5.0
+_RETRY_SECONDS: Final = 0.5
+
+
+def topic_id(admin: AdminClient, topic: str) -> str:
+    """Return a topic's id, or ""; raise ``TopicsError`` or ``BrokerUnavailableError``."""
+    return TopicIdResolver(lambda: admin, has_ids=False)(topic)
+
+
+class TopicIdResolver:
+    """Finds ids as ``topic_id`` does, with a new client after each unanswered request.
+
+    After a short outage a client (librdkafka 2.16) may wait for the controller for ever; a new one
+    does not.
+    """
+
+    def __init__(self, connect: Callable[[], AdminClient], *, has_ids: bool) -> None:
+        """``has_ids`` says that the broker is known to take admin requests.
+
+        Otherwise the broker is asked until it says so, because one that is starting can look like
+        one that takes none.
+        """
+        self._connect = connect
+        self._admin: AdminClient | None = None
+        self._has_ids = has_ids
+
+    def __call__(self, topic: str) -> str:
+        if self._admin is None:  # not "or": a client is false while nothing waits in it
+            self._admin = self._connect()
+        admin = self._admin
+        try:
+            self._has_ids = self._has_ids or can_administer(admin)
+            return _described_id(admin, topic) if self._has_ids else ""
+        except BrokerUnavailableError:
+            self._admin = None
+            raise
+
+
+def _described_id(admin: AdminClient, topic: str) -> str:
+    described = admin.describe_topics(TopicCollection([topic]), request_timeout=_ANSWER_SECONDS)
+    try:
+        return str(described[topic].result(_ANSWER_SECONDS + 1.0).topic_id)
+    except KafkaException as error:
+        reason = error.args[0]
+        if reason.code() in PASSING_ERRORS:
+            raise BrokerUnavailableError(
+                f"no broker returns the id of {topic}: {reason.str()}. Is the broker reachable?"
+            ) from error
+        raise TopicsError(f"the id of {topic} cannot be read: {reason.str()}") from error
+    except TimeoutError as error:
+        raise BrokerUnavailableError(f"no broker returns the id of {topic}") from error
+
+
+class TopicIds:
+    """Finds ids on the event loop, and tries again while a broker is away."""
+
+    def __init__(self, ask: Callable[[str], str], wait_seconds: float) -> None:
+        """``ask`` blocks, and raises as ``topic_id`` does; it is retried for ``wait_seconds``."""
+        self._ask = ask
+        self._wait_seconds = wait_seconds
+
+    async def of(self, topic: str) -> str:
+        """Raise ``BrokerUnavailableError`` or ``TopicsError`` when no broker answers in time."""
+        again = retrying_on_loop(self._wait_seconds, _RETRY_SECONDS, _may_pass)
+        return await again(asyncio.to_thread, self._ask, topic)
+
+    def of_now(self, topic: str) -> str:
+        return retrying(self._wait_seconds, _RETRY_SECONDS, _may_pass)(self._ask, topic)
+
+
+def _may_pass(error: BaseException) -> bool:
+    """Return whether to ask again: a broker that has just come back may not know its topics yet."""
+    if not isinstance(error, BrokerUnavailableError | TopicsError):
+        return False
+    logger.warning("asking for the id of a topic again: %s", error)
+    return True
+
+
+_TOPIC_ANSWER_SECONDS: Final = 30.0
 _AGAIN_SECONDS: Final = 0.1
 
 
 class RawTopic(NamedTuple):
-    """The raw topic as a broker describes it. ``identifier``: "" where the broker knows none."""
+    """``identifier`` is "" where the broker knows none."""
 
     name: str
     identifier: str
@@ -38,11 +122,7 @@ class RawTopic(NamedTuple):
 
 
 def raw_topic(admin: AdminClient, settings: Settings) -> RawTopic:
-    """Return the raw topic as it is now. Blocking.
-
-    Raises ``TopicsError`` where it is missing or not described, ``BrokerUnavailableError`` where no
-    broker answers.
-    """
+    """Describe the raw topic. Blocking. Raises ``TopicsError`` or ``BrokerUnavailableError``."""
     name = settings.topics.raw
     partitions = partitions_of(admin, [name]).get(name)
     if partitions is None:
@@ -51,18 +131,17 @@ def raw_topic(admin: AdminClient, settings: Settings) -> RawTopic:
 
 
 def lost_shards(admin: AdminClient, changelog: str, raw: int, partitions: int) -> list[int]:
-    """Return the partitions of the changelog with records in them that no raw partition belongs to.
-
-    ``raw`` and ``partitions``: how many the raw topic and the changelog have.
-    """
+    """Return the changelog partitions from ``raw`` to ``partitions`` that have records."""
     if partitions <= raw:
         return []
     latest: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call] # of the library
     wanted = {TopicPartition(changelog, each): latest for each in range(raw, partitions)}
     lost: list[int] = []
-    for partition, future in admin.list_offsets(wanted, request_timeout=_ANSWER_SECONDS).items():
+    for partition, future in admin.list_offsets(
+        wanted, request_timeout=_TOPIC_ANSWER_SECONDS
+    ).items():
         try:
-            if future.result(_ANSWER_SECONDS + 1.0).offset > 0:
+            if future.result(_TOPIC_ANSWER_SECONDS + 1.0).offset > 0:
                 lost.append(partition.partition)
         except KafkaException as error:
             raise TopicsError(
@@ -73,7 +152,6 @@ def lost_shards(admin: AdminClient, changelog: str, raw: int, partitions: int) -
 
 
 def refuse_lost_shards(admin: AdminClient, settings: Settings) -> None:
-    """Raise ``TopicsError`` where shards have documents but no raw partition any more. Blocking."""
     raw, changelog = settings.topics.raw, settings.topics.changelog
     there = partitions_of(admin, [raw, changelog])
     lost = lost_shards(admin, changelog, there.get(raw, 0), there.get(changelog, 0))
@@ -87,11 +165,7 @@ def refuse_lost_shards(admin: AdminClient, settings: Settings) -> None:
 
 
 def grow_changelog(admin: AdminClient, settings: Settings) -> int:
-    """Give the changelog a partition for each of the raw topic; return how many were created.
-
-    Returns when brokers list them. 0: there are enough, or another worker has created them
-    meanwhile. Raises ``TopicsError`` where that is not possible. Blocking.
-    """
+    """Give the changelog the raw topic's partitions; return how many are new. Blocking."""
     raw, changelog = settings.topics.raw, settings.topics.changelog
     there = partitions_of(admin, [raw, changelog])
     for name in (raw, changelog):
@@ -114,11 +188,11 @@ def _create_partitions(admin: AdminClient, topic: str, wanted: int) -> bool:
     """Raise the number of partitions; return False where somebody else did."""
     futures = admin.create_partitions(
         [NewPartitions(topic, wanted)],
-        operation_timeout=_ANSWER_SECONDS,
-        request_timeout=_ANSWER_SECONDS,
+        operation_timeout=_TOPIC_ANSWER_SECONDS,
+        request_timeout=_TOPIC_ANSWER_SECONDS,
     )
     try:
-        futures[topic].result(_ANSWER_SECONDS + 1.0)
+        futures[topic].result(_TOPIC_ANSWER_SECONDS + 1.0)
     except KafkaException as error:
         reason: KafkaError = error.args[0]
         if reason.code() == KafkaError.INVALID_PARTITIONS:
@@ -135,10 +209,10 @@ def _create_partitions(admin: AdminClient, topic: str, wanted: int) -> bool:
 def _await_partitions(admin: AdminClient, topic: str, wanted: int) -> None:
     if not becomes_true(
         lambda: partitions_of(admin, [topic]).get(topic, 0) >= wanted,
-        _ANSWER_SECONDS,
+        _TOPIC_ANSWER_SECONDS,
         _AGAIN_SECONDS,
     ):
         raise TopicsError(
             f"{topic} was given {wanted} partitions, but brokers list fewer after "
-            f"{_ANSWER_SECONDS:g} s"
+            f"{_TOPIC_ANSWER_SECONDS:g} s"
         )

@@ -1,10 +1,8 @@
-"""Starts and ends of partitions, and the group's committed offsets, as the broker has them.
+"""Starts and ends of partitions, and the group's committed offsets, asked from the broker.
 
-A consumer knows the end of a partition from its last fetch, so a consumer that is stuck has a stale
-figure. The requests here have their own connections, each with a time limit.
-
-After a request that was not answered completely, a new client sends the next one: librdkafka's
-admin client (2.16) remembers that a partition had no leader, and never queries again.
+A consumer knows a partition's end from its last fetch, so a stuck consumer has an old one. These
+requests have their own connections and time limits. After an incomplete answer a new client sends
+the next one: librdkafka's admin client (2.16) remembers a missing leader for ever.
 """
 
 from __future__ import annotations
@@ -14,19 +12,13 @@ import time
 from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple
 
-from confluent_kafka import (
-    Consumer,
-    IsolationLevel,
-    KafkaError,
-    KafkaException,
-)
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
 from simhash_core.documents import TopicPartition
 from streams.errors import BrokerUnavailableError
-from streams.kafka.partition_offsets import committed_offsets
+from streams.kafka.clients import AdminClient, Consumer, committed_offsets
 
 _SPARE_SECONDS: Final = 1.0
 _EARLIEST: Final[OffsetSpec] = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
@@ -34,10 +26,7 @@ _LATEST: Final[OffsetSpec] = OffsetSpec.latest()  # type: ignore[no-untyped-call
 
 
 class Watermarks(NamedTuple):
-    """The start of a partition, the end of what can be read, and the end.
-
-    Records can be read up to the first open transaction. Both ends are offsets after a record.
-    """
+    """Committed readers stop at ``readable_end``; both ends are offsets after a record."""
 
     start: int
     readable_end: int
@@ -45,14 +34,9 @@ class Watermarks(NamedTuple):
 
 
 class BrokerWatermarks:
-    """Reads watermarks and committed offsets; for one thread.
-
-    ``config``: properties of librdkafka. ``group_id``: of the workers. Each request takes at most
-    ``timeout_seconds``, and then raises ``BrokerUnavailableError``.
-    """
+    """For one thread. Requests raise ``BrokerUnavailableError`` after ``timeout_seconds``."""
 
     def __init__(self, config: Mapping[str, Any], group_id: str, timeout_seconds: float) -> None:
-        """Connect with the first request."""
         # The library would log each attempt to reach a broker that is down; the watch logs it once.
         self._config = {**config, "log_level": 0}
         self._group_id = group_id
@@ -60,7 +44,6 @@ class BrokerWatermarks:
         self._admin: AdminClient | None = None
 
     def of(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Watermarks]:
-        """Return the watermarks of those partitions for which the broker has an answer."""
         # Not ``or``: a client is false while nothing waits in it.
         admin = AdminClient(self._config) if self._admin is None else self._admin
         self._admin = None
@@ -88,7 +71,6 @@ class BrokerWatermarks:
         }
 
     def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the committed offsets of the group, of those partitions that have one."""
         if not partitions:
             return {}
         group = self._consumer()
@@ -109,11 +91,7 @@ class BrokerWatermarks:
         }
 
     def holds_record(self, partition: TopicPartition, offset: int) -> bool:
-        """Return whether a partition has a committed record at or after an offset.
-
-        Where producers use transactions, the last offsets of a partition belong to markers of
-        their ends, which no reader gets.
-        """
+        """Return whether records, not only transaction markers, follow from ``offset`` on."""
         reader = self._consumer()
         try:
             reader.assign([ClientPartition(*partition, offset)])
@@ -130,7 +108,7 @@ class BrokerWatermarks:
         raise BrokerUnavailableError(error.str())
 
     def _consumer(self) -> Consumer:
-        """Return a consumer that joins no group as long as it does not subscribe."""
+        """Return a consumer that joins no group, as it does not subscribe."""
         return Consumer(
             {
                 **self._config,

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import pytest
 
 from simhash_core.documents import SourcePosition
-from streams.output.received_outputs import (
+from streams.documents.output_records import (
     DeadLetterOutput,
     DuplicateOutput,
     ReceivedOutput,

@@ -8,10 +8,11 @@ import time
 from contextlib import closing
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import TopicPartition
 from msgspec.structs import replace
 
 from streams.errors import BrokerRefusedError
+from streams.kafka.clients import Consumer
 from streams.kafka.document_sender import DocumentSender
 from streams.settings.settings import Settings
 from tests.rigs.brokers.broker import Broker

@@ -12,9 +12,9 @@ import sys
 import time
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import TopicPartition
 
+from streams.kafka.clients import AdminClient, Consumer, Producer
 from streams.kafka.embedded_broker import (
     PARTITIONS_BY_DEFAULT,
     RETAINED_BYTES_PER_PARTITION,

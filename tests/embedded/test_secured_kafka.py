@@ -20,7 +20,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from streams.cli.main import main
 from streams.demo.worker_process import WorkerProcess
-from streams.exit_codes import ExitCode
+from streams.errors import ExitCode
 from streams.kafka.connection import connect_admin
 from streams.topics.admin import TopicsError
 from streams.topics.shard_topics import grow_changelog

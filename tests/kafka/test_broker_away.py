@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from streams import worker
 from streams.errors import BrokerUnavailableError
 from streams.settings.loader import load_settings
+from streams.worker import process
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.brokers.kafka_broker import KafkaBroker
 from tests.rigs.brokers.loopback_ports import free_port
@@ -41,11 +41,11 @@ def test_a_broker_that_goes_away_during_the_start_is_named(
     """Given a broker that answered and then went away, when a worker goes on starting, then it ends
     with an error whose exit code says "try again", and not with an internal one.
     """
-    monkeypatch.setattr(worker, "_await_topics", lambda _: None)
+    monkeypatch.setattr(process, "_await_topics", lambda _: None)
     settings = load_settings(
         flags={"--broker": f"127.0.0.1:{free_port()}"},
         assignments=[f"state_dir={tmp_path}", "web.enabled=false", "send_timeout_seconds=2"],
         environ={},
     ).settings
     with pytest.raises(BrokerUnavailableError, match="is it reachable"):
-        worker.run_worker(settings)
+        process.run_worker(settings)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from streams.exit_codes import ExitCode
+from streams.errors import ExitCode
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.brokers.kafka_broker import KafkaBroker
 from tests.rigs.workers.short_documents import keyed_documents

@@ -9,8 +9,8 @@ import time
 from collections import Counter
 
 import pytest
-from confluent_kafka import Consumer, Producer
 
+from streams.kafka.clients import Consumer, Producer
 from tests.repository.source_tree import ROOT
 from tests.rigs.brokers.broker import Broker
 

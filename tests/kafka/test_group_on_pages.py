@@ -8,9 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka.admin import AdminClient
-
-from streams.topics.group_state import GroupReader
+from streams.kafka.clients import AdminClient
+from streams.topics.consumer_group import GroupReader
 from tests.kafka.test_stream import generated
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.workers.stream_harness import Stream, Worker

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
+from streams.kafka.clients import AdminClient
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.workers.short_documents import keyed_documents
 from tests.rigs.workers.stream_harness import END_SECONDS, Stream

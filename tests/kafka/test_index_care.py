@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from simhash_core.documents import SourcePosition
-from streams.kafka.retries import becomes_true
-from streams.ordering.index_on_kafka import group_members
+from streams.kafka.clients import AdminClient
+from streams.kafka.errors import becomes_true
 from streams.topics.admin import create, partitions_of
+from streams.topics.consumer_group import group_members
 from streams.topics.plans import topic_plans
 from tests.kafka.test_shard_recovery import check_copies_are_named, copy_of, shard_directories
 from tests.kafka.test_stream import generated

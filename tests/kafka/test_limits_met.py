@@ -10,14 +10,13 @@ import resource
 import sys
 from pathlib import Path
 
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from simhash_core.log.records import NO_CONTROL, Control
 from simhash_core.text.fingerprinter import Fingerprinter
-from streams.exit_codes import ExitCode
-from streams.ordering.log_codec import LOG_VERSION, LogCodec
+from streams.errors import ExitCode
+from streams.kafka.clients import AdminClient, Producer
+from streams.worker.log_codec import LOG_VERSION, LogCodec
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.brokers.kafka_broker import KafkaBroker
 from tests.rigs.workers.short_documents import keyed_documents

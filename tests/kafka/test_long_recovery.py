@@ -7,16 +7,15 @@ from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
-from confluent_kafka import Producer
 
 from simhash_core.document_columns import BytesColumn, DocumentColumns
-from simhash_core.log.outputs import NewEntries
-from simhash_core.log.packets import Chain, Packet, Sender
-from simhash_core.log.records import NO_CONTROL, Progress
+from simhash_core.log.records import NO_CONTROL, Chain, Packet, Progress, Sender
+from simhash_core.log.shard_stream import NewEntries
 from simhash_core.text.fingerprinter import CONTENT_DIGEST_SIZE, Fingerprinter
 from streams.demo.worker_process import WorkerProcessError
-from streams.settings.reading_rules import reading_rules
+from streams.kafka.clients import Producer
 from streams.store.changelog_codec import encode_entries, encode_progress
+from streams.worker.index_on_kafka import reading_rules
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.workers.stream_harness import Stream, Worker
 from tests.unit.ops_page.live_worker import ask

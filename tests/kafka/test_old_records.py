@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 
+from streams.kafka.clients import AdminClient
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.workers.stream_harness import Stream
 from tests.rigs.workers.stream_outputs import Raw

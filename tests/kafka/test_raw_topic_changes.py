@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient
 
-from streams.exit_codes import ExitCode
+from streams.errors import ExitCode
+from streams.kafka.clients import AdminClient
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.workers.short_documents import short_documents
 from tests.rigs.workers.stream_harness import Stream, Worker

@@ -13,7 +13,7 @@ from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from streams.corpus.corpus import generate
-from streams.exit_codes import ExitCode
+from streams.errors import ExitCode
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.registry.schema_registry import SchemaRegistry
 from tests.rigs.registry.serialized_records import SERIALIZERS
@@ -109,7 +109,9 @@ def test_a_stream_of_each_format(
             assert output.record.value == stream.sent[source].value
 
 
-def test_a_registry_that_is_away(broker: Broker, registry: SchemaRegistry, tmp_path: Path) -> None:
+def test_a_registry_that_is_away(
+    embedded_broker: Broker, registry: SchemaRegistry, tmp_path: Path
+) -> None:
     """Given a registry that is away, then answers with errors; when records with a schema come that
     the worker does not have, then it waits, says why, and is alive; those whose schema it has go
     on before them; and once the registry answers, each record has its output, and none is a dead
@@ -124,7 +126,7 @@ def test_a_registry_that_is_away(broker: Broker, registry: SchemaRegistry, tmp_p
     head = b"\x00" + second.number.to_bytes(4, "big")
     others = [Raw(None, head + each[5:], partition=0) for each in values[10:]]
     settings = [*options(registry, "avro"), "stall_seconds=2"]
-    with Stream(broker, tmp_path, options=settings, raw_partitions=1) as stream:
+    with Stream(embedded_broker, tmp_path, options=settings, raw_partitions=1) as stream:
         worker = stream.started()
         stream.send(known)
         stream.settle()
@@ -154,7 +156,7 @@ def test_a_registry_that_is_away(broker: Broker, registry: SchemaRegistry, tmp_p
 
 
 def test_a_worker_that_is_stopped_while_it_waits(
-    broker: Broker, registry: SchemaRegistry, tmp_path: Path
+    kafka_broker: Broker, registry: SchemaRegistry, tmp_path: Path
 ) -> None:
     """Given a registry that is away, and a worker that waits for it; when the worker is told to
     stop, then it ends in good order; one that is killed, and the next one, which finds the
@@ -163,7 +165,7 @@ def test_a_worker_that_is_stopped_while_it_waits(
     serialize = SERIALIZERS["avro"](registry.client)
     records = [Raw(None, serialize(each)) for each in articles(20)]
     registry.close()
-    with Stream(broker, tmp_path, options=options(registry, "avro")) as stream:
+    with Stream(kafka_broker, tmp_path, options=options(registry, "avro")) as stream:
         worker = stream.started()
         stream.send(records)
         worker.await_log("the schema registry does not answer")
@@ -181,7 +183,7 @@ def test_a_worker_that_is_stopped_while_it_waits(
 
 
 def test_a_registry_that_refuses_the_worker(
-    broker: Broker, registry: SchemaRegistry, tmp_path: Path
+    embedded_broker: Broker, registry: SchemaRegistry, tmp_path: Path
 ) -> None:
     """Given a registry that does not know the worker's user; when a record needs a schema, then the
     worker ends with the code of wrong settings and says which they are; one with the right user
@@ -191,7 +193,7 @@ def test_a_registry_that_refuses_the_worker(
     records = [Raw(None, serialize(each)) for each in articles(5)]
     registry.password = "worker:right"  # noqa: S105 - of a registry of this test
     user = "registry.username=worker"
-    with Stream(broker, tmp_path, options=options(registry, "avro")) as stream:
+    with Stream(embedded_broker, tmp_path, options=options(registry, "avro")) as stream:
         worker = stream.started(user, "registry.password=wrong")
         stream.send(records)
 

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient
 
-from streams.exit_codes import ExitCode
+from streams.errors import ExitCode
+from streams.kafka.clients import AdminClient
 from streams.topics.admin import create
 from streams.topics.plans import topic_plans
 from tests.kafka.test_stream import generated

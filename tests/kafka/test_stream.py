@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from streams.corpus.corpus import generate
-from streams.output.received_outputs import DeadLetterOutput
+from streams.documents.output_records import DeadLetterOutput
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.workers.stream_harness import OUTPUT_PARTITIONS, Stream
 from tests.rigs.workers.stream_outputs import Outputs, Raw

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient
 from msgspec.structs import replace
 
 from streams.corpus.corpus import generate
-from streams.output.received_outputs import DeadLetterOutput, DuplicateOutput, UniqueOutput
+from streams.documents.output_records import DeadLetterOutput, DuplicateOutput, UniqueOutput
+from streams.kafka.clients import AdminClient
 from streams.settings.settings import Mode
 from streams.topics.admin import create, partitions_of
 from streams.topics.plans import topic_plans

@@ -6,10 +6,10 @@ import asyncio
 from functools import partial
 
 import pytest
-from confluent_kafka.admin import AdminClient
 
 from streams.errors import BrokerUnavailableError
-from streams.topics.topic_ids import TopicIdResolver, TopicIds, topic_id
+from streams.kafka.clients import AdminClient
+from streams.topics.shard_topics import TopicIdResolver, TopicIds, topic_id
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.brokers.kafka_broker import KafkaBroker
 from tests.rigs.brokers.loopback_ports import free_port

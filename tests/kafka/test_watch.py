@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import time
@@ -14,7 +15,7 @@ from random import Random
 import pytest
 
 from streams.demo.worker_process import WorkerProcessError
-from streams.exit_codes import ExitCode
+from streams.errors import ExitCode
 from tests.kafka.test_stream import generated
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.brokers.kafka_broker import KafkaBroker
@@ -48,7 +49,11 @@ def test_lag_comes_to_rest_at_zero(broker: Broker, tmp_path: Path) -> None:
         )
         assert value(worker, "firstseen_recovery_duration_seconds_count") > 0
         assert value(worker, "firstseen_state_disk_free_bytes") > 0
-        assert value(worker, "firstseen_rocksdb_memtable_bytes") > 0
+        await_that(
+            "the stores are measured",
+            lambda: value(worker, "firstseen_rocksdb_memtable_bytes") > 0,
+            worker,
+        )
         assert value(worker, "firstseen_bucket_documents_count") > 0
 
 
@@ -85,6 +90,44 @@ def test_a_stalled_consumer(embedded_broker: Broker, tmp_path: Path, fault: byte
         assert worker._get("/readyz")[0] == HTTPStatus.OK
         assert worker.log_text().count("no progress, so /healthz fails from now on") == 1
         assert "(stall_seconds=3)" in worker.log_text()
+
+
+def test_a_worker_that_waits_for_anothers_shard(kafka_broker: Broker, tmp_path: Path) -> None:
+    """Given two workers, of which one is at opening its shard for longer than the other's
+    ``stall_seconds``, then nothing is decided, and yet both are healthy, for no restart would help;
+    the one that waits says for whom. When the other is killed, then all is put out.
+    """
+    with Stream(kafka_broker, tmp_path, raw_partitions=2) as stream:
+        well = stream.started("stall_seconds=4")
+        stream.send(generated(seed=78, count=40))
+        stream.settle()
+        closed = stream.worker("stall_seconds=4", state="closed")
+        closed.start_as([sys.executable, "-m", "tests.rigs.workers.closed_worker"])
+        assigned = "firstseen_assigned_shards"
+        await_that("a shard moves", lambda: value(well, assigned) == 1, well)
+        stream.send(generated(seed=79, count=40))
+
+        def seconds_waited() -> int:
+            status, body = well._get("/healthz")
+            assert status == HTTPStatus.OK, body
+            found = re.match(
+                r"ok: documents have waited (\d+) s for "
+                r"(shard 1 \(no worker known\) to report|a leader: the owner of shard 0 )",
+                body,
+            )
+            return int(found[1]) if found else 0
+
+        await_that("it has waited for long", lambda: seconds_waited() > 8, well)
+        assert well._get("/readyz")[0] == HTTPStatus.OK
+        assert well._get("/readyz")[1].startswith("ready: documents have waited ")
+        assert value(well, "firstseen_stalled_partitions") == 0
+        assert well.log_text().count("this worker is well, but documents wait for ") == 1
+        assert closed._get("/healthz")[0] == HTTPStatus.OK
+        assert closed._get("/readyz")[0] == HTTPStatus.SERVICE_UNAVAILABLE
+
+        closed.kill()
+        stream.judge_all()
+        await_that("it waits no more", lambda: well._get("/healthz")[1] == "ok\n", well)
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from streams.exit_codes import ExitCode
+from streams.errors import ExitCode
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.workers.short_documents import WORDS
 from tests.rigs.workers.stream_harness import Stream, Worker

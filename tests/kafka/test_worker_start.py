@@ -9,9 +9,9 @@ import struct
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient
 
-from streams.exit_codes import ExitCode
+from streams.errors import ExitCode
+from streams.kafka.clients import AdminClient
 from tests.kafka.test_stream import generated
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.brokers.kafka_broker import KafkaBroker

@@ -1,7 +1,8 @@
 """Which folder may import which: one order, lowest first, and what stands beside it.
 
 A folder is a directory of modules; ``simhash_core.text`` counts with the directories in it. The
-modules of a package's root are either in ``FOLDER_OF_MODULE`` or in the folder ``root``.
+modules in the root of ``simhash_core`` are the folder ``root``; those in that of ``streams`` are in
+``FOLDER_OF_MODULE``.
 """
 
 from __future__ import annotations
@@ -18,11 +19,9 @@ ROOT_FOLDER: Final = "root"
 FOLDER_OF_MODULE: Final[Mapping[str, str]] = {
     "streams": "errors",
     "streams.errors": "errors",
-    "streams.exit_codes": "errors",
-    "streams.worker": "worker",
-    "streams.app": "worker",
+    "streams.worker.process": "process",
 }
-"""Modules of the root of ``streams`` that are not of the pipeline (``root``)."""
+"""Modules that do not count with the directory that they are in."""
 
 
 class Layers(NamedTuple):
@@ -58,39 +57,35 @@ _PATH: Final = (
     "monitoring",
     "files",
     "store",
-    "intake",
-    "ordering",
-    "deciding",
-    "output",
-    "root",
     "worker",
+    "process",
 )
-_BELOW_ROOT: Final = frozenset(_PATH[: _PATH.index("root")])
-_OF_FILES: Final = frozenset({"errors", "documents", "settings", "files", "store", "output"})
+_BELOW_PROCESS: Final = frozenset(_PATH[: _PATH.index("process")])
+_OF_FILES: Final = frozenset({"errors", "documents", "settings", "files", "store"})
 
 SHELL_LAYERS: Final = Layers(
     order=_PATH,
     beside={
         "schemas": frozenset(),
         "corpus": frozenset(),
-        "terminal": frozenset({"errors", "documents", "settings", "registry", "kafka", "output"}),
-        "dead_letters": _BELOW_ROOT | {"terminal"},
+        "terminal": frozenset({"errors", "documents", "settings", "registry", "kafka"}),
+        "dead_letters": _BELOW_PROCESS | {"terminal"},
         "offline": _OF_FILES | {"corpus"},
-        "offline.evaluation": _OF_FILES | {"corpus", "offline", "offline.pages"},
+        "evaluation": _OF_FILES | {"corpus", "offline", "offline.pages"},
         "offline.pages": frozenset(),
-        "ops_page": _BELOW_ROOT | {"offline", "offline.pages"},
+        "ops_page": _BELOW_PROCESS | {"offline", "offline.pages"},
         # A worker is put together here, its pages among the rest.
-        "worker": frozenset({"ops_page"}),
-        "care": _BELOW_ROOT | {"offline", "terminal"},
-        "demo": _BELOW_ROOT | {"corpus", "terminal", "offline", "offline.pages"},
+        "process": frozenset({"ops_page"}),
+        "maintenance": _BELOW_PROCESS | {"offline", "terminal"},
+        "demo": _BELOW_PROCESS | {"corpus", "terminal", "offline", "offline.pages"},
         "cli": frozenset(_PATH)
         | {
-            "care",
+            "maintenance",
             "corpus",
             "dead_letters",
             "demo",
             "offline",
-            "offline.evaluation",
+            "evaluation",
             "offline.pages",
             "ops_page",
             "schemas",

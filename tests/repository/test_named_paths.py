@@ -88,9 +88,9 @@ def test_modules_that_docstrings_name_are_there() -> None:
 @pytest.mark.parametrize(
     ("name", "exists"),
     [
-        ("streams.kafka.retries", True),
+        ("streams.kafka.errors", True),
         ("streams.kafka", True),
-        ("streams.kafka.retries.retrying", True),
+        ("streams.kafka.errors.retrying", True),
         ("streams.kafka.passing_errors", False),
         ("streams.settings_rules", False),
     ],

@@ -12,9 +12,8 @@ from typing import NamedTuple
 import pytest
 
 from simhash_core.errors import ErrorReason
-from simhash_core.rejections import RejectionReason
-from streams.monitoring.metric_definitions import DEFINITIONS
-from streams.monitoring.metric_types import MetricKind
+from simhash_core.verdicts import RejectionReason
+from streams.monitoring.metric_definitions import DEFINITIONS, MetricKind
 from tests.repository.source_tree import ROOT, calls_of, modules_of
 
 
@@ -43,7 +42,7 @@ CASES = (
         "a raw record that is no document",
         "firstseen_dead_letters_total",
         "dead_letter",
-        "streams/output/put_out.py",
+        "streams/worker/commit.py",
         False,
         "tests/embedded/test_bad_input.py::test_each_record_ends_once",
     ),
@@ -51,7 +50,7 @@ CASES = (
         "raw records that were deleted before they were read",
         "firstseen_skipped_messages_total",
         "skipped",
-        "streams/intake/lost_records.py",
+        "streams/worker/consume.py",
         True,
         "tests/kafka/test_raw_topic_changes.py::test_records_that_were_deleted_unread_are_told",
     ),
@@ -59,15 +58,15 @@ CASES = (
         "an output that its topic deletes at once",
         "firstseen_expired_outputs_total",
         "expired_output",
-        "streams/output/expired_outputs.py",
+        "streams/worker/outputs.py",
         True,
-        "tests/unit/output/test_expired_outputs.py::test_old_outputs_are_counted_and_logged_once",
+        "tests/unit/worker/test_expired_outputs.py::test_old_outputs_are_counted_and_logged_once",
     ),
     Case(
         "a record of the log that is of another index, or unreadable",
         "firstseen_foreign_records_total",
         "foreign_record",
-        "streams/ordering/log_stage.py",
+        "streams/worker/look_up.py",
         True,
         "tests/kafka/test_other_settings.py::test_records_of_another_index_are_passed_over",
     ),
@@ -75,7 +74,7 @@ CASES = (
         "a report that is of another index, or unreadable",
         "firstseen_foreign_records_total",
         "foreign_record",
-        "streams/deciding/leader.py",
+        "streams/worker/decide.py",
         True,
         "tests/kafka/test_other_settings.py::test_records_of_another_index_are_passed_over",
     ),
@@ -83,7 +82,7 @@ CASES = (
         "a packet that does not continue its chain",
         "firstseen_packets_skipped_total",
         "packet_skipped",
-        "streams/ordering/log_stage.py",
+        "streams/worker/look_up.py",
         True,
         "tests/unit/core/log/test_decider.py::test_packet_that_breaks_its_chain_is_skipped",
     ),
@@ -91,29 +90,29 @@ CASES = (
         "a control record that does not continue its chain",
         "firstseen_control_records_refused_total",
         "control_refused",
-        "streams/ordering/log_stage.py",
+        "streams/worker/look_up.py",
         True,
-        "tests/unit/core/log/test_replica.py::test_record_of_a_succeeded_leader_is_not_heeded",
+        "tests/unit/core/log/test_replica.py::test_record_of_a_succeeded_leader_is_not_accepted",
     ),
     Case(
         "a transaction that was aborted, fenced or not answered",
         "firstseen_transactions_total",
         "transaction",
-        "streams/output/put_out.py",
+        "streams/worker/commit.py",
         True,
-        "tests/unit/output/test_transactions.py::test_another_life_of_the_worker_fences",
+        "tests/unit/kafka/test_transactions.py::test_another_life_of_the_worker_fences",
     ),
     Case(
         "a store on the disk that is damaged",
         "firstseen_errors_total",
         "error",
-        "streams/store/shard_stores.py",
+        "streams/store/recovery.py",
         True,
         "tests/unit/store/test_shard_stores.py::test_a_damaged_store_is_rebuilt",
     ),
 )
 
-LOGGING = frozenset({"info", "warning", "error", "exception", "RareLines"})
+LOGGING = frozenset({"info", "warning", "error", "exception", "RateLimitedLog"})
 """Calls that write a line of the log, at once or now and then."""
 
 OTHER_COUNTERS = frozenset(

@@ -10,22 +10,8 @@ import pytest
 
 from tests.repository.source_tree import ROOT, Module, modules_of
 
-LEFT_BEHIND = frozenset(
-    {"Asker", "Confirmation", "Lot", "Outgoing", "Place", "Portion", "Standing", "Told"}
-)
-"""Words of class names that CONTRIBUTING.md replaces."""
-
-REPLACED = frozenset(
-    {
-        *("asked", "asker", "tell", "tells", "told", "given", "found", "met", "meets"),
-        *("lot", "lots", "portion", "portions", "outgoing", "settle", "settled"),
-        *("most", "least", "fewest"),
-    }
-)
-"""Words of other names that CONTRIBUTING.md replaces."""
-
-RELEASED = frozenset({"AT_LEAST_ONCE", "found", "least"})
-"""Names that users see: a setting's value; a field of the demo's JSON; one of an idf model."""
+REPLACED = frozenset({"asked", "asker", "told", "lot", "lots", "portion", "portions", "outgoing"})
+"""Words that CONTRIBUTING.md replaces: private dialect, each with a term of the field."""
 
 PHRASES = re.compile(
     r"\banew\b|\btak(?:es?|en) leave\b|\bshar(?:es?|ed) out\b|\b(?:is|are) told\b"
@@ -40,10 +26,7 @@ SHARED_NAMES = {
     "Decided": "of the log; of a file's documents",
     "Group": "the worker's membership; the whole group on the ops page",
     "GroupWorker": "as it is read; as the ops page shows it",
-    "InFlight": "the limit; its figures on the ops page",
-    "IndexOnKafka": "what a shard's opening needs of it is a Protocol",
     "LogCutError": "of reading; of care",
-    "Observer": "a Protocol; the demo's",
     "Progress": "of a shard; of the demo",
     "Refused": "of a file's line",
     "Removal": "in the log; in the store",
@@ -62,11 +45,6 @@ def classes_of(modules: list[Module]) -> dict[str, list[str]]:
     return found
 
 
-def words_in(name: str) -> set[str]:
-    """The words of a class name: ``TopicIdAsker`` is Topic, Id and Asker."""
-    return set(re.findall(r"[A-Z][a-z]*", name))
-
-
 ALL = classes_of([*modules_of("simhash_core"), *modules_of("streams")])
 
 
@@ -75,20 +53,7 @@ def test_a_name_is_that_of_one_class() -> None:
     twice = {name: places for name, places in ALL.items() if len(places) > 1}
 
     assert {name: where for name, where in twice.items() if name not in SHARED_NAMES} == {}
-
-
-@pytest.mark.parametrize("folder", ["kafka", "topics", "settings", "dead_letters", "monitoring"])
-def test_words_that_were_replaced_do_not_come_back(folder: str) -> None:
-    """No class is named by a word that CONTRIBUTING.md replaces."""
-    names = classes_of(modules_of(f"streams/{folder}"))
-
-    assert names, f"no class in streams/{folder}: has it moved?"
-    assert {name for name in names if words_in(name) & LEFT_BEHIND} == set()
-
-
-def test_words_of_a_name() -> None:
-    """Given a name of three words, then each is found."""
-    assert words_in("TopicIdAsker") == {"Topic", "Id", "Asker"}
+    assert SHARED_NAMES.keys() - twice.keys() == set()
 
 
 def names_in(module: Module) -> set[str]:
@@ -119,7 +84,7 @@ def test_names_keep_to_the_table(package: str) -> None:
     assert {
         f"{module.name}: {name}"
         for module in modules
-        for name in names_in(module) - RELEASED
+        for name in names_in(module)
         if replaced_in(name)
     } == set()
 
@@ -139,7 +104,7 @@ def test_phrases_that_were_replaced_do_not_come_back(package: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "replaced"),
-    [("_asked_at", {"asked"}), ("most_terms", {"most"}), ("utmost", set()), ("offset", set())],
+    [("_asked_at", {"asked"}), ("unasked", set()), ("offset", set())],
 )
 def test_words_of_a_variable(name: str, replaced: set[str]) -> None:
     """Given names with and without such a word, then only whole words count."""

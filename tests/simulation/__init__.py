@@ -12,5 +12,5 @@ classes of ``simhash_core/log`` and ``simhash_core/index``. One seed draws every
 - ``one_reader``: what a single worker would say that reads the log in order, by brute force
 - ``judge``: the invariants, checked at each append and commit, and at the end
 - ``rest``: what must be kept when all is done, and no more
-- ``mutants``, ``edits``: rules of the protocol broken on purpose, to show that the judge sees it
+- ``mutants``, ``replacements``: rules broken on purpose, to show that the judge sees it
 """

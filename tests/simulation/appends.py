@@ -67,6 +67,9 @@ class Appends:
             self._world.tell(f"refused: {life.name}'s {line_of(record)}")
             life.answers.append(partial(life.append_failed, record, stream))
             return
+        if isinstance(record, Report) and not is_calm and self._vanishes():
+            self._world.tell(f"acknowledged and lost: {life.name}'s {line_of(record)}")
+            return
         offset = self.append(life.name, record)
         chance -= scenario.refused
         if chance < scenario.lost:
@@ -79,6 +82,10 @@ class Appends:
         if isinstance(record, Control):
             answer = partial(life.participant.control_appended, offset, record.leader)
             life.answers.append(answer)
+
+    def _vanishes(self) -> bool:
+        vanishing = self._world.scenario.vanishing
+        return vanishing > 0 and self._world.rng.random() < vanishing
 
     def append(self, who: str, record: LogRecord | Report) -> int:
         """Append now; return the offset."""

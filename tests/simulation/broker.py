@@ -14,13 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhash_core.document_columns import BytesColumn
-from simhash_core.entries import Entry
+from simhash_core.documents import Entry
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.prints import Prints, band_keys
-from simhash_core.log.outputs import RawBatch, Ready
-from simhash_core.log.packets import Chain, entry_of
 from simhash_core.log.participant import ShardReady
-from simhash_core.log.records import LogRecord, Progress, Report
+from simhash_core.log.records import Chain, LogRecord, Progress, Report, entry_of
+from simhash_core.log.shard_stream import RawBatch, Ready
 from tests.simulation.documents import START_MS, SimulatedDocument, columns_of
 
 TOPIC = "raw"

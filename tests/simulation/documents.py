@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from simhash_core import scopes
+from simhash_core import documents as core
 from simhash_core.document_columns import BytesColumn, DocumentColumns
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.text.verification import Verification, Verifier, shingles
@@ -169,7 +169,7 @@ def columns_of(
     """Return documents and deletes with their raw offsets as columns."""
     count, size = len(documents), scheme.bits // 8
     prints = b"".join(print_of(scheme, each) or bytes(size) for _, each in documents)
-    digests = b"".join(scopes.scoped_digest(each.digest, each.scope) for _, each in documents)
+    digests = b"".join(core.scoped_digest(each.digest, each.scope) for _, each in documents)
     operations, names = None, None
     if any(each.is_delete for _, each in documents):
         operations = np.array([each.is_delete for _, each in documents], dtype=np.uint8)
@@ -192,4 +192,4 @@ def print_of(scheme: BlockScheme, document: SimulatedDocument) -> bytes:
     """Return a fingerprint as it stands in the index, empty for an undecidable document."""
     if document.fingerprint is None:
         return b""
-    return scopes.masked(document.fingerprint.to_bytes(scheme.bits // 8, "big"), document.scope)
+    return core.masked(document.fingerprint.to_bytes(scheme.bits // 8, "big"), document.scope)

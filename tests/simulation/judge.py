@@ -9,20 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from simhash_core import scopes
-from simhash_core.entries import Entry
-from simhash_core.log.outputs import Deleted, NoVerdict, Output, Ready
-from simhash_core.log.packets import Chain, Packet
+from simhash_core import documents
+from simhash_core.documents import Entry
 from simhash_core.log.records import (
     NO_CONTROL,
+    Chain,
     Control,
     Decision,
     LogRecord,
+    Packet,
     Progress,
     Query,
     Removal,
 )
-from simhash_core.matches import Answer, Match
+from simhash_core.log.shard_stream import Deleted, NoVerdict, Output, Ready
+from simhash_core.verdicts import Answer, Match
 from tests.simulation.broker import RawPartition, RawRecord
 from tests.simulation.documents import SimulatedDocument, print_of
 from tests.simulation.one_reader import OneReader, Original, Truth
@@ -49,7 +50,7 @@ class Judge:
         self.outputs: dict[Chain, list[tuple[int, Truth | None]]] = {}
         self.undecided: dict[int, Packet | Query] = {}
         self.decided_before = 0
-        self.heeded: list[int] = []
+        self.accepted: list[int] = []
         self._scenario = scenario
         self._documents: dict[tuple[Chain, int], SimulatedDocument | None] = {}
         self._expected: dict[Chain, list[int]] = {}
@@ -75,7 +76,7 @@ class Judge:
     def appended(self, offset: int, record: LogRecord, appended_ms: int) -> None:
         """Judge a record of the log, which took it in at a time."""
         if isinstance(record, Control):
-            if record.previous == (self.heeded[-1] if self.heeded else NO_CONTROL):
+            if record.previous == (self.accepted[-1] if self.accepted else NO_CONTROL):
                 self._control(offset, record)
             return
         self.undecided[offset] = record
@@ -98,7 +99,7 @@ class Judge:
                 self._truths[record.chain, raw_offset] = truth
 
     def _control(self, offset: int, control: Control) -> None:
-        self.heeded.append(offset)
+        self.accepted.append(offset)
         for decision in control.decisions:
             first = next(iter(self.undecided), None)
             if decision.offset != first:
@@ -234,7 +235,7 @@ class Judge:
         for sent in self._counting.get(progress.chain, ()):
             if sent.offset < progress.position and sent.last >= progress.next:
                 raise ViolationError(f"{progress}: packet {sent.offset} is not put out")
-        in_force = max((c for c in self.heeded if c < progress.position), default=NO_CONTROL)
+        in_force = max((c for c in self.accepted if c < progress.position), default=NO_CONTROL)
         if progress.control != in_force:
             raise ViolationError(f"{progress}: control record {in_force} is in force there")
 
@@ -272,7 +273,7 @@ class Judge:
                 document.document_id,
                 document.time_ms,
                 print_of(self._scenario.scheme, document),
-                scopes.scoped_digest(document.digest, document.scope),
+                documents.scoped_digest(document.digest, document.scope),
                 document.sketch,
                 document.scope,
             )

@@ -15,9 +15,8 @@ from typing import Protocol
 import msgspec
 
 from simhash_core.index.look_up import Nearness
-from simhash_core.log.packets import Packet
 from simhash_core.log.participant import LEADING_SHARD, Participant, ShardReady
-from simhash_core.log.records import NO_CONTROL, Control, LogRecord, Progress, Report
+from simhash_core.log.records import NO_CONTROL, Control, LogRecord, Packet, Progress, Report
 from simhash_core.log.shard_stream import ShardStream
 from tests.simulation.broker import Broker, RawRecord, StoredEntries
 from tests.simulation.rules import Rules
@@ -26,6 +25,8 @@ from tests.simulation.standby_copies import StandbyCopies
 
 WAITING_LIMIT = 12
 """Raw records that a shard holds at most, about."""
+IDLE_LOOKS = 4
+"""How often a worker finds nothing to report and nothing decided, before it reports again."""
 
 
 class Surroundings(Protocol):
@@ -83,6 +84,8 @@ class Life:
         self._reports_read = 0
         self._needed: dict[int, int] = {}
         self._trim_to: int | None = None
+        self._seen_decided = 0
+        self._idle_looks = 0
         actions: dict[Action, Callable[[], None]] = {
             Action.INTAKE: self._intake,
             Action.SEND: self._send,
@@ -201,7 +204,8 @@ class Life:
         if store is None:
             store = StoredEntries(changelog.entries)
             held = self.participant.held
-            slot = held.fill_slot(store.prints(held.bands))
+            prints = store.prints(self.participant.index.scheme.bands)
+            slot = held.fill_slot(prints)
             self.participant.show_shard(progress, store, slot, broker.log_end)
         self._stores[partition] = store
         if partition == LEADING_SHARD:
@@ -267,6 +271,17 @@ class Life:
         report = self.participant.report(self._world.scenario.report_limit)
         if report is not None:
             self._hand_over(report)
+        elif self._world.scenario.vanishing and self._world.rules.reports_again:
+            self._report_again()
+
+    def _report_again(self) -> None:
+        """Report again on the oldest packets where nothing has been decided for a while."""
+        decided_before = self.participant.replica.decided_before
+        self._idle_looks = self._idle_looks + 1 if decided_before == self._seen_decided else 0
+        self._seen_decided = decided_before
+        if self._idle_looks >= IDLE_LOOKS:
+            self._idle_looks = 0
+            self.participant.report_again(self._rng.randint(1, 3))
 
     def _tell_positions(self) -> None:
         if self.participant.shards:

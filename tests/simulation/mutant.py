@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests.simulation.documents import Families, SimulatedDocument
-from tests.simulation.edits import Edit, EditError, edited
+from tests.simulation.replacements import Replacement, ReplacementError, replaced
 from tests.simulation.rules import KEPT, Rules
 from tests.simulation.scenario import Fault, Scenario, draw_records, draw_scenario
 from tests.simulation.world import simulate
@@ -16,17 +16,23 @@ from tests.simulation.world import simulate
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One broken rule. ``seeds``: one of the first so many catches it.
+    """One broken rule. One of ``seeds`` seeds from ``start`` on catches it.
 
     ``changes``: of every scenario, so that what the rule is for comes about often; values, or
     functions of the scenario that return one.
     """
 
     name: str
-    edits: tuple[Edit, ...] = ()
+    replacements: tuple[Replacement, ...] = ()
     rules: Rules = KEPT
     seeds: int = 1_000
+    start: int = 0
     changes: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def tried(self) -> range:
+        """The seeds that are tried."""
+        return range(self.start, self.start + self.seeds)
 
     def scenario(self, seed: int) -> Scenario:
         """Return what a seed stands for."""
@@ -87,10 +93,10 @@ def sessions_begin_late() -> dict[str, Any]:
 
 def failure_of(mutant: Mutant, seed: int, story: list[str] | None = None) -> Exception | None:
     """Run a mutant; return what fails: an invariant, or any error of the code itself."""
-    with edited(mutant.edits):
+    with replaced(mutant.replacements):
         try:
             simulate(mutant.scenario(seed), mutant.rules, story)
-        except EditError:
+        except ReplacementError:
             raise
         except Exception as error:  # noqa: BLE001 - broken code fails in any way
             return error
@@ -106,8 +112,11 @@ def first_caught(mutant: Mutant, seeds: Iterable[int]) -> tuple[int, Exception] 
     return None
 
 
-def one_edit(
-    name: str, target: str, old: str, new: str, changes: Mapping[str, Any] | None = None
+def broken(
+    name: str,
+    *replacements: Replacement,
+    changes: Mapping[str, Any] | None = None,
+    start: int = 0,
 ) -> Mutant:
-    """Return a mutant of one edit."""
-    return Mutant(name, (Edit(target, old, new),), changes=changes or {})
+    """Return a mutant with other functions instead of some of the core's."""
+    return Mutant(name, replacements, changes=changes or {}, start=start)

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import Final
 
-from tests.simulation.edits import Edit
-from tests.simulation.mutant import Mutant, one_edit
+import msgspec
+
+from simhash_core.log import decider, nearest_matches, participant, unique_documents
+from simhash_core.log import replica as replica_module
+from simhash_core.log.decider import Decider, ShardReports
+from simhash_core.log.participant import Participant
+from simhash_core.log.records import NO_CONTROL, Heads, entry_of, index_of, log_offset_of
+from simhash_core.log.replica import AcceptedControl, Replica
+from simhash_core.log.unique_documents import RecentUniques, UniqueDocuments
+from simhash_core.verdicts import Match
+from tests.simulation.mutant import Mutant, broken
+from tests.simulation.replacements import Function, by, without, wrapped
 from tests.simulation.rules import KEPT
 
-LATE_REPORTS = {
+LATE_REPORTS: Final = {
     "fault_rate": 0.002,
     "steps": 4_000,
     "workers": 3,
@@ -20,246 +32,261 @@ LATE_REPORTS = {
 }
 """Scenarios in which shards report on packets one by one and in any order."""
 
+BEYOND: Final = 1 << 62
+"""A sequence number after all others."""
+
 CHAINS = (
-    one_edit(
-        "the chain of packets is not checked",
-        "log.packets:Heads.counts",
-        "packet.previous == self.last(packet.chain) and packet.last > packet.previous",
-        "True",
+    broken(
+        "the chain of packets is not checked", by(Heads, "counts", lambda _heads, _packet: True)
     ),
-    one_edit(
+    broken(
         "a packet that overlaps its chain counts",
-        "log.packets:Heads.counts",
-        "packet.previous == self.last(packet.chain)",
-        "packet.previous <= self.last(packet.chain)",
+        by(
+            Heads,
+            "counts",
+            lambda heads, p: p.previous <= heads.last(p.chain) and p.last > p.previous,
+        ),
     ),
-    one_edit(
+    broken(
         "a packet that leaves a gap counts",
-        "log.packets:Heads.counts",
-        "packet.previous == self.last(packet.chain)",
-        "packet.previous >= self.last(packet.chain)",
+        by(
+            Heads,
+            "counts",
+            lambda heads, p: p.previous >= heads.last(p.chain) and p.last > p.previous,
+        ),
     ),
-    one_edit(
+    broken(
         "the chain of control records is not checked",
-        "log.replica:Replica.read",
-        "elif self._awaited != NO_CONTROL or record.previous != self.control:",
-        "elif False:",
+        by(Replica, "_continues", lambda _replica, _offset, _control: True),
     ),
-    Mutant(
+    broken(
         "reading begins after the control record in force, and heeds the next of any leader",
-        (
-            Edit(
-                "log.replica:Replica.__init__",
-                "position if control == NO_CONTROL else min(control, position)",
-                "position",
-            ),
-            Edit(
-                "log.replica:Replica.read",
-                "elif self._awaited != NO_CONTROL or record.previous != self.control:",
-                "elif self.control != NO_CONTROL and record.previous != self.control:",
+        by(replica_module, "_starts_at", lambda position, _control: position),
+        by(
+            Replica,
+            "_continues",
+            lambda replica, _, control: replica.control in {NO_CONTROL, control.previous},
+        ),
+    ),
+    broken(
+        "reading begins without the control record in force",
+        wrapped(
+            Replica,
+            "__init__",
+            lambda original, replica, position, _, *horizons: original(
+                replica, position, NO_CONTROL, *horizons
             ),
         ),
     ),
-    one_edit(
-        "reading begins without the control record in force",
-        "log.participant:Participant.begin",
-        "Replica(first.position, first.control, horizons)",
-        "Replica(first.position, NO_CONTROL, horizons)",
-    ),
-    one_edit(
+    broken(
         "reading begins at the highest position of a shard",
-        "log.participant:Participant.begin",
-        "min(progresses, key",
-        "max(progresses, key",
+        by(
+            participant,
+            "_first_needed",
+            lambda progresses: max(progresses, key=lambda each: each.position, default=None),
+        ),
     ),
 )
 
+
+def _begin_at_once(leader: Decider, replica: Replica) -> None:
+    """Lead without a first record."""
+    if leader._has_begun:
+        return
+    leader._has_begun = True
+    leader._began = leader._last_control = replica.control
+    leader._heads = Heads(replica.latest.heads if replica.latest else [])
+    leader._reports.begin(replica.control, 0, leader._heads.partitions)
+
+
+def _without_heads(original: Function, leader: Decider, accepted: AcceptedControl) -> None:
+    control = msgspec.structs.replace(accepted.control, heads=[])
+    original(leader, accepted._replace(control=control))
+
+
+def _go_on(worker: Participant[object], term: str) -> None:
+    if worker.decider is not None and worker.decider.term == term:
+        worker.decider._in_flight = False
+
+
 SUCCESSION = (
-    Mutant(
-        "a leader decides without a first record",
-        (
-            Edit(
-                "log.decider:Decider.first_record",
-                "self._has_begun = self._in_flight = True",
-                "self._has_begun = True; self._began = self._last_control = replica.control; "
-                "self._heads = Heads(replica.latest.heads if replica.latest else []); return None",
-            ),
+    broken("a leader decides without a first record", by(Decider, "first_record", _begin_at_once)),
+    broken(
+        "a new leader begins with heads of its own", wrapped(Decider, "accepted", _without_heads)
+    ),
+    broken(
+        "reports from before the term count",
+        wrapped(
+            ShardReports,
+            "_add",
+            lambda original, reports, report, _began: original(reports, report, NO_CONTROL),
         ),
     ),
-    one_edit(
-        "a new leader begins with heads of its own",
-        "log.decider:Decider.heeded",
-        "Heads(control.heads)",
-        "Heads()",
+    broken(
+        "reports that come before the term has begun are dropped",
+        without(ShardReports, "_keep"),
+        changes={"vanishing": 0.0},
+        start=250,
     ),
-    one_edit(
-        "reports from before the reign count",
-        "log.decider:Decider.report",
-        "packet_report.control >= self._began and ",
-        "",
-    ),
-    one_edit(
-        "reports that come before the reign has begun are dropped",
-        "log.decider:Decider.report",
-        "self._early.append(report)",
-        "pass",
-    ),
-    one_edit(
+    broken(
         "packets are not looked up again for a new leader",
-        "log.participant:Participant.read",
-        "if heeded.control.leads:",
-        "if False:",
+        without(Participant, "_term_begins"),
     ),
-    one_edit(
+    broken(
         "a leader does not learn that it has a successor",
-        "log.decider:Decider.heeded",
-        "self.succeeded = True",
-        "pass",
+        without(Decider, "_succeeded_by"),
     ),
-    one_edit(
+    broken(
         "a leader goes on after an append of unknown end",
-        "log.participant:Participant.control_failed",
-        "self.decider = self._new_decider()",
-        "self.decider._in_flight = False",
+        by(Participant, "control_failed", _go_on),
     ),
-    one_edit(
+    broken(
         "a leader waits for ever after an append of unknown end",
-        "log.participant:Participant.control_failed",
-        "self.decider = self._new_decider()",
-        "pass",
+        without(Participant, "control_failed"),
     ),
-    one_edit(
-        "a leader whose record was appended twice goes on",
-        "log.decider:Decider.refused",
-        "self.succeeded = True",
-        "pass",
-    ),
+    broken("a leader whose record was appended twice goes on", without(Decider, "refused")),
     Mutant(
-        "a leader reads reports from the middle of its reign on",
+        "a leader reads reports from the middle of its term on",
         rules=replace(KEPT, reads_reports_from_before=False),
+        start=120,
     ),
     Mutant(
         "reports that were lost are not sent again",
         rules=replace(KEPT, lost_reports_are_sent_again=False),
+        start=420,
+    ),
+    Mutant(
+        "reports that were acknowledged and lost are not made again",
+        rules=replace(KEPT, reports_again=False),
     ),
 )
 
+
+def _of_own_packet(original: Function, *arguments: object) -> dict[int, list[tuple[int, int, int]]]:
+    pairs = original(*arguments)
+    return {
+        offset: [each for each in near if log_offset_of(each[2]) == offset]
+        for offset, near in pairs.items()
+    }
+
+
+def _entry_of_any(documents: UniqueDocuments, sequence: int) -> object:
+    unique = documents._packets.get(log_offset_of(sequence))
+    return None if unique is None else entry_of(unique.packet, index_of(sequence))
+
+
+def _any_decidable(leader: Decider, replica: Replica) -> Iterator[int]:
+    return filter(leader._can_decide, replica.undecided.starting_at(leader._next))
+
+
 DECIDING = (
-    one_edit(
+    broken(
         "a shard that has not reported is ignored",
-        "log.decider:Decider.decide",
-        "self._heads.partitions() - reports.keys()",
-        "(self._heads.partitions() and not reports)",
+        by(
+            Decider,
+            "_can_decide",
+            lambda leader, offset: not leader.shards or bool(leader._reports.on(offset)),
+        ),
     ),
-    one_edit(
+    broken(
         "only shards of the packet's own partition are waited for",
-        "log.decider:Decider.decide",
-        "self._heads.partitions() - reports.keys()",
-        "self._heads.partitions() - reports.keys() - set(range(1, 99))",
+        by(
+            Decider,
+            "_can_decide",
+            lambda leader, offset: 0 not in leader._reports.missing(offset),
+        ),
     ),
-    one_edit(
+    broken(
         "packets are decided as reports come, not in the order of the log",
-        "log.decider:Decider.decide",
-        "break",
-        "continue",
+        by(Decider, "_decidable", _any_decidable),
         changes=LATE_REPORTS,
     ),
-    one_edit(
+    broken(
         "recent unique documents are not consulted",
-        "log.decider:Decider._compare",
-        "for at, distance, sequence in self._recent.near(together.prints):",
-        "for at, distance, sequence in ():",
+        by(RecentUniques, "near", lambda _recent, _prints: []),
     ),
-    one_edit(
+    broken(
         "recent unique documents of a content are not consulted",
-        "log.unique_documents:UniqueDocuments.by_content",
-        "return self._contents.get(digest, [])",
-        "return []",
+        by(UniqueDocuments, "by_content", lambda _documents, _digest: []),
     ),
-    one_edit(
+    broken(
         "recent unique documents are forgotten once the leader knows them",
-        "log.decider:Decider.decide",
-        "replica.control_before(offset)",
-        "replica.control",
+        by(Decider, "_known_to_all", lambda _leader, replica, _offset: replica.control),
     ),
-    one_edit(
+    broken(
         "recent unique documents are forgotten before their record is appended",
-        "log.recent_uniques:RecentUniques.forget_through",
-        "known_from is None or known_from > control",
-        "known_from is not None and known_from > control",
+        by(
+            unique_documents,
+            "_is_known",
+            lambda known_from, control: known_from is None or known_from <= control,
+        ),
     ),
-    one_edit(
+    broken(
         "all recent unique documents are forgotten when some are",
-        "log.recent_uniques:RecentUniques.forget_through",
-        "for block in self._blocks:",
-        "for block in ():",
+        by(
+            RecentUniques,
+            "_drop_forgotten",
+            lambda recent, _control: recent._index.drop_before(BEYOND),
+        ),
     ),
-    one_edit(
+    broken(
         "recent unique documents take duplicates in",
-        "log.decider:Decider._decision",
-        "unique[list(best)] = False",
-        "pass",
+        by(decider, "unique_rows", lambda columns, _duplicates: columns.are_documents),
     ),
-    one_edit(
+    broken(
         "pairs of packets that are decided together are ignored",
-        "log.decider:Decider._compare",
-        "self._pairs = near_pairs(self._nearness, together)",
-        "self._pairs = {offset: [] for offset, _ in group}",
+        by(
+            nearest_matches,
+            "near_pairs",
+            lambda _nearness, documents: {offset: [] for offset in documents.packets},
+        ),
     ),
-    one_edit(
+    broken(
         "packets that are decided together are not compared with each other",
-        "log.nearest_matches:near_pairs",
-        "pairs[offset].append((row, distance, sequence_number(other_offset, other)))",
-        "pairs[offset] += [(row, distance, sequence_number(offset, other))] "
-        "if offset == other_offset else []",
+        wrapped(nearest_matches, "near_pairs", _of_own_packet),
     ),
-    one_edit(
+    broken(
         "a duplicate can be an original of a packet that is decided along with its own",
-        "log.unique_documents:UniqueDocuments.entry",
-        "unique is None or not unique.holds(sequence)",
-        "unique is None",
+        by(UniqueDocuments, "entry", _entry_of_any),
     ),
-    one_edit(
+    broken(
         "undecidable pairs within a packet are ignored",
-        "log.nearest_matches:own_repeats",
-        "for other in others:",
-        "for other in ():",
+        by(nearest_matches, "own_repeats", lambda _nearness, _view, _columns: iter(())),
     ),
-    one_edit(
+    broken(
         "a duplicate can be an original within its packet",
-        "log.nearest_matches:match_nearest",
-        "if log_offset_of(sequence) == offset and index_of(sequence) in best:",
-        "if False:",
+        by(nearest_matches, "_is_duplicate", lambda _sequence, _offset, _best: False),
     ),
-    one_edit(
+    broken(
         "a candidate as near and earlier than the reported one is not taken",
-        "log.nearest_matches:match_nearest",
-        "(distance, sequence) >= (known.distance, known.sequence)",
-        "distance >= known.distance",
+        by(
+            nearest_matches,
+            "_is_nearer",
+            lambda distance, _sequence, known: distance < known.distance,
+        ),
         changes=LATE_REPORTS,
+        start=230,
     ),
-    one_edit(
+    broken(
         "what is reported is not compared with recent documents",
-        "log.nearest_matches:match_nearest",
-        "if known and (distance, sequence) >= (known.distance, known.sequence):",
-        "if known:",
+        by(nearest_matches, "_is_nearer", lambda _distance, _sequence, _known: False),
     ),
-    one_edit(
+    broken(
         "of reports as near the first is taken",
-        "matches:Match.is_nearer",
-        "(self.distance, self.sequence) < (other.distance, other.sequence)",
-        "self.distance < other.distance",
+        by(
+            Match,
+            "is_nearer",
+            lambda match, other: other is None or match.distance < other.distance,
+        ),
+        start=375,
     ),
-    one_edit(
+    broken(
         "of reports the earliest original is taken, not the nearest",
-        "matches:Match.is_nearer",
-        "(self.distance, self.sequence) < (other.distance, other.sequence)",
-        "self.sequence < other.sequence",
+        by(
+            Match,
+            "is_nearer",
+            lambda match, other: other is None or match.sequence < other.sequence,
+        ),
     ),
-    one_edit(
-        "a query is answered without recent documents",
-        "log.decider:Decider._answer",
-        "match_nearest(self._nearness, query.columns, pairs, best, self._recent.entry, view)",
-        "pass",
-    ),
+    broken("a query is answered without recent documents", without(Decider, "_match_recent")),
 )

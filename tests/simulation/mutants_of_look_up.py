@@ -4,69 +4,93 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.simulation.mutant import Mutant, one_edit
+import numpy as np
+
+from simhash_core.index import document_index, look_up, pairs
+from simhash_core.index.document_index import DocumentIndex
+from simhash_core.index.look_up import LookUp
+from simhash_core.index.pairs import Pairs
+from simhash_core.index.prints import Prints
+from simhash_core.text.verification import Verifier
+from tests.simulation.mutant import Mutant, broken
+from tests.simulation.replacements import Function, by, wrapped
 from tests.simulation.rules import KEPT
 
+
+def _nearest_pairs(original: Function, index: DocumentIndex, prints: Prints) -> Pairs:
+    """Return the nearest candidate of each document."""
+    found: Pairs = original(index, prints)
+    _, first = np.unique(found.rows, return_index=True)
+    rows, distances, sequences, slots = found
+    return Pairs(rows[first], distances[first], sequences[first], slots[first])
+
+
+def _pairs_of_latest(original: Function, index: DocumentIndex, prints: Prints) -> Pairs:
+    segments = index._segments
+    index._segments = segments[-1:]
+    try:
+        found: Pairs = original(index, prints)
+        return found
+    finally:
+        index._segments = segments
+
+
 LOOK_UP = (
-    one_edit(
-        "only the nearest candidate is confirmed",
-        "index.look_up:LookUp.matches_of",
-        "if similarity is not None:\n            matched = document",
-        "matched = document\n        if similarity is not None:",
+    broken(
+        "only the nearest candidate is confirmed", wrapped(DocumentIndex, "pairs", _nearest_pairs)
     ),
-    one_edit(
+    broken(
         "candidates are not confirmed",
-        "text.verification:Verifier.similarity",
-        "similarity if similarity >= self.at else None",
-        "similarity",
+        by(
+            Verifier,
+            "similarity",
+            lambda verifier, distance, a, b: verifier.verification.similarity(distance, a, b),
+        ),
     ),
-    one_edit(
+    broken(
         "equal content is confirmed like the rest",
-        "index.look_up:Nearness.similarity",
-        "if columns.digest(row) == entry.content_digest:",
-        "if False:",
+        by(look_up, "_has_content", lambda _columns, _row, _entry: False),
     ),
-    one_edit(
+    broken(
         "of candidates as near any is named",
-        "index.pairs:sorted_pairs",
-        "np.lexsort((sequences, distances, rows))",
-        "np.lexsort((np.uint64(2**64 - 1) - sequences, distances, rows))",
+        by(
+            pairs,
+            "_order",
+            lambda rows, distances, sequences: np.lexsort(
+                (np.uint64(2**64 - 1) - sequences, distances, rows)
+            ),
+        ),
     ),
-    one_edit(
+    broken(
         "of candidates the earliest is named, not the nearest",
-        "index.pairs:sorted_pairs",
-        "np.lexsort((sequences, distances, rows))",
-        "np.lexsort((distances, sequences, rows))",
+        by(
+            pairs,
+            "_order",
+            lambda rows, distances, sequences: np.lexsort((distances, sequences, rows)),
+        ),
     ),
-    one_edit(
+    broken(
         "equal contents are not looked up",
-        "index.look_up:LookUp.matches_of",
-        "self._of_content(columns, view)",
-        "[]",
+        by(LookUp, "_of_content", lambda _look_up, _columns, _view: []),
     ),
-    one_edit(
+    broken(
         "the memtable is not looked up",
-        "index.document_index:DocumentIndex.pairs",
-        "[*pairs_in_memtable(seen, prints)]",
-        "[]",
+        by(document_index, "pairs_in_memtable", lambda _seen, _prints: iter(())),
     ),
-    one_edit(
-        "only the latest segment is looked up",
-        "index.document_index:DocumentIndex.pairs",
-        "in self._segments:",
-        "in self._segments[-1:]:",
+    broken(
+        "only the latest segment is looked up", wrapped(DocumentIndex, "pairs", _pairs_of_latest)
     ),
-    one_edit(
+    broken(
         "pairs that share no block are near",
-        "index.near_rows:_near",
-        "not scheme.guaranteed and",
-        "False and",
+        by(pairs, "_share_a_bucket", lambda _scheme, ours, _theirs: np.ones(len(ours), bool)),
     ),
-    one_edit(
+    broken(
         "a merge forgets the segment before the last",
-        "index.document_index:DocumentIndex._seal",
-        "for each in merged]",
-        "for each in merged[1:]]",
+        wrapped(
+            DocumentIndex,
+            "_joined",
+            lambda original, index, segments: original(index, segments[1:]),
+        ),
     ),
 )
 
@@ -81,6 +105,7 @@ SHELL = (
     Mutant(
         "a new shard commits no first progress",
         rules=replace(KEPT, initial_progress=False),
+        start=350,
     ),
     Mutant(
         "the log is trimmed before all have told",

@@ -6,246 +6,264 @@ seldom. ``tests/unit/core/log/test_participant.py`` holds it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from simhash_core.document_columns import DocumentColumns
+from simhash_core.index import look_up as view_module
+from simhash_core.index.document_index import DocumentIndex
+from simhash_core.index.look_up import View
+from simhash_core.log import decider, participant, removals, shards
+from simhash_core.log.decider import Decider
+from simhash_core.log.participant import Reporter
+from simhash_core.log.records import Heads
+from simhash_core.log.removals import UndecidedRemovals
+from simhash_core.log.replica import Decided, Replica
+from simhash_core.log.shard_stream import DecidedPacket, ShardStream
+from simhash_core.log.shards import HeldShards, ShardCopy
+from simhash_core.log.unique_documents import RecentUniques
 from simhash_core.window import Window
-from tests.simulation.edits import Edit
-from tests.simulation.mutant import Mutant, one_edit, sessions_begin_late
+from tests.simulation.mutant import Mutant, broken, sessions_begin_late
+from tests.simulation.replacements import Function, by, by_property, without, wrapped
 from tests.simulation.rules import KEPT
 
 REPLACES: Final = {"replaces": True}
 SHORT: Final = {"window": Window(150, 60)}
 
+
+def _begin_without_heads(
+    original: Function, undecided: UndecidedRemovals, replica: Replica
+) -> None:
+    original(undecided, replica)
+    if undecided._heads is not None:
+        undecided._heads = Heads()
+
+
 SEEN = (
-    one_edit(
+    broken(
         "what undecided packets take out is still met",
-        "log.removals:views",
-        "removed.setdefault(name, sequence_number(offset, rows[0]))",
-        "pass",
+        by(UndecidedRemovals, "before", lambda _undecided, _offset: {}),
     ),
-    one_edit(
+    broken(
         "packets that do not count take out",
-        "log.removals:views",
-        "if heads.counts(packet):",
-        "if True:",
+        by(UndecidedRemovals, "_counts", lambda _undecided, _packet: True),
     ),
-    one_edit(
+    broken(
         "the heads are not known of packets that take out",
-        "log.removals:views",
-        "replica.heads or Heads()",
-        "Heads()",
+        wrapped(UndecidedRemovals, "begin", _begin_without_heads),
     ),
-    one_edit(
+    broken(
         "later packets take out as well",
-        "index.view:View.hides",
-        "self.removed.get(name, self.first) < self.first",
-        "name in self.removed",
+        by(View, "_is_removed", lambda view, name: name in view.removed),
     ),
-    one_edit(
+    broken(
         "what earlier rows of a packet take out is still met",
-        "index.view:View.hides",
-        "own < each <= row",
-        "False",
+        by(view_module, "_removes", lambda _removing, _own, _row: False),
     ),
-    one_edit(
+    broken(
         "later rows of a packet take out as well",
-        "index.view:View.hides",
-        "own < each <= row",
-        "own < each",
+        by(view_module, "_removes", lambda removing, own, _row: own < removing),
     ),
-    one_edit(
+    broken(
         "a row takes out what comes later in its packet",
-        "index.view:View.hides",
-        "own < each <= row",
-        "each <= row",
-        REPLACES,
+        by(view_module, "_removes", lambda removing, _own, row: removing <= row),
+        changes=REPLACES,
     ),
-    one_edit(
+    broken(
         "documents do not replace those of their id",
-        "log.removals:removing_rows",
-        "range(len(columns)) if replaces else columns.deletes",
-        "columns.deletes",
-        REPLACES,
+        wrapped(
+            removals,
+            "removing_rows",
+            lambda original, columns, **_: original(columns, replaces=False),
+        ),
+        changes=REPLACES,
     ),
-    one_edit(
+    broken(
         "documents replace those of their id where they should be compared",
-        "log.removals:removing_rows",
-        "range(len(columns)) if replaces else columns.deletes",
-        "range(len(columns))",
+        wrapped(
+            removals,
+            "removing_rows",
+            lambda original, columns, **_: original(columns, replaces=True),
+        ),
     ),
 )
+
+
+def _unexpired(original: Function, leader: Decider, packet: object, view: View, *rest: Any) -> Any:  # noqa: ANN401 - as they come
+    return original(leader, packet, view._replace(expired_before=0), *rest)
+
+
+def _all_but(columns: DocumentColumns, duplicates: Iterator[int]) -> NDArray[np.bool_]:
+    """Return all rows but some, deletes and documents."""
+    rows = np.ones(len(columns), dtype=np.bool_)
+    rows[list(duplicates)] = False
+    return rows
+
 
 DECIDED = (
-    one_edit(
+    broken(
         "what shards hold is not reported",
-        "log.participant:Participant.report",
-        "held(view_of[offset], self.held)",
-        "[]",
+        by(Reporter, "_held", lambda _reporter, _view: []),
     ),
-    one_edit(
+    broken(
         "what is taken out already is reported",
-        "log.removals:held",
-        "if view.removed.get(name, view.first) >= view.first",
-        "",
+        wrapped(
+            participant,
+            "held",
+            lambda original, view, entries: original(view._replace(removed={}), entries),
+        ),
     ),
-    one_edit(
+    broken(
         "what has expired is taken out",
-        "log.removals:held",
-        "if sequence >= view.expired_before",
-        "",
-        SHORT,
+        wrapped(
+            participant,
+            "held",
+            lambda original, view, entries: original(view._replace(expired_before=0), entries),
+        ),
+        changes=SHORT,
     ),
-    one_edit(
+    broken(
         "recent documents are not taken out",
-        "log.decider:Decider._removals",
-        "zip(names, self._recent.with_ids(names), strict=True)",
-        "()",
+        by(RecentUniques, "with_ids", lambda _recent, ids: [[] for _ in ids]),
     ),
-    one_edit(
+    broken(
         "recent documents that have expired are taken out",
-        "log.decider:Decider._removals",
-        "and sequence >= view.expired_before",
-        "",
-        {"window": Window(0, 0)},
+        wrapped(Decider, "_removals", _unexpired),
+        changes={"window": Window(0, 0)},
     ),
-    one_edit(
-        "recent documents that are taken out are still met",
-        "log.decider:Decider._decision",
-        "self._recent.remove(removal.sequence)",
-        "pass",
-    ),
-    one_edit(
+    broken("recent documents that are taken out are still met", without(RecentUniques, "remove")),
+    broken(
         "documents of the same packet are not taken out",
-        "log.decider:Decider._removals",
-        "removals.update(own_removals(packet, view, unique))",
-        "pass",
+        by(decider, "own_removals", lambda _packet, _view, _unique: iter(())),
     ),
-    one_edit(
+    broken(
         "an earlier row takes out a later one",
-        "log.removals:own_removals",
-        "if each > row",
-        "if each != row",
-        REPLACES,
+        by(
+            removals,
+            "_first_after",
+            lambda row, rows: next((each for each in rows if each != row), None),
+        ),
+        changes=REPLACES,
     ),
-    one_edit(
-        "deletes are unique documents",
-        "log.decider:Decider._decision",
-        "item.columns.are_documents",
-        "np.ones(len(item), dtype=np.bool_)",
-    ),
-    one_edit(
+    broken("deletes are unique documents", by(decider, "unique_rows", _all_but)),
+    broken(
         "deletes meet documents of their content",
-        "document_columns:DocumentColumns.repeatable",
-        "if self.operations is not None:",
-        "if False:",
+        by_property(
+            DocumentColumns,
+            "repeatable",
+            lambda columns: np.flatnonzero(columns.undecidable != 0).tolist(),
+        ),
     ),
 )
 
+
+def _decided_of_own_shard(original: Function, shards: HeldShards[object], decided: Decided) -> None:
+    own = decided.item.chain.partition  # type: ignore[union-attr]
+    kept = [each for each in decided.decision.removals if each.partition == own]
+    decision = msgspec.structs.replace(decided.decision, removals=kept)
+    original(shards, decided._replace(decision=decision))
+
+
+def _rows_with_deletes(packet: DecidedPacket, first: int, end: int) -> NDArray[np.intp]:
+    low, high = np.searchsorted(packet.packet.columns.offsets, (first, end))
+    rows = np.arange(low, high)
+    return rows[~np.isin(rows, packet._left_out())]
+
+
 APPLIED = (
-    one_edit(
-        "what is taken out stays in the index",
-        "log.shard_copy:ShardCopy.remove",
-        "self._index.remove(self.slot, np.array(sequences, dtype=np.uint64))",
-        "pass",
-    ),
-    one_edit(
+    broken("what is taken out stays in the index", without(DocumentIndex, "remove")),
+    broken(
         "what is taken out before it is committed is still met",
-        "log.shard_copy:ShardCopy.remove",
-        "self._uncommitted.remove(sequence)",
-        "pass",
+        by(ShardCopy, "_hide", lambda copy, sequence: copy._removed.add(sequence)),
     ),
-    one_edit(
+    broken(
         "what is taken out is met by its content",
-        "log.shard_copy:ShardCopy.by_content",
-        "return sequences - self._removed",
-        "return sequences",
-    ),
-    one_edit(
-        "what is taken out is taken out again",
-        "log.shard_copy:ShardCopy.with_ids",
-        "{*uncommitted, *stored} - self._removed",
-        "{*uncommitted, *stored}",
-    ),
-    one_edit(
-        "what is not committed is not taken out",
-        "log.shard_copy:ShardCopy.with_ids",
-        "{*uncommitted, *stored}",
-        "{*stored}",
-    ),
-    one_edit(
-        "a packet takes out of its own shard alone",
-        "log.held_shards:HeldShards.decided",
-        "self._remove(partition, sequences)",
-        "self._remove(partition, sequences) if partition == packet.chain.partition else None",
-    ),
-    one_edit(
-        "what is taken out is not committed",
-        "log.shard_stream:ShardStream._ready",
-        "list(self._removed)",
-        "[]",
-    ),
-    one_edit(
-        "what is taken out before it is put out is committed",
-        "log.shard_stream:DecidedPacket.new_rows",
-        "[*self.matches, *self.removed]",
-        "[*self.matches]",
-    ),
-    one_edit(
-        "what was taken out before the session is committed again",
-        "log.shard_stream:ShardStream.remove",
-        "decided.removed.add(index_of(sequence))",
-        "pass",
-    ),
-    one_edit(
-        "deletes become entries",
-        "log.shard_stream:DecidedPacket.new_rows",
-        "if columns.operations is not None:",
-        "if False:",
-    ),
-    one_edit(
-        "deletes are added to the index",
-        "log.shard_copy:ShardCopy.apply",
-        "unique = columns.are_documents",
-        "unique = np.ones(len(columns), dtype=np.bool_)",
-    ),
-    Mutant(
-        "a shard is looked up in before its session begins",
-        (
-            Edit(
-                "log.held_shards:HeldShards.fill_slot",
-                "self._index.open_slot(visible=False)",
-                "self._index.open_slot()",
-            ),
-            Edit("log.held_shards:HeldShards._in_session", "if copy.in_session", ""),
+        by(
+            ShardCopy,
+            "by_content",
+            lambda copy, digest: {
+                *copy._uncommitted.by_content(digest),
+                *copy.store.by_content(digest),
+            },
         ),
+    ),
+    broken(
+        "what is taken out is taken out again",
+        by(
+            ShardCopy,
+            "with_ids",
+            lambda copy, ids: [
+                {*uncommitted, *stored}
+                for uncommitted, stored in zip(
+                    copy._uncommitted.with_ids(ids), copy.store.by_ids(ids), strict=True
+                )
+            ],
+        ),
+    ),
+    broken(
+        "what is not committed is not taken out",
+        by(
+            ShardCopy,
+            "with_ids",
+            lambda copy, ids: [{*each} - copy._removed for each in copy.store.by_ids(ids)],
+        ),
+    ),
+    broken(
+        "a packet takes out of its own shard alone",
+        wrapped(HeldShards, "decided", _decided_of_own_shard),
+    ),
+    broken(
+        "what is taken out is not committed",
+        wrapped(
+            ShardStream,
+            "_ready",
+            lambda original, *arguments: original(*arguments)._replace(removed=[]),
+        ),
+    ),
+    broken(
+        "what is taken out before it is put out is committed",
+        by(DecidedPacket, "_left_out", lambda packet: [*packet.matches]),
+    ),
+    broken(
+        "what was taken out before the session is committed again",
+        without(ShardStream, "_leave_out"),
+    ),
+    broken("deletes become entries", by(DecidedPacket, "new_rows", _rows_with_deletes)),
+    broken("deletes are added to the index", by(shards, "unique_rows", _all_but)),
+    broken(
+        "a shard is looked up in before its session begins",
+        wrapped(DocumentIndex, "open_slot", lambda original, index, **_: original(index)),
+        by(HeldShards, "_takes_part", lambda _shards, _copy: True),
         changes={**sessions_begin_late(), "standbys": False},
     ),
-    one_edit(
+    broken(
         "no delete is put out",
-        "log.shard_stream:ShardStream._said",
-        "put_out=removing or self._expires",
-        "put_out=False",
+        wrapped(ShardStream, "_is_put_out", lambda _original, _stream, **_: False),
     ),
-    one_edit(
+    broken(
         "every delete is put out",
-        "log.shard_stream:ShardStream._said",
-        "put_out=removing or self._expires",
-        "put_out=True",
+        wrapped(ShardStream, "_is_put_out", lambda _original, _stream, **_: True),
     ),
-    one_edit(
+    broken(
         "a delete of what has expired is not put out",
-        "log.shard_stream:ShardStream._said",
-        "put_out=removing or self._expires",
-        "put_out=removing",
-        SHORT,
+        wrapped(ShardStream, "_is_put_out", lambda _original, _stream, removing: removing),
+        changes=SHORT,
     ),
-    one_edit(
+    broken(
         "a document that replaces another does not say so",
-        "log.shard_stream:ShardStream._said",
-        "packet.matches.get(row), removing)",
-        "packet.matches.get(row))",
-        REPLACES,
+        wrapped(
+            ShardStream,
+            "_said",
+            lambda original, stream, packet, row: original(
+                stream, replace(packet, removing=set()), row
+            ),
+        ),
+        changes=REPLACES,
     ),
     Mutant(
         "what is taken out is committed apart from outputs",

@@ -2,203 +2,243 @@
 
 from __future__ import annotations
 
-from tests.simulation.edits import Edit
-from tests.simulation.mutant import Mutant, moves_only, one_edit
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from simhash_core.index.document_index import DocumentIndex
+from simhash_core.log import shard_stream, shards
+from simhash_core.log.participant import Participant
+from simhash_core.log.records import Progress
+from simhash_core.log.replica import Decided, Replica
+from simhash_core.log.shard_stream import DecidedPacket, ShardStream
+from simhash_core.log.shards import HeldShards, OwnedShard, ShardCopy
+from tests.simulation.mutant import broken, moves_only
+from tests.simulation.replacements import Function, by, by_property, without, wrapped
+
+BEYOND = 1 << 40
+"""A raw offset after all others."""
+
+Stream = ShardStream[object]
+
+
+def _restart(stream: Stream) -> None:
+    """Begin a session, and keep the head that was read in the one before."""
+    stream._decided.clear()
+    stream._removed.clear()
+    stream._note_output()
+    stream.send_again()
+
+
+def _position_past(stream: Stream, next_offset: int, replica: Replica) -> int:
+    """Return a position that does not wait for what is undecided."""
+    waiting = stream._first_waiting(next_offset)
+    return replica.position if waiting is None else min(waiting, replica.position)
+
+
+def _position_of_own(stream: Stream, next_offset: int, replica: Replica) -> int:
+    """Return a position that does not wait for what is undecided of others."""
+    undecided = replica.undecided.first_of(stream.chain)
+    position = _position_past(stream, next_offset, replica)
+    return position if undecided is None else min(position, undecided)
+
+
+def _progress_that_stays(
+    original: Function, stream: Stream, next_offset: int, replica: Replica
+) -> Progress:
+    progress: Progress = original(stream, next_offset, replica)
+    stays = next_offset == stream.next
+    return msgspec.structs.replace(stream.committed, next=next_offset) if stays else progress
+
+
+def _progress_with_control_read(
+    original: Function, stream: Stream, next_offset: int, replica: Replica
+) -> Progress:
+    progress: Progress = original(stream, next_offset, replica)
+    committed = stream.committed
+    if progress.position > committed.position:
+        return progress
+    control = replica.control_before(committed.position)
+    return msgspec.structs.replace(committed, next=next_offset, control=control)
+
+
+def _progress_with_latest_control(
+    original: Function, stream: Stream, next_offset: int, replica: Replica
+) -> Progress:
+    progress: Progress = original(stream, next_offset, replica)
+    if progress.position <= stream.committed.position:
+        return progress
+    return msgspec.structs.replace(progress, control=replica.control)
+
 
 STREAM = (
-    one_edit(
-        "a packet that is lost is not sent again",
-        "log.shard_stream:ShardStream.lost",
-        "self.send_again()",
-        "pass",
-    ),
-    one_edit(
+    broken("a packet that is lost is not sent again", without(ShardStream, "lost")),
+    broken(
         "what is sent again begins at what was put out, not at the head",
-        "log.shard_stream:ShardStream.next_packet",
-        "self._expected_head(replica)",
-        "self.next - 1",
+        by(ShardStream, "_expected_head", lambda stream, _replica: stream.next - 1),
     ),
-    one_edit(
+    broken(
         "a batch that is partly in the log is sent whole",
-        "log.shard_stream:ShardStream.next_packet",
-        "columns = columns.take(np.flatnonzero(columns.offsets > self._sent))",
-        "pass",
+        by(ShardStream, "_after_sent", lambda _stream, columns, _sent: columns),
     ),
-    one_edit(
-        "heads in control records are not learned",
-        "log.shard_stream:ShardStream.heads_known",
-        "self.head = max(self.head, head)",
-        "pass",
+    broken("heads in control records are not learned", without(ShardStream, "heads_known")),
+    broken(
+        "a session begins with the head that the one before had read",
+        by(ShardStream, "restart", _restart),
     ),
-    one_edit(
-        "a session begins with what the one before had read",
-        "log.shard_stream:ShardStream.restart",
-        "self._decided.clear()",
-        "pass",
-    ),
-    one_edit(
+    broken(
         "a record without a verdict is passed over",
-        "log.shard_stream:ShardStream.ready",
-        "if verdict is None:\n                return self._ready(outputs, end, expired_before)",
-        "if verdict is None:\n                continue",
-    ),
-    one_edit(
-        "a document that is sent is put out without a verdict",
-        "log.shard_stream:ShardStream._verdict",
-        "offset <= self.head",
-        "offset <= (self._sent or -1)",
-    ),
-    one_edit(
-        "entries of what is not put out are committed",
-        "log.shard_stream:ShardStream._ready",
-        "each.new_rows(self.next, end)",
-        "each.new_rows(self.next, 1 << 40)",
-    ),
-    one_edit(
-        "entries are committed again and again",
-        "log.shard_stream:ShardStream._ready",
-        "each.new_rows(self.next, end)",
-        "each.new_rows(end - 1, end)",
-    ),
-    one_edit(
-        "duplicates become entries",
-        "log.shard_stream:DecidedPacket.new_rows",
-        "[*self.matches, *self.removed]",
-        "[*self.removed]",
-    ),
-    one_edit(
-        "the position is past what is not put out",
-        "log.shard_stream:ShardStream.progress",
-        "*needed[:1], ",
-        "",
-    ),
-    one_edit(
-        "the position is past what is undecided",
-        "log.shard_stream:ShardStream.progress",
-        "min([*needed[:1], *undecided[:1], replica.decided_before])",
-        "min([*needed[:1], replica.position])",
-    ),
-    one_edit(
-        "the position is the end of what was read, undecided packets of others or not",
-        "log.shard_stream:ShardStream.progress",
-        "replica.decided_before])",
-        "replica.position])",
-    ),
-    one_edit(
-        "the position of a shard that puts nothing out stays",
-        "log.shard_stream:ShardStream.progress",
-        "if position <= self.committed.position:",
-        "if position <= self.committed.position or next_offset == self.next:",
-    ),
-    one_edit(
-        "the position goes back when the log is read again",
-        "log.shard_stream:ShardStream.progress",
-        "if position <= self.committed.position:",
-        "if False:",
-    ),
-    one_edit(
-        "the control record in force goes back when the log is read again",
-        "log.shard_stream:ShardStream.progress",
-        "next=next_offset)",
-        "next=next_offset, control=replica.control_before(self.committed.position))",
-    ),
-    one_edit(
-        "the control record of a position is the latest",
-        "log.shard_stream:ShardStream.progress",
-        "position, replica.control_before(position)",
-        "position, replica.control",
-    ),
-    one_edit(
-        "control records are forgotten that a position needs",
-        "log.replica:Replica.forget_before",
-        "if at > 1:\n        del self._heeded[: at - 1]",
-        "del self._heeded[: at + 1]",
-    ),
-    one_edit(
-        "the control record in force is not needed after a restart",
-        "log.records:Progress.needed",
-        "self.position if self.control == NO_CONTROL else min(self.position, self.control)",
-        "self.position",
-    ),
-)
-
-SHARDS = (
-    one_edit(
-        "what is decided is not looked up before it is committed",
-        "log.shard_copy:ShardCopy.apply",
-        "self._index.add(self.slot, uniques.sequences(rows), prints)",
-        "pass",
-    ),
-    one_edit(
-        "undecidable texts are not looked up before they are committed",
-        "log.shard_copy:ShardCopy.by_content",
-        "{*self._uncommitted.by_content(digest), *self.store.by_content(digest)}",
-        "{*self.store.by_content(digest)}",
-    ),
-    one_edit(
-        "what is read again is added again",
-        "log.shard_copy:ShardCopy.apply",
-        " or decided.offset <= self._applied",
-        "",
-    ),
-    one_edit(
-        "what was committed is added again after a restart",
-        "log.shard_copy:ShardCopy.apply",
-        "columns.offsets >= self._first",
-        "columns.offsets >= 0",
-    ),
-    one_edit(
-        "duplicates are added to the index",
-        "log.shard_copy:ShardCopy.apply",
-        "unique[[match.row for match in matches]] = False",
-        "pass",
-    ),
-    one_edit(
-        "uncommitted entries are forgotten with the first commit",
-        "log.shard_copy:ShardCopy.committed",
-        "if unique.packet.last >= progress.next:\n            break",
-        "",
-    ),
-    one_edit(
-        "packets of another topic of the same name count as this one's",
-        "log.shard:Shard.decided",
-        " and decided.item.chain == self.stream.chain",
-        "",
-    ),
-    one_edit(
-        "a shard takes part before its session begins",
-        "log.participant:Participant._in_session",
-        "if shard.in_session",
-        "if True",
-    ),
-    one_edit(
-        "a shard takes verdicts in before its session begins",
-        "log.shard:Shard.decided",
-        "if self.copy.in_session:\n        self.copy.apply(decided)\n    if self.in_session and",
-        "self.copy.apply(decided)\n    if",
-        changes=moves_only(),
-    ),
-    one_edit(
-        "a shard that was let go is still looked up in",
-        "log.held_shards:HeldShards._forget",
-        "self._index.drop_slot(copy.slot)",
-        "pass",
-    ),
-    Mutant(
-        "whoever lost the leading shard goes on to lead",
-        (
-            Edit("log.participant:Participant.drop_shard", "self._lead_no_more()", "pass"),
-            Edit(
-                "log.participant:Participant._lead_again",
-                "if LEADING_SHARD in self.shards",
-                "if True",
+        by(
+            ShardStream,
+            "_outputs",
+            lambda stream, in_log_to: filter(
+                shard_stream._has_verdict, stream._with_verdicts(in_log_to)
             ),
         ),
     ),
-    one_edit(
+    broken(
+        "a document that is sent is put out without a verdict",
+        by(ShardStream, "_is_decided", lambda stream, offset: offset <= (stream._sent or -1)),
+    ),
+    broken(
+        "entries of what is not put out are committed",
+        wrapped(
+            DecidedPacket,
+            "new_rows",
+            lambda original, packet, first, _end: original(packet, first, BEYOND),
+        ),
+    ),
+    broken(
+        "entries are committed again and again",
+        wrapped(
+            DecidedPacket,
+            "new_rows",
+            lambda original, packet, _first, end: original(packet, 0, end),
+        ),
+    ),
+    broken(
+        "duplicates become entries",
+        by(DecidedPacket, "_left_out", lambda packet: [*packet.removed]),
+    ),
+    broken(
+        "the position is past what is not put out",
+        by(ShardStream, "_first_waiting", lambda _stream, _next: None),
+    ),
+    broken("the position is past what is undecided", by(ShardStream, "_position", _position_past)),
+    broken(
+        "the position is the end of what was read, undecided packets of others or not",
+        by(ShardStream, "_position", _position_of_own),
+    ),
+    broken(
+        "the position of a shard that puts nothing out stays",
+        wrapped(ShardStream, "progress", _progress_that_stays),
+    ),
+    broken(
+        "the position goes back when the log is read again",
+        by(ShardStream, "_is_after_committed", lambda _stream, _position: True),
+    ),
+    broken(
+        "the control record in force goes back when the log is read again",
+        wrapped(ShardStream, "progress", _progress_with_control_read),
+    ),
+    broken(
+        "the control record of a position is the latest",
+        wrapped(ShardStream, "progress", _progress_with_latest_control),
+    ),
+    broken(
+        "control records are forgotten that a position needs",
+        wrapped(
+            Replica,
+            "_unneeded_controls",
+            lambda original, replica, position: original(replica, position) + 2,
+        ),
+    ),
+    broken(
+        "the control record in force is not needed after a restart",
+        by_property(Progress, "needed", lambda progress: progress.position),
+    ),
+)
+
+
+def _all_in_session(worker: Participant[object], partitions: Iterable[int]) -> Iterator[object]:
+    """Yield shards, whether they take part or not."""
+    return (worker.shards[each] for each in sorted(partitions) if each in worker.shards)
+
+
+def _apply_at_once(shard: OwnedShard[object], decided: Decided) -> None:
+    shard.copy.apply(decided)
+    if decided.item.chain == shard.stream.chain:  # type: ignore[union-attr]
+        shard.stream.decided(decided)
+
+
+def _init_without_first(original: Function, copy: ShardCopy, *arguments: object) -> None:
+    original(copy, *arguments)
+    copy._first = 0
+
+
+def _committed_for_good(
+    original: Function, copy: ShardCopy, progress: Progress, removed: Iterable[int]
+) -> None:
+    original(copy, msgspec.structs.replace(progress, next=BEYOND), removed)
+
+
+def _lead_on(worker: Participant[object]) -> None:
+    if worker.decider is not None and worker.decider.succeeded:
+        worker.decider = worker._new_decider()
+
+
+def _first_reported(shards: HeldShards[object]) -> list[int]:
+    return sorted(each.partition for each in shards._in_session())[:1]
+
+
+SHARDS = (
+    broken("what is decided is not looked up before it is committed", without(ShardCopy, "_show")),
+    broken(
+        "undecidable texts are not looked up before they are committed",
+        by(
+            ShardCopy,
+            "by_content",
+            lambda copy, digest: {*copy.store.by_content(digest)} - copy._removed,
+        ),
+    ),
+    broken(
+        "what is read again is added again",
+        by(ShardCopy, "_was_applied", lambda _copy, _offset: False),
+    ),
+    broken(
+        "what was committed is added again after a restart",
+        wrapped(ShardCopy, "__init__", _init_without_first),
+    ),
+    broken(
+        "duplicates are added to the index",
+        by(shards, "unique_rows", lambda columns, _duplicates: columns.are_documents),
+    ),
+    broken(
+        "uncommitted entries are forgotten with the first commit",
+        wrapped(ShardCopy, "committed", _committed_for_good),
+    ),
+    broken(
+        "packets of another topic of the same name count as this one's",
+        by(OwnedShard, "_is_own", lambda _shard, _packet: True),
+    ),
+    broken(
+        "a shard takes part before its session begins",
+        by(Participant, "_in_session", _all_in_session),
+    ),
+    broken(
+        "a shard takes verdicts in before its session begins",
+        by(OwnedShard, "decided", _apply_at_once),
+        changes=moves_only(),
+        start=340,
+    ),
+    broken("a shard that was let go is still looked up in", without(DocumentIndex, "drop_slot")),
+    broken(
+        "whoever lost the leading shard goes on to lead",
+        by(Participant, "drop_shard", lambda worker, partition: worker.held.drop(partition)),
+        by(Participant, "_lead_again", _lead_on),
+    ),
+    broken(
         "a packet is reported on by some shards of a worker only",
-        "log.held_shards:HeldShards.reported",
-        "sorted(copy.partition for copy in self._in_session())",
-        "sorted(copy.partition for copy in self._in_session())[:1]",
+        by_property(HeldShards, "reported", _first_reported),
     ),
 )

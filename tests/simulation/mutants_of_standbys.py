@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
+from simhash_core.log.records import Progress
+from simhash_core.log.shards import HeldShards, ShardCopy, Standby
 from tests.simulation.mutant import (
     Mutant,
+    broken,
     many_records,
     moves_only,
-    one_edit,
     sessions_begin_late,
 )
+from tests.simulation.replacements import Function, by, by_property, without, wrapped
 from tests.simulation.rules import KEPT
 from tests.simulation.scenario import Fault
 
@@ -80,83 +83,84 @@ BEHIND: Final[dict[str, Any]] = {
 A worker has no other shard: from whose position it would read what the standby has missed.
 """
 
+
+def _reported_with_all(shards: HeldShards[object]) -> list[int]:
+    return sorted({*(each.partition for each in shards._in_session()), *shards.standbys})
+
+
+def _progresses_of_owned(
+    original: Function, shards: HeldShards[object], decided_before: int
+) -> list[Progress]:
+    original(shards, decided_before)
+    return [shard.stream.committed for shard in shards.owned.values()]
+
+
+def _is_level_whatever(original: Function, standby: Standby, *arguments: object) -> bool:
+    original(standby, *arguments)
+    return True
+
+
+def _own_copied(
+    original: Function, shards: HeldShards[object], progress: Progress, copy: ShardCopy
+) -> object:
+    if isinstance(copy, Standby):
+        copy = ShardCopy(progress, copy.slot, copy.store, shards._index)
+    return original(shards, progress, copy)
+
+
 STANDBYS = (
-    one_edit(
-        "a standby does not take verdicts in",
-        "log.held_shards:HeldShards.decided",
-        "standby.apply(decided)",
-        "pass",
-        WITH_STANDBYS,
-    ),
-    one_edit(
-        "a standby keeps what is taken out",
-        "log.held_shards:HeldShards._remove",
-        "standby.remove(sequences)",
-        "pass",
-        WITH_STANDBYS,
-    ),
-    one_edit(
+    broken("a standby does not take verdicts in", without(Standby, "apply"), changes=WITH_STANDBYS),
+    broken("a standby keeps what is taken out", without(Standby, "remove"), changes=WITH_STANDBYS),
+    broken(
         "a standby reports before its session begins",
-        "log.held_shards:HeldShards.reported",
-        "self._in_session()",
-        "[*self._in_session(), *self.standbys.values()]",
-        {**sessions_begin_late(), "standbys": True},
+        by_property(HeldShards, "reported", _reported_with_all),
+        changes={**sessions_begin_late(), "standbys": True},
     ),
-    one_edit(
+    broken(
         "a session does not read what its standbys need",
-        "log.held_shards:HeldShards.progresses",
-        "*standbys]",
-        "*list(standbys)[:0]]",
-        WITH_STANDBYS,
+        wrapped(HeldShards, "progresses", _progresses_of_owned),
+        changes=WITH_STANDBYS,
     ),
-    one_edit(
+    broken(
         "a standby goes on where its owner is, not where it has read",
-        "log.standby:Standby.catch_up",
-        "while self.in_session and self._commits and self._commits[0].position <= decided_before:",
-        "while self._commits:",
-        WITH_STANDBYS,
+        by(Standby, "_has_read", lambda _standby, _position, _decided_before: True),
+        changes=WITH_STANDBYS,
+        start=420,
     ),
-    one_edit(
+    broken(
         "a standby takes for read what was read before its session",
-        "log.standby:Standby.catch_up",
-        "self.in_session and ",
-        "",
-        COMING,
+        by(
+            Standby,
+            "_has_read",
+            lambda _standby, position, decided_before: position <= decided_before,
+        ),
+        changes=COMING,
     ),
-    one_edit(
+    broken(
         "a standby that is behind becomes the owner's shard",
-        "log.held_shards:HeldShards.promote",
-        "if standby.is_outdated or not is_level:",
-        "if False:",
-        BEHIND,
+        wrapped(Standby, "is_level", _is_level_whatever),
+        changes=BEHIND,
     ),
-    one_edit(
+    broken(
         "who does not know that the topic was created again reports on less",
-        "log.shard_copy:ShardCopy.apply",
-        "not (is_own or is_new)",
-        "not is_own",
-        CREATED_AGAIN,
+        by(ShardCopy, "_concerns", lambda copy, _offset, packet: packet.chain == copy.chain),
+        changes=CREATED_AGAIN,
     ),
-    one_edit(
+    broken(
         "what came before a shard was opened is added to it",
-        "log.shard_copy:ShardCopy.apply",
-        "not (is_own or is_new)",
-        "False",
-        CREATED_AGAIN,
+        by(ShardCopy, "_concerns", lambda _copy, _offset, _packet: True),
+        changes=CREATED_AGAIN,
     ),
-    one_edit(
+    broken(
         "a standby cannot do without what its owner has let go of",
-        "log.standby:Standby.entry",
-        "return None",
-        "raise",
-        WITH_STANDBYS,
+        by(Standby, "entry", ShardCopy.entry),
+        changes=WITH_STANDBYS,
+        start=270,
     ),
-    one_edit(
+    broken(
         "a standby that has become the shard is copied to begin with",
-        "log.held_shards:HeldShards.promote",
-        "return self._own(progress, standby)",
-        "return self._own(progress, ShardCopy(progress, standby.slot, standby.store, self._index))",
-        MOVING,
+        wrapped(HeldShards, "_own", _own_copied),
+        changes=MOVING,
     ),
     Mutant(
         "a standby tells of commits that its store does not have",

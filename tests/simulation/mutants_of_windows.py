@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import replace
 from typing import Any, Final
 
+import msgspec
+
+from simhash_core import documents
+from simhash_core.document_columns import DocumentColumns
+from simhash_core.index import look_up
+from simhash_core.index.look_up import Nearness, View
+from simhash_core.log import nearest_matches, records
+from simhash_core.log.decider import Decider
+from simhash_core.log.records import Horizons, Progress, sequence_number
+from simhash_core.log.replica import Replica
+from simhash_core.log.shard_stream import ShardStream
+from simhash_core.log.shards import HeldShards
 from simhash_core.window import Window
-from tests.simulation.edits import Edit
-from tests.simulation.mutant import Mutant, many_records, one_edit
+from tests.simulation.mutant import Mutant, broken, many_records
+from tests.simulation.replacements import Function, Replacement, by, by_property, wrapped
 from tests.simulation.rules import KEPT
 from tests.simulation.scenario import Fault
 
+BEYOND: Final = 1 << 61
+"""An offset, or a time, after all others."""
 SHORT: Final = {"window": Window(150, 60)}
 """Scenarios in which documents expire soon."""
 
@@ -32,103 +47,110 @@ RETURNING: Final[dict[str, Any]] = {
 }
 """Scenarios in which workers lose all shards, read on, and soon own shards again."""
 
+
+def _packet_without_operations(
+    original: Function, horizons: Horizons, offset: int, columns: DocumentColumns, *rest: object
+) -> None:
+    original(horizons, offset, replace(columns, operations=None), *rest)
+
+
+def _progress_with_latest_clock(
+    original: Function, stream: ShardStream[object], next_offset: int, replica: Replica
+) -> Progress:
+    progress: Progress = original(stream, next_offset, replica)
+    if progress.position <= stream.committed.position:
+        return progress
+    return msgspec.structs.replace(progress, clock=replica.clock_before(BEYOND))
+
+
 WINDOWS = (
-    one_edit(
+    broken(
         "the times of documents are not compared",
-        "index.look_up:Nearness.similarity",
-        "if self.window is not None:",
-        "if False:",
-        SHORT,
+        by(Nearness, "_is_in_window", lambda _nearness, _apart_ms: True),
+        changes=SHORT,
     ),
-    one_edit(
+    broken(
         "a time at the end of the window is outside",
-        "index.look_up:Nearness.similarity",
-        "apart_ms > self.window.window_ms",
-        "apart_ms >= self.window.window_ms",
-        {"window": Window(0, 60)},
+        by(
+            Nearness,
+            "_is_in_window",
+            lambda nearness, apart_ms: (
+                nearness.window is None or apart_ms < nearness.window.window_ms
+            ),
+        ),
+        changes={"window": Window(0, 60)},
     ),
-    one_edit(
+    broken(
         "a wrong date moves the watermark",
-        "log.log_clock:Horizons.packet",
-        "np.minimum(times, appended_ms)",
-        "times",
-        SHORT,
-    ),
-    one_edit(
-        "the times of deletes move the watermark",
-        "log.log_clock:Horizons.packet",
-        "if columns.operations is not None:",
-        "if False:",
-        SHORT,
-    ),
-    one_edit(
-        "documents expire a slice too early",
-        "log.log_clock:Horizons.packet",
-        "each[0] >= number - SLICES",
-        "each[0] > number - SLICES",
-        SHORT,
-    ),
-    Mutant(
-        "what has expired is still met",
-        (
-            Edit("index.view:View.hides", "if sequence < self.expired_before:", "if False:"),
-            Edit(
-                "index.look_up:LookUp.matches_of", "if sequence < view.expired_before:", "if False:"
+        wrapped(
+            Horizons,
+            "packet",
+            lambda original, horizons, offset, columns, _: original(
+                horizons, offset, columns, BEYOND
             ),
         ),
         changes=SHORT,
     ),
-    one_edit(
+    broken(
+        "the times of deletes move the watermark",
+        wrapped(Horizons, "packet", _packet_without_operations),
+        changes=SHORT,
+    ),
+    broken(
+        "documents expire a slice too early",
+        Replacement(records, "SLICES", lambda slices: slices - 1),
+        changes=SHORT,
+    ),
+    broken(
+        "what has expired is still met",
+        by(View, "has_expired", lambda _view, _sequence: False),
+        changes=SHORT,
+    ),
+    broken(
         "recent documents do not expire",
-        "log.decider:Decider._decision",
-        "View(sequence_number(offset, 0), replica.expired_for(offset))",
-        "View(sequence_number(offset, 0))",
-        SHORT,
+        by(Decider, "_view", lambda _leader, _replica, offset: View(sequence_number(offset, 0))),
+        changes=SHORT,
     ),
-    one_edit(
+    broken(
         "what has expired for a packet is what has for the latest",
-        "log.log_clock:Horizons.at",
-        "self.before(offset + 1)",
-        "self.before(1 << 62)",
-        SHORT,
+        wrapped(Horizons, "at", lambda original, horizons, _offset: original(horizons, BEYOND)),
+        changes=SHORT,
     ),
-    one_edit(
+    broken(
         "what is undecided is looked up where documents are gone that it meets",
-        "log.replica:Replica.expired",
-        "self.decided_before - 1",
-        "self.position",
-        SHORT,
+        by_property(Replica, "expired", lambda replica: replica.expired_for(replica.position)),
+        changes=SHORT,
     ),
-    one_edit(
+    broken(
         "the watermark is not known after a restart",
-        "log.participant:Participant.begin",
-        "Horizons(self.nearness.window, first.clock)",
-        "Horizons(self.nearness.window)",
-        SHORT,
+        wrapped(
+            Horizons, "__init__", lambda original, horizons, window, *_: original(horizons, window)
+        ),
+        changes=SHORT,
     ),
-    one_edit(
+    broken(
         "the watermark that is committed is the latest",
-        "log.shard_stream:ShardStream.progress",
-        "replica.clock_before(progress.needed)",
-        "replica.clock_before(1 << 62)",
-        SHORT,
+        wrapped(ShardStream, "progress", _progress_with_latest_clock),
+        changes=SHORT,
     ),
-    one_edit(
+    broken(
         "a watermark is forgotten that a position needs",
-        "log.log_clock:Horizons.forget_before",
-        "bisect_left(self._offsets, offset) - 1",
-        "min(bisect_left(self._offsets, offset), len(self._offsets) - 1)",
-        SHORT,
-    ),
-    Mutant(
-        "a worker without shards forgets the watermark of what is undecided",
-        (
-            Edit(
-                "log.replica:Replica.forget_before",
-                "position = min(position, self.decided_before)",
-                "",
+        by(
+            Horizons,
+            "_unneeded",
+            lambda horizons, offset: min(
+                bisect_left(horizons._offsets, offset), len(horizons._offsets) - 1
             ),
-            Edit("log.log_clock:Horizons.before", "if not at:", "if False:"),
+        ),
+        changes=SHORT,
+    ),
+    broken(
+        "a worker without shards forgets the watermark of what is undecided",
+        by(Replica, "_needed_from", lambda _replica, position: position),
+        by(
+            Horizons,
+            "before",
+            lambda horizons, offset: horizons._clocks[bisect_left(horizons._offsets, offset) - 1],
         ),
         changes=RETURNING,
     ),
@@ -137,35 +159,32 @@ WINDOWS = (
         rules=replace(KEPT, first_progress_has_clock=False),
         changes=SHORT,
     ),
-    one_edit(
+    broken(
         "of the documents of a content only the earliest is met",
-        "index.look_up:LookUp._of_content",
-        "self._source.by_content(columns.digest(row)):",
-        "self._source.by_content(columns.digest(row))[:1]:",
-        SHORT,
+        wrapped(
+            HeldShards,
+            "by_content",
+            lambda original, shards, digest: original(shards, digest)[:1],
+        ),
+        changes=SHORT,
     ),
-    one_edit(
+    broken(
         "of the documents of a content in a packet only the first is met",
-        "log.nearest_matches:own_repeats",
-        "is_first_enough = nearness.window_ms is None and not view.removing",
-        "is_first_enough = True",
-        {"window": Window(40, 300), "batch": 6, "produced": 0.02},
+        by(nearest_matches, "_is_first_enough", lambda _nearness, _view: True),
+        changes={"window": Window(40, 300), "batch": 6, "produced": 0.02},
+        start=730,
     ),
 )
 
 SCOPES = (
-    Mutant(
+    broken(
         "documents of different scopes are compared",
-        (
-            Edit("scopes:masked", "if not scope or not fingerprint:", "if True:"),
-            Edit("index.look_up:Nearness.similarity", "columns.scope(row) != entry.scope", "False"),
-        ),
+        by(documents, "masked", lambda fingerprint, _scope: fingerprint),
+        by(look_up, "_is_in_scope", lambda _columns, _row, _entry: True),
     ),
-    Mutant(
+    broken(
         "texts of different scopes repeat each other",
-        (
-            Edit("scopes:scoped_digest", "if not scope:", "if True:"),
-            Edit("index.look_up:Nearness.similarity", "columns.scope(row) != entry.scope", "False"),
-        ),
+        by(documents, "scoped_digest", lambda digest, _scope: digest),
+        by(look_up, "_is_in_scope", lambda _columns, _row, _entry: True),
     ),
 )

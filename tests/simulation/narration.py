@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from simhash_core.log.packets import Packet
-from simhash_core.log.records import Control, Decision, LogRecord, Report
-from simhash_core.matches import Match
+from simhash_core.log.records import Control, Decision, LogRecord, Packet, Report
+from simhash_core.verdicts import Match
 from tests.simulation.documents import SimulatedDocument
 from tests.simulation.scenario import Scenario
 

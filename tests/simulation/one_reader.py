@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from simhash_core.documents import SourcePosition
-from simhash_core.log.packets import Chain, Packet
+from simhash_core.log.records import Chain, Packet
 from tests.simulation.documents import SimulatedDocument
 from tests.simulation.scenario import Scenario
 

@@ -22,7 +22,7 @@ class Rules:
     trims_to_lowest: bool = True
     """The log is trimmed up to the lowest offset that any shard needs."""
     reads_reports_from_before: bool = True
-    """A leader reads reports from before its reign begins."""
+    """A leader reads reports from before its term begins."""
     removals_with_outputs: bool = True
     """What is taken out is committed together with the outputs."""
     first_progress_has_clock: bool = True
@@ -33,6 +33,8 @@ class Rules:
     """A worker lets a shard go that others had since, though it owns it again by now."""
     lost_reports_are_sent_again: bool = True
     """A report that the broker refused is made again."""
+    reports_again: bool = True
+    """What stays undecided is reported again: a report that was acknowledged may be lost."""
 
 
 KEPT = Rules()

@@ -54,11 +54,11 @@ class Scenario:
     ``later``: those of the topic of the same name that is created when the first is drained; empty:
     none is. ``born``: which partitions are there from the beginning. ``doubled``, ``refused``,
     ``lost``: the chance of each for an append. ``late``: the chance that a broker does not answer
-    at once. ``reordered``: that an append overtakes others. ``arriving``, ``produced``: how often
-    an append arrives that was late, and raw records come. ``memtable``, ``forgotten``,
-    ``compared``: limits of the core, drawn small. ``reading``: how often workers read the
-    log; 1: as often as the seed draws. ``beginning``: how soon a session begins with shards that
-    came; 1: in some steps.
+    at once. ``reordered``: that an append overtakes others. ``vanishing``: that a report is
+    acknowledged, and never read. ``arriving``, ``produced``: how often an append arrives that was
+    late, and raw records come. ``memtable``, ``forgotten``, ``compared``: limits of the core, drawn
+    small. ``reading``: how often workers read the log; 1: as often as the seed draws.
+    ``beginning``: how soon a session begins with shards that came; 1: in some steps.
     """
 
     seed: int
@@ -90,6 +90,7 @@ class Scenario:
     window: Window | None
     replaces: bool
     standbys: bool
+    vanishing: float
     reading: float = 1.0
     beginning: float = 1.0
 
@@ -142,6 +143,7 @@ def draw_scenario(seed: int) -> Scenario:
         window=_window(rng),
         replaces=rng.random() < 0.3,
         standbys=rng.random() < 0.5,
+        vanishing=rng.choice(chance),
     )
 
 

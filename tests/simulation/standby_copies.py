@@ -77,7 +77,7 @@ class StandbyCopies:
     def lead(self, rng: Random) -> bool:
         """Lead for the owner of the leading shard at times, which may be alive or not."""
         can_lead = LEADING_SHARD in self._held.standbys
-        if not can_lead or rng.random() > _LEADS or not self._participant.stand_in():
+        if not can_lead or rng.random() > _LEADS or not self._participant.lead_for_owner():
             return False
         self._world.tell(f"{self._name} leads for the owner of the leading shard")
         return True
@@ -103,7 +103,7 @@ class StandbyCopies:
         assert progress is not None
         store = StoredEntries(changelog.entries)
         self._copies[partition] = _Copy(store, len(changelog.commits))
-        slot = self._held.fill_slot(store.prints(self._held.bands))
+        slot = self._held.fill_slot(store.prints(self._participant.index.scheme.bands))
         self._held.stand_by(progress, store, slot, self._world.broker.log_end)
         self._world.tell(f"{self._name} stands by for shard {partition} at {progress}")
         return True

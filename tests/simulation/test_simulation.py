@@ -12,7 +12,7 @@ from tests.simulation.runs import Runs, chunks, run_seeds
 from tests.simulation.scenario import Fault, draw_scenario
 from tests.simulation.world import simulate
 
-SEEDS = 2_000
+SEEDS = 600
 PROCESSES = 2
 
 

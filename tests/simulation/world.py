@@ -12,12 +12,11 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from simhash_core.entries import Entry
+from simhash_core.documents import Entry
 from simhash_core.index.look_up import Nearness
-from simhash_core.log.outputs import Ready
-from simhash_core.log.packets import Chain, Packet
 from simhash_core.log.participant import LEADING_SHARD, ShardReady
-from simhash_core.log.records import LogRecord, Progress, Query, Report
+from simhash_core.log.records import Chain, LogRecord, Packet, Progress, Query, Report
+from simhash_core.log.shard_stream import Ready
 from tests.simulation.appends import Appends
 from tests.simulation.broker import TOPIC, Broker, RawPartition, RawRecord, change
 from tests.simulation.core_limits import low_limits

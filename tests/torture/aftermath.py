@@ -16,7 +16,7 @@ from streams.store.changelog_codec import (
     LoggedProgress,
     decode_record,
 )
-from streams.store.entry_block import EntryBlock
+from streams.store.row_codec import EntryBlock
 
 READ_SECONDS = 120.0
 INDEX_BITS = 16

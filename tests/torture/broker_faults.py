@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable, Mapping
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
+from streams.kafka.clients import AdminClient
 from tests.rigs.brokers.kafka_broker import KafkaBroker
 from tests.torture.faults import Act, Fault, NobodyError
 from tests.torture.feed import Feed

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import KafkaException, TopicPartition
 
 from simhash_core.errors import FirstseenError
 from streams.kafka.client_config import consumer_config
+from streams.kafka.clients import Consumer
 from streams.settings.settings import Settings
 from tests.torture.aftermath import aftermath
 from tests.torture.history import History

@@ -8,10 +8,11 @@ from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message
 
 from simhash_core.documents import SourcePosition
 from streams.kafka.client_config import producer_config
+from streams.kafka.clients import Producer
 from streams.settings.settings import Settings
 from tests.torture.plan import Planned
 

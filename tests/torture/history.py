@@ -1,9 +1,9 @@
 """What a log has said, as an outsider reads it who keeps everything.
 
 It takes no part in the protocol and shares no code with it: which packets count and which control
-records are heeded is found out here once more, by the two rules of the log. A packet counts if it
+records are accepted is found out here once more, by the two rules of the log. A packet counts if it
 names as the last raw offset of its partition the last one that is in the log; a control record is
-heeded if it names the one before it.
+accepted if it names the one before it.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from simhash_core.document_columns import DocumentColumns
 from simhash_core.documents import SourcePosition
-from simhash_core.log.packets import Chain, Packet
-from simhash_core.log.records import Control, LogRecord, Removal
-from simhash_core.matches import Match
+from simhash_core.log.records import Chain, Control, LogRecord, Packet, Removal
+from simhash_core.verdicts import Match
 
 NOTHING = -1
 INDEX_BITS = 16

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import time
 
-from confluent_kafka.admin import AdminClient
-
 from streams.kafka.client_config import admin_config
+from streams.kafka.clients import AdminClient
 from streams.settings.settings import Settings
 from streams.topics.open_transactions import (
     OpenTransaction,

@@ -14,19 +14,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simhash_core.documents import Document, RawRecord, SourcePosition
+from simhash_core.documents import Document, RawRecord, SourcePosition, masked
 from simhash_core.fingerprints.blocks import BlockScheme
-from simhash_core.scopes import masked
 from simhash_core.text.fingerprinter import Fingerprinter
-from streams.documents.raw_documents import DocumentReader
-from streams.kafka.topic_follower import ReadRecord
-from streams.output.received_outputs import (
+from streams.documents.output_records import (
     DuplicateOutput,
     ReceivedOutput,
     TombstoneOutput,
     UniqueOutput,
     received_output,
 )
+from streams.documents.raw_documents import DocumentReader
+from streams.kafka.topic_follower import ReadRecord
 from streams.settings.settings import Mode, Settings
 from tests.rigs.invariants import Known, Nearness, Repeat, check_grounding
 from tests.torture.aftermath import Aftermath

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import KafkaException, TopicPartition
 
 from streams.kafka.client_config import consumer_config
+from streams.kafka.clients import Consumer
 from streams.settings.settings import Settings
 
 ANSWER_SECONDS = 5.0

@@ -9,8 +9,8 @@ from typing import Self
 from simhash_core.documents import TopicPartition
 from simhash_core.text.fingerprinter import Fingerprinter
 from streams.kafka.topic_follower import ReadRecord, TopicFollower
-from streams.ordering.log_codec import LogCodec
 from streams.settings.settings import Settings
+from streams.worker.log_codec import LogCodec
 from tests.torture.history import History
 
 READ_SECONDS = 0.1

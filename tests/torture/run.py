@@ -12,8 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka.admin import AdminClient
-
+from streams.kafka.clients import AdminClient
 from streams.settings.loader import load_settings
 from streams.settings.settings import Mode, Settings
 from streams.topics.admin import create

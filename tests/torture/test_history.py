@@ -1,4 +1,4 @@
-"""The outsider's reading of a log: which packets count, which control records are heeded."""
+"""The outsider's reading of a log: which packets count, which control records are accepted."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ from collections.abc import Sequence
 
 from simhash_core.documents import Content, Document, SourcePosition
 from simhash_core.log.columns import document_columns
-from simhash_core.log.packets import Chain, Packet, Sender
-from simhash_core.log.records import Control, Decision
-from simhash_core.log.sequence import sequence_number
-from simhash_core.matches import Match
+from simhash_core.log.records import Chain, Control, Decision, Packet, Sender, sequence_number
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import profile_named
+from simhash_core.verdicts import Match
 from tests.torture.history import History
 
 PROFILE = profile_named("classic")
@@ -71,7 +69,7 @@ def test_packets_that_continue_their_chain_count() -> None:
     assert not history.wrong
 
 
-def test_control_records_that_continue_their_chain_are_heeded() -> None:
+def test_control_records_that_continue_their_chain_are_accepted() -> None:
     """Given two leaders that go on from one control record, then the first in the log counts."""
     first = SourcePosition("raw", 0, 0)
     history = read(

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from confluent_kafka.admin import AdminClient
-
 from simhash_core.documents import TopicPartition
-from streams.settings.settings import Settings
-from streams.settings.topics import TopicSettings
+from streams.kafka.clients import AdminClient
+from streams.settings.settings import Settings, TopicSettings
 from streams.topics.admin import create
 from streams.topics.plans import topic_plans
 from tests.rigs.brokers.broker import Broker

@@ -7,24 +7,20 @@ from collections.abc import Iterable, Mapping
 import pytest
 
 from simhash_core.documents import RawRecord, SourcePosition
-from simhash_core.fingerprints.distance import distance_bits
-from simhash_core.verdicts import DuplicateOf, Method, Unique
+from simhash_core.fingerprints.fingerprint import distance_bits
+from simhash_core.verdicts import DuplicateOf, Method, Unique, Verdict
+from streams.kafka.producers import ProducerRecord
 from streams.kafka.topic_follower import ReadRecord
-from streams.output.output_records import (
-    Gone,
-    OutputRecord,
-    deleted_record,
-    duplicate_record,
-    unique_record,
-)
-from streams.output.verdict_headers import Arrival
 from streams.settings.settings import Settings
+from streams.worker.fingerprint import PendingRecord
+from streams.worker.outputs import Gone, OutputRules, document_records, tombstone_record
 from tests.torture.history import History, LoggedRow
 from tests.torture.judge import Findings, judge, known_documents
 from tests.torture.plan import Planned
 
 SETTINGS = Settings()
 BITS = SETTINGS.index_profile().bits
+RULES = OutputRules("an index", "", "", BITS, SETTINGS.topics, include_body=False)
 TEXT = (
     "锦川体检中心创办于2018年，最早靠的是护理站，后来才转向口腔义齿。转机出现在上星期六："
     "朗创生物制品研究所帮着开展宫颈癌筛查，抢救成功率稳步提高，投诉少了，锦旗多了。"
@@ -48,23 +44,28 @@ SENT: dict[SourcePosition, Planned] = {
 }
 
 
-def arrival(source: SourcePosition) -> Arrival:
-    """A record, with what is said of the document in it."""
-    made = known_documents(SETTINGS, SENT, [source])[str(source)]
-    record = RawRecord(None, SENT[source].value, 0, ())
-    return Arrival(record, source, "d", 0, made.fingerprint or b"")
+def fingerprint_of(source: SourcePosition) -> bytes:
+    """The fingerprint of a document."""
+    return known_documents(SETTINGS, SENT, [source])[str(source)].fingerprint or b""
 
 
-def unique(source: SourcePosition) -> OutputRecord:
+def output(source: SourcePosition, verdict: Verdict) -> ProducerRecord:
+    """The document put out with this verdict."""
+    raw = RawRecord(None, SENT[source].value, 0, ())
+    decided = PendingRecord(source, raw, None, "d", 0, fingerprint_of(source), verdict)
+    (record,) = document_records(decided, RULES)
+    return record
+
+
+def unique(source: SourcePosition) -> ProducerRecord:
     """The document put out as unique."""
-    return unique_record(arrival(source), Unique(), "an index")
+    return output(source, Unique())
 
 
-def duplicate(source: SourcePosition, original: SourcePosition) -> OutputRecord:
+def duplicate(source: SourcePosition, original: SourcePosition) -> ProducerRecord:
     """The document put out as a repeat of another, at the distance that there is."""
-    distance = distance_bits(arrival(source).fingerprint, arrival(original).fingerprint)
-    verdict = DuplicateOf("d", original, 0, distance, 0, Method.NEAR)
-    return duplicate_record(arrival(source), verdict, "an index", BITS, include_body=False)
+    distance = distance_bits(fingerprint_of(source), fingerprint_of(original))
+    return output(source, DuplicateOf("d", original, 0, distance, 0, Method.NEAR))
 
 
 def history(*documents: SourcePosition, **originals: SourcePosition | None) -> History:
@@ -76,7 +77,7 @@ def history(*documents: SourcePosition, **originals: SourcePosition | None) -> H
     found.rows = [LoggedRow(source, "d", False, 0) for source in documents]
     found.verdicts = dict.fromkeys(documents)
     found.verdicts[COPY] = originals.get("copy", FIRST)
-    found.prints = {source: arrival(source).fingerprint for source in documents}
+    found.prints = {source: fingerprint_of(source) for source in documents}
     return found
 
 
@@ -84,14 +85,14 @@ LOG = history(FIRST, COPY, STRANGER)
 
 
 def judged(
-    outputs: Iterable[OutputRecord],
+    outputs: Iterable[ProducerRecord],
     log: History = LOG,
     sent: Mapping[SourcePosition, Planned] = SENT,
 ) -> Findings:
     """What the judge finds in these outputs."""
     read = [
-        ReadRecord(SourcePosition("out", 0, n), 0, output.key, output.value, output.headers)
-        for n, output in enumerate(outputs)
+        ReadRecord(SourcePosition("out", 0, n), 0, each.key, each.value, tuple(each.headers))
+        for n, each in enumerate(outputs)
     ]
     return judge(SETTINGS, sent, read, log)
 
@@ -133,7 +134,7 @@ def test_right_outputs_are_found_right() -> None:
     ],
     ids=["lost", "repeated", "turned", "both on unique", "not near", "a cycle", "the other way"],
 )
-def test_what_is_wrong_is_counted(outputs: list[OutputRecord], wrong: set[str]) -> None:
+def test_what_is_wrong_is_counted(outputs: list[ProducerRecord], wrong: set[str]) -> None:
     """Given outputs that break an invariant, then that one is counted, and no other that they do
     not break as well.
     """
@@ -165,8 +166,7 @@ def test_what_the_log_says_is_judged_too() -> None:
 
 def test_a_changed_record_is_counted() -> None:
     """Given a unique that is not what was sent, then it is counted as changed."""
-    first = unique(FIRST)
-    spoilt = OutputRecord(first.kind, first.key, b"{}", first.timestamp_ms, first.headers)
+    spoilt = unique(FIRST)._replace(value=b"{}")
     assert wrong_in(judged([spoilt, duplicate(COPY, FIRST), unique(STRANGER)])) == {"changed"}
 
 
@@ -174,9 +174,10 @@ GONE = SourcePosition("raw-documents", 1, 0)
 SENT_WITH_DELETE = SENT | {GONE: Planned(1, b"d", None)}
 
 
-def tombstone() -> OutputRecord:
+def tombstone() -> ProducerRecord:
     """The tombstone by which the first document leaves."""
-    return deleted_record(RawRecord(b"d", None, 0, ()), GONE, "d", Gone.DELETED, "an index")
+    delete = PendingRecord(GONE, RawRecord(b"d", None, 0, ()), document_id="d")
+    return tombstone_record(delete, Gone.DELETED, RULES)
 
 
 def deleting() -> History:
@@ -187,7 +188,7 @@ def deleting() -> History:
     return found
 
 
-def judged_with_delete(outputs: Iterable[OutputRecord], log: History) -> Findings:
+def judged_with_delete(outputs: Iterable[ProducerRecord], log: History) -> Findings:
     """What the judge finds where a tombstone was sent as well."""
     return judged(outputs, log, SENT_WITH_DELETE)
 

@@ -6,7 +6,7 @@ import json
 import random
 from collections import Counter
 
-from simhash_core.fingerprints.distance import distance_bits
+from simhash_core.fingerprints.fingerprint import distance_bits
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import profile_named
 from tests.torture.faults import ALONE_SECONDS, Fault, schedule

@@ -12,7 +12,7 @@ import re
 from collections import deque
 
 from streams.corpus.articles import write_article
-from streams.corpus.languages import LANGUAGES
+from streams.corpus.language import LANGUAGES
 
 SHORTEST = 100
 LONGEST = 220

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 
 from simhash_core.documents import SourcePosition
+from streams.documents.output_records import received_output
 from streams.kafka.topic_follower import TopicFollower
-from streams.output.received_outputs import received_output
 from streams.settings.settings import Settings
 from tests.torture.feed import Feed
 

@@ -132,6 +132,8 @@ class WorkerFaults:
             machine.worker.resume()
 
     async def _trimmed_while_down(self) -> None:
+        if self._trims:  # with two of them down, a third fault could leave nobody who trims
+            raise NobodyError("another worker is down until the log is trimmed")
         what = "kill -9 until the log is trimmed"
         async with self._leader_spared(), self._victim(what, Victim.FOLLOWER) as machine:
             machine.kill()

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from streams.demo.worker_process import WorkerProcessError
-from streams.exit_codes import ExitCode
+from streams.errors import ExitCode
 from streams.settings.settings import Settings
 from tests.rigs.workers.stream_harness import Worker
 

@@ -14,13 +14,15 @@ import pytest
 from simhash_core.errors import FirstseenError
 from streams.kafka.client_config import LIBRDKAFKA
 from streams.settings.settings import LogFormat, LogSettings
-from streams.worker_log import set_up_logging
+from streams.worker import worker_log
+from streams.worker.app import WorkerApp
+from streams.worker.worker_log import set_up_logging
 
 
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
     """What the process logs, as JSON lines; afterwards all loggers are as they were."""
-    root, names = logging.getLogger(), ("faust", "mode", "streams.app", "aiohttp", "asyncio")
+    root, names = logging.getLogger(), ("faust", "mode", "streams.worker.app", "aiohttp", "asyncio")
     handlers, level = root.handlers[:], root.level
     levels = {name: logging.getLogger(name).level for name in names}
     stream = io.StringIO()
@@ -107,3 +109,8 @@ def test_what_a_call_reports_as_well_is_left_out(log: io.StringIO) -> None:
 
     (line,) = lines(log)
     assert "FAIL" in line["message"]
+
+
+def test_the_app_is_one_of_fausts_loggers() -> None:
+    """Given the app of a worker, then what Faust logs for it is left out like Faust's own lines."""
+    assert WorkerApp.__module__ in worker_log._FAUST

@@ -1,13 +1,10 @@
-"""Verifications: what confirms that a candidate is near, by name.
+"""Verifications, which decide whether a candidate is near, by name.
 
-A fingerprint finds, a sketch confirms. A bag of words cannot tell apart texts of one genre, which
-share their words; a verification compares what else is known of two documents. Each document has a
-*sketch*, some bytes that are stored with it and travel with it, and two sketches have a
-*similarity*. Two documents are near when their fingerprints are within the distance and the
-similarity is at least the threshold. This depends on the two stored documents alone and is
-symmetric, so every shard says the same of the same pair.
-
-A verification is a pair of pure functions. Equal content is near without being confirmed.
+A bag of words cannot tell texts of one genre apart, which share their words. So each document has a
+*sketch*, some bytes that are stored and sent with it, and two sketches have a *similarity*. Two
+documents are near if their fingerprints are within the distance and the similarity reaches the
+threshold. This depends on the two stored documents alone and is symmetric, so all shards agree on a
+pair. Equal content is near without verification.
 """
 
 from __future__ import annotations
@@ -25,44 +22,32 @@ from simhash_core.text.verification import cosine, metadata, shingles
 
 
 class Sketched(NamedTuple):
-    """What sketches are made of: some documents, as they came and as they were weighed.
-
-    ``term_hashes``: a hash of each feature of the batch, uint32 (features,). ``bands``: how many
-    keys of bands a sketch ends with. ``simplify``: as of ``normalize``.
-    """
+    """Documents to sketch, as they came and as weighted features."""
 
     contents: Sequence[Content]
     features: FeatureBatch
-    term_hashes: NDArray[np.uint32]
-    bands: int = 0
+    term_hashes: NDArray[np.uint32]  # of each feature of the batch
+    bands: int = 0  # keys at the end of a sketch
     simplify: bool = False
 
 
 class Verification(NamedTuple):
-    """``identity`` changes with whatever changes sketches or similarities.
-
-    ``sketches`` returns one sketch for each document. ``similarity`` takes the distance of two
-    fingerprints in bits and both sketches, and returns the same whichever comes first, from 0 to 1.
-    ``usual_threshold`` is the similarity that confirms, unless a profile says otherwise.
-    """
+    """Two pure functions, and an identity that changes with their results."""
 
     identity: str
-    usual_threshold: float
+    usual_threshold: float  # of profiles that set none
     sketches: Callable[[Sketched], list[bytes]]
-    similarity: Callable[[int, bytes, bytes], float]
+    similarity: Callable[[int, bytes, bytes], float]  # distance in bits, sketches in any order
 
 
 NO_VERIFICATION: Final = "none"
 
-WITH_BANDS: Final = "shingles"
-"""The verification whose sketches have bands: near documents share one."""
-
-_SHINGLES_AGREE_AT: Final = 0.518
+WITH_BANDS: Final = "shingles"  # its sketches have bands
 
 _BY_NAME: Final[Mapping[str, Verification]] = {
     WITH_BANDS: Verification(
         shingles.IDENTITY,
-        _SHINGLES_AGREE_AT,
+        0.518,
         lambda batch: shingles.sketches(
             [each.text for each in batch.contents], batch.bands, simplify=batch.simplify
         ),
@@ -87,37 +72,28 @@ VERIFICATIONS: Final = (NO_VERIFICATION, *_BY_NAME)
 
 
 class Verifier(NamedTuple):
-    """A verification with its threshold: the second half of what "near" means in an index."""
-
     verification: Verification
     at: float
 
     def similarity(self, distance: int, a: bytes, b: bytes) -> float | None:
-        """Return the similarity of two sketches if it is enough, else None."""
+        """Return the similarity of two sketches if it reaches the threshold, else None."""
         similarity = self.verification.similarity(distance, a, b)
         return similarity if similarity >= self.at else None
 
     @property
     def identity(self) -> str:
-        """What must be equal for two indexes to confirm alike."""
         return f"{self.verification.identity}@{self.at:g}"
 
 
 def verification_named(name: str) -> Verification | None:
-    """Return the verification called ``name``; None for ``none``.
-
-    Raises ``UnknownNameError`` for a name that is not in ``VERIFICATIONS``.
-    """
+    """Return a verification; None for ``none``. Raises ``UnknownNameError``."""
     if name not in VERIFICATIONS:
         raise UnknownNameError("verification", name, VERIFICATIONS)
     return _BY_NAME.get(name)
 
 
 def verifier_of(name: str, at: float) -> Verifier | None:
-    """Return the verification called ``name`` with the threshold ``at``; None for ``none``.
-
-    Raises as ``verification_named`` does, and ``UsageError`` for a threshold outside 0 to 1.
-    """
+    """Return None for ``none``; raises ``UnknownNameError``, and ``UsageError`` outside 0 to 1."""
     if not 0.0 <= at <= 1.0:
         raise UsageError(f"verify_at is {at}: it must be from 0 to 1")
     verification = verification_named(name)
@@ -125,9 +101,6 @@ def verifier_of(name: str, at: float) -> Verifier | None:
 
 
 def usual_threshold(name: str) -> float:
-    """Return the threshold of the verification called ``name`` where a profile names none.
-
-    0 for ``none``, and for an unknown name, which ``verification_named`` refuses.
-    """
+    """Return the default threshold of a verification; 0 for ``none`` and unknown names."""
     verification = _BY_NAME.get(name)
     return 0.0 if verification is None else verification.usual_threshold

@@ -1,14 +1,13 @@
-"""Sketches of term vectors: the cosine of two texts in the vector space model, from a few terms.
+"""Sketches of term vectors: the cosine of two texts from their heaviest terms.
 
-Wang, Wu & Li (2016) set the cosine of whole term vectors beside SimHash. A SimHash estimates that
-angle from signs; here candidates that it finds are confirmed by the angle itself, of the vectors
-that the heaviest terms make. They carry most of a text's length, and a document needs no more than
-``SKETCH_BYTES_MAX`` bytes.
+Wang, Wu & Li (2016) compare SimHash with the cosine of whole term vectors. SimHash estimates that
+angle from signs; here the angle itself, of the heaviest terms, verifies candidates. These terms
+carry most of a vector's length, in ``SKETCH_BYTES_MAX`` bytes or fewer.
 
-A sketch has the ``TERMS`` heaviest terms (of equals, those with the lower hash): their hashes of 32
-bits, rising, then their weights, 8 bits each as a share of the heaviest. Of two terms with one hash
-the lighter is dropped. The cosine is that of the two stored vectors: integers, so it is the same on
-every machine and whichever comes first.
+A sketch has the ``TERMS`` heaviest terms (of equals, those with the lower hash): their rising
+32-bit hashes, then their weights, 8 bits each as a share of the heaviest. Of two terms with one
+hash the lighter is dropped. The stored vectors are integers, so the cosine is the same on every
+machine and symmetric.
 """
 
 from __future__ import annotations
@@ -37,17 +36,13 @@ _LOW_32: Final = np.uint64(0xFFFF_FFFF)
 def sketches(
     weights: NDArray[np.float64], term_hashes: NDArray[np.uint32], bounds: NDArray[np.int64]
 ) -> list[bytes]:
-    """Return the sketch of each text, ``_TERM_BYTES`` a term; empty for one without features.
-
-    ``weights``: float64 (features,), ``term_hashes``: uint32 (features,), ``bounds``: as of
-    ``FeatureBatch``.
-    """
+    """Return the sketch of each text, ``_TERM_BYTES`` for each term; empty without features."""
     sizes = np.diff(bounds)
     text_of = np.repeat(np.arange(len(sizes), dtype=np.uint64), sizes) << _TEXT_SHIFT
     light = _HEAVIEST - _quantised(weights, sizes)
     keys = text_of | (light.astype(np.uint64) << _HASH_BITS) | term_hashes
     keys.sort()
-    # Sorted, a text's keys stand where its features stood; its first ones are the heaviest.
+    # Sorted, a text's keys are where its features were; its first ones are the heaviest.
     rank = np.arange(len(keys)) - np.repeat(bounds[:-1], sizes)
     keys = keys[rank < TERMS]
     text = keys >> _TEXT_SHIFT
@@ -66,7 +61,7 @@ def sketches(
 
 
 def similarity(a: bytes, b: bytes) -> float:
-    """Return the cosine of the two vectors, 0 to 1; 0 where one is empty."""
+    """Return the cosine of the two vectors, 0 to 1; 0 if one is empty."""
     if not a or not b:
         return 0.0
     hashes_a, weights_a = _vector(a)

@@ -1,39 +1,91 @@
-"""Content and metadata in one similarity: what two documents say, and what is said about them.
+"""Similarity of content and metadata together.
 
 Wang & Wang 2019 (improved SimHash for large-scale document deduplication) blend the distance with
 the keywords, tags and references that two documents share:
 
     sim(A, B) = μ · 1 / (Hamming(A, B) + 1) + (1 − μ) · minHash(A, B),    μ = 0.9
 
-*Reading of a lost formula.* The copy that we have lost its image; the text names μ, the two parts,
-and "+1 so that distance 0 is not infinite". It calls documents near *below* 0.25; with this formula
-larger is nearer, so it is 0.25 or more: a distance of 2 or less is always near, 3 where a quarter
-of the metadata is shared, 4 where seven tenths are. These distances are of 64 bits.
+*Reading of a lost formula.* Our copy lost its image; the text names μ, the two parts, and "+1 so
+that distance 0 is not infinite". It calls documents near *below* 0.25. In this formula larger is
+nearer, so near is 0.25 or more: always at distance 2 or less, at 3 if a quarter of the metadata is
+shared, at 4 if seven tenths are. These distances are of 64 bits.
 
-Keywords, tags and references are one set: what one publisher calls a keyword is another's tag.
-Where one of two documents has none, there is nothing to compare, and the content decides alone, by
-1 / (Hamming + 1): so 3 is near then, as in classic SimHash.
+Keywords, tags and references are one set: one publisher's keyword is another's tag. If one of two
+documents has none, the content decides alone, by 1 / (Hamming + 1): so 3 is near, as in classic
+SimHash.
 
-A sketch is 100 lowest hashes (``simhash_core.text.min_hash``) of which 8 bits are kept (b-bit
-minwise hashing, Li & König 2010): 100 bytes, none for a document without metadata. Two different
-ones are equal once in 256 times, which the estimate takes off. Its standard error is at most 0.05.
+A sketch is 100 lowest hashes (``min_hash``) with 8 bits kept of each (b-bit minwise hashing, Li &
+König 2010): 100 bytes, none for a document without metadata. Two different hashes agree once in 256
+times, which the estimate subtracts. Its standard error is 0.05 or less.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 import numpy as np
+import xxhash
+from numpy.typing import NDArray
 
 from simhash_core.documents import Content
-from simhash_core.text.min_hash import element_hashes, min_hash, splitmix_family
-from simhash_core.text.normal_forms import normalize_batch
+from simhash_core.text.normalization import normalize_batch
+
+# ---- MinHash (Broder 1997): the Jaccard similarity of two sets from their lowest hashes.
+#
+# Under a random hash function the lowest hashes of two sets are equal with a chance of their
+# Jaccard similarity J. So the share of functions with equal ones estimates it, with a standard
+# error of sqrt(J (1 - J) / functions).
+#
+# Wang & Wang (2019) take h_i(x) = (x + i) mod 100, under which the order of elements is always
+# nearly the same. Here h_i(x) is the i-th number of SplitMix64 (Steele, Lea & Flood 2014) seeded
+# with the XXH3-64 of the element.
+
+
+Hashes = NDArray[np.uint64]
+# Elements, uint64 (elements,), to their hashes under each function, (elements, functions).
+Family = Callable[[Hashes], Hashes]
+
+_GAMMA: Final = np.uint64(0x9E3779B97F4A7C15)
+_MIX: Final = ((30, np.uint64(0xBF58476D1CE4E5B9)), (27, np.uint64(0x94D049BB133111EB)))
+_LAST_SHIFT: Final = np.uint64(31)
+
+
+def element_hashes(elements: Collection[str]) -> Hashes:
+    return np.fromiter(
+        (
+            xxhash.xxh3_64_intdigest(element.encode("utf-8", "surrogatepass"))
+            for element in elements
+        ),
+        dtype=np.uint64,
+        count=len(elements),
+    )
+
+
+def splitmix_family(functions: int) -> Family:
+    steps = np.arange(1, functions + 1, dtype=np.uint64) * _GAMMA
+
+    def hashes(elements: Hashes) -> Hashes:
+        mixed = elements[:, None] + steps
+        for shift, factor in _MIX:
+            mixed ^= mixed >> np.uint64(shift)
+            mixed *= factor
+        mixed ^= mixed >> _LAST_SHIFT
+        return mixed
+
+    return hashes
+
+
+def min_hash(elements: Hashes, family: Family) -> Hashes:
+    """Return the lowest hash of a non-empty set under each function, uint64 (functions,)."""
+    lowest: Hashes = family(elements).min(axis=0)
+    return lowest
+
 
 FUNCTIONS: Final = 100
 USUAL_THRESHOLD: Final = 0.25
+# μ in tenths, so that the limits of the paper (3 at 0.25, 4 at 0.7) come out exactly.
 CONTENT_TENTHS: Final = 9
-"""μ in tenths, so that the limits of the text (3 at 0.25, 4 at 0.7) come out exactly."""
 IDENTITY: Final = f"metadata-1/{FUNCTIONS}x8@{CONTENT_TENTHS / 10:g}"
 
 _TENTHS: Final = 10
@@ -42,10 +94,7 @@ _FAMILY: Final = splitmix_family(FUNCTIONS)
 
 
 def sketches(contents: Sequence[Content], *, simplify: bool = False) -> list[bytes]:
-    """Return the sketch of the metadata of each document: ``FUNCTIONS`` bytes, or none.
-
-    ``simplify``: as of ``normalize``.
-    """
+    """Return ``FUNCTIONS`` bytes for each document, or none; ``simplify`` as in ``normalize``."""
     return [
         _sketch((*item.keywords, *item.tags, *item.references), simplify=simplify)
         for item in contents
@@ -53,18 +102,17 @@ def sketches(contents: Sequence[Content], *, simplify: bool = False) -> list[byt
 
 
 def similarity(distance: int, a: bytes, b: bytes) -> float:
-    """Return the similarity of two documents, from 0 to 1."""
     return combined(distance, jaccard(a, b) if a and b else None)
 
 
 def jaccard(a: bytes, b: bytes) -> float:
-    """Return the estimated share of the metadata that two documents both have, 0 to 1."""
+    """Return the estimated Jaccard similarity of two documents' metadata."""
     same = np.count_nonzero(np.frombuffer(a, np.uint8) == np.frombuffer(b, np.uint8))
     return max(0.0, (int(same) / FUNCTIONS - _CHANCE) / (1 - _CHANCE))
 
 
 def combined(distance: int, shared: float | None) -> float:
-    """Return sim(A, B) for a distance in bits and a Jaccard similarity, None for none."""
+    """Return sim(A, B) for a distance in bits and a Jaccard similarity, None without metadata."""
     if shared is None:
         return 1 / (distance + 1)
     return (CONTENT_TENTHS / (distance + 1) + (_TENTHS - CONTENT_TENTHS) * shared) / _TENTHS

@@ -1,26 +1,26 @@
-"""Sketches of character shingles: how much of two texts is the same, run by run.
+"""Sketches of character shingles, which estimate how much of two texts is the same.
 
-A shingle is a run of 5 characters of the normalised text, white space left out and capitals kept.
-The Jaccard similarity of two texts is the share of their distinct shingles that both have. It sees
-what bags of words cannot: two texts of one genre have the words in common, and few runs.
+A shingle is a run of 5 characters of the normalised text, without white space and with capitals
+kept. The Jaccard similarity of two texts is the share of their distinct shingles that both have.
+Unlike bags of words, it tells texts of one genre apart: they share words, but few runs.
 
 A sketch estimates it from 256 bytes (``SKETCH_BYTES``), whatever the length of the text:
 
 - *One permutation hashing* (Li, Owen & Zhang 2012): each shingle is hashed once, to one of 512 bins
   and a value; a bin keeps its lowest value. A bin of two texts holds the same shingle with a chance
   of their similarity.
-- *Densification* (Shrivastava 2017): a bin that no shingle fell into takes what the first filled
-  one on a fixed way through the bins has, so that short texts have whole sketches as well.
-- *b-bit minwise hashing* (Li & König 2010): of each lowest value 4 bits are kept, drawn again for
-  each bin. Two different ones are equal once in 16 times, which the estimate takes off.
+- *Densification* (Shrivastava 2017): an empty bin takes the value of the first filled one on a
+  fixed way through the bins, so that short texts have whole sketches too.
+- *b-bit minwise hashing* (Li & König 2010): of each lowest value 4 bits are kept, drawn differently
+  for each bin. Two different values agree once in 16 times, which the estimate subtracts.
 
 The standard error at a similarity of one half is 0.0235, by sqrt(p (1 - p) / 512) · 16/15 with
 p = 1/16 + 15/16 · 1/2. Equal texts have equal sketches.
 
 Two bins of two texts hold the same two shingles with a chance of the square of their similarity.
-Such a pair of bins is a *band*, that near texts share: with 12 bands, pairs at a similarity of
-0.5 with a chance of 97 %, at 0.7 for certain. The key of a band is made of the whole values of its
-bins, of which the sketch keeps only 4 bits each; so the keys, 4 bytes each, stand at its end.
+Such a pair of bins is a *band*: with 12 bands, pairs at a similarity of 0.5 share one with a chance
+of 97 %, pairs at 0.7 for certain. Its key, 4 bytes, is made of the whole values of its bins, of
+which the sketch keeps only 4 bits each; the keys stand at the end of the sketch.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simhash_core.text.normal_forms import normalize_batch
+from simhash_core.text.normalization import normalize_batch
 
 SHINGLE_CHARACTERS: Final = 5
 BINS: Final = 512
@@ -44,16 +44,14 @@ _BIN_BITS: Final = BINS.bit_length() - 1
 _HASH_BITS: Final = 32
 _CHANCE: Final = 0.5**KEPT_BITS
 _EMPTY: Final = np.uint32(2**_HASH_BITS - 1)
-_BETWEEN: Final = "\0" * SHINGLE_CHARACTERS
-"""Stands between texts, so that no shingle of one reaches into the next."""
+_BETWEEN: Final = "\0" * SHINGLE_CHARACTERS  # keeps the shingles of two texts apart
 BINS_OF_BAND: Final = 2
 
 
 def sketches(texts: Sequence[str], bands: int = 0, *, simplify: bool = False) -> list[bytes]:
-    """Return the sketch of each text as it came, with the keys of so many bands at its end.
+    """Return the sketch of each original text, with so many band keys at its end.
 
-    ``SKETCH_BYTES`` and 4 a band each; empty where all is space. Memory: about 40 bytes a
-    character, of all texts together. ``simplify``: as of ``normalize``.
+    It is empty for white space alone. Memory: about 40 bytes a character of all texts together.
     """
     bare = bare_texts(texts, simplify=simplify)
     some = [text for text in bare if text]
@@ -62,17 +60,12 @@ def sketches(texts: Sequence[str], bands: int = 0, *, simplify: bool = False) ->
 
 
 class Bins(NamedTuple):
-    """The values of the bins of some texts.
-
-    ``filled``: uint32 (texts, BINS), densified. ``counts``: how many a shingle fell into, int64.
-    """
-
-    filled: NDArray[np.uint32]
-    counts: NDArray[np.int64]
+    filled: NDArray[np.uint32]  # (texts, BINS), densified
+    counts: NDArray[np.int64]  # bins with a shingle
 
 
 def bare_texts(texts: Sequence[str], *, simplify: bool = False) -> list[str]:
-    """Return what shingles are made of: texts normalised, without white space."""
+    """Return texts normalised and without white space, ready for shingles."""
     normal = normalize_batch(texts, fold_case=False, simplify=simplify)
     return [text.replace(" ", "") for text in normal]
 
@@ -84,16 +77,12 @@ def bins_of(bare: Sequence[str]) -> Bins:
 
 
 def pack(filled: NDArray[np.uint32], bands: int) -> list[bytes]:
-    """Return the sketches of bins, with the keys of so many bands at their ends."""
     rows = np.concatenate([_pack(filled), _band_keys(filled, bands)], axis=1)
     return [row.tobytes() for row in rows]
 
 
 def fifth_bits(filled: NDArray[np.uint32], bits: int) -> NDArray[np.uint8]:
-    """Return a bit of each of the last ``bits`` bins that the sketch does not keep, (texts, bits).
-
-    Bands are of the first bins, so the bits say something of their own.
-    """
+    """Return one more bit of the last bins, independent of sketch and bands, (texts, bits)."""
     last = slice(BINS - bits, BINS)
     drawn: NDArray[np.uint8] = (
         (filled[:, last] * _DRAWS[last]) >> np.uint32(_HASH_BITS - KEPT_BITS - 1)
@@ -102,23 +91,17 @@ def fifth_bits(filled: NDArray[np.uint32], bits: int) -> NDArray[np.uint8]:
 
 
 def similarity(a: bytes, b: bytes) -> float:
-    """Return the estimated Jaccard similarity of two texts from their sketches, 0 to 1.
-
-    Nothing is similar to a text without a sketch.
-    """
+    """Return the estimated Jaccard similarity of two texts, 0 to 1; 0 without a sketch."""
     if not a or not b:
         return 0.0
     differing = _bins(a) ^ _bins(b)
-    # Since NumPy 2.3 a number of its own, which no encoder of JSON takes.
+    # Since NumPy 2.3 the count is a NumPy number, which JSON encoders refuse.
     unequal = int(np.count_nonzero(differing & 0xF0) + np.count_nonzero(differing & 0x0F))
     return max(0.0, 1.0 - unequal / BINS / (1.0 - _CHANCE))
 
 
 def _lowest_hashes(texts: Sequence[str]) -> NDArray[np.uint32]:
-    """Return the lowest hash by text and bin, uint32 (texts, BINS); ``_EMPTY`` where there is none.
-
-    The bin is in the highest bits of a hash.
-    """
+    """Return the lowest hash by text and bin (its highest bits), ``_EMPTY`` if there is none."""
     joined = _BETWEEN.join(texts) + _BETWEEN
     hashes = _hash_runs(np.frombuffer(joined.encode("utf-32-le"), dtype="<u4"))
     bins = (hashes >> np.uint32(_HASH_BITS - _BIN_BITS)).astype(np.intp)
@@ -133,10 +116,10 @@ def _lowest_hashes(texts: Sequence[str]) -> NDArray[np.uint32]:
 
 
 def _hash_runs(characters: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """Return a hash of 32 bits of each run of ``SHINGLE_CHARACTERS``: a polynomial, then mixed.
+    """Return a 32-bit hash of each run of ``SHINGLE_CHARACTERS``: a polynomial, then mixed.
 
-    The numbers are those of the finisher of MurmurHash3 (Appleby 2011), which lets each bit of a
-    number change each bit of its hash; the base is 2**32 over the golden ratio, made odd.
+    The finisher of MurmurHash3 (Appleby 2011) mixes; the base is 2**32 over the golden ratio, made
+    odd.
     """
     count = len(characters) - SHINGLE_CHARACTERS + 1
     hashes = characters[:count] + np.uint32(1)
@@ -152,15 +135,12 @@ def _hash_runs(characters: NDArray[np.uint32]) -> NDArray[np.uint32]:
 
 
 def _numbers(first: int) -> NDArray[np.uint32]:
-    """Return a number without pattern for each bin."""
     return _hash_runs(np.arange(first, first + BINS + SHINGLE_CHARACTERS - 1, dtype=np.uint32))
 
 
 _ORDER: Final = np.argsort(_numbers(0), kind="stable")
-_STEPS: Final = _ORDER[_ORDER != 0]
-"""The steps from an empty bin to all others, in a fixed order without pattern."""
-_DRAWS: Final = _numbers(BINS) | np.uint32(1)
-"""An odd factor for each bin, by which it draws its bits from the value that it holds."""
+_STEPS: Final = _ORDER[_ORDER != 0]  # from an empty bin to all others, in a fixed order
+_DRAWS: Final = _numbers(BINS) | np.uint32(1)  # odd factors by which bins draw bits from values
 
 
 def _densify(lowest: NDArray[np.uint32]) -> NDArray[np.uint32]:
@@ -171,7 +151,7 @@ def _densify(lowest: NDArray[np.uint32]) -> NDArray[np.uint32]:
     for step in _STEPS:
         if not len(left):
             break
-        # BINS is a power of two, so the step leads round within the row of a text.
+        # BINS is a power of two, so the step wraps around within the row of a text.
         neighbours = filled_bins.take(((left + step) & _LAST_BIN) | (left & ~_LAST_BIN))
         filled[left] = neighbours
         left = left[neighbours == _EMPTY]
@@ -179,7 +159,7 @@ def _densify(lowest: NDArray[np.uint32]) -> NDArray[np.uint32]:
 
 
 def _pack(lowest: NDArray[np.uint32]) -> NDArray[np.uint8]:
-    """Draw the bits of each bin, and put two bins into a byte: (texts, SKETCH_BYTES)."""
+    """Draw the bits of each bin and pack two bins into a byte: (texts, SKETCH_BYTES)."""
     drawn = ((lowest * _DRAWS) >> np.uint32(_HASH_BITS - KEPT_BITS)).astype(np.uint8)
     drawn[:, 0::2] <<= KEPT_BITS
     packed: NDArray[np.uint8] = np.bitwise_or(drawn[:, 0::2], drawn[:, 1::2])
@@ -187,7 +167,7 @@ def _pack(lowest: NDArray[np.uint32]) -> NDArray[np.uint8]:
 
 
 def _band_keys(lowest: NDArray[np.uint32], bands: int) -> NDArray[np.uint8]:
-    """Return the key of each band, little-endian: (texts, 4 · bands); none of them is 0."""
+    """Return the key of each band, little-endian, (texts, 4 · bands); none is 0."""
     pairs = lowest[:, : BINS_OF_BAND * bands].astype(np.uint64)
     keys = (pairs[:, 0::2] << np.uint64(_HASH_BITS)) | pairs[:, 1::2]
     # The finisher of MurmurHash3 for 64 bits, of which the upper half is kept.

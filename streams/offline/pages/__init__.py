@@ -1,9 +1,10 @@
-"""HTML pages that a command writes: one file each, made from templates that escape every value."""
+"""HTML pages, each one file, from templates that escape every value."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cache
+from importlib.resources import files
 from typing import Final, NamedTuple
 
 import jinja2
@@ -16,8 +17,6 @@ _STYLE: Final = "pages.css"
 
 
 class ShownText(NamedTuple):
-    """One of two texts that are shown beside each other."""
-
     id: str
     name: str
     note: str | None
@@ -25,16 +24,14 @@ class ShownText(NamedTuple):
 
 
 def page(template: str, title: str, values: Mapping[str, object]) -> str:
-    """Return a page; every value is escaped, save ``Markup`` (pictures that we have drawn)."""
-    environment = _environment()
-    style = Markup(_source(environment, _STYLE))  # noqa: S704 - our own style sheet
-    return environment.get_template(template).render(title=title, style=style, **values)
+    """Return a page; all values are escaped except ``Markup`` (our own pictures)."""
+    style = Markup((files(__package__) / _STYLE).read_text("utf-8"))  # noqa: S704 - our own
+    return _environment().get_template(template).render(title=title, style=style, **values)
 
 
 def text_pair(
     first: Document, second: Document, notes: tuple[str | None, str | None] = (None, None)
 ) -> tuple[ShownText, ShownText]:
-    """Return two documents with what differs between them, for the macro ``pair``."""
     pieces = side_by_side(first.text, second.text)
     return (
         ShownText(first.id, _named(first), notes[0], pieces.left),
@@ -55,8 +52,3 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-
-
-def _source(environment: jinja2.Environment, name: str) -> str:
-    assert environment.loader is not None
-    return environment.loader.get_source(environment, name)[0]

@@ -1,8 +1,8 @@
 """Two texts side by side with their differences marked, in bounded time and length.
 
-Sentences are aligned first, then the words (of Chinese: the characters) of those that differ, as
-far as a budget of work goes: a passage beyond it is marked as a whole. Case and white space do not
-count. Long passages that are alike are folded, so that what differs is in view.
+Sentences are aligned first, then the words (Chinese: characters) of differing sentences until a
+work budget is spent; later passages are marked as a whole. Case and white space do not count. Long
+equal passages are folded.
 """
 
 from __future__ import annotations
@@ -13,12 +13,8 @@ from difflib import SequenceMatcher
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-TEXT_MAX: Final = 12_000
-"""Characters of a text that are aligned; the rest is left out, and the last piece says so."""
-
-SHOWN_MAX: Final = 2_400
-"""Characters of a text that are shown, what is folded not counted."""
-
+TEXT_MAX: Final = 12_000  # aligned characters of a text; the last piece says how many are left out
+SHOWN_MAX: Final = 2_400  # shown characters of a text, without folded ones
 _WORK_MAX: Final = 400_000
 _CONTEXT: Final = 60
 _LONG_LIST: Final = 1_000
@@ -28,32 +24,22 @@ _WORD: Final = re.compile(r"[^\W\d_\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+|\d+
 
 
 class PieceKind(StrEnum):
-    """What a piece of a text is."""
-
     SAME = "same"
-    """The other text has it too, at this place."""
-    ONLY = "only"
-    """The other text does not have it at this place."""
-    FOLDED = "folded"
-    """Left out; ``text`` says how much."""
+    ONLY = "only"  # the other text lacks it at this place
+    FOLDED = "folded"  # left out; the text says how much
 
 
 class Piece(NamedTuple):
-    """A run of one kind."""
-
     kind: PieceKind
     text: str
 
 
 class SideBySide(NamedTuple):
-    """Both texts in pieces."""
-
     left: list[Piece]
     right: list[Piece]
 
 
 def side_by_side(left: str, right: str) -> SideBySide:
-    """Align two texts."""
     rows = list(_aligned(left[:TEXT_MAX], right[:TEXT_MAX]))
     return SideBySide(
         _shown([(row.left, row.alike) for row in rows], len(left) - TEXT_MAX),
@@ -62,15 +48,12 @@ def side_by_side(left: str, right: str) -> SideBySide:
 
 
 class _Row(NamedTuple):
-    """Passages at one place of both texts."""
-
     left: str
     right: str
     alike: bool
 
 
 def _aligned(left: str, right: str) -> Iterator[_Row]:
-    """Yield the passages in the order of both texts."""
     work = _WORK_MAX
     for row in _rows(_SENTENCE.findall(left), _SENTENCE.findall(right)):
         if row.alike:
@@ -94,12 +77,12 @@ def _rows(left: Sequence[str], right: Sequence[str]) -> Iterator[_Row]:
 
 
 def _key(passage: str) -> str:
-    """Return what two passages must have in common to be alike: all but case and white space."""
+    """Return what passages are compared by: all but case and white space."""
     return " ".join(passage.casefold().split())
 
 
 def _shown(passages: Sequence[tuple[str, bool]], left_out: int) -> list[Piece]:
-    """Join passages of one kind, fold long ones that are alike, and stop where enough is shown."""
+    """Join passages of one kind, fold long equal ones, and stop at ``SHOWN_MAX``."""
     joined: list[tuple[str, bool]] = []
     for text, same in passages:
         if text and joined and joined[-1][1] == same:
@@ -124,7 +107,7 @@ def _shown(passages: Sequence[tuple[str, bool]], left_out: int) -> list[Piece]:
 
 
 def _pieces(text: str, number: int, count: int) -> list[Piece]:
-    """Fold the middle of a passage that is alike; at an end of the text, all but its inner end."""
+    """Fold the middle of an equal passage; at an end of the text, also its outer end."""
     before = 0 if number == 0 and count > 1 else _CONTEXT
     after = 0 if number == count - 1 and count > 1 else _CONTEXT
     folded = len(text) - before - after

@@ -18,7 +18,7 @@ from benchmarks.quality.peer import grams, texts_in
 from benchmarks.quality.sets import sets_in
 from benchmarks.report import Spread
 from simhash_core.text.profiles import PROFILES
-from streams.offline.evaluation.quality import Quality
+from streams.evaluation.evaluation import Quality
 from streams.settings.settings import Settings
 from tests.unit.offline.labelled_sample import labelled_sample
 

@@ -16,8 +16,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
 
+from streams.kafka.clients import AdminClient
 from tests.repository.deploy.shipped_files import services
 from tests.rigs.brokers import run_until_orphaned
 from tests.rigs.brokers.kafka_broker import kafka_libs

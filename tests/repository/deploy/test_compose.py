@@ -7,9 +7,8 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from streams.settings.flow import GIB, MIB
 from streams.settings.loader import load_settings
-from streams.settings.settings import Settings
+from streams.settings.settings import GIB, MIB, Settings
 from tests.repository.deploy.shipped_files import (
     IMAGE,
     OURS,

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from streams.exit_codes import ExitCode
+from streams.errors import ExitCode
 from tests.repository.deploy.compose_kafka import ComposeKafka
 from tests.repository.deploy.shipped_files import image_environment, services
 from tests.repository.deploy.test_compose import arguments, environment

@@ -11,7 +11,7 @@ import click
 import pytest
 from packaging.specifiers import SpecifierSet
 
-from streams.exit_codes import ExitCode
+from streams.errors import ExitCode
 from streams.settings.loader import load_settings
 from streams.settings.settings import Settings
 from tests.repository.deploy.shipped_files import (

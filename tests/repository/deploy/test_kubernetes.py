@@ -10,9 +10,8 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from streams.settings.flow import GIB, MIB
 from streams.settings.loader import load_settings
-from streams.settings.settings import Settings
+from streams.settings.settings import GIB, MIB, Settings
 from tests.repository.deploy.custom_resources import SPECS
 from tests.repository.deploy.rendered import Manifest, by_name, rendered
 from tests.repository.deploy.shipped_files import (

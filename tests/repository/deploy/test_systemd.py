@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from streams.exit_codes import ExitCode
+from streams.errors import ExitCode
 from streams.settings.loader import load_settings
 from streams.settings.settings import Settings
 from tests.repository.deploy.shipped_files import parse_command

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from streams.monitoring.metric_definitions import DEFINITIONS
-from streams.monitoring.metric_types import MetricKind
+from streams.monitoring.metric_definitions import DEFINITIONS, MetricKind
 from tests.repository.source_tree import ROOT
 
 PROMETHEUS = ROOT / "deploy" / "prometheus"

@@ -36,6 +36,7 @@ ALERTS = {
     "StepsFailing": "warning",
     "SeveralIdentities": "critical",
     "ForeignRecords": "warning",
+    "EventLoopBlocked": "warning",
     "FreshnessSLO": "warning",
     "DeadLetters": "warning",
     "DuplicateRatioAnomaly": "warning",

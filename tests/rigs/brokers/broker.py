@@ -8,13 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import KafkaException, Message, TopicPartition
 from confluent_kafka.cimpl import NewTopic
 
+from streams.kafka.clients import AdminClient, Consumer, Producer
 from streams.kafka.embedded_broker import EmbeddedBroker
 from tests.rigs.brokers.kafka_broker import KafkaBroker
 from tests.rigs.brokers.kafka_cluster import KafkaCluster
+from tests.rigs.waiting import await_that
 
 _CREATE_SECONDS_MAX = 60.0
 _READ_SECONDS_MAX = 60.0
@@ -69,6 +70,13 @@ class Broker:
         )
         for future in created.values():
             future.result(_CREATE_SECONDS_MAX)
+
+        # The controller has made them; the broker learns of them a moment later.
+        def are_known() -> bool:
+            known = admin.list_topics(timeout=_CREATE_SECONDS_MAX).topics
+            return all(name in known for name in topics)
+
+        await_that(are_known)
 
     def new_topic(
         self, prefix: str, partitions: int = 1, config: Mapping[str, str] | None = None

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
 
+from streams.kafka.clients import AdminClient
 from tests.rigs.brokers import run_until_orphaned
 from tests.rigs.brokers.kafka_configuration import JVM_OPTIONS, server_properties
 from tests.rigs.brokers.loopback_ports import free_port

@@ -12,8 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Self
 
-from confluent_kafka.admin import AdminClient
-
+from streams.kafka.clients import AdminClient
 from tests.rigs.brokers.kafka_broker import KafkaBroker
 from tests.rigs.brokers.kafka_configuration import ONE_OF_THREE
 from tests.rigs.brokers.loopback_ports import free_port

@@ -13,12 +13,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from simhash_core.documents import TopicPartition
 from streams.errors import BrokerUnavailableError
+from streams.kafka.clients import AdminClient, Producer
 from streams.topics.open_transactions import open_transactions
 from streams.topics.watermarks import BrokerWatermarks
 from tests.rigs.brokers.kafka_broker import KafkaBroker, kafka_libs

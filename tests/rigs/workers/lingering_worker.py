@@ -12,7 +12,7 @@ import time
 
 from streams.cli.main import main
 from streams.cli.worker_launcher import end_when_orphaned
-from streams.worker import _Worker
+from streams.worker.process import _Worker
 
 SECONDS = 5.0
 

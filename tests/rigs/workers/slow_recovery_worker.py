@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 
 from streams.cli.main import main
 from streams.cli.worker_launcher import end_when_orphaned
-from streams.store.changelog_reader import Changelog, LoggedBatch, Report
+from streams.store.changelog import Changelog, LoggedBatch, Report
 
 logger = logging.getLogger(__name__)
 
@@ -25,13 +25,13 @@ _slept: set[int] = set()
 
 
 def _slowly(
-    self: Changelog, start: int, report: Report, is_enough: Callable[[], bool] = lambda: True
+    self: Changelog, start: int, report: Report, lacks: Callable[[], str] = str
 ) -> Iterator[LoggedBatch]:
     if not _slept and threading.current_thread() is not threading.main_thread():
         _slept.add(self.partition)
         logger.warning("%s: sleeping before it is read", self)
         time.sleep(SECONDS)
-    return _read(self, start, report, is_enough)
+    return _read(self, start, report, lacks)
 
 
 if __name__ == "__main__":

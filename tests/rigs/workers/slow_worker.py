@@ -12,11 +12,10 @@ import threading
 import time
 from collections.abc import Callable
 
-from confluent_kafka import Producer
-
 from streams.cli.main import main
 from streams.cli.worker_launcher import end_when_orphaned
-from streams.kafka.transactional_producer import TransactionalProducer
+from streams.kafka.clients import Producer
+from streams.kafka.transactions import TransactionalProducer
 
 logger = logging.getLogger(__name__)
 

@@ -12,41 +12,48 @@ import asyncio
 import sys
 import threading
 import time
-from collections.abc import Sequence
 
-from streams import worker
 from streams.cli.main import main
 from streams.cli.worker_launcher import end_when_orphaned
-from streams.intake.raw_records import RawRecords
-from streams.pipeline import Pipeline
+from streams.kafka.raw_consumer import RawRecords
+from streams.worker import pipeline, process
+from streams.worker.consume import Intake
+from streams.worker.pipeline import Pipeline
 
 STALL = b"STALL"
 BLOCK = b"BLOCK"
 LONG_SECONDS = 600
 
+_stalled = threading.Event()
 
-class StallingPipeline(Pipeline):
+
+class StallingIntake(Intake):
     """Works until it meets the word."""
 
-    stalled = False
-
-    async def fingerprint(self, batch: Sequence[RawRecords]) -> None:
+    def batch(self) -> list[RawRecords]:
         """Stop where one of the records says so."""
+        batch = super().batch()
         messages = (message for records in batch for message in records.messages)
         values = b" ".join(message.value() or b"" for message in messages)
-        self.stalled = self.stalled or STALL in values
+        if STALL in values:
+            _stalled.set()
         if BLOCK in values:
-            time.sleep(LONG_SECONDS)  # noqa: ASYNC251 - the loop is to stand still
-        await super().fingerprint(batch)
+            time.sleep(LONG_SECONDS)
+        return batch
 
-    async def put_out(self) -> None:
+
+class StallingPipeline(Pipeline):
+    """Commits until a record has said that it is to stop."""
+
+    async def commit(self) -> None:
         """Wait for what never comes, once a record has said so."""
-        if self.stalled:
+        if _stalled.is_set():
             await asyncio.Event().wait()
-        await super().put_out()
+        await super().commit()
 
 
 if __name__ == "__main__":
-    vars(worker)["Pipeline"] = StallingPipeline
+    vars(pipeline)["Intake"] = StallingIntake
+    vars(process)["Pipeline"] = StallingPipeline
     threading.Thread(target=end_when_orphaned, daemon=True).start()
     sys.exit(main(["worker", *sys.argv[1:]]))

@@ -13,11 +13,11 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Self
 
-from confluent_kafka import KafkaError, Message, Producer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import KafkaError, Message
 
 from simhash_core.documents import SourcePosition
 from streams.demo.worker_process import WorkerProcess
+from streams.kafka.clients import AdminClient, Producer
 from streams.settings.loader import load_settings
 from streams.topics import admin as topics
 from streams.topics.plans import topic_plans

@@ -11,12 +11,10 @@ from typing import NamedTuple, Self
 import jsonschema
 
 from simhash_core.documents import Document, Headers, RawRecord, SourcePosition
-from simhash_core.index_digest import index_digest
 from simhash_core.text.fingerprinter import Fingerprinter
-from simhash_core.text.profiles import Profile
+from simhash_core.text.profiles import Profile, index_digest
 from streams import schemas
-from streams.kafka.topic_follower import ReadRecord, TopicFollower
-from streams.output.received_outputs import (
+from streams.documents.output_records import (
     DeadLetterOutput,
     DuplicateOutput,
     ReceivedOutput,
@@ -24,7 +22,8 @@ from streams.output.received_outputs import (
     UniqueOutput,
     received_output,
 )
-from streams.registry.schema_fetches import command_reader
+from streams.kafka.topic_follower import ReadRecord, TopicFollower
+from streams.registry.schema_cache import command_reader
 from streams.settings.settings import Settings
 from tests.rigs.invariants import (
     Known,

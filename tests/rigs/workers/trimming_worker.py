@@ -11,13 +11,13 @@ import threading
 
 from streams.cli.main import main
 from streams.cli.worker_launcher import end_when_orphaned
-from streams.deciding import leader
+from streams.worker import decide
 
 SECONDS = 1.0
 
 if __name__ == "__main__":
     for name in ("_TRIM_SECONDS", "_POSITION_SECONDS"):
-        assert name in vars(leader)
-        vars(leader)[name] = SECONDS
+        assert name in vars(decide)
+        vars(decide)[name] = SECONDS
     threading.Thread(target=end_when_orphaned, daemon=True).start()
     sys.exit(main(["worker", *sys.argv[1:]]))

@@ -14,7 +14,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from typing import Any, NamedTuple
 
 from streams.cli.main import main
-from streams.exit_codes import ExitCode
+from streams.errors import ExitCode
 
 _SECONDS_MAX = 120.0
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from streams.exit_codes import ExitCode
+from streams.errors import ExitCode
 from streams.settings.reference import BEGIN, END
 from streams.settings.setting_fields import setting_fields
 from tests.unit.cli.running import firstseen, message_of

@@ -12,27 +12,23 @@ from collections.abc import Iterable
 
 import msgspec
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import TopicPartition
 
 from simhash_core.documents import SourcePosition
-from simhash_core.rejections import Rejection, RejectionReason
-from simhash_core.verdicts import Undecidable, UndecidableReason, Unique
+from simhash_core.verdicts import Rejection, RejectionReason, Undecidable, UndecidableReason
 from streams.cli import consume_command
-from streams.exit_codes import ExitCode
-from streams.output.output_records import (
-    OutputRecord,
-    dead_letter_record,
-    duplicate_record,
-    unique_record,
-)
+from streams.errors import ExitCode
+from streams.kafka.clients import Consumer, Producer
+from streams.kafka.producers import ProducerRecord
+from streams.worker.outputs import dead_letter_record
 from tests.rigs.brokers.broker import Broker
 from tests.unit.cli.running import clean_environment, firstseen, run_here
-from tests.unit.documents.samples import HERE, IDENTITY, NEAR, arrival_of, as_json, raw
+from tests.unit.documents.samples import HERE, NEAR, RULES, as_json, output_of, pending, raw
 
 SNOW = "北京今天下雪了，地铁照常运行。"
 
 
-def put(broker: Broker, topic: str, records: Iterable[OutputRecord]) -> None:
+def put(broker: Broker, topic: str, records: Iterable[ProducerRecord]) -> None:
     """Put records on a topic, as a worker does."""
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     for record in records:
@@ -40,24 +36,23 @@ def put(broker: Broker, topic: str, records: Iterable[OutputRecord]) -> None:
             topic,
             record.value,
             record.key,
-            timestamp=record.timestamp_ms,
+            timestamp=record.timestamp_ms or 0,
             headers=list(record.headers),
         )
     assert producer.flush(10) == 0
 
 
-def outputs() -> list[OutputRecord]:
+def outputs() -> list[ProducerRecord]:
     """One of each that the filter puts out, in Chinese; the dead letter is not UTF-8."""
     document = raw(as_json({"id": "初雪", "title": "初雪", "text": SNOW}), "初雪".encode())
-    arrival = arrival_of(document, "初雪")
-    short = arrival_of(raw(as_json({"id": "s", "text": "好\x1b[31m\n的"}), b"s"), "s")
+    short = raw(as_json({"id": "s", "text": "好\x1b[31m\n的"}), b"s")
     source = SourcePosition("raw-documents", 0, 9)
     return [
-        unique_record(arrival, Unique(), IDENTITY),
-        unique_record(short, Undecidable(UndecidableReason.TOO_FEW_FEATURES), IDENTITY),
-        duplicate_record(arrival, NEAR, IDENTITY, 64, include_body=False),
+        output_of(pending(document, document_id="初雪")),
+        output_of(pending(short, Undecidable(UndecidableReason.TOO_FEW_FEATURES), "s")),
+        output_of(pending(document, NEAR, "初雪")),
         dead_letter_record(
-            Rejection(source, raw(b"\xff", None), RejectionReason.NOT_UTF8, "a detail")
+            Rejection(source, raw(b"\xff", None), RejectionReason.NOT_UTF8, "a detail"), RULES
         ),
     ]
 

@@ -17,7 +17,7 @@ import pytest
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import profile_named
 from streams.cli.main import main
-from streams.exit_codes import ExitCode
+from streams.errors import ExitCode
 from tests.repository.source_tree import ROOT
 from tests.rigs.invariants import Nearness
 from tests.unit.cli.dedup_corpus import (

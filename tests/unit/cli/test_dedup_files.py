@@ -13,7 +13,7 @@ import zstandard
 from pyarrow import parquet
 
 from streams.corpus.corpus import generate
-from streams.exit_codes import ExitCode
+from streams.errors import ExitCode
 from tests.unit.cli.running import message_of, report_of
 
 pytestmark = pytest.mark.usefixtures("empty_directory")

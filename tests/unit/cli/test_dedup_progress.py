@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.offline.dedup_progress import KINDS, OutputState, RunProgress, decode_run, encode_run
+from streams.offline.dedup_files import KINDS, OutputState, RunProgress, decode_run, encode_run
 
 RUN = RunProgress(
     run=3,

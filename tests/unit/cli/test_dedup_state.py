@@ -16,11 +16,10 @@ from typing import Any, Final
 
 import pytest
 
-from streams.exit_codes import ExitCode
-from streams.offline.dedup_launch import DedupRequest, launched
-from streams.offline.dedup_progress import KINDS, Kind
-from streams.settings.flow import BatchSettings
-from streams.settings.settings import Settings
+from streams.errors import ExitCode
+from streams.offline.dedup_files import KINDS, Kind
+from streams.offline.local_dedup import DedupRequest, launched
+from streams.settings.settings import BatchSettings, Settings
 from tests.repository.source_tree import ROOT
 from tests.unit.cli.dedup_corpus import (
     corpus_lines,

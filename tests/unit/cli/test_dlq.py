@@ -9,21 +9,22 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import pytest
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka import Message, TopicPartition
 
 from simhash_core.documents import RawRecord, SourcePosition
-from simhash_core.rejections import Rejection, RejectionReason
-from streams.dead_letters.offset_ranges import OffsetRanges
-from streams.dead_letters.redeliveries import redeliveries_of
+from simhash_core.verdicts import Rejection, RejectionReason
+from streams.dead_letters.redeliveries import OffsetRanges, redeliveries_of
 from streams.dead_letters.topic import DeadLetterTopics
-from streams.exit_codes import ExitCode
-from streams.kafka.commit_errors import FencedError
-from streams.kafka.producer_record import ProducerRecord
-from streams.output.output_records import dead_letter_record
+from streams.errors import ExitCode
+from streams.kafka.clients import Consumer, Producer
+from streams.kafka.errors import FencedError
+from streams.kafka.producers import ProducerRecord
 from streams.settings.loader import load_settings
+from streams.worker.outputs import dead_letter_record
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.waiting import await_that
 from tests.unit.cli.running import Run, clean_environment, report_of, run_here
+from tests.unit.documents.samples import RULES
 
 YEAR_12000_MS = 316_516_723_200_000
 TIME_MS = 1_714_536_000_000
@@ -43,10 +44,11 @@ class Letters(NamedTuple):
         producer = Producer({"bootstrap.servers": self.broker.bootstrap_servers})
         for offset, (reason, raw) in enumerate(records):
             source = SourcePosition(self.raw, 1, offset)
-            out = dead_letter_record(Rejection(source, raw, reason, "broken: mend it\x1b[7m"))
+            rejection = Rejection(source, raw, reason, "broken: mend it\x1b[7m")
+            out = dead_letter_record(rejection, RULES)
             headers: list[tuple[str, str | bytes | None]] = list(out.headers)
             producer.produce(
-                self.dead, out.value, out.key, timestamp=out.timestamp_ms, headers=headers
+                self.dead, out.value, out.key, timestamp=raw.timestamp_ms, headers=headers
             )
             if len(producer) > 5_000:
                 producer.flush(10)

@@ -9,13 +9,13 @@ from typing import Any, Final
 import pytest
 from rich.cells import cell_len
 
-from simhash_core.fingerprints.distance import distance_bits
+from simhash_core.fingerprints.fingerprint import distance_bits
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import Profile, profile_named
 from streams.cli.main import main
 from streams.corpus.corpus import generate
 from streams.corpus.generated import EditKind
-from streams.exit_codes import ExitCode
+from streams.errors import ExitCode
 from streams.offline.explanation import explain, margins
 
 pytestmark = pytest.mark.usefixtures("empty_directory")

@@ -12,11 +12,10 @@ from typing import Final
 import pytest
 from rich.cells import cell_len
 
-from simhash_core.index_digest import index_digest
 from simhash_core.text.fingerprinter import Fingerprinter
-from simhash_core.text.profiles import profile_named
+from simhash_core.text.profiles import index_digest, profile_named
 from streams.cli.main import main
-from streams.exit_codes import ExitCode
+from streams.errors import ExitCode
 
 pytestmark = pytest.mark.usefixtures("empty_directory")
 

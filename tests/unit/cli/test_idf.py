@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from streams.exit_codes import ExitCode
+from streams.errors import ExitCode
 from tests.unit.cli.running import firstseen, run_here
 
 TEXTS = [

@@ -7,10 +7,10 @@ import re
 
 import msgspec
 
-from streams.cli.json_output import json_line
+from streams.cli.options import json_line
 from tests.repository.source_tree import ROOT
 
-WRITTEN_KIND = re.compile(r'(?:write_json|json_line)\(\s*"([a-z-]+)"')
+WRITTEN_KIND = re.compile(r'(?:write_json|write_blocks|json_line)\(\s*"([a-z-]+)"')
 
 
 class Size(msgspec.Struct):

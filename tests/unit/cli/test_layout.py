@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from streams.exit_codes import fit_terminal
+from streams.errors import fit_terminal
 from streams.terminal.layout import Listing, show, table
 
 ROWS = [

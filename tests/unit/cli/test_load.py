@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from streams.corpus.corpus import generate
-from streams.exit_codes import ExitCode
+from streams.errors import ExitCode
 from tests.rigs.brokers.broker import Broker
 from tests.unit.cli.running import firstseen
 

@@ -18,8 +18,15 @@ from rich.cells import cell_len
 import streams.cli
 from simhash_core.errors import FirstseenError, IndexMismatchError, ProtocolError, UsageError
 from streams.cli.main import cli, main
-from streams.errors import BrokerRefusedError, BrokerUnavailableError, Problem, SettingsError
-from streams.exit_codes import ExitCode, exit_code_of, report
+from streams.errors import (
+    BrokerRefusedError,
+    BrokerUnavailableError,
+    ExitCode,
+    Problem,
+    SettingsError,
+    exit_code_of,
+    report,
+)
 from tests.unit.cli.running import clean_environment, firstseen
 
 COMMANDS = cli.list_commands(click.Context(cli))

@@ -13,10 +13,11 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import KafkaException, TopicPartition
 
 from streams.cli.main import main
-from streams.exit_codes import ExitCode
+from streams.errors import ExitCode
+from streams.kafka.clients import Consumer
 from streams.kafka.embedded_broker import EmbeddedBroker
 from tests.rigs.brokers.broker import Broker
 from tests.unit.cli.running import clean_environment, firstseen

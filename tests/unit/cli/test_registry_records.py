@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
 
-from streams.exit_codes import ExitCode
+from streams.errors import ExitCode
+from streams.kafka.clients import Producer
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.registry.schema_registry import SchemaRegistry
 from tests.rigs.registry.serialized_records import SERIALIZERS

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from streams.terminal.terminal_text import counted, cut, one_line
+from streams.terminal.layout import counted, cut, one_line
 
 
 @pytest.mark.parametrize(

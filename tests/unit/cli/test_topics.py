@@ -9,15 +9,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.cimpl import NewPartitions
 
-from streams.exit_codes import ExitCode
-from streams.settings.flow import KIB
-from streams.settings.settings import Settings
-from streams.settings.topics import TopicSettings
+from streams.errors import ExitCode
+from streams.kafka.clients import AdminClient, Producer
+from streams.settings.settings import KIB, Settings, TopicSettings
 from streams.topics.admin import TopicsError, create, partitions_of
 from streams.topics.checking import (
     TopicState,

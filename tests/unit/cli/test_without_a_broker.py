@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from streams.exit_codes import ExitCode
+from streams.errors import ExitCode
 from tests.rigs.brokers.broker import Broker
 from tests.unit.cli.running import message_of, run_here
 

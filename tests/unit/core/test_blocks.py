@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from simhash_core.errors import UsageError
 from simhash_core.fingerprints.blocks import BlockScheme
-from simhash_core.fingerprints.distance import distance_bits
-from simhash_core.index.block_values import block_values
+from simhash_core.fingerprints.fingerprint import distance_bits
+from simhash_core.index.prints import block_values
 
 SQUARES = [BlockScheme(64, 8, 3, 8, 2), BlockScheme(256, 16, 72, 16, 2)]
 schemes = st.sampled_from(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simhash_core.text.code_index import NO_ROW, CodeIndex, Codes
+from simhash_core.text.term_codes import NO_ROW, CodeIndex, Codes
 
 Code = tuple[int, int]
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simhash_core.durations import DURATION_MS_MAX, format_duration, parse_duration
 from simhash_core.errors import UsageError
+from simhash_core.window import DURATION_MS_MAX, format_duration, parse_duration
 
 
 @pytest.mark.parametrize(

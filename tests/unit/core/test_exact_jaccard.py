@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simhash_core.analysis.exact_jaccard import exact_jaccard
+from simhash_core.analysis.exact_similarity import exact_jaccard
 
 
 def by_sets(a: str, b: str) -> float:

@@ -6,8 +6,7 @@ import msgspec
 import pytest
 
 from simhash_core.documents import Content
-from simhash_core.text.fingerprint_memo import FingerprintMemo
-from simhash_core.text.fingerprinter import Fingerprinter
+from simhash_core.text.fingerprinter import Fingerprinter, FingerprintMemo
 from simhash_core.text.profiles import PROFILES
 
 TEXTS = [f"第{number}号公告:市交通局发布,跨江大桥的加固工程将于下月初开始。" for number in range(8)]

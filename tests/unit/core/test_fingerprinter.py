@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simhash_core.errors import UnknownNameError, UsageError
-from simhash_core.fingerprints.distance import distance_bits
+from simhash_core.fingerprints.fingerprint import distance_bits
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import PROFILES, Profile, profile_named
 from simhash_core.text.segmentation import SEGMENTERS, is_feature, load_segmenter

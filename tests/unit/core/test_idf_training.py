@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from simhash_core.analysis.idf_training import DocumentFrequencies
 from simhash_core.errors import UsageError
 from simhash_core.text.fingerprinter import Fingerprinter
-from simhash_core.text.idf_format import IdfHeader, decode_idf, encode_idf, read_header
+from simhash_core.text.idf import IdfHeader, decode_idf, encode_idf, read_header
 from simhash_core.text.normalization import NORMALIZATION
 from simhash_core.text.profiles import Profile
 from tests.repository.source_tree import ROOT

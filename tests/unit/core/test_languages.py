@@ -14,13 +14,12 @@ from typing import NamedTuple
 import pytest
 
 from simhash_core.errors import UsageError
-from simhash_core.fingerprints.distance import distance_bits
+from simhash_core.fingerprints.fingerprint import distance_bits
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.normalization import normalize
 from simhash_core.text.profiles import PROFILES, Profile
 from simhash_core.text.segmentation import is_feature, load_segmenter
-from simhash_core.text.stop_words import parse_stop_words
-from simhash_core.text.user_dictionary import UserWord, parse_user_dictionary
+from simhash_core.text.word_lists import UserWord, parse_stop_words, parse_user_dictionary
 
 
 class Language(NamedTuple):

@@ -7,8 +7,7 @@ import unicodedata
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from simhash_core.text.normal_forms import normalize_batch, normalize_terms
-from simhash_core.text.normalization import normalize
+from simhash_core.text.normalization import normalize, normalize_batch, normalize_terms
 
 anything = st.text(st.characters(codec=None, exclude_categories=()), max_size=40)
 everyday = st.text(st.sampled_from("的桥，。！Ａ１ aBé\u3000\n\t'…\u0301ß\u200b😀"), max_size=40)

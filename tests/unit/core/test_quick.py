@@ -7,11 +7,11 @@ import random
 import pytest
 
 from simhash_core.errors import UnknownNameError, UsageError
-from simhash_core.fingerprints.distance import distance_bits
+from simhash_core.fingerprints.fingerprint import distance_bits
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import PROFILES, Profile
-from simhash_core.text.stop_words import parse_stop_words
 from simhash_core.text.verification.shingles import similarity
+from simhash_core.text.word_lists import parse_stop_words
 from simhash_core.verdicts import UndecidableReason
 
 QUICK = PROFILES["quick"]

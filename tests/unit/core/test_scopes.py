@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simhash_core.scopes import masked, scoped_digest
+from simhash_core.documents import masked, scoped_digest
 
 A, B = bytes(range(32)), bytes(range(1, 33))
 

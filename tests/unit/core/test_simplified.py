@@ -8,15 +8,18 @@ import msgspec
 import pytest
 
 from simhash_core.documents import Content
-from simhash_core.fingerprints.distance import distance_bits
+from simhash_core.fingerprints.fingerprint import distance_bits
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.idf import parse_idf
-from simhash_core.text.normal_forms import normalize_batch
-from simhash_core.text.normalization import normalize
+from simhash_core.text.normalization import (
+    normalize,
+    normalize_batch,
+    simplified,
+    simplified_forms,
+    simplified_identity,
+)
 from simhash_core.text.profiles import PROFILES, Profile
-from simhash_core.text.simplified import simplified, simplified_forms, simplified_identity
-from simhash_core.text.stop_words import parse_stop_words
-from simhash_core.text.user_dictionary import parse_user_dictionary
+from simhash_core.text.word_lists import parse_stop_words, parse_user_dictionary
 
 TRADITIONAL = (
     "在這個問題上，許多國家的專家學者發表了不同的意見，認為應該繼續發展經濟，並且保護環境，讓人們"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simhash_core.analysis.vector_cosine import vector_cosine
+from simhash_core.analysis.exact_similarity import vector_cosine
 
 
 def test_the_worked_example_of_the_paper() -> None:

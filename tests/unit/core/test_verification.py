@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simhash_core.analysis.vector_cosine import vector_cosine
+from simhash_core.analysis.exact_similarity import vector_cosine
 from simhash_core.documents import Content
 from simhash_core.errors import UnknownNameError, UsageError
 from simhash_core.text.fingerprinter import Fingerprinter
-from simhash_core.text.min_hash import element_hashes, min_hash, splitmix_family
 from simhash_core.text.profiles import Profile
 from simhash_core.text.verification import VERIFICATIONS, cosine, metadata, verifier_of
+from simhash_core.text.verification.metadata import element_hashes, min_hash, splitmix_family
 
 TEXT = "市交通局发布公告称，跨江大桥的加固工程将于下月初开始，施工期间大桥封闭，货车绕行北环高速。"
 OTHER = "一家初创公司展示了新型电池，充电只要六分钟，研究人员说关键在于薄如蝉翼的陶瓷隔膜。"

@@ -12,7 +12,13 @@ from simhash_core.errors import UnknownNameError
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import Profile
 from simhash_core.text.term_traits import TAG_MARK, TermTraits, lengths_of, traits_of
-from simhash_core.text.weighting import TermStatistics, tfidf_length, tfidf_roles, weighting_named
+from simhash_core.text.weighting import (
+    TermStatistics,
+    length_relevance,
+    tfidf_length,
+    tfidf_roles,
+    weighting_named,
+)
 
 ARTICLE = (
     "市交通局发布公告称，跨江大桥的加固工程将于下月初开始。工程期间大桥封闭，货车绕行北环高速。"
@@ -38,24 +44,22 @@ def _statistics(
 )
 def test_the_length_relevance_of_wang_and_wang(characters: int, relevance: float) -> None:
     """M2: len(x) = exp(−(x − 4.51)² / (2 · 2.207²)): near 1 for four and five characters."""
-    assert float(tfidf_length.length_relevance(characters)) == pytest.approx(relevance, abs=5e-6)
+    assert float(length_relevance(characters)) == pytest.approx(relevance, abs=5e-6)
 
 
 def test_the_length_relevance_is_one_at_the_mean_and_nothing_far_out() -> None:
     """M2: normalised to 1 at the mean 4.51; a term of a hundred letters has no bonus."""
     exact = [math.exp(-((x - 4.51) ** 2) / (2 * 2.207**2)) for x in range(25)]
-    assert [float(tfidf_length.length_relevance(x)) for x in range(25)] == pytest.approx(
-        exact, abs=1e-12
-    )
+    assert [float(length_relevance(x)) for x in range(25)] == pytest.approx(exact, abs=1e-12)
     terms = _statistics([2.0], [3.0], lengths_of(["x" * 100]), [])
-    assert tfidf_length.weights(terms).tolist() == [6.0]
+    assert tfidf_length(terms).tolist() == [6.0]
 
 
 def test_length_multiplies_tfidf() -> None:
     """M2: w(x) = tf · idf · (1 + len(x))."""
     terms = _statistics([1.0, 3.0], [2.0, 5.0], lengths_of(["大桥", "跨江大桥"]), [])
     expected = [1 * 2 * (1 + 0.523764), 3 * 5 * (1 + 0.973654)]
-    assert tfidf_length.weights(terms) == pytest.approx(expected, rel=1e-5)
+    assert tfidf_length(terms) == pytest.approx(expected, rel=1e-5)
 
 
 def test_the_four_factors_multiply() -> None:
@@ -68,7 +72,7 @@ def test_the_four_factors_multiply() -> None:
     terms = _statistics(
         [1.0, 2.0, 1.0, 1.0], [3.0, 4.0, 6.0, 2.0], traits, [False, True] + 2 * [False]
     )
-    assert tfidf_roles.weights(terms).tolist() == [
+    assert tfidf_roles(terms).tolist() == [
         3.0,
         2 * 4 * 1.5 * 2 * 5,  # (2 − 1) / (5 − 1) is a quarter, its root a half
         6 * 2.0 * 2,
@@ -85,7 +89,7 @@ def test_documents_of_a_batch_have_their_own_lengths() -> None:
         lengths_of(["a", "bbbbb", "cc", "cc"]),
         np.zeros(4, dtype=np.bool_),
     )
-    assert tfidf_roles.weights(terms).tolist() == [1.0, 2.0, 1.0, 1.0]
+    assert tfidf_roles(terms).tolist() == [1.0, 2.0, 1.0, 1.0]
 
 
 def test_parts_of_speech_are_those_of_jiebas_dictionary() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.dead_letters.offset_ranges import TEXT_CHARACTERS_MAX, OffsetRanges
+from streams.dead_letters.redeliveries import TEXT_CHARACTERS_MAX, OffsetRanges
 
 spans = st.tuples(st.integers(0, 60), st.integers(0, 8)).map(lambda each: (each[0], sum(each)))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from simhash_core.documents import Headers, RawRecord, SourcePosition
-from simhash_core.rejections import Rejection, RejectionReason
+from simhash_core.verdicts import Rejection, RejectionReason
 from streams.dead_letters.letters import (
     DeadLetter,
     ReplayOutcome,
@@ -14,7 +14,8 @@ from streams.dead_letters.letters import (
     why_not_sent,
 )
 from streams.kafka.topic_follower import ReadRecord
-from streams.output.output_records import dead_letter_record
+from streams.worker.outputs import dead_letter_record
+from tests.unit.documents.samples import RULES
 
 SOURCE = SourcePosition("raw-documents", 3, 42)
 RAW = RawRecord(b"weather", b'{"text":', 1_714_536_000_000, (("trace", b"7f"), ("trace", None)))
@@ -24,9 +25,13 @@ def letter_of(
     raw: RawRecord = RAW, reason: RejectionReason = RejectionReason.NOT_JSON
 ) -> DeadLetter:
     """What is read back of the dead letter of a raw record."""
-    put_out = dead_letter_record(Rejection(SOURCE, raw, reason, "broken: mend it"))
+    put_out = dead_letter_record(Rejection(SOURCE, raw, reason, "broken: mend it"), RULES)
     record = ReadRecord(
-        SourcePosition("dlq", 0, 7), raw.timestamp_ms, put_out.key, put_out.value, put_out.headers
+        SourcePosition("dlq", 0, 7),
+        raw.timestamp_ms,
+        put_out.key,
+        put_out.value,
+        tuple(put_out.headers),
     )
     letter = dead_letter_of(record)
     assert letter is not None

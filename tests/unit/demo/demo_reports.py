@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from streams.demo.report import DemoReport
-from streams.demo.stage_times import StageTime
+from streams.demo.summary import DemoReport, StageTime
 
 REPORT = DemoReport(
     input=None,

@@ -10,7 +10,7 @@ import pytest
 
 from streams.corpus.corpus import generate
 from streams.corpus.generated import BROKEN, EditKind
-from streams.demo.changes import TEXT_MAX, describe_change
+from streams.demo.summary import TEXT_MAX, describe_change
 
 
 def test_equal_texts() -> None:

@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from simhash_core.documents import Document, RawRecord, SourcePosition
-from simhash_core.rejections import Rejection
+from simhash_core.verdicts import Rejection
 from streams.corpus import corpus
 from streams.corpus.corpus import generate
-from streams.corpus.corpus_shape import CorpusShape
-from streams.corpus.generated import BROKEN, COPIES, EditKind, GeneratedRecord, Outcome
+from streams.corpus.generated import BROKEN, COPIES, CorpusShape, EditKind, GeneratedRecord, Outcome
 from streams.documents.fields import FieldSettings
 from streams.documents.raw_documents import DocumentReader
 from tests.unit.demo.generated_stream import (

@@ -10,13 +10,10 @@ from rich.console import Console
 
 from simhash_core.documents import SourcePosition
 from streams.corpus.example_file import EXAMPLE_LINES, example_lines
-from streams.demo.demo_page import demo_page
-from streams.demo.examples import PAIRS_MAX, Examples
-from streams.demo.summary_view import print_examples
-from streams.demo.text_memory import TextMemory
+from streams.demo.summary import PAIRS_MAX, Examples, TextMemory, demo_page, print_examples
 from streams.documents.fields import FieldSettings
+from streams.documents.output_records import DeadLetterOutput, DuplicateOutput
 from streams.documents.raw_documents import DocumentReader
-from streams.output.received_outputs import DeadLetterOutput, DuplicateOutput
 from tests.repository.source_tree import ROOT
 from tests.unit.demo.demo_reports import demo_report
 from tests.unit.ops_page.browser import Watched, chromium

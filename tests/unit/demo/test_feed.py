@@ -8,8 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from simhash_core.documents import SourcePosition
-from streams.demo.feed import OPEN_BYTES_MAX, OPEN_RECORDS_MAX, Feed, FeedRecord
-from streams.demo.ledger import Ledger
+from streams.demo.feed import OPEN_BYTES_MAX, OPEN_RECORDS_MAX, Feed, FeedRecord, Ledger
 from tests.rigs.brokers.broker import Broker
 
 RECORD_BYTES = 10_000

@@ -7,11 +7,15 @@ import random
 import pytest
 
 from streams.corpus.articles import Cast
-from streams.corpus.grammar import alternatives, expand, parse
-from streams.corpus.language import read_topic
-from streams.corpus.languages import LANGUAGES
-from streams.corpus.thesaurus import thesaurus_of
-from streams.corpus.word_lists import read_chapters
+from streams.corpus.edits import thesaurus_of
+from streams.corpus.language import (
+    LANGUAGES,
+    alternatives,
+    expand,
+    parse,
+    read_chapters,
+    read_topic,
+)
 
 
 def written(pattern: str, seed: int = 1) -> str:

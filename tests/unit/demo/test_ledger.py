@@ -7,7 +7,7 @@ import random
 import pytest
 
 from simhash_core.documents import SourcePosition
-from streams.demo.ledger import Ledger
+from streams.demo.feed import Ledger
 
 
 def at(offset: int, partition: int = 0) -> SourcePosition:

@@ -10,11 +10,9 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from simhash_core.documents import SourcePosition
-from streams.demo.live_view import LineView, LiveView, shown
-from streams.demo.progress import Progress
-from streams.demo.report import DemoReport
-from streams.demo.summary_view import print_summary
-from streams.output.received_outputs import DuplicateOutput
+from streams.demo.live_view import LineView, LiveView, Progress, shown
+from streams.demo.summary import DemoReport, print_summary
+from streams.documents.output_records import DuplicateOutput
 from tests.unit.demo.demo_reports import demo_report
 
 CHANGE = (

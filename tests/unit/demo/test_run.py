@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from streams.corpus.generated import EditKind
-from streams.exit_codes import ExitCode
+from streams.errors import ExitCode
 from tests.repository.source_tree import ROOT
 from tests.rigs.waiting import await_that
 from tests.unit.cli.running import clean_environment, firstseen
@@ -288,7 +288,7 @@ def test_a_worker_that_dies(tmp_path: Path) -> None:
 
     assert code == ExitCode.RUNTIME
     assert "code -9" in errors.splitlines()[0]
-    assert "streams.worker: index " in errors
+    assert "streams.worker.process: index " in errors
     assert processes_in(tmp_path) == []
     assert list(tmp_path.iterdir()) == []
 

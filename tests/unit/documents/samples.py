@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
 
 from simhash_core.documents import Document, Headers, RawRecord, SourcePosition
-from simhash_core.rejections import Rejection
-from simhash_core.verdicts import DuplicateOf, Method, UndecidableReason
+from simhash_core.verdicts import DuplicateOf, Method, Rejection, Undecidable, Unique, Verdict
 from streams.documents.fields import FieldSettings
 from streams.documents.raw_documents import DocumentReader, Tombstone
-from streams.output.verdict_headers import Arrival
+from streams.kafka.producers import ProducerRecord
+from streams.settings.settings import Mode, Settings
+from streams.worker.fingerprint import PendingRecord
+from streams.worker.outputs import OutputRules, document_records
 
 HERE = SourcePosition("raw-documents", 3, 42)
 NOW_MS = 1_714_536_000_000  # 2024-05-01T04:00:00Z
@@ -23,6 +26,11 @@ IDENTITY = (
 )
 FINGERPRINT = bytes.fromhex("9c3f00e1a7d2485b")
 DEFAULT_FIELDS = FieldSettings()
+RULES = OutputRules(
+    IDENTITY, "the rules", "firstseen.0b7d", bits=64, topics=Settings().topics, include_body=False
+)
+WITH_BODY = replace(RULES, include_body=True)
+TAG_RULES = replace(RULES, mode=Mode.TAG)
 
 EVENT_HEADERS: Headers = (
     ("ce_specversion", b"1.0"),
@@ -73,20 +81,28 @@ def read_fields(**content: object) -> Document:
     return read_document(raw(as_json({"text": "雪", **content})))
 
 
-def arrival_of(
+UNIQUE = Unique()
+NEAR = DuplicateOf("weather", HERE, NOW_MS, distance=2, block=1, method=Method.NEAR)
+EXACT = DuplicateOf("weather", HERE, NOW_MS, distance=0, block=0, method=Method.EXACT)
+
+
+def pending(
     record: RawRecord,
+    verdict: Verdict = UNIQUE,
     document_id: str = "weather",
     source: SourcePosition = HERE,
     event_time_ms: int = NOW_MS,
-    undecidable: UndecidableReason | None = None,
-) -> Arrival:
+) -> PendingRecord:
     """A record, with what is said of the document in it."""
-    fingerprint = b"" if undecidable else FINGERPRINT
-    return Arrival(record, source, document_id, event_time_ms, fingerprint)
+    fingerprint = b"" if isinstance(verdict, Undecidable) else FINGERPRINT
+    return PendingRecord(source, record, None, document_id, event_time_ms, fingerprint, verdict)
 
 
-NEAR = DuplicateOf("weather", HERE, NOW_MS, distance=2, block=1, method=Method.NEAR)
-EXACT = DuplicateOf("weather", HERE, NOW_MS, distance=0, block=0, method=Method.EXACT)
+def output_of(decided: PendingRecord, rules: OutputRules = RULES) -> ProducerRecord:
+    """The one record that a document becomes."""
+    (output,) = document_records(decided, rules)
+    return output
+
 
 header_names = st.one_of(
     st.text(max_size=20),

@@ -8,7 +8,7 @@ import math
 import pytest
 from hypothesis import given
 
-from simhash_core.rejections import RejectionReason
+from simhash_core.verdicts import RejectionReason
 from streams.documents.json_values import (
     NESTING_MAX,
     UnreadableError,

@@ -13,9 +13,9 @@ from hypothesis import given
 
 from simhash_core.documents import Document, RawRecord
 from simhash_core.errors import UsageError
-from simhash_core.rejections import Rejection, RejectionReason
 from simhash_core.text.fingerprinter import content_digest
 from simhash_core.text.normalization import normalize
+from simhash_core.verdicts import Rejection, RejectionReason
 from streams.documents.fields import ID_BYTES_MAX, FieldSettings
 from streams.documents.raw_documents import MAX_RECORD_BYTES, DocumentReader, record_bytes
 from tests.unit.documents.samples import (

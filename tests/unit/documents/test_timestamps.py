@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simhash_core.errors import UsageError
-from streams.documents.timestamp_columns import times_ms
 from streams.documents.timestamps import (
     TIME_MS_MAX,
     TIME_MS_MIN,
@@ -18,6 +17,7 @@ from streams.documents.timestamps import (
     format_rfc3339,
     parse_rfc3339,
     parse_timestamp,
+    times_ms,
 )
 
 NOON_MS = 1_714_564_800_000

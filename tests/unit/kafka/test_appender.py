@@ -12,12 +12,11 @@ from typing import NamedTuple
 import pytest
 
 from streams.errors import BrokerRefusedError
-from streams.kafka.appender import Appender, AppendUnknownError
 from streams.kafka.client_config import appender_config
-from streams.kafka.producer_record import RecordTooLargeError
+from streams.kafka.producers import Appender, AppendUnknownError, RecordTooLargeError
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.brokers.kafka_broker import KafkaBroker
-from tests.unit.intake.recording_owner import settings_for
+from tests.unit.kafka.recording_owner import settings_for
 
 
 def fresh_log(broker: Broker, config: dict[str, str] | None = None) -> str:
@@ -86,7 +85,7 @@ def test_appends_wait_while_others_are_not_answered(monkeypatch: pytest.MonkeyPa
     the first two are answered, all three together.
     """
     producer = AnsweringByHand()
-    monkeypatch.setattr("streams.kafka.appender.Producer", lambda _: producer)
+    monkeypatch.setattr("streams.kafka.producers.Producer", lambda _: producer)
 
     async def scene() -> None:
         appender = Appender({})

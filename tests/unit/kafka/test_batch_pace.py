@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streams.kafka.batch_pace import (
+from streams.worker.consume import (
     GATHER_SECONDS,
     GATHER_SECONDS_MAX,
     PARTITION_SECONDS,

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer
-from confluent_kafka.admin import AdminClient
 
 from streams.kafka.client_config import (
     admin_config,
     appender_config,
+    consumer_config,
     log_reader_config,
     output_config,
     raw_consumer_config,
 )
+from streams.kafka.clients import AdminClient, Consumer, Producer
 from streams.settings.settings import Settings
 
 OF_BOTH = {
@@ -83,6 +85,62 @@ def test_a_member_has_its_session_and_its_name() -> None:
     short = raw_consumer_config(settings(session_timeout_seconds=1), "w")
     assert short["heartbeat.interval.ms"] == 333
     assert "group.instance.id" not in short
+
+
+EVERY_CLIENT = [
+    admin_config,
+    appender_config,
+    log_reader_config,
+    output_config,
+    partial(consumer_config, group_id="g"),
+    partial(raw_consumer_config, worker="w"),
+]
+
+
+@pytest.mark.parametrize("config_of", EVERY_CLIENT)
+@pytest.mark.parametrize(
+    ("session_seconds", "passed_on", "longest_ms"),
+    [
+        (6, {}, 1000),
+        (1, {}, 166),
+        (300, {}, 1000),
+        (6, {"reconnect.backoff.max.ms": "7000"}, "7000"),
+        (6, {"reconnect.backoff.ms": "50"}, 1000),
+        (6, {"reconnect.backoff.ms": "3000"}, 3000),
+    ],
+)
+def test_every_client_is_back_before_a_session_ends(
+    config_of: Callable[[Settings], dict[str, Any]],
+    session_seconds: float,
+    passed_on: dict[str, str],
+    longest_ms: object,
+) -> None:
+    """Given a session, then each client tries several times within it to reach a broker again; what
+    the user passed on is taken, and what goes with it is no contradiction.
+    """
+    chosen = Settings(
+        brokers="127.0.0.1:1", kafka=passed_on, session_timeout_seconds=session_seconds
+    )
+    config = config_of(chosen)
+    assert config["reconnect.backoff.max.ms"] == longest_ms
+    AdminClient({**admin_config(chosen), "log_level": 0}).close()  # raises if it contradicts itself
+
+
+def test_a_member_waits_for_no_broker_as_long_as_its_session() -> None:
+    """Given a session, then connections and requests of a member end before it, so that another
+    broker can be tried; one that is passed on is taken.
+    """
+    six = raw_consumer_config(Settings(session_timeout_seconds=6), "w")
+    assert six["socket.connection.setup.timeout.ms"] == 3000
+    assert six["socket.timeout.ms"] == 4000
+    short = raw_consumer_config(Settings(session_timeout_seconds=1), "w")
+    assert short["socket.connection.setup.timeout.ms"] == 1000
+    assert short["socket.timeout.ms"] == 2000
+    own = Settings(kafka={"socket.timeout.ms": "5000"})
+    assert raw_consumer_config(own, "w")["socket.timeout.ms"] == "5000"
+    # A request of these may take its whole time, and a transaction's is the library's to bound.
+    for config in (log_reader_config(Settings()), output_config(Settings())):
+        assert "socket.timeout.ms" not in config
 
 
 def test_librdkafka_accepts_every_configuration_without_a_warning(

@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 import pytest
-from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import TopicPartition
 
 from simhash_core.errors import FirstseenError
 from streams.kafka import log_reader
 from streams.kafka.client_config import log_reader_config
-from streams.kafka.consumer_errors import TopicGoneError
+from streams.kafka.clients import AdminClient, Producer
+from streams.kafka.errors import TopicGoneError
 from streams.kafka.log_reader import LogCutError, LogReader, LogRecords
 from tests.rigs.brokers.broker import Broker
-from tests.unit.intake.recording_owner import settings_for, until
+from tests.unit.kafka.recording_owner import settings_for, until
 
 
 class Log:
-    """A topic of one partition with records of 10 bytes, and what a reader of it delivers."""
+    """A topic of one partition with records of 10 bytes, and what its owner takes from a reader.
+
+    ``is_held``: the owner takes nothing.
+    """
 
     def __init__(self, broker: Broker, records: int) -> None:
         self.broker = broker
         self.topic = broker.unique("log")
         self.batches: list[LogRecords] = []
         self.failures: list[FirstseenError] = []
-        self.before_batch: Callable[[], Awaitable[object]] | None = None
+        self.is_held = False
+        self.take: Callable[[], None] = lambda: None
         broker.create_topics({self.topic: 1})
         self.append(records)
 
@@ -45,46 +49,42 @@ class Log:
 
     def reader(self, *, batch_records: int = 500) -> LogReader:
         """A reader, opened."""
-        reader = LogReader(
-            log_reader_config(settings_for(self.broker, self.topic)),
-            self.topic,
-            self.deliver,
-            self.failures.append,
-            batch_records=batch_records,
-        )
-        reader.open()
+        config = log_reader_config(settings_for(self.broker, self.topic))
+        reader = LogReader(config, self.topic, batch_records=batch_records)
+
+        def take() -> None:
+            while not self.is_held and (batch := reader.take()) is not None:
+                self.batches.append(batch)
+
+        self.take = take
+        reader.open(take, self.failures.append)
         return reader
 
-    async def deliver(self, batch: LogRecords) -> None:
-        """Keep a batch."""
-        if self.before_batch is not None:
-            await self.before_batch()
-        self.batches.append(batch)
+    def seek(self, reader: LogReader, offset: int) -> None:
+        """Read from an offset; what came before is forgotten."""
+        self.batches.clear()
+        reader.seek(offset)
 
-    def offsets(self, epoch: int) -> list[int]:
-        """What one reading delivered."""
-        return [
-            offset
-            for batch in self.batches
-            if batch.epoch == epoch
-            for offset, _, _ in batch.records
-        ]
+    @property
+    def offsets(self) -> list[int]:
+        """What came since the last ``seek``."""
+        return [offset for batch in self.batches for offset, _, _ in batch.records]
 
 
 def test_records_come_with_offset_value_and_time(broker: Broker) -> None:
     """Given a log of 1,000 records, when it is read from 990, then those and later ones come, and
-    its ends are told.
+    its ends are known.
     """
     log = Log(broker, 1000)
 
     async def scene() -> None:
         reader = log.reader()
-        assert (await reader.start_offset(), await reader.end_offset()) == (0, 1000)
-        epoch = reader.seek(990)
-        await until(lambda: log.offsets(epoch) == list(range(990, 1000)))
+        assert await reader.offsets() == (0, 1000)
+        log.seek(reader, 990)
+        await until(lambda: log.offsets == list(range(990, 1000)))
         await asyncio.to_thread(log.append, 3)
-        await until(lambda: log.offsets(epoch) == list(range(990, 1003)))
-        assert await reader.end_offset() == 1003
+        await until(lambda: log.offsets == list(range(990, 1003)))
+        assert await reader.offsets() == (0, 1003)
         await reader.close()
 
     asyncio.run(scene())
@@ -92,48 +92,54 @@ def test_records_come_with_offset_value_and_time(broker: Broker) -> None:
     assert log.failures == []
 
 
-def test_no_batch_of_an_earlier_reading_comes(broker: Broker) -> None:
+def test_nothing_of_an_earlier_reading_comes(broker: Broker) -> None:
     """Given batches that wait for a slow owner, when the log is read from elsewhere, then none of
-    the earlier reading is delivered but the one that was in hand.
+    the earlier reading is returned.
     """
     log = Log(broker, 1000)
 
-    async def scene() -> tuple[int, int]:
-        gate = asyncio.Event()
-        log.before_batch = gate.wait
+    async def scene() -> None:
+        log.is_held = True
         reader = log.reader(batch_records=10)
-        first = reader.seek(0)
+        reader.seek(0)
         await until(lambda: reader._batches.full)
-        second = reader.seek(500)
-        gate.set()
-        await until(lambda: log.offsets(second)[-1:] == [999])
+        reader.seek(500)
+        log.is_held = False
+        log.take()
+        await until(lambda: log.offsets[-1:] == [999])
         await reader.close()
-        return first, second
 
-    first, second = asyncio.run(scene())
-    assert second == first + 1
-    assert log.offsets(second) == list(range(500, 1000))
-    assert len(log.offsets(first)) <= 10
+    asyncio.run(scene())
+    assert log.offsets == list(range(500, 1000))
     assert max(len(batch.records) for batch in log.batches) <= 10
 
 
 def test_a_slow_owner_is_waited_for(broker: Broker) -> None:
-    """Given an owner that takes a batch only now and then, then nothing is lost or out of order."""
+    """Given an owner that takes batches only when as many wait as may, then none more is read
+    meanwhile, and nothing is lost or out of order.
+    """
     log = Log(broker, 300)
 
-    async def scene() -> int:
-        log.before_batch = lambda: asyncio.sleep(0.01)
+    async def scene() -> None:
+        log.is_held = True
         reader = log.reader(batch_records=7)
-        epoch = reader.seek(0)
-        await until(lambda: log.offsets(epoch)[-1:] == [299])
+        reader.seek(0)
+        while len(log.offsets) < 200:
+            await until(lambda: reader._batches.full)
+            assert len(reader._batches._items) == 4
+            log.is_held = False
+            log.take()
+            log.is_held = True
+        log.is_held = False
+        log.take()
+        await until(lambda: log.offsets[-1:] == [299])
         await reader.close()
-        return epoch
 
-    epoch = asyncio.run(scene())
-    assert log.offsets(epoch) == list(range(300))
+    asyncio.run(scene())
+    assert log.offsets == list(range(300))
 
 
-def test_a_log_that_is_cut_is_told_with_its_ends(kafka_broker: Broker) -> None:
+def test_the_failure_of_a_cut_log_has_its_ends(kafka_broker: Broker) -> None:
     """Given a log that was trimmed to 40, when it is read from 10 or from past its end, then that
     is a failure with both ends; the same reader can then read from elsewhere.
     """
@@ -149,9 +155,9 @@ def test_a_log_that_is_cut_is_told_with_its_ends(kafka_broker: Broker) -> None:
             assert isinstance(failure, LogCutError)
             assert (failure.wanted, failure.start, failure.end) == (wanted, 40, 100)
             log.failures.clear()
-        assert await reader.start_offset() == 40
-        epoch = reader.seek(40)
-        await until(lambda: log.offsets(epoch) == list(range(40, 100)))
+        assert (await reader.offsets())[0] == 40
+        log.seek(reader, 40)
+        await until(lambda: log.offsets == list(range(40, 100)))
         # At the end there is nothing to read, and nothing wrong.
         reader.seek(100)
         await asyncio.sleep(0.3)
@@ -162,7 +168,7 @@ def test_a_log_that_is_cut_is_told_with_its_ends(kafka_broker: Broker) -> None:
 
 
 @pytest.mark.parametrize("is_recreated", [False, True])
-def test_a_deleted_log_is_told(
+def test_a_deleted_log_is_a_failure(
     kafka_broker: Broker, monkeypatch: pytest.MonkeyPatch, is_recreated: bool
 ) -> None:
     """Given a log that is deleted while it is read, and perhaps created again with fewer records,
@@ -173,8 +179,8 @@ def test_a_deleted_log_is_told(
 
     async def scene() -> None:
         reader = log.reader()
-        epoch = reader.seek(0)
-        await until(lambda: len(log.offsets(epoch)) == 10)
+        reader.seek(0)
+        await until(lambda: len(log.offsets) == 10)
         admin = AdminClient({"bootstrap.servers": kafka_broker.bootstrap_servers})
         await asyncio.to_thread(admin.delete_topics([log.topic])[log.topic].result)
         if is_recreated:

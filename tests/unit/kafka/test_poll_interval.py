@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streams.kafka.hand_over import PollInterval
+from streams.kafka.thread_bridge import PollInterval
 
 
 class _Clock:

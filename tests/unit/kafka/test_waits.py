@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from streams.kafka.retries import becomes_true, becomes_true_on_loop
+from streams.kafka.errors import becomes_true, becomes_true_on_loop
 
 
 def holds_from(number: int) -> Callable[[], bool]:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from simhash_core.documents import Content
 from simhash_core.errors import FirstseenError
-from simhash_core.matches import Answer
-from streams.monitoring.worker_state import CheckUnavailableError, ShardState
+from simhash_core.verdicts import Answer
+from streams.monitoring.worker_state import CheckUnavailableError, ShardState, Waits
 
 OPEN = ShardState(
     is_open=True, entries=0, waiting=0, next_offset=0, log_position=0, recovery_remaining=0
@@ -24,6 +24,7 @@ class FakeView:
     leads: bool = False
     leader: str | None = None
     trouble: str | None = None
+    found: Waits = field(default_factory=Waits)
     answer: Answer | None = None
     asked: list[tuple[Content, int]] = field(default_factory=list)
     scopes: list[str] = field(default_factory=list)
@@ -41,6 +42,10 @@ class FakeView:
     def shards(self) -> dict[int, ShardState]:
         """The states that were set."""
         return dict(self.states)
+
+    def waits(self) -> Waits:
+        """The waits that were set."""
+        return self.found
 
     async def ask(self, content: Content, limit: int, scope: str = "") -> Answer:
         """The answer that was set; without one, the check is unavailable."""

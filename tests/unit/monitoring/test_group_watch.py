@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import msgspec
 
-from streams.monitoring.group_watch import EVERY_SECONDS, GroupWatch
-from streams.monitoring.worker_notes import NOTE_BYTES_LIMIT, WorkerNotes, decode_note
-from streams.topics.group_state import GroupState, Member
+from streams.monitoring.group_watch import (
+    EVERY_SECONDS,
+    METADATA_BYTES_LIMIT,
+    GroupWatch,
+    OffsetMetadataWriter,
+    decode_offset_metadata,
+)
+from streams.topics.consumer_group import GroupState, Member
 from tests.rigs.manual_clock import ManualClock
-from tests.unit.output.internal_samples import PAGE
+from tests.unit.formats.internal_samples import PAGE
 
 
 class Broker:
@@ -26,18 +31,18 @@ class Broker:
 
 def note(worker: str, **documents: int) -> str:
     """What a worker that has put out so many documents writes beside an offset."""
-    return WorkerNotes(worker, f"http://{worker}/").note(documents)
+    return OffsetMetadataWriter(worker, f"http://{worker}/").note(documents)
 
 
 def test_a_note_counts_what_is_committed_with_it() -> None:
     """Given a commit that fails and one that succeeds, then a note counts the documents of its own
     commit and of those before that succeeded.
     """
-    notes = WorkerNotes("a", "http://a/")
+    notes = OffsetMetadataWriter("a", "http://a/")
     notes.note({"unique": 7})  # this commit fails
-    first = decode_note(notes.note({"unique": 7, "dead_letter": 1}))
+    first = decode_offset_metadata(notes.note({"unique": 7, "dead_letter": 1}))
     notes.committed({"unique": 7, "dead_letter": 1})
-    second = decode_note(notes.note({"unique": 2}))
+    second = decode_offset_metadata(notes.note({"unique": 2}))
 
     assert first is not None
     assert second is not None
@@ -48,7 +53,7 @@ def test_a_note_counts_what_is_committed_with_it() -> None:
 
 def test_a_note_that_a_broker_would_refuse_is_left_out() -> None:
     """Given an address that is too long, then nothing is written: the commit must not fail."""
-    assert WorkerNotes("a", "http://" + "a" * NOTE_BYTES_LIMIT).note({}) == ""
+    assert OffsetMetadataWriter("a", "http://" + "a" * METADATA_BYTES_LIMIT).note({}) == ""
 
 
 def test_the_note_of_the_page_is_read() -> None:
@@ -56,7 +61,7 @@ def test_the_note_of_the_page_is_read() -> None:
     section = PAGE.partition("### Beside committed offsets")[2].partition("\n## ")[0]
     text = section.partition("```json\n")[2].partition("\n```")[0]
 
-    note = decode_note(text)
+    note = decode_offset_metadata(text)
 
     assert note is not None
     assert note.documents["unique"] == 880
@@ -66,7 +71,7 @@ def test_the_note_of_the_page_is_read() -> None:
 def test_texts_of_others_are_no_notes() -> None:
     """Given what another program writes beside offsets, then it is passed over."""
     for text in (None, "", "lag=3", "{}", '{"worker": 1}', "[" * 5000):
-        assert decode_note(text) is None
+        assert decode_offset_metadata(text) is None
 
 
 def test_the_group_is_the_members_with_their_latest_notes() -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from simhash_core.documents import TopicPartition
 from simhash_core.errors import FirstseenError
-from streams.monitoring.health import Health
-from streams.monitoring.lag import Stall
+from streams.monitoring.health import Health, Stall
 from tests.rigs.manual_clock import ManualClock
 
 
@@ -52,3 +51,12 @@ def test_stalls() -> None:
 def test_a_failure() -> None:
     """Given a worker that has failed and is about to end, then it is dead of that."""
     assert Health(120, lambda: FirstseenError("no room")).why_dead() == "no room"
+
+
+def test_waiting_for_another_worker_is_no_illness() -> None:
+    """Given documents that wait for another worker, then this one is alive, and says for whom."""
+    health = Health(120, lambda: None)
+    assert health.why_waiting() is None
+    health.waits("documents have waited 300 s for shard 2 to report")
+    assert health.why_dead() is None
+    assert "shard 2" in (health.why_waiting() or "")

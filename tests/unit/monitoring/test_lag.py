@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streams.monitoring.lag import PartitionLag, lag_of
+from streams.monitoring.health import PartitionLag, lag_of
 from streams.topics.watermarks import Watermarks
 
 

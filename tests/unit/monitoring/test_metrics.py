@@ -10,15 +10,13 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
 from simhash_core.errors import ErrorReason, ProtocolError, UnknownNameError
-from simhash_core.rejections import RejectionReason
-from simhash_core.verdicts import VERDICT_NAMES
-from streams.kafka.commit_errors import AbortedError, FencedError, StaleGenerationError
-from streams.kafka.producer_record import DeliveryError
-from streams.monitoring.metric_definitions import DEFINITIONS
+from simhash_core.verdicts import VERDICT_NAMES, RejectionReason
+from streams.kafka.errors import AbortedError, FencedError, StaleGenerationError
+from streams.kafka.producers import DeliveryError
+from streams.monitoring.metric_definitions import DEFINITIONS, MetricKind
 from streams.monitoring.metric_labels import Stage, TransactionOutcome
-from streams.monitoring.metric_types import MetricKind
 from streams.monitoring.metrics import CONTENT_TYPE, IndexInfo, Metrics
-from streams.store.store_errors import StoreCorruptError, StoreFullError
+from streams.store.row_store import StoreCorruptError, StoreFullError
 
 NAMES = {
     "firstseen_documents": "counter",
@@ -38,6 +36,7 @@ NAMES = {
     "firstseen_watermark_timestamp_seconds": "gauge",
     "firstseen_last_record_timestamp_seconds": "gauge",
     "firstseen_end_to_end_latency_seconds": "histogram",
+    "firstseen_event_loop_lag_seconds": "histogram",
     "firstseen_stage_duration_seconds": "histogram",
     "firstseen_stage_cpu_seconds": "counter",
     "firstseen_log_position_offset": "gauge",
@@ -292,9 +291,9 @@ def test_a_batch_counts_as_its_documents_do(metrics: Metrics) -> None:
     for name in ("unique", "near_duplicate", "unique", "unique"):
         other.verdict(name)
     for each in seconds:
-        other.latency(each)
+        other.latencies((each,))
     for distance in bits:
-        other.distance(distance)
+        other.distances((distance,))
 
     assert metrics.exposition() == other.exposition()
 
@@ -334,8 +333,8 @@ def test_the_newest_record_counts(metrics: Metrics) -> None:
 
 def test_a_latency_is_not_negative(metrics: Metrics) -> None:
     """Given a record from the future, as clocks that disagree make it, then it took no time."""
-    metrics.latency(-5.0)
-    metrics.latency(0.02)
+    metrics.latencies((-5.0,))
+    metrics.latencies((0.02,))
 
     assert value(metrics, "firstseen_end_to_end_latency_seconds_sum") == pytest.approx(0.02)
     assert value(metrics, "firstseen_end_to_end_latency_seconds_bucket", le="0.01") == 1
@@ -406,7 +405,7 @@ def test_lag_is_that_of_the_present_partitions(metrics: Metrics) -> None:
 @pytest.mark.parametrize("distance", [0, 3, 48, 511])
 def test_distances(metrics: Metrics, distance: int) -> None:
     """Given a distance of any width, then it is in the buckets from it upward."""
-    metrics.distance(distance)
+    metrics.distances((distance,))
 
     bounds = [0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128]
     for bound in bounds:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
 
 from simhash_core.documents import TopicPartition
+from streams.kafka.clients import AdminClient, Producer
 from streams.topics.open_transactions import (
     OpenTransaction,
     _java_hash,

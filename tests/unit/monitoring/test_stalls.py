@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simhash_core.documents import TopicPartition
-from streams.monitoring.lag import PartitionLag, Stall, StallDetector
+from streams.monitoring.health import PartitionLag, Stall, StallDetector
 
 RAW = TopicPartition("raw", 0)
 LOG = TopicPartition("log", 0)

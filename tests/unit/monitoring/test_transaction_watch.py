@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from simhash_core.documents import TopicPartition
-from streams.monitoring.transaction_watch import SAID_AFTER_SECONDS, TransactionWatch
+from streams.monitoring.worker_watch import SAID_AFTER_SECONDS, TransactionWatch
 from streams.topics.open_transactions import OpenTransaction
 
 RAW, OUTPUT = TopicPartition("raw", 1), TopicPartition("unique", 2)

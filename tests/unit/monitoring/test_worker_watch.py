@@ -7,15 +7,16 @@ import time
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
 from prometheus_client import CollectorRegistry
 
+from simhash_core.log.participant import Waiting
+from streams.kafka.clients import Producer
 from streams.monitoring import worker_watch
 from streams.monitoring.health import Health
 from streams.monitoring.metrics import Metrics
-from streams.monitoring.transaction_watch import TransactionWatch
-from streams.monitoring.worker_watch import WatchedTopics, WorkerWatch
-from streams.topics.sync_copies import SyncCopies, TooFewCopies
+from streams.monitoring.worker_state import NextStep, Waits
+from streams.monitoring.worker_watch import TransactionWatch, WatchedTopics, WorkerWatch
+from streams.topics.checking import SyncCopies, TooFewCopies
 from streams.topics.watermarks import BrokerWatermarks
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.brokers.loopback_ports import free_port
@@ -42,7 +43,13 @@ class Watching:
     """A watch, and the worker that it watches."""
 
     def __init__(
-        self, brokers: str, state_path: Path, raw: str, log: str = "log", stall_seconds: float = 100
+        self,
+        brokers: str,
+        state_path: Path,
+        raw: str,
+        log: str = "log",
+        changelog: str = "changelog",
+        stall_seconds: float = 100,
     ) -> None:
         self.raw = raw
         self.view = FakeView()
@@ -51,7 +58,7 @@ class Watching:
         self.copies = Copies()
         self.watch = WorkerWatch(
             self.view,
-            WatchedTopics(raw, log, self.copies, TransactionWatch((raw,), [])),
+            WatchedTopics(raw, log, changelog, self.copies, TransactionWatch((raw,), [])),
             BrokerWatermarks({"bootstrap.servers": brokers}, "no-group", 5.0),
             self.health,
             self.metrics,
@@ -66,6 +73,11 @@ class Watching:
     def lag(self) -> float | None:
         """The lag of raw partition 0."""
         return self.value("consumer_lag_messages", topic=self.raw, partition="0")
+
+    def check(self) -> None:
+        """Check lag and waits once."""
+        self.watch.check_lag()
+        self.watch.check_waits()
 
     def checked_lag(self) -> float | None:
         """The lag after another check."""
@@ -177,6 +189,160 @@ def test_a_worker_that_does_not_read_the_log_is_a_stall(
     watching.view.log_position = 3
     watching.watch.check_lag()
     assert watching.health.why_dead() is None
+
+
+def own(step: NextStep, *, is_full: bool = False) -> Waits:
+    """This worker is to act on shard 0; nothing undecided waits for another."""
+    return Waits(None, is_full, {0: step})
+
+
+def for_another(step: NextStep, *, is_full: bool = False) -> Waits:
+    """The next packet waits for another worker's shard."""
+    waiting = Waiting(17, None, {3: "firstseen.other.8c11"}, own_turn=False)
+    return Waits(waiting, is_full, {0: step})
+
+
+@pytest.mark.parametrize(
+    "waits",
+    [
+        for_another(NextStep.VERDICT),
+        for_another(NextStep.READ, is_full=True),
+        Waits(Waiting(17, "firstseen.other.8c11", {}, own_turn=False), steps={0: NextStep.VERDICT}),
+        Waits(Waiting(17, None, {}, own_turn=False), steps={0: NextStep.VERDICT}),
+    ],
+    ids=["shard", "full", "leader", "no leader"],
+)
+def test_waiting_for_another_worker_is_no_stall(
+    embedded_broker: Broker, tmp_path: Path, caplog: pytest.LogCaptureFixture, waits: Waits
+) -> None:
+    """Given raw records whose verdicts wait for another worker for longer than the limit, then this
+    one is healthy, says for whom they wait, and logs it once; when they wait no more, it says that.
+    """
+    raw = topic_with_records(embedded_broker)
+    watching = Watching(embedded_broker.bootstrap_servers, tmp_path, raw, stall_seconds=1)
+    watching.view.states = {0: OPEN._replace(waiting=RECORDS)}
+    watching.view.found = waits
+    await_that(lambda: watching.checked_lag() == RECORDS)
+    with caplog.at_level(logging.WARNING):
+        watching.check()
+        assert watching.health.why_waiting() is None, "not for long yet"
+        time.sleep(1.1)
+        for _ in range(2):
+            watching.check()
+
+        assert watching.health.why_dead() is None
+        assert watching.value("stalled_partitions") == 0
+        why = watching.health.why_waiting() or ""
+        assert why.startswith("documents have waited 1 s for ")
+        whom = {
+            "shard 3 (last of worker firstseen.other) to report",
+            "the verdict of worker firstseen.other, which leads",
+            "a leader: the owner of shard 0 does not lead yet",
+        }
+        assert any(each in why for each in whom), why
+        assert caplog.text.count("this worker is well, but documents wait for ") == 1
+
+        watching.view.found = own(NextStep.VERDICT)
+        watching.check()
+        assert watching.health.why_waiting() is None
+        assert caplog.text.count("documents wait for no other worker any more") == 1
+
+
+@pytest.mark.parametrize(
+    "waits",
+    [
+        own(NextStep.READ),
+        own(NextStep.VERDICT),
+        own(NextStep.COMMIT, is_full=True),
+        Waits(Waiting(17, None, {}, own_turn=True), steps={0: NextStep.VERDICT}),
+        for_another(NextStep.READ),
+        for_another(NextStep.COMMIT),
+    ],
+    ids=["read", "send", "commit", "decide", "read beside", "commit beside"],
+)
+def test_what_this_worker_owes_is_a_stall(
+    embedded_broker: Broker, tmp_path: Path, waits: Waits
+) -> None:
+    """Given raw records that this worker itself has to read, send, look up, decide or put out, when
+    it does not for longer than the limit, then it is stalled; also beside documents that wait for
+    another worker.
+    """
+    raw = topic_with_records(embedded_broker)
+    watching = Watching(embedded_broker.bootstrap_servers, tmp_path, raw, stall_seconds=1)
+    watching.view.states = {0: OPEN}
+    watching.view.found = waits
+    await_that(lambda: watching.checked_lag() == RECORDS)
+    assert watching.health.why_dead() is None
+    time.sleep(1.1)
+    watching.check()
+    assert f"stalled: {raw}/0: no progress" in (watching.health.why_dead() or "")
+    assert watching.value("stalled_partitions") == 1
+
+
+def test_the_time_that_others_took_does_not_count(embedded_broker: Broker, tmp_path: Path) -> None:
+    """Given a wait for another worker that was longer than the limit, when it is this worker's turn
+    then it has the whole limit.
+    """
+    raw = topic_with_records(embedded_broker)
+    watching = Watching(embedded_broker.bootstrap_servers, tmp_path, raw, stall_seconds=1)
+    watching.view.states = {0: OPEN}
+    watching.view.found = for_another(NextStep.VERDICT)
+    await_that(lambda: watching.checked_lag() == RECORDS)
+    time.sleep(1.1)
+    watching.check()
+    watching.view.found = own(NextStep.COMMIT)
+    watching.check()
+    assert watching.health.why_dead() is None
+
+
+def test_what_is_decided_is_owed_while_shards_are_opened(
+    embedded_broker: Broker, tmp_path: Path
+) -> None:
+    """Given a worker that is not ready, when it does not put out what is decided, then it is a
+    stall; nor is it one that it reads nothing meanwhile.
+    """
+    raw = topic_with_records(embedded_broker)
+    watching = Watching(embedded_broker.bootstrap_servers, tmp_path, raw, stall_seconds=1)
+    watching.view.states = {0: OPEN}
+    watching.view.trouble = "1 of 2 shards are being opened: 1"
+    watching.view.found = own(NextStep.READ)
+    await_that(lambda: watching.checked_lag() == RECORDS)
+    time.sleep(1.1)
+    watching.check()
+    assert watching.health.why_dead() is None
+
+    watching.view.found = own(NextStep.COMMIT)
+    watching.check()
+    time.sleep(1.1)
+    watching.check()
+    assert f"{raw}/0: no progress" in (watching.health.why_dead() or "")
+
+
+def test_a_recovery_without_progress_is_a_stall(embedded_broker: Broker, tmp_path: Path) -> None:
+    """Given a shard that is being opened and reads nothing of its changelog for longer than the
+    limit, then it is a stall; when it reads on, or has read all of it, then it is none.
+    """
+    raw, changelog = (topic_with_records(embedded_broker) for _ in range(2))
+    watching = Watching(
+        embedded_broker.bootstrap_servers, tmp_path, raw, changelog=changelog, stall_seconds=1
+    )
+    opening = OPEN._replace(is_open=False, recovery_remaining=4)
+    watching.view.states = {0: opening}
+    await_that(lambda: watching.checked_lag() == RECORDS)
+    time.sleep(1.1)
+    watching.check()
+    why = watching.health.why_dead() or ""
+    assert f"{changelog}/0: no progress" in why
+    assert why.endswith("at offset 1, with 4 records to process")
+
+    watching.view.states = {0: opening._replace(recovery_remaining=3)}
+    watching.check()
+    assert watching.health.why_dead() is None
+    watching.view.states = {0: opening._replace(recovery_remaining=0)}
+    watching.check()
+    time.sleep(1.1)
+    watching.check()
+    assert watching.health.why_dead() is None, "it waits for the group's offset, or fills its index"
 
 
 def test_markers_of_transactions_are_no_stall(kafka_broker: Broker, tmp_path: Path) -> None:

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from streams.offline.evaluation.report_content import report_content
-from streams.offline.evaluation.report_page import report_page
+from streams.evaluation.report_page import report_content, report_page
 from streams.settings.index import IndexSettings
 from streams.settings.settings import Settings
 from tests.unit.offline.labelled_sample import labelled_sample

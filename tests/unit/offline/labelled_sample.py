@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import NamedTuple
 
-from simhash_core.analysis.exact_jaccard import exact_jaccard
+from simhash_core.analysis.exact_similarity import exact_jaccard
 from streams.corpus.corpus import generate
 from streams.corpus.generated import COPIES, EditKind
 

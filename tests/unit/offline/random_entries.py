@@ -7,8 +7,8 @@ from typing import Final
 import numpy as np
 
 from simhash_core.document_columns import BytesColumn, DocumentColumns
-from simhash_core.log.outputs import NewEntries
-from simhash_core.log.packets import Chain, Packet, Sender
+from simhash_core.log.records import Chain, Packet, Sender
+from simhash_core.log.shard_stream import NewEntries
 
 CHAIN: Final = Chain("raw-documents", "", 15)
 

@@ -9,7 +9,7 @@ import pytest
 
 from simhash_core.text.profiles import PROFILES
 from streams.cli.main import main
-from streams.exit_codes import ExitCode
+from streams.errors import ExitCode
 from streams.offline.comparison import compare
 
 ARTICLE = (

@@ -12,16 +12,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from simhash_core.analysis.exact_jaccard import exact_jaccard
+from simhash_core.analysis.exact_similarity import exact_jaccard
 from simhash_core.documents import Document, SourcePosition
-from simhash_core.index_digest import index_digest
 from simhash_core.text.fingerprinter import Fingerprinter
-from simhash_core.text.profiles import profile_named
+from simhash_core.text.profiles import index_digest, profile_named
 from streams.cli.main import main
-from streams.exit_codes import ExitCode
-from streams.offline.evaluation.dedup_pass import decide
-from streams.offline.evaluation.labelled_files import read_documents
-from streams.offline.evaluation.text_pass import exact_jaccards, named_by, of_pass
+from streams.errors import ExitCode
+from streams.evaluation.dedup_pass import decide, exact_jaccards, named_by, of_pass
+from streams.evaluation.labelled_files import read_documents
 from streams.settings.settings import Settings
 from tests.unit.cli.dedup_corpus import json_lines
 from tests.unit.cli.running import clean_environment, firstseen

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from streams.offline.evaluation import figures
-from streams.offline.evaluation.figures import LabelledPair, Precision
+from streams.evaluation import figures
+from streams.evaluation.figures import LabelledPair, Precision
 
 # Seven documents in the order of their file. 1 and 2 repeat 0, 4 repeats 3, 6 repeats 5:
 # clusters {0, 1, 2}, {3, 4}, {5, 6}.

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from simhash_core.errors import UsageError
-from streams.offline.evaluation.figures import LabelledPair
-from streams.offline.evaluation.labelled_files import LabelledFileError, read_documents, read_pairs
+from streams.evaluation.figures import LabelledPair
+from streams.evaluation.labelled_files import LabelledFileError, read_documents, read_pairs
 from streams.settings.settings import Settings
 
 DOCUMENTS = (

@@ -27,22 +27,20 @@ from simhash_core.text.verification import VERIFICATIONS
 from streams.cli.main import main
 from streams.corpus.corpus import generate
 from streams.corpus.generated import EditKind
-from streams.exit_codes import ExitCode
+from streams.errors import ExitCode
 from streams.offline.index_plan import (
     PARTITIONS_MIN,
     SHARD_BYTES_WANTED,
+    SKETCH_BYTES,
     partitions_for,
     plan_index,
-)
-from streams.offline.state_size import (
-    SKETCH_BYTES,
     row_bytes_per_document,
     segment_bytes_per_document,
     state_bytes_per_document,
 )
-from streams.store.rocksdb_options import block_cache
+from streams.store.rocksdb_store import block_cache
+from streams.store.row_codec import StoredProgress, StoreIdentity
 from streams.store.shard_directory import open_shard_store
-from streams.store.state_codec import StoredProgress, StoreIdentity
 from tests.unit.offline.random_entries import CHAIN, random_entries
 
 CLASSIC = BlockScheme(64, 4, 3)

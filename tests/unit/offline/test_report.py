@@ -14,11 +14,11 @@ from msgspec.structs import replace
 from simhash_core.text.idf import IdfModel
 from simhash_core.text.profiles import Profile
 from streams.cli.main import main
-from streams.exit_codes import ExitCode
-from streams.offline.evaluation.figures import BANDS
-from streams.offline.evaluation.remembered_fingerprints import RememberedFingerprints
-from streams.offline.evaluation.svg_charts import Chart, Series, bars, histogram, lines
-from streams.offline.evaluation.threshold_sweep import (
+from streams.errors import ExitCode
+from streams.evaluation.dedup_pass import RememberedFingerprints
+from streams.evaluation.figures import BANDS
+from streams.evaluation.report_page import Chart, Series, bars, histogram, lines
+from streams.evaluation.tuning import (
     Threshold,
     confirmations_around,
     distances_around,

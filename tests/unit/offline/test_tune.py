@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from simhash_core.analysis.exact_jaccard import exact_jaccard
+from simhash_core.analysis.exact_similarity import exact_jaccard
 from streams.cli.main import main
-from streams.exit_codes import ExitCode
-from streams.offline.evaluation.figures import POSITIVE
-from streams.offline.evaluation.injected_edits import EDITS, Edit, edited, edited_copies
-from streams.offline.evaluation.injected_sample import inject
-from streams.offline.evaluation.tuning import TunedPoint, best, lower_bound, pairs_needed
+from streams.errors import ExitCode
+from streams.evaluation.figures import POSITIVE
+from streams.evaluation.injected_edits import EDITS, Edit, edited, edited_copies, inject
+from streams.evaluation.tuning import TunedPoint, best, lower_bound, pairs_needed
 from streams.settings.settings import Settings
 from tests.unit.offline.labelled_sample import labelled_sample
 

@@ -14,23 +14,28 @@ from typing import Any
 import msgspec
 
 from simhash_core.documents import RawRecord, SourcePosition
-from simhash_core.matches import Answer, Match, Neighbour
-from simhash_core.rejections import Rejection, RejectionReason
-from simhash_core.verdicts import DuplicateOf, Method, Unique, Verdict
+from simhash_core.verdicts import (
+    Answer,
+    DuplicateOf,
+    Match,
+    Method,
+    Neighbour,
+    Rejection,
+    RejectionReason,
+    Unique,
+    Verdict,
+)
 from streams.documents.raw_documents import DocumentReader
-from streams.monitoring.group_watch import GroupWatch
+from streams.monitoring.group_watch import GroupWatch, OffsetMetadata
 from streams.monitoring.health import Health
 from streams.monitoring.metrics import IndexInfo, Metrics
-from streams.monitoring.worker_notes import WorkerNote
 from streams.monitoring.worker_state import ShardState
-from streams.ops_page.fullest_buckets import FullestBuckets
-from streams.ops_page.page import OpsPage
-from streams.ops_page.recent_documents import RecentDocuments
-from streams.ops_page.server import OpsServer
-from streams.ops_page.status import Monitored
-from streams.output.verdict_headers import Arrival
+from streams.ops_page.duplicates import RecentDocuments
+from streams.ops_page.server import OpsPage, OpsServer
+from streams.ops_page.status import FullestBuckets, Monitored
 from streams.settings.loader import load_settings
-from streams.topics.group_state import GroupState, Member
+from streams.topics.consumer_group import GroupState, Member
+from streams.worker.fingerprint import PendingRecord
 from tests.rigs.brokers.loopback_ports import free_port
 from tests.unit.monitoring.fake_view import FakeView
 from tests.unit.ops_page.live_worker import EDITED, HOSTILE_ID, ORIGINAL, Reply, ask_port
@@ -63,14 +68,14 @@ class FixedReader:
 
     def read(self) -> GroupState:
         """The state."""
-        note = WorkerNote(
+        note = OffsetMetadata(
             LEADER,
             1_700_000_000_000,
             1_700_000_360_000,
             {"unique": 5_120, "near_duplicate": 610, "exact_duplicate": 95, "dead_letter": 4},
             "http://worker-1.internal:6066/",
         )
-        own = WorkerNote(WORKER, 1_700_000_000_000, 1_700_000_300_000, {"unique": 3})
+        own = OffsetMetadata(WORKER, 1_700_000_000_000, 1_700_000_300_000, {"unique": 3})
         notes = {0: encode(own), 1: encode(note), 2: encode(own)}
         members = [
             Member(WORKER, "10.0.0.2", (0, 2)),
@@ -80,7 +85,7 @@ class FixedReader:
         return GroupState(members, 3, notes, 1_904)
 
 
-def encode(note: WorkerNote) -> str:
+def encode(note: OffsetMetadata) -> str:
     """The text beside an offset."""
     return msgspec.json.encode(note).decode()
 
@@ -175,7 +180,8 @@ def at_work(served: Served) -> None:
         rejected = Rejection(place, raw, RejectionReason(reason), "what is wrong with it")
         served.recent.note_rejections([rejected], 1_700_000_000_000)
     served.fullest.note(37)
-    served.recent.note([(_arrival(1, "ferry", ORIGINAL), Unique()), _repeat(2)], 1_700_000_000_000)
+    ferry = _decided(1, "ferry", ORIGINAL, Unique())
+    served.recent.note([ferry, _repeat(2)], 1_700_000_000_000)
 
 
 def near_answer(distance: int = 9) -> Answer:
@@ -196,13 +202,13 @@ def near_answer(distance: int = 9) -> Answer:
     return Answer(near, [Neighbour(near, near=True), Neighbour(far, near=False)], 41, 12)
 
 
-def _repeat(offset: int) -> tuple[Arrival, Verdict]:
+def _repeat(offset: int) -> PendingRecord:
     original = SourcePosition("raw-documents", 0, 1)
     verdict = DuplicateOf("ferry", original, 1_700_000_000_000, 9, 4, Method.NEAR, 0.81)
-    return _arrival(offset, HOSTILE_ID, EDITED), verdict
+    return _decided(offset, HOSTILE_ID, EDITED, verdict)
 
 
-def _arrival(offset: int, name: str, text: str) -> Arrival:
+def _decided(offset: int, name: str, text: str, verdict: Verdict) -> PendingRecord:
     value = json.dumps({"id": name, "text": text}).encode()
     source = SourcePosition("raw-documents", 0, offset)
-    return Arrival(RawRecord(None, value, 0), source, name, 0, b"")
+    return PendingRecord(source, RawRecord(None, value, 0), None, name, verdict=verdict)

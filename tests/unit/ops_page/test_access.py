@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from streams.errors import SettingsError
-from streams.exit_codes import ExitCode, exit_code_of
+from streams.errors import ExitCode, SettingsError, exit_code_of
 from streams.ops_page.access import Access, Area
-from streams.settings.web import WebSettings
+from streams.settings.settings import WebSettings
 
 TOKEN = "0123456789abcdef-token"  # noqa: S105 - a test's
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - a setting; nothing listens here

@@ -25,12 +25,13 @@ JSON = "application/json"
 
 
 def settled(live: Live) -> Any:  # noqa: ANN401 - JSON
-    """The status once the latest sample has all that was sent, nothing undecided, and the lag."""
+    """The status once the latest sample has all that was sent, nothing on its way, and the lag."""
     deadline = time.monotonic() + SECONDS
     status = live.status()
     while (
         sum(status["documents"].values()) < len(live.stream.sent)
         or status["ordering"]["undecided_documents"]
+        or status["in_flight"]["documents"]
         or not status["lag"]
     ):
         assert time.monotonic() < deadline, f"{status['documents']} of {len(live.stream.sent)}"

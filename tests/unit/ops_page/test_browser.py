@@ -261,6 +261,7 @@ def test_parts_of_the_page_have_names(page: Watched) -> None:
         ({"why_dead": "stalled: raw/0 at 7"}, "stalled: raw/0 at 7", "bad"),
         ({"broker_up": False}, "the broker does not answer", "bad"),
         ({"why_not_ready": "1 of 2 shards is being opened: 0"}, "1 of 2 shards", "wait"),
+        ({"why_waiting": "documents have waited 130 s for shard 3"}, "for shard 3", "wait"),
     ],
 )
 def test_troubles_are_told(

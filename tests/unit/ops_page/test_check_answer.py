@@ -11,10 +11,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from simhash_core.matches import Answer
-from streams.cli.check_view import check_view, exit_code_of_answer
-from streams.exit_codes import ExitCode
-from streams.ops_page.check_answer import CheckAnswer
+from simhash_core.verdicts import Answer
+from streams.cli.text_views import check_view, exit_code_of_answer
+from streams.errors import ExitCode
+from streams.ops_page.text_check import CheckAnswer
 from tests.unit.cli.running import firstseen
 from tests.unit.ops_page.live_worker import EDITED, ORIGINAL
 from tests.unit.ops_page.served_page import Served, at_work, near_answer, served_page

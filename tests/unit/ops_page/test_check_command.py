@@ -11,7 +11,7 @@ from threading import Thread
 import pytest
 
 from streams.cli.main import main
-from streams.exit_codes import ExitCode
+from streams.errors import ExitCode
 from tests.rigs.brokers.loopback_ports import free_port
 from tests.unit.cli.running import clean_environment
 from tests.unit.ops_page.live_worker import ORIGINAL, Live

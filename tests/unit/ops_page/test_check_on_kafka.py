@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from simhash_core.documents import SourcePosition
-from streams.exit_codes import ExitCode
+from streams.errors import ExitCode
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.workers.stream_harness import Stream, Worker
 from tests.rigs.workers.stream_outputs import Raw

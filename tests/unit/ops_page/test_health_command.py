@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from simhash_core.errors import FirstseenError
-from streams.exit_codes import ExitCode
+from streams.errors import ExitCode
 from tests.unit.cli.running import firstseen
 from tests.unit.ops_page.served_page import served_page
 

@@ -13,8 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from streams.ops_page.check_answer import CheckAnswer, CheckRequest
-from streams.ops_page.status_form import (
+from streams.ops_page.status import (
     Candidates,
     Group,
     GroupWorker,
@@ -26,6 +25,7 @@ from streams.ops_page.status_form import (
     ThisWorker,
     Troubles,
 )
+from streams.ops_page.text_check import CheckAnswer, CheckRequest
 from tests.repository.source_tree import ROOT
 from tests.rigs.required_tools import give_up
 from tests.unit.cli.running import clean_environment

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from simhash_core.documents import RawRecord, SourcePosition
 from simhash_core.fingerprints.blocks import BlockScheme
-from simhash_core.rejections import Rejection, RejectionReason
-from simhash_core.verdicts import DuplicateOf, Method, Unique, Verdict
+from simhash_core.verdicts import DuplicateOf, Method, Rejection, RejectionReason, Unique, Verdict
 from streams.documents.fields import FieldSettings
 from streams.documents.raw_documents import DocumentReader
-from streams.ops_page.duplicate_views import DuplicateViews
-from streams.ops_page.recent_documents import DUPLICATES_LIMIT, RecentDocuments
-from streams.output.verdict_headers import Arrival
+from streams.ops_page.duplicates import DUPLICATES_LIMIT, DuplicateViews, RecentDocuments
+from streams.worker.fingerprint import PendingRecord
 
 MIB = 1024 * 1024
 SCHEME = BlockScheme(256, 16, 15)
@@ -21,20 +19,21 @@ def at(number: int) -> SourcePosition:
     return SourcePosition("raw", 0, number)
 
 
-def arrival(number: int, value: bytes) -> Arrival:
-    """A document with this raw value."""
-    return Arrival(RawRecord(None, value, 0), at(number), f"d{number}", 0, b"")
+def decided(number: int, value: bytes, verdict: Verdict) -> PendingRecord:
+    """A document with this raw value, which was put out."""
+    record = RawRecord(None, value, 0)
+    return PendingRecord(at(number), record, None, f"d{number}", verdict=verdict)
 
 
-def unique(number: int, value: bytes = b"text") -> tuple[Arrival, Verdict]:
+def unique(number: int, value: bytes = b"text") -> PendingRecord:
     """A document that was put out as unique."""
-    return arrival(number, value), Unique()
+    return decided(number, value, Unique())
 
 
-def duplicate(number: int, original: int, value: bytes = b"text") -> tuple[Arrival, Verdict]:
+def duplicate(number: int, original: int, value: bytes = b"text") -> PendingRecord:
     """A document that repeats another."""
     verdict = DuplicateOf(f"d{original}", at(original), 0, 3, 1, Method.NEAR, 0.75)
-    return arrival(number, value), verdict
+    return decided(number, value, verdict)
 
 
 def views(recent: RecentDocuments, fields: FieldSettings | None = None) -> DuplicateViews:
@@ -97,8 +96,9 @@ def test_memory_is_bounded() -> None:
     recent = RecentDocuments(MIB)
     for number in range(5000):
         size = 997 * number % 8000
-        decided = [unique(number, bytes(size)), duplicate(10_000 + number, number, bytes(size))]
-        recent.note(decided, 5)
+        recent.note(
+            [unique(number, bytes(size)), duplicate(10_000 + number, number, bytes(size))], 5
+        )
         assert recent.held().size_bytes <= MIB
 
     assert recent.held().documents > 100

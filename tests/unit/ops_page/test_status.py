@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from simhash_core.errors import FirstseenError
-from simhash_core.rejections import RejectionReason
-from streams.ops_page.fullest_buckets import KEPT_SECONDS, FullestBuckets
+from simhash_core.verdicts import RejectionReason
+from streams.ops_page.status import KEPT_SECONDS, FullestBuckets
 from tests.rigs.manual_clock import ManualClock
 from tests.unit.ops_page.served_page import INDEX, LEADER, WORKER, Served, at_work, served_page
 
@@ -121,6 +121,26 @@ def test_readiness_and_liveness(served: Served) -> None:
     served.view.failure = FirstseenError("no room on the disk")
     dead = served.ask("GET", "/healthz")
     assert (dead.status, dead.body) == (HTTPStatus.SERVICE_UNAVAILABLE, b"no room on the disk\n")
+
+
+def test_a_worker_that_waits_for_another_is_well(served: Served) -> None:
+    """Given documents that wait for another worker, then the worker is alive, and ready once its
+    shards are open; both probes and the status say for whom it waits.
+    """
+    why = "documents have waited 130 s for shard 1 (last of worker firstseen.51aa) to report"
+    served.health.waits(why)
+    assert served.ask("GET", "/healthz").status == HTTPStatus.OK
+    assert served.ask("GET", "/healthz").body == f"ok: {why}\n".encode()
+    assert served.ask("GET", "/readyz").status == HTTPStatus.SERVICE_UNAVAILABLE
+    assert served.status()["why_waiting"] == why
+
+    del served.view.states[2]
+    assert served.ask("GET", "/readyz").status == HTTPStatus.OK
+    assert served.ask("GET", "/readyz").body == f"ready: {why}\n".encode()
+
+    served.health.waits(None)
+    assert served.ask("GET", "/healthz").body == b"ok\n"
+    assert served.status()["why_waiting"] is None
 
 
 def test_the_group_beside_this_worker(served: Served) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streams.ops_page.work_budget import WorkBudget
+from streams.ops_page.access import WorkBudget
 from tests.rigs.manual_clock import ManualClock
 
 

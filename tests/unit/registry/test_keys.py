@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from simhash_core.documents import Document, RawRecord, SourcePosition
-from simhash_core.rejections import Rejection, RejectionReason
+from simhash_core.verdicts import Rejection, RejectionReason
 from streams.documents.fields import FieldSettings
 from streams.documents.raw_documents import DocumentReader, Tombstone
 from streams.documents.schema_framing import KEY, VALUE, SchemaDecoders, SchemaId
-from streams.registry.fetched_schema import FetchedSchema
 from streams.registry.schema_cache import SchemaCache
+from streams.registry.schemas import FetchedSchema
 
 HERE = SourcePosition("raw", 0, 7)
 STRING = FetchedSchema("AVRO", '"string"')

@@ -13,13 +13,13 @@ from msgspec.structs import replace
 
 from streams.documents.schema_framing import SchemaId
 from streams.errors import RegistryRefusedError, SettingsError
-from streams.registry.fetched_schema import (
+from streams.registry.registry_client import RegistryClient
+from streams.registry.schemas import (
     FetchedSchema,
     Reference,
     RegistryUnavailableError,
     UnknownSchemaError,
 )
-from streams.registry.registry_client import RegistryClient
 from streams.settings.registry import RegistrySettings
 from tests.rigs.registry.schema_registry import SchemaRegistry
 from tests.unit.settings.certificates import make_certificates

@@ -6,18 +6,17 @@ from collections.abc import Callable
 
 import pytest
 
-from simhash_core.rejections import RejectionReason
+from simhash_core.verdicts import RejectionReason
 from streams.documents.fields import FieldSettings
 from streams.documents.json_values import UnreadableError
 from streams.documents.schema_framing import VALUE, SchemaId, unframed
-from streams.registry.fetched_schema import (
+from streams.registry.schema_cache import AGAIN_SECONDS, UNKNOWN_SECONDS, SchemaCache, SchemaFetches
+from streams.registry.schemas import (
     FetchedSchema,
     FetchOutcome,
     RegistryUnavailableError,
     UnknownSchemaError,
 )
-from streams.registry.schema_cache import UNKNOWN_SECONDS, SchemaCache
-from streams.registry.schema_fetches import AGAIN_SECONDS, SchemaFetches
 
 TEXT = FetchedSchema("AVRO", '"string"')
 AVRO = FieldSettings(format="avro")

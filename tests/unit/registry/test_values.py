@@ -16,14 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simhash_core.documents import Document, RawRecord, SourcePosition
-from simhash_core.rejections import Rejection, RejectionReason
+from simhash_core.verdicts import Rejection, RejectionReason
 from streams.documents.fields import FieldSettings
 from streams.documents.json_values import UnreadableError
 from streams.documents.raw_documents import DocumentReader
 from streams.documents.schema_framing import SchemaDecoders, SchemaId
-from streams.registry.fetched_schema import Decode, FetchedSchema, Reference
-from streams.registry.json_schema_values import json_decoder
 from streams.registry.schema_cache import SchemaCache
+from streams.registry.schemas import Decode, FetchedSchema, Reference, json_decoder
 from tests.rigs.registry.schema_registry import SchemaRegistry
 from tests.rigs.registry.serialized_records import SERIALIZERS
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.settings.java_properties import parse_properties
+from streams.settings.kafka_properties import parse_properties
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams.errors import SettingsError
-from streams.settings.loader import load_settings
+from streams.settings.loader import FILE_BYTES_MAX, OTHER_VARIABLES, REMOVED, load_settings
 from streams.settings.setting_fields import environment_name
-from streams.settings.sources import FILE_BYTES_MAX, OTHER_VARIABLES, REMOVED
 from tests.unit.settings.sources import load, problems_of, settings_of
 
 SOURCES = ("--set", "environment", "kafka-config", "config")

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams.documents.fields import FieldSettings
-from streams.settings.reading_rules import reading_rules
 from streams.settings.settings import Settings
+from streams.worker.index_on_kafka import reading_rules
 
 
 def test_the_text_of_the_defaults() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from streams.exit_codes import ExitCode
+from streams.errors import ExitCode
 from streams.settings.reference import markdown_tables, with_tables
 from streams.settings.setting_fields import setting_fields
 from tests.repository.source_tree import ROOT

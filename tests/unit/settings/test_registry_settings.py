@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from streams.settings import registry
-from streams.settings.reading_rules import reading_rules
 from streams.settings.reference import rows, text_rows
+from streams.worker.index_on_kafka import reading_rules
 from tests.unit.settings.sources import load, problems_of, settings_of
 
 URL = "registry.url=http://registry:8081"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streams.settings.reference import rows, text_rows
-from streams.settings.web import is_loopback
+from streams.settings.settings import is_loopback
 from tests.unit.settings.sources import load, problems_of, settings_of
 
 TOKEN = "a-token-of-some-length"  # noqa: S105 - a test's

@@ -5,12 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
-from confluent_kafka import Producer
-
-from simhash_core.log.outputs import NewEntries
 from simhash_core.log.records import Progress
+from simhash_core.log.shard_stream import NewEntries
+from streams.kafka.clients import Producer
+from streams.store.changelog import Changelog
 from streams.store.changelog_codec import ChangelogRecord, encode_entries, encode_progress
-from streams.store.changelog_reader import Changelog
 from tests.rigs.brokers.broker import Broker
 from tests.unit.store.samples import CHAIN, INDEX, READING, new_entries, sample
 

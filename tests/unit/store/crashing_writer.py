@@ -11,11 +11,10 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from simhash_core.log.outputs import NewEntries
-from streams.store.entry_block import entry_block
-from streams.store.rocksdb_options import MIB, StoreSettings
+from simhash_core.log.shard_stream import NewEntries
+from streams.store.rocksdb_store import MIB, StoreSettings
+from streams.store.row_codec import ProgressRow, StoredProgress, entry_block
 from streams.store.shard_store import ShardStore
-from streams.store.state_codec import ProgressRow, StoredProgress
 from tests.unit.store.samples import new_entries, open_store, progress_at, sample
 
 ENTRIES_PER_COMMIT: Final = 40

@@ -6,17 +6,15 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from rocksdict import WriteBatch
-
-from streams.store.rocksdb_options import (
+from streams.store.rocksdb_store import (
     MIB,
+    RocksStore,
     StoreSettings,
     block_cache,
     store_options,
     write_options,
 )
-from streams.store.rocksdb_store import RocksStore
-from streams.store.state_codec import ENTRY_TAG, after
+from streams.store.row_codec import ENTRY_TAG, after
 
 
 @contextmanager
@@ -31,12 +29,12 @@ def raw_store(path: Path) -> Iterator[RocksStore]:
 def write_raw(path: Path, rows: dict[bytes, bytes]) -> None:
     """Put keys into a store, or in place of what is there."""
     with raw_store(path) as store:
-        batch = WriteBatch(raw_mode=True)
+        batch = store.batch()
         entries = {key: value for key, value in rows.items() if key[:1] == ENTRY_TAG}
-        store.put_entries(batch, entries.keys(), entries.values())
+        batch.put_entries(entries.keys(), entries.values())
         for key in rows.keys() - entries.keys():
             batch.put(key, rows[key])
-        store.write(batch)
+        batch.write()
 
 
 def read_raw(path: Path) -> dict[bytes, bytes]:

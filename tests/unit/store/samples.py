@@ -10,15 +10,14 @@ import numpy as np
 from rocksdict import Cache
 
 from simhash_core.document_columns import REASON_CODES, BytesColumn, DocumentColumns
-from simhash_core.entries import Entry
-from simhash_core.log.outputs import NewEntries
-from simhash_core.log.packets import Chain, Packet, Sender, entry_of
-from simhash_core.log.records import Progress
+from simhash_core.documents import Entry
+from simhash_core.log.records import Chain, Packet, Progress, Sender, entry_of
+from simhash_core.log.shard_stream import NewEntries
 from simhash_core.verdicts import UndecidableReason
-from streams.store.rocksdb_options import MIB, StoreSettings, block_cache
+from streams.store.rocksdb_store import MIB, StoreSettings, block_cache
+from streams.store.row_codec import StoredProgress, StoreIdentity
 from streams.store.shard_directory import open_shard_store
 from streams.store.shard_store import ShardStore
-from streams.store.state_codec import StoredProgress, StoreIdentity
 
 CHAIN: Final = Chain("raw-documents", "wVzq5XKbQnOXq3kcTtQx2g", 3)
 INDEX: Final = "firstseen-index/1 bits=64 blocks=4x16 distance=3"

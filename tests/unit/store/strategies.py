@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from simhash_core.document_columns import DELETE, DOCUMENT, BytesColumn, DocumentColumns
-from simhash_core.log.packets import Chain, Packet, Sender
+from simhash_core.log.records import Chain, Packet, Sender
 
 _Item = TypeVar("_Item")
 

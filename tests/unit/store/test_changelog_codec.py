@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simhash_core.entries import Entry
-from simhash_core.log.outputs import NewEntries
-from simhash_core.log.packets import Chain, Packet, Sender, entry_of
-from simhash_core.log.records import Progress
+from simhash_core.documents import Entry
+from simhash_core.log.records import Chain, Packet, Progress, Sender, entry_of
+from simhash_core.log.shard_stream import NewEntries
 from streams.errors import StateMismatchError
 from streams.store.changelog_codec import (
     CHANGELOG_VERSION,
@@ -31,7 +30,7 @@ from streams.store.changelog_codec import (
     encode_progress,
 )
 from streams.store.columns_codec import encode_numbers
-from streams.store.entry_block import EntryBlock
+from streams.store.row_codec import EntryBlock
 from tests.unit.store.samples import INDEX, READING, new_entries, packet_of, progress_at, sample
 from tests.unit.store.strategies import chains, names, offsets, packets, same_columns
 
@@ -206,7 +205,7 @@ def test_records_are_decoded_together_as_one_by_one(
 
     each = [decode_record(*record, "x") for record in records]
     assert in_one(blocks) == in_one([one for one in each if isinstance(one, EntryBlock)])
-    assert progress == LoggedProgress(progress_at(2).progress, INDEX, READING)
+    assert progress == [LoggedProgress(progress_at(n).progress, INDEX, READING) for n in (1, 2)]
     for block in blocks:
         assert all(block.sequences[1:] > block.sequences[:-1])
 

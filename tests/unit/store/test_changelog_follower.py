@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
-from confluent_kafka import Producer
-
 from streams.kafka.client_config import changelog_group, consumer_config
-from streams.store.changelog_follower import ChangelogFollower
-from streams.store.changelog_reader import LoggedBatch
+from streams.kafka.clients import Producer
+from streams.store.changelog import ChangelogFollower, LoggedBatch
 from tests.rigs.brokers.broker import Broker
-from tests.unit.intake.recording_owner import settings_for, until
+from tests.unit.kafka.recording_owner import settings_for, until
 
 WAIT_SECONDS = 30.0
 
@@ -42,8 +40,8 @@ class Followed:
         """A follower, opened."""
         settings = settings_for(self.broker, self.topic)
         config = consumer_config(settings, group_id=changelog_group(settings))
-        follower = ChangelogFollower(config, self.topic, self.deliver, self.failures.append)
-        follower.open()
+        follower = ChangelogFollower(config, self.topic, self.deliver)
+        follower.begin(self.failures.append)
         return follower
 
     async def deliver(self, partition: int, batch: LoggedBatch) -> None:

@@ -10,24 +10,48 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from rocksdict import Cache, Options
 
-from streams.store.rocksdb_store import DAMAGE_MARK
-from streams.store.shard_directory import discard_store
-from streams.store.shard_store import ShardStore
-from streams.store.state_codec import (
+from simhash_core.log.shard_stream import NewEntries
+from streams.store import shard_directory
+from streams.store.rocksdb_store import DAMAGE_MARK, MIB, StoreSettings, store_options
+from streams.store.row_codec import (
     COUNT_KEY,
     PROGRESS_KEY,
+    ProgressRow,
     content_key,
+    entry_block,
     entry_key,
     source_key,
 )
-from streams.store.store_errors import StoreCorruptError
+from streams.store.row_store import MissingEntryError, StoreCorruptError
+from streams.store.shard_directory import discard_store, open_shard
+from streams.store.shard_store import ShardStore
+from tests.rigs.memory_rows import MemoryDisk
+from tests.rigs.waiting import await_that
 from tests.unit.store.crashing_writer import commits_in, write
-from tests.unit.store.raw_store import read_raw, write_raw
-from tests.unit.store.samples import fingerprints_in, new_entries, open_store, progress_at, sample
+from tests.unit.store.raw_store import raw_store, read_raw, write_raw
+from tests.unit.store.samples import (
+    BITS,
+    IDENTITY,
+    expected,
+    fingerprints_in,
+    new_entries,
+    open_store,
+    progress_at,
+    sample,
+)
 from tests.unit.store.test_kill import check_holds_exactly
 
 COMMITS: Final = 30
+SMALL_BUFFER: Final = StoreSettings(write_buffer_bytes=MIB)
+WORK: Final = (
+    "rocksdb.mem-table-flush-pending",
+    "rocksdb.num-running-flushes",
+    "rocksdb.compaction-pending",
+    "rocksdb.num-running-compactions",
+)
+"""What RocksDB says of its background work."""
 
 
 @pytest.fixture
@@ -183,10 +207,160 @@ def test_a_log_that_lost_something_is_an_earlier_state(
     assert 0 < commits < COMMITS
 
 
+def fat_packet(number: int) -> NewEntries:
+    """A packet of which a few fill a write buffer; every other document is undecidable."""
+    first = 4 * number
+    return new_entries(
+        number,
+        [sample(n, undecidable=n % 2 == 0, sketch=bytes(60_000)) for n in range(first, first + 4)],
+    )
+
+
+def killed(store: ShardStore, left: Path) -> None:
+    """Copy what a process that is killed now leaves, once RocksDB writes no more files."""
+    rows = store._store
+    await_that(lambda: not any(map(rows.number, WORK)))
+    shutil.copytree(store.path, left)
+    store.close()
+
+
+def expired_before(commit: int) -> int:
+    """The sequence number below which entries have expired after a commit."""
+    return max(0, commit - 8) << 16
+
+
+def test_without_its_logs_a_store_is_an_earlier_one(tmp_path: Path) -> None:
+    """Given a worker that was killed after entries came and expired, and a disk that lost the
+    write-ahead logs, then contents lead to the entries that there are, and their number is right;
+    and once the shard has read its changelog again nothing is missing, or there twice.
+    """
+    commits, left = 30, tmp_path / "left"
+    store = open_store(tmp_path / "shard-3", settings=SMALL_BUFFER)
+    for commit in range(commits):
+        progress = progress_at(commit + 1, commit + 1)
+        store.commit([fat_packet(commit)], progress, (), expired_before(commit))
+        if commit == 1:
+            store.close()
+            store = open_store(store.path, settings=SMALL_BUFFER)
+    killed(store, left)
+    for log in files(left, "*.log"):
+        log.unlink()
+
+    with closing(open_store(left)) as store:
+        begin = store.changelog_offset
+        assert 2 <= begin < commits
+        for end in (begin, commits):
+            for commit in range(begin, end):
+                before = expired_before(commit)
+                row = ProgressRow(None, commit + 1, expired_before=before)
+                store.load([entry_block(fat_packet(commit))], row)
+            first = expired_before(end - 1) >> 16
+            wanted = expected([fat_packet(commit) for commit in range(first, end)])
+            for number in range(4 * commits):
+                sequence = (number // 4 << 16) + number % 4
+                is_there = number % 2 == 0 and sequence in wanted
+                assert store.by_content(sample(number).digest) == [sequence] * is_there
+            assert dict(store.all_entries()) == wanted
+            assert len(store) == len(wanted)
+
+
+def test_commits_that_are_missing_in_the_middle_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given a worker that was killed, and a manifest that lost its end, so that RocksDB opens the
+    database without a file and without the log that the file was made of, then it is damaged.
+    """
+
+    def without_compaction(settings: StoreSettings, cache: Cache, *, create: bool) -> Options:
+        options = store_options(settings, cache, create=create)
+        options.set_level_zero_file_num_compaction_trigger(20)
+        return options
+
+    monkeypatch.setattr(shard_directory, "store_options", without_compaction)
+    left = tmp_path / "left"
+    store = open_store(tmp_path / "shard-3", settings=SMALL_BUFFER)
+    for commit in range(8):
+        store.commit([fat_packet(commit)], progress_at(commit + 1))
+        if commit == 0:
+            store.close()
+            store = open_store(store.path, settings=SMALL_BUFFER)
+    killed(store, left)
+    cut(files(left, "MANIFEST-*")[-1], 0.99)
+
+    with pytest.raises(StoreCorruptError, match="lacks commits after number 1, and has number 8"):
+        open_store(left)
+    with pytest.raises(StoreCorruptError, match="marked as damaged"):
+        open_store(left)
+
+
+@pytest.mark.parametrize("lost", [1, 2])
+def test_a_disk_that_lost_commits(lost: int) -> None:
+    """Given a disk in memory that lost some commits before the last, then the store is damaged; if
+    it lost the last, it is an earlier one.
+    """
+    disk, path = MemoryDisk(), Path("shard-3")
+    with closing(open_shard(path, IDENTITY, BITS, disk)) as store:
+        for commit in range(6):
+            write(store, commit)
+    before = disk.copy()
+
+    disk.lose(path, lost)
+    with closing(open_shard(path, IDENTITY, BITS, disk)) as store:
+        check_holds_exactly(store, 6 - lost)
+
+    disk.put_back(before)
+    disk.lose(path, lost + 1, 1)
+    with pytest.raises(StoreCorruptError, match=f"lacks commits after number {5 - lost}"):
+        open_shard(path, IDENTITY, BITS, disk)
+
+
+def test_content_that_leads_to_a_missing_entry(tmp_path: Path) -> None:
+    """Given a row by content, and one by id, of which the entry is missing, then the store is
+    damaged, and is not opened again; what has expired is no damage.
+    """
+    reads: list[Callable[[ShardStore], object]] = [
+        lambda store: store.by_content(sample(0).digest),
+        lambda store: store.by_ids([sample(0).document_id.encode()]),
+    ]
+    for read in reads:
+        path = tmp_path / "shard-3"
+        with closing(open_store(path)) as store:
+            packets = [new_entries(n, [sample(n, undecidable=True)]) for n in range(2)]
+            store.commit(packets, progress_at(1))
+            store.by_ids([])
+        with raw_store(path) as rows:
+            batch = rows.batch()
+            batch.delete_entry(entry_key(0))
+            batch.write()
+
+        with closing(open_store(path)) as store:
+            assert store.by_content(sample(1).digest) == [1 << 16]
+            with pytest.raises(StoreCorruptError, match=r"leads to entry 0, which is missing"):
+                read(store)
+        with pytest.raises(StoreCorruptError, match="marked as damaged"):
+            open_store(path)
+        discard_store(path)
+
+
+def test_entry_that_is_missing_is_an_error_of_both_kinds(path: Path) -> None:
+    """Given a number that has no entry, then the error is a ``KeyError`` for those who do not
+    know, and damage that names the store for those who do; the store is not marked.
+    """
+    with closing(open_store(path)) as store, pytest.raises(KeyError) as caught:
+        store.entries([1 << 40])
+
+    assert isinstance(caught.value, MissingEntryError)
+    assert isinstance(caught.value, StoreCorruptError)
+    assert caught.value.sequence == 1 << 40
+    assert str(caught.value).startswith(f"{path}: entry {1 << 40} is missing. ")
+    open_store(path).close()
+
+
 @pytest.mark.parametrize(
     "key",
     [
         COUNT_KEY,
+        b"w short",
         PROGRESS_KEY,
         entry_key(0),
         b"e not a sequence",
@@ -206,7 +380,7 @@ def test_values_that_nobody_wrote(tmp_path: Path, key: bytes) -> None:
     write_raw(path, {key: b"\xc1\xc1"})
 
     with (
-        pytest.raises(StoreCorruptError, match=r"c1c1|6520|7320"),
+        pytest.raises(StoreCorruptError, match=r"c1c1|6520|7320|7720"),
         closing(open_store(path)) as store,
     ):
         read_all(store)

@@ -9,11 +9,11 @@ from typing import Final
 
 import numpy as np
 
-from streams.store import state_codec as codec
-from streams.store.rocksdb_options import MIB, block_cache
+from streams.store import row_codec as codec
+from streams.store.rocksdb_store import MIB, block_cache
 from streams.store.shard_directory import open_shard_store
 from streams.store.shard_store import ShardStore
-from tests.unit.output.internal_samples import (
+from tests.unit.formats.internal_samples import (
     DIGESTS,
     ENTRIES,
     OWNER,

@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from streams.store.store_errors import StoreFullError
+from streams.store.row_store import StoreFullError
 from tests.repository.source_tree import ROOT
 from tests.unit.store.samples import open_store
 from tests.unit.store.test_kill import check_holds_exactly

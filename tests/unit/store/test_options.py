@@ -7,17 +7,17 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from rocksdict import Options, WriteBatch
+from rocksdict import Options
 
-from streams.store.rocksdb_options import (
+from streams.store.rocksdb_store import (
     MIB,
+    RocksStore,
     StoreSettings,
     block_cache,
     store_options,
     write_options,
 )
-from streams.store.rocksdb_store import RocksStore
-from streams.store.state_codec import content_key
+from streams.store.row_codec import content_key
 from tests.unit.store.samples import fingerprints_in, new_entries, open_store, progress_at, sample
 
 
@@ -47,10 +47,10 @@ def test_filters_answer_for_new_contents(tmp_path: Path) -> None:
     """
     options = counting_options(StoreSettings(write_buffer_bytes=MIB))
     with closing(RocksStore(tmp_path, options, write_options(StoreSettings()))) as store:
-        batch = WriteBatch(raw_mode=True)
+        batch = store.batch()
         for value in range(0, 65536, 16):
             batch.put(key_of(value), bytes(512))
-        store.write(batch)
+        batch.write()
     options = counting_options(StoreSettings())
     with closing(RocksStore(tmp_path, options, write_options(StoreSettings()))) as store:
         absent = [key_of(value) for value in range(1, 16000, 16)]
@@ -71,9 +71,9 @@ def test_without_sync_no_commit_waits_for_the_disk_and_with_it_each_does(tmp_pat
         path.mkdir()
         with closing(RocksStore(path, options, write_options(settings))) as store:
             for number in range(5):
-                batch = WriteBatch(raw_mode=True)
+                batch = store.batch()
                 batch.put(bytes((number,)), b"")
-                store.write(batch)
+                batch.write()
             assert counted(options, "rocksdb.wal.synced") == expected
 
 

@@ -11,13 +11,17 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from simhash_core.errors import IndexMismatchError
 from streams.errors import BrokerUnavailableError
-from streams.store.changelog_codec import ChangelogRecord, ChangelogVersionError
-from streams.store.changelog_reader import Changelog, RecoveryError
-from streams.store.changelog_tail import last_progress
+from streams.kafka.clients import AdminClient
+from streams.store.changelog import Changelog, RecoveryError, last_progress
+from streams.store.changelog_codec import (
+    ChangelogRecord,
+    ChangelogVersionError,
+    encode_entries,
+    encode_progress,
+)
 from streams.store.recovery import catch_up
 from streams.store.shard_store import ShardStore
 from tests.rigs.brokers.broker import Broker
@@ -168,8 +172,47 @@ def test_what_never_comes_is_said(topic: ChangelogTopic, store: ShardStore) -> N
     """Given a group that has committed more than the changelog has, then the error says so."""
     topic.commit(topic.producer(), range(2))
 
-    with pytest.raises(RecoveryError, match="lacks later commits of the group"):
+    with pytest.raises(
+        RecoveryError, match=r"raw offset 80, the group's is 120\. .*Set the group's"
+    ):
         caught_up(store, topic.reader(silence_seconds=1.0), 3 * ENTRIES_PER_COMMIT)
+
+
+def test_progress_that_compaction_removed_without_transactions(
+    topic: ChangelogTopic, store: ShardStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Given a changelog without transactions, of which compaction kept the older progress of a
+    worker that was paused, and no store that has the further one, then the shard starts from the
+    older one, and it is said.
+    """
+    topic.commit(topic.producer(), range(2))
+
+    with caplog.at_level(logging.WARNING):
+        log = topic.reader(silence_seconds=1.0, may_be_cut=True)
+        caught_up(store, log, 3 * ENTRIES_PER_COMMIT)
+
+    check_holds(store, 2)
+    assert "its progress is raw offset 80, the group's is 120" in caplog.text
+
+
+def test_older_progress_at_the_end(topic: ChangelogTopic, store: ShardStore) -> None:
+    """Given a changelog that ends with older progress, which a worker wrote that was paused in the
+    middle of sending, then recovery ends with the further one, which the group has committed.
+    """
+    producer = topic.producer()
+    topic.commit(producer, range(3))
+    entries = [encode_entries(each) for each in entries_of(1)]
+    older = encode_progress(progress_of(1), INDEX, READING, "paused-worker")
+    topic.begin(producer, [*entries, older])
+    topic.end(producer)
+
+    caught_up(store, topic.reader(), 3 * ENTRIES_PER_COMMIT)
+
+    check_holds(store, 3)
+    assert store.progress_refused == 1
+    found = last_progress(topic.name, PARTITION, topic.config, 30.0)
+    assert found is not None
+    assert found.progress == progress_of(2)
 
 
 def test_compaction_keeps_all_entries(kafka_topic: ChangelogTopic, store: ShardStore) -> None:
@@ -205,7 +248,7 @@ def test_an_interruption_while_it_reads(
     """Given a recovery that is interrupted after some records, before it met any progress, then
     what was read is kept, and the next one goes on behind it.
     """
-    monkeypatch.setattr("streams.store.changelog_reader._BATCH", 2)
+    monkeypatch.setattr("streams.store.changelog._BATCH", 2)
     producer = topic.producer()
     topic.commit(producer, range(3))
     interrupted = threading.Event()

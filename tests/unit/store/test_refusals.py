@@ -11,20 +11,17 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from rocksdict import WriteBatch
 
 from simhash_core.errors import FirstseenError, IndexMismatchError, UsageError
-from streams.store.rocksdb_options import MIB, StoreSettings, block_cache
-from streams.store.shard_directory import discard_store, shard_directory
-from streams.store.shard_store import ShardStore
-from streams.store.state_codec import (
+from streams.store.rocksdb_store import MIB, StoreSettings, block_cache
+from streams.store.row_codec import (
     FORMAT_VERSION,
     IDENTITY_KEY,
     StoreIdentity,
     encode_identity,
     entry_key,
 )
-from streams.store.store_errors import (
+from streams.store.row_store import (
     OtherChangelogError,
     StoreAccessError,
     StoreClosedError,
@@ -35,6 +32,8 @@ from streams.store.store_errors import (
     StoreMissingError,
     StoreVersionError,
 )
+from streams.store.shard_directory import discard_store, shard_directory
+from streams.store.shard_store import ShardStore
 from tests.repository.source_tree import ROOT
 from tests.unit.store.raw_store import raw_store, read_raw, write_raw
 from tests.unit.store.samples import (
@@ -176,9 +175,9 @@ def test_a_store_that_must_exist_and_lost_all(tmp_path: Path) -> None:
     path = tmp_path / "s"
     write_raw(path, {b"one": b""})
     with raw_store(path) as store:
-        batch = WriteBatch(raw_mode=True)
+        batch = store.batch()
         batch.delete(b"one")
-        store.write(batch)
+        batch.write()
 
     with pytest.raises(StoreCorruptError):
         open_store(path, must_exist=True)

@@ -16,18 +16,23 @@ from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index import document_index, hot_buckets
 from simhash_core.index.document_index import DocumentIndex
 from simhash_core.index.prints import Prints, prints_of
-from simhash_core.log.outputs import NewEntries
-from simhash_core.log.packets import Chain, Packet, Sender
-from simhash_core.log.records import Progress
-from streams.store import index_filling, segment_keeper, shard_segments, shard_store
-from streams.store.index_filling import fill_index, make_missing_files
-from streams.store.rocksdb_options import MIB, block_cache
-from streams.store.segment_file import SegmentDamagedError, SegmentOwner, check_columns, read_head
-from streams.store.segment_keeper import KeptShard, SegmentKeeper
+from simhash_core.log.records import Chain, Packet, Progress, Sender
+from simhash_core.log.shard_stream import NewEntries
+from streams.store import compaction, recovery, shard_segments, shard_store
+from streams.store.compaction import KeptShard, SegmentKeeper
+from streams.store.recovery import fill_index, make_missing_files
+from streams.store.rocksdb_store import MIB, block_cache
+from streams.store.row_codec import StoredProgress, StoreIdentity
+from streams.store.row_store import StoreClosedError
 from streams.store.shard_directory import open_shard_store
-from streams.store.shard_segments import ShardSegments
+from streams.store.shard_segments import (
+    SegmentDamagedError,
+    SegmentOwner,
+    ShardSegments,
+    check_columns,
+    read_head,
+)
 from streams.store.shard_store import ShardStore
-from streams.store.state_codec import StoredProgress, StoreIdentity
 
 SCHEME: Final = BlockScheme(128, 4, 12, 16, bands=2)
 CHAIN: Final = Chain("raw-documents", "", 3)
@@ -113,9 +118,9 @@ def opened(
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of few documents, and buckets that are soon overloaded."""
-    for module in (index_filling, segment_keeper, shard_segments):
+    for module in (recovery, compaction, shard_segments):
         monkeypatch.setattr(module, "FILE_DOCUMENTS", 200)
-    for module in (index_filling, segment_keeper):
+    for module in (recovery, compaction):
         monkeypatch.setattr(module, "documents_limit", lambda _scheme: 400)
     monkeypatch.setattr(shard_segments, "documents_limit", lambda _scheme: 2_000)
     monkeypatch.setattr(shard_store, "SCANNED_ROWS", 64)
@@ -276,6 +281,36 @@ def test_files_are_made_and_merged_while_documents_come_and_go(
     assert 3 < most < 15
     again, _, _ = opened(path, store)
     assert looked_up(again) == scanned(store)
+
+
+def test_store_that_is_closed_ends_the_work_on_its_files(
+    path: Path, store: ShardStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given a store that is closed while a file of it is written, or its rows are read, then that
+    work ends; no file is left, and the index has all that it had.
+    """
+    commit(store, range(5))
+    index, slot, segments = opened(path, store)
+    commit(store, range(5, 60))
+    put(index, slot, range(5, 60))
+    documents, files = index.documents(slot), files_in(path)
+    write = ShardSegments.write
+
+    def write_and_close(self: ShardSegments, *arguments: object) -> object:
+        store.close()
+        return write(self, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(ShardSegments, "write", write_and_close)
+    shards = [KeptShard(slot, store, segments)]
+    keeper = SegmentKeeper(index)
+
+    assert not asyncio.run(keeper.step(lambda: shards))
+    assert store.closed
+    assert files_in(path) == files
+    assert not asyncio.run(keeper.step(lambda: shards))
+    with pytest.raises(StoreClosedError):
+        make_missing_files(store, segments)
+    assert index.documents(slot) == documents
 
 
 def test_files_of_what_has_expired_are_deleted(path: Path, store: ShardStore) -> None:

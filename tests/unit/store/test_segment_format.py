@@ -12,10 +12,9 @@ from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.document_index import DocumentIndex
 from simhash_core.index.memtable import Rows
 from simhash_core.index.prints import bare_prints
-from simhash_core.index.segment import build_segment
-from simhash_core.index.segment_columns import COLUMNS
-from streams.store.segment_file import SegmentOwner, map_segment, read_head, write_segment
-from tests.unit.output.internal_samples import PAGE
+from simhash_core.index.segment import COLUMNS, build_segment
+from streams.store.shard_segments import SegmentOwner, map_segment, read_head, write_segment
+from tests.unit.formats.internal_samples import PAGE
 
 SECTION: Final = PAGE.partition("### Segment files\n")[2].partition("\n### ")[0]
 SCHEME: Final = BlockScheme(64, 4, 3)

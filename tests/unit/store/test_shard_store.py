@@ -9,18 +9,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simhash_core.entries import Entry
-from simhash_core.log.outputs import NewEntries
-from simhash_core.log.packets import Chain
-from simhash_core.log.records import Progress
+from simhash_core.documents import Entry
+from simhash_core.log.records import Chain, Progress
+from simhash_core.log.shard_stream import NewEntries
 from streams.store.changelog_codec import ENTRIES_TAG, ChangelogRecord, decode_records
-from streams.store.entry_block import entry_block
-from streams.store.entry_removal import Removal
+from streams.store.entry_batch import Removal, records_of
+from streams.store.row_codec import ProgressRow, StoredProgress, entry_block
+from streams.store.shard_directory import open_shard
 from streams.store.shard_store import ShardStore
-from streams.store.state_codec import ProgressRow, StoredProgress
-from streams.store.store_change import records_of
+from tests.rigs.memory_rows import MemoryDisk
 from tests.unit.store.samples import (
+    BITS,
     CHAIN,
+    IDENTITY,
     expected,
     fingerprints_in,
     new_entries,
@@ -236,7 +237,7 @@ def test_what_expires_leaves_in_steps_of_whole_packets(
     packets, the tombstones of their records with it, and in the end nothing of them is left; a
     packet with more entries than that goes at once.
     """
-    monkeypatch.setattr("streams.store.entry_removal.EXPIRED_ROWS", rows)
+    monkeypatch.setattr("streams.store.entry_batch.EXPIRED_ROWS", rows)
     packets = {
         packet: new_entries(
             packet, [sample(100 * packet + n, undecidable=n == 0) for n in range(5)]
@@ -316,3 +317,34 @@ def test_packet_whose_first_entries_are_gone_keeps_those_that_come_later(
 
         assert all_in(again) == all_in(store) == expected([second])
         assert len(again) == 2
+
+
+def test_ids_are_made_in_slices_that_a_kill_does_not_undo(tmp_path: Path) -> None:
+    """Given a store of many entries, when their ids are made a few at a time, between commits that
+    bring, delete and expire entries, and the process is killed again and again, then each call
+    makes new ones, and all of them are found in the end.
+    """
+    disk = MemoryDisk()
+    store = open_shard(tmp_path, IDENTITY, BITS, disk)
+    packets = [
+        new_entries(packet, [sample(7 * packet + n) for n in range(7)]) for packet in range(9)
+    ]
+    store.commit(packets[:6], progress_at(1))
+    calls = 0
+    while not store.make_ids(5):
+        calls += 1
+        assert not store.ids_ready
+        if calls == 2:
+            store.commit(packets[6:8], progress_at(2), [1, 3 << 16 | 2], expired_before=1 << 16)
+        disk.kill()
+        store = open_shard(tmp_path, IDENTITY, BITS, disk)
+    assert store.ids_ready
+    store.commit(packets[8:], progress_at(3), [4 << 16 | 1])
+
+    assert calls == 8 * 7 // 5  # the expired packet was made by then
+    left = {*expected(packets[1:])} - {3 << 16 | 2, 4 << 16 | 1}
+    ids = [sample(n).document_id.encode() for n in range(63)]
+    assert store.by_ids(ids) == [
+        [sequence] * (sequence in left) for sequence in (n // 7 << 16 | n % 7 for n in range(63))
+    ]
+    store.close()

@@ -1,43 +1,70 @@
-"""A store does what a dictionary of entries does, whatever is done to it, closing included."""
+"""A store does what a dictionary of entries does, whatever is done to it and to its disk.
+
+The worker of the model commits, reads its changelog in batches that are interrupted, is killed,
+gets an old copy of its store, and loses files of it. After each step all rows that lead to entries
+lead to entries that are there, and each entry is found that should be. Once the changelog is read,
+the store has what the commits say, like one that reads the whole changelog from scratch.
+"""
 
 from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
+from unittest.mock import patch
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from msgspec.structs import replace
 
-from simhash_core.entries import Entry
-from simhash_core.log.outputs import NewEntries
-from streams.store.changelog_codec import decode_records, encode_progress
-from streams.store.entry_removal import Removal
-from streams.store.rocksdb_options import MIB, StoreSettings, block_cache
-from streams.store.state_codec import ProgressRow, StoredProgress
-from streams.store.store_change import StoreChange, records_of
+from simhash_core.documents import Entry
+from simhash_core.log.shard_stream import NewEntries
+from streams.store import entry_batch
+from streams.store import row_codec as codec
+from streams.store.changelog import LoggedBatch
+from streams.store.changelog_codec import encode_progress
+from streams.store.entry_batch import records_of
+from streams.store.recovery import load_batch
+from streams.store.rocksdb_store import MIB, StoreSettings, block_cache
+from streams.store.row_codec import StoredProgress
+from streams.store.row_store import StoreCorruptError, StoreDisk
+from streams.store.shard_directory import RocksDisk, open_shard
+from streams.store.shard_store import ShardStore
+from tests.rigs.memory_rows import MemoryDisk
+from tests.rigs.waiting import await_that
 from tests.unit.store.samples import (
+    BITS,
+    IDENTITY,
     INDEX,
     READING,
     Sample,
     expected,
     fingerprints_in,
     new_entries,
-    open_store,
     progress_at,
     sample,
 )
+
+EXPIRED_ROWS = 4
+"""So that what has expired leaves in several commits."""
+
+FAT_SKETCH = bytes(300_000)
+"""Four of these fill a write buffer, which RocksDB then writes to files."""
+
+ENTRIES_WITH_IDS = 2
+"""Ids are looked up once there are more entries: so many runs do without, or make them in parts."""
+
+CONTENTS = 4
+IDS = 10
 
 # Small ranges, so that packets, documents and contents come again.
 samples = st.builds(
     lambda offset, content, sketch, undecidable: sample(
         offset, undecidable=undecidable, sketch=sketch
     )._replace(digest=bytes((content,)) * 16),
-    st.integers(0, 9),
-    st.integers(0, 3),
+    st.integers(0, IDS - 1),
+    st.integers(0, CONTENTS - 1),
     st.binary(max_size=3),
     st.booleans(),
 )
@@ -45,87 +72,283 @@ packets = st.lists(samples, min_size=1, max_size=4, unique_by=lambda each: each.
     lambda found: sorted(found, key=lambda each: each.offset)
 )
 commits = st.lists(st.tuples(st.integers(0, 1), packets), max_size=3)
-SETTINGS = StoreSettings(write_buffer_bytes=MIB)
+
+Commit = list[tuple[int, list[Sample]]]
 
 
-class SameAsADictionary(RuleBasedStateMachine):
-    """Drives both alike."""
+class StoreModel(RuleBasedStateMachine):
+    """Drives a store and a dictionary alike.
+
+    ``entries``: what the changelog says. ``written``: the entries of each record that could be
+    written again. ``behind``: whether the store has yet to read some of the changelog.
+    """
+
+    disk: StoreDisk
 
     def __init__(self) -> None:
-        """Open an empty store, beside an empty dictionary."""
         super().__init__()
-        self.state_dir = Path(tempfile.mkdtemp(prefix="firstseen-model-"))
-        self.cache = block_cache(MIB)
+        self.path = Path(tempfile.mkdtemp(prefix="firstseen-model-")) / "store"
         self.entries: dict[int, Entry] = {}
-        self.deleted: set[int] = set()
+        self.gone: set[int] = set()
         self.packets: dict[int, list[Sample]] = {}
         self.whole: set[int] = set()
         self.latest = 0
-        self.changelog: dict[bytes, bytes | None] = {}
         self.records: list[tuple[bytes, bytes | None]] = []
+        self.written: list[tuple[list[int], list[tuple[bytes, bytes | None]]]] = []
         self.expired_before = 0
-        self.progress: StoredProgress | None = None
-        self.aside = self.state_dir / "aside"
-        self.copied: int | None = None
-        self.open()
+        self.following = 0
+        self.has_copy = False
+        self.is_late = self.may_be_older = False
+        self.store = self.opened()
 
-    def open(self) -> None:
-        """Open the store."""
-        self.store = open_store(self.state_dir / "store", cache=self.cache, settings=SETTINGS)
+    def opened(self) -> ShardStore:
+        """Open the store; an empty one where it is damaged, as a worker does."""
+        try:
+            return open_shard(self.path, IDENTITY, BITS, self.disk)
+        except StoreCorruptError:
+            self.disk.discard(self.path)
+            return open_shard(self.path, IDENTITY, BITS, self.disk)
 
-    @rule(commit=commits, following=st.integers(0, 99))
-    def commit(self, commit: list[tuple[int, list[Sample]]], following: int) -> None:
-        """A worker commits."""
-        parts = self._parts(commit)
-        self.progress = progress_at(following, following)
-        change = self.store.change(parts)
-        self.store.write(change, self.progress)
-        self._log(change)
-        self._put(parts)
+    # ---- the worker
 
-    @rule(commit=commits, following=st.integers(0, 99))
-    def load(self, commit: list[tuple[int, list[Sample]]], following: int) -> None:
-        """A recovery loads the same."""
-        parts = self._parts(commit)
-        self.progress = progress_at(following, following)
-        row = ProgressRow(*(getattr(self.progress, f) for f in self.progress.__struct_fields__))
-        change = self.store.change(parts)
-        self._log(change)
-        self.store.load(change.blocks, row)
-        self._put(parts)
+    @rule(commit=commits, crashes=st.booleans())
+    def commit(self, commit: Commit, *, crashes: bool) -> None:
+        """A worker commits; it may be killed before its store has the commit."""
+        self._commit(self._parts(commit), crashes=crashes)
 
-    @rule(data=st.data(), commit=commits)
-    def remove(self, data: st.DataObject, commit: list[tuple[int, list[Sample]]]) -> None:
+    @rule(data=st.data(), commit=commits, crashes=st.booleans())
+    def remove(self, data: st.DataObject, commit: Commit, *, crashes: bool) -> None:
         """A worker commits deletes, of entries that are there and of others, beside new entries."""
         known = st.sampled_from(sorted(self.entries) or [7])
         removed = data.draw(st.lists(st.one_of(known, st.integers(0, 9)), max_size=5))
         new = self._parts(commit)
         removed = [each for each in removed if each not in expected(new) or each in self.entries]
-        self.progress = progress_at(1, 1)
-        change = self.store.change(new, removed)
-        self.store.write(change, self.progress)
-        self._log(change)
-        self._put(new)
-        for sequence in removed:
-            if self.entries.pop(sequence, None) is not None:
-                self.deleted.add(sequence)
+        self._commit(new, removed, crashes=crashes)
 
-    @rule(back=st.integers(0, 5), removed=st.lists(st.integers(0, 5 << 16 | 9), max_size=3))
-    def expire(self, back: int, removed: list[int]) -> None:
+    @rule(
+        back=st.integers(0, 5),
+        removed=st.lists(st.integers(0, 5 << 16 | 9), max_size=3),
+        commits=st.integers(1, 4),
+    )
+    def expire(self, back: int, removed: list[int], commits: int) -> None:
         """A worker commits that everything before a packet has expired, some of it deleted too."""
-        packet = max(0, self.latest + 1 - back)
-        removed += sorted(self.entries)[:2]
-        self.progress = progress_at(2, 2)
-        change = self.store.change([], removed, packet << 16)
-        self.store.write(change, self.progress)
-        for sequence in removed:
-            if self.entries.pop(sequence, None) is not None:
-                self.deleted.add(sequence)
-        self._log(change)
-        self.expired_before = max(self.expired_before, packet << 16)
-        self.entries = {s: e for s, e in self.entries.items() if s >= self.expired_before}
+        before = max(0, self.latest + 1 - back) << 16
+        for _ in range(commits):
+            self._commit([], [*removed, *sorted(self.entries)[:2]], before)
 
-    def _parts(self, commit: list[tuple[int, list[Sample]]]) -> list[NewEntries]:
+    @precondition(lambda self: len(self.entries) > ENTRIES_WITH_IDS)
+    @rule(limit=st.integers(1, 2))
+    def make_ids(self, limit: int) -> None:
+        """Some rows by id are made, in whichever state the store is."""
+        self.store.make_ids(limit)
+
+    # ---- recovery
+
+    @rule(size=st.integers(1, 9), batches=st.integers(1, 3), is_compacted=st.booleans())
+    def read_on(self, size: int, batches: int, *, is_compacted: bool) -> None:
+        """A recovery reads some of the changelog, and is interrupted."""
+        for _ in range(batches):
+            self._read(size, is_compacted=is_compacted)
+
+    @rule()
+    def reopen(self) -> None:
+        """The worker stops and starts."""
+        self.store.close()
+        self.store = self.opened()
+
+    @rule()
+    def kill(self) -> None:
+        """The worker is killed."""
+        self.kill_process()
+        self.store = self.opened()
+
+    @rule(size=st.integers(1, 50), is_compacted=st.booleans())
+    def rebuild(self, size: int, *, is_compacted: bool) -> None:
+        """The store is lost, and is made again."""
+        self.store.close()
+        self.disk.discard(self.path)
+        self.store = self.opened()
+        self._catch_up(size, is_compacted=is_compacted)
+
+    # ---- the disk
+
+    @rule()
+    def set_aside(self) -> None:
+        """A copy of the store is made while its worker is down."""
+        self.kill_process()
+        self.copy_disk()
+        self.has_copy = True
+        self.store = self.opened()
+
+    @precondition(lambda self: self.has_copy)
+    @rule()
+    def put_back(self) -> None:
+        """The copy takes the place of the store."""
+        self.kill_process()
+        self.put_copy_back()
+        self.store = self.opened()
+
+    @rule(data=st.data())
+    def lose_files(self, data: st.DataObject) -> None:
+        """The worker is killed, and its disk loses some of what was written."""
+        self.kill_process()
+        self.lose_some(data)
+        self.store = self.opened()
+
+    def kill_process(self) -> None:
+        """End the process as ``kill -9`` does."""
+        raise NotImplementedError
+
+    def copy_disk(self) -> None:
+        """Copy the store, which nobody has open."""
+        raise NotImplementedError
+
+    def put_copy_back(self) -> None:
+        """Replace the store by the copy."""
+        raise NotImplementedError
+
+    def lose_some(self, data: st.DataObject) -> None:
+        """Lose some of what was written last."""
+        raise NotImplementedError
+
+    # ---- without transactions
+
+    @precondition(lambda self: self.records)
+    @rule()
+    def commit_again(self) -> None:
+        """A worker that was killed after it had sent a commit sends it again."""
+        _, records = self.written[-1]
+        self.records += records
+
+    @rule(data=st.data(), back=st.integers(0, 5))
+    def write_late(self, data: st.DataObject, back: int) -> None:
+        """A worker that was paused writes entries and older progress, which others wrote since.
+
+        Compaction leaves the older progress then.
+        """
+        late = [each for each in self.written if each[0] and not self.gone & {*each[0]}]
+        if not late:
+            return
+        _, records = data.draw(st.sampled_from(late))
+        self.records += [each for each in records if each[0][:1] == b"e"]
+        self.is_late = True
+        self._log_progress(max(0, self.following - back), self.expired_before)
+
+    # ---- what must hold
+
+    @invariant()
+    def rows_lead_to_entries(self) -> None:
+        """Rows by content and by id lead to all entries that they should, and to no others."""
+        store, rows = self.store, self.store._store
+        by_content: dict[bytes, list[int]] = {}
+        by_id: dict[bytes, list[int]] = {}
+        count = 0
+        for sequence, entry in store.all_entries():
+            count += 1
+            if not entry.fingerprint:
+                by_content.setdefault(codec.content_key(entry.content_digest), []).append(sequence)
+            if sequence < store._ids_before:
+                by_id.setdefault(codec.id_key(entry.document_id.encode()), []).append(sequence)
+        for tag, wanted in ((codec.CONTENT_TAG, by_content), (codec.ID_TAG, by_id)):
+            led = {
+                key: codec.decode_numbers(value)
+                for keys, values in rows.scan(tag, codec.after(tag), 100)
+                for key, value in zip(keys, values, strict=True)
+            }
+            assert led == wanted
+        assert len(store) == count
+
+    @invariant()
+    def has_what_the_changelog_says(self) -> None:
+        """A store that has read the whole changelog has the entries and progress that it says."""
+        if self.store.changelog_offset < len(self.records):
+            return
+        store = self.store
+        assert dict(store.all_entries()) == self.entries
+        assert fingerprints_in(store) == {
+            sequence: entry.fingerprint
+            for sequence, entry in self.entries.items()
+            if entry.fingerprint
+        }
+        stored = store.progress()
+        reached = 0 if stored is None else stored.progress.next
+        assert reached == self.following or (self.may_be_older and reached < self.following)
+        for content in range(CONTENTS):
+            digest = bytes((content,)) * 16
+            assert store.by_content(digest) == sorted(
+                sequence
+                for sequence, entry in self.entries.items()
+                if entry.content_digest == digest and not entry.fingerprint
+            )
+
+    @precondition(lambda self: len(self.entries) > ENTRIES_WITH_IDS)
+    @rule(size=st.integers(1, 50))
+    def look_up_ids(self, size: int) -> None:
+        """Entries are found by their ids."""
+        self._catch_up(size)
+        ids = [sample(offset).document_id for offset in range(IDS)]
+        assert self.store.by_ids([each.encode() for each in ids]) == [
+            sorted(s for s, entry in self.entries.items() if entry.document_id == document_id)
+            for document_id in ids
+        ]
+
+    @rule(size=st.integers(1, 50), is_compacted=st.booleans())
+    def compare_with_another(self, size: int, *, is_compacted: bool) -> None:
+        """A store that reads the changelog from scratch is the same."""
+        self._catch_up(50)
+        with closing(open_shard(Path("another"), IDENTITY, BITS, MemoryDisk())) as another:
+            while another.changelog_offset < len(self.records):
+                self._load(another, size, is_compacted=is_compacted)
+            assert dict(another.all_entries()) == dict(self.store.all_entries())
+            assert len(another) == len(self.store)
+
+    def teardown(self) -> None:
+        """Close and delete the store."""
+        self.store.close()
+        shutil.rmtree(self.path.parent)
+
+    # ---- how it is done
+
+    def _commit(
+        self,
+        new: list[NewEntries],
+        removed: list[int] | None = None,
+        expired_before: int = 0,
+        *,
+        crashes: bool = False,
+    ) -> None:
+        self._catch_up(50)
+        with patch.object(entry_batch, "EXPIRED_ROWS", EXPIRED_ROWS):
+            change = self.store.change(new, removed or [], expired_before)
+        records = [(each.key, each.value) for each in records_of(change)]
+        self.records += records
+        self.following += 1
+        self.is_late = self.may_be_older = False
+        self._log_progress(self.following, change.expired_before)
+        records.append(self.records[-1])
+        self.expired_before = change.expired_before
+        self.written.append(([s for each in new for s in expected([each])], records))
+        if crashes:
+            self.kill_process()
+            self.store = self.opened()
+        else:
+            self.store.write(change, self._progress(self.following, len(self.records)))
+        self.entries = expected(new) | self.entries
+        left = {*self.entries} - {*(removed or [])}
+        left = {each for each in left if each >= change.expired_before}
+        self.gone |= {*self.entries} - left
+        self.entries = {sequence: self.entries[sequence] for sequence in left}
+
+    @staticmethod
+    def _progress(following: int, changelog_offset: int = 0) -> StoredProgress:
+        return progress_at(following, changelog_offset)
+
+    def _log_progress(self, following: int, expired_before: int) -> None:
+        progress = self._progress(following).progress
+        record = encode_progress(progress, INDEX, READING, "worker", expired_before)
+        self.records.append((record.key, record.value))
+
+    def _parts(self, commit: Commit) -> list[NewEntries]:
         """Return half a packet for each that is drawn, as the log has it: its first documents stay.
 
         What was deleted or has expired is left out: the log gives no number twice. Documents are
@@ -140,120 +363,125 @@ class SameAsADictionary(RuleBasedStateMachine):
             is_first = len(found) % 2 and packet not in self.whole
             rows = range(half) if is_first else range(half, len(samples))
             part = new_entries(packet, samples, list(rows))
-            fresh = packet << 16 >= self.expired_before and not self.deleted & {*expected([part])}
+            fresh = packet << 16 >= self.expired_before and not self.gone & {*expected([part])}
             if rows and fresh:
                 parts.append(part)
                 if not is_first:
                     self.whole.add(packet)
         return parts
 
-    def _put(self, parts: list[NewEntries]) -> None:
-        for sequence, entry in expected(parts).items():
-            self.entries.setdefault(sequence, entry)
+    def _catch_up(self, size: int, *, is_compacted: bool = False) -> None:
+        while self.store.changelog_offset < len(self.records):
+            self._load(self.store, size, is_compacted=is_compacted)
 
-    def _log(self, change: StoreChange) -> None:
-        """Append to the changelog, as it is once it is compacted."""
-        for key, value in records_of(change):
-            self.records.append((key, value))
-            self.changelog.pop(key, None)
-            if value is not None:
-                self.changelog[key] = value
-        key, progress = encode_progress(
-            progress_at(1).progress, INDEX, READING, "", self.store.expired_before
-        )
-        self.changelog.pop(key, None)
-        self.changelog[key] = progress
-        self.records.append((key, progress))
+    def _read(self, size: int, *, is_compacted: bool) -> None:
+        if self.store.changelog_offset < len(self.records):
+            self._load(self.store, size, is_compacted=is_compacted)
 
-    @rule(cut=st.integers(0, 20), is_compacted=st.booleans())
-    def rebuild(self, cut: int, *, is_compacted: bool) -> None:
-        """A store that is lost is made again of the changelog, compacted or not, in two parts."""
-        if not self.changelog:
-            return
+    def _load(self, store: ShardStore, size: int, *, is_compacted: bool) -> None:
+        """Take in the next records; compaction leaves the last of each key, tombstones included."""
+        self.may_be_older |= is_compacted and self.is_late and store is self.store
+        first = store.changelog_offset
+        last = {key: offset for offset, (key, _) in enumerate(self.records)}
+        offsets = [
+            offset
+            for offset in range(first, len(self.records))
+            if not is_compacted or last[self.records[offset][0]] == offset
+        ][:size]
+        keys: list[bytes | None] = [self.records[each][0] for each in offsets]
+        values = [self.records[each][1] for each in offsets]
+        load_batch(store, LoggedBatch(keys, values, offsets, 0, "changelog/3"), INDEX)
+
+
+class InMemory(StoreModel):
+    """The store is in memory: many more runs in the same time."""
+
+    def __init__(self) -> None:
+        self.disk: MemoryDisk = MemoryDisk()
+        self.copied = MemoryDisk()
+        super().__init__()
+
+    def kill_process(self) -> None:
+        """End the process."""
         self.store.close()
-        shutil.rmtree(self.state_dir / "store")
-        self.open()
-        self._read(list(self.changelog.items()) if is_compacted else self.records, cut)
+        self.disk.kill()
 
-    @rule()
-    def set_aside(self) -> None:
-        """A copy of the store is made while its worker is down."""
-        self.store.close()
-        shutil.rmtree(self.aside, ignore_errors=True)
-        shutil.copytree(self.state_dir / "store", self.aside)
-        self.copied = len(self.records)
-        self.open()
+    def copy_disk(self) -> None:
+        """Copy the store."""
+        self.copied = self.disk.copy()
 
-    @precondition(lambda self: self.copied is not None)
-    @rule(cut=st.integers(0, 20), is_compacted=st.booleans())
-    def put_back(self, cut: int, *, is_compacted: bool) -> None:
-        """The copy takes the place of the store, and reads what was committed since then.
+    def put_copy_back(self) -> None:
+        """Replace the store by the copy."""
+        self.disk.put_back(self.copied)
 
-        Compaction leaves the last record of each key, tombstones among them.
+    def lose_some(self, data: st.DataObject) -> None:
+        """Lose the last commits, or some before the last."""
+        first = data.draw(st.integers(1, 5), "first lost, from the end")
+        self.disk.lose(self.path, first, data.draw(st.integers(0, first - 1), "kept at the end"))
+
+
+class OnRocksDB(StoreModel):
+    """The store is the one that workers have."""
+
+    def __init__(self) -> None:
+        buffers = StoreSettings(write_buffer_bytes=MIB)
+        self.disk: RocksDisk = RocksDisk(block_cache(MIB), buffers)
+        super().__init__()
+        self.aside = self.path.with_name("aside")
+        self.left = self.path.with_name("left")
+
+    @rule(count=st.integers(1, 5), loses_logs=st.booleans())
+    def commit_much(self, count: int, *, loses_logs: bool) -> None:
+        """A worker commits so much that RocksDB writes files; then it may lose all that is not in
+        them.
         """
+        for _ in range(count):
+            self.latest += 1
+            self.packets[self.latest] = [sample(0, undecidable=True, sketch=FAT_SKETCH)]
+            self.whole.add(self.latest)
+            self._commit([new_entries(self.latest, self.packets[self.latest])])
+        if loses_logs:
+            self.kill_process()
+            for log in self.path.glob("*.log"):
+                log.unlink()
+            self.store = self.opened()
+
+    def kill_process(self) -> None:
+        """Leave the files as they are now, before closing writes others."""
+        rows = self.store._store
+        await_that(lambda: not any(rows.number(f"rocksdb.{each}") for each in _WORK))
+        shutil.copytree(self.path, self.left)
         self.store.close()
-        shutil.rmtree(self.state_dir / "store")
-        shutil.copytree(self.aside, self.state_dir / "store")
-        self.open()
-        since = self.records[self.copied :]
-        last = {key: index for index, (key, _) in enumerate(since)}
-        self._read([since[at] for at in sorted(last.values())] if is_compacted else since, cut)
+        shutil.rmtree(self.path)
+        self.left.rename(self.path)
 
-    def _read(self, records: Sequence[tuple[bytes, bytes | None]], cut: int) -> None:
-        """Recover from records of the changelog, in two parts."""
-        for part in (records[:cut], records[cut:]):
-            keys, values = [key for key, _ in part], [value for _, value in part]
-            found = decode_records(keys, values, str)
-            before = 0 if found.progress is None else found.progress.expired_before
-            progress = None if self.progress is None else self.progress.progress
-            row = ProgressRow(progress, 5, expired_before=before)
-            self.store.load(found.blocks, row, Removal(found.deletions, found.ends))
-        self.progress = self.store.progress()
+    def copy_disk(self) -> None:
+        """Copy the store."""
+        shutil.rmtree(self.aside, ignore_errors=True)
+        shutil.copytree(self.path, self.aside)
 
-    @rule()
-    def reopen(self) -> None:
-        """The process ends and begins again."""
-        self.store.close()
-        self.open()
+    def put_copy_back(self) -> None:
+        """Replace the store by the copy."""
+        shutil.rmtree(self.path)
+        shutil.copytree(self.aside, self.path)
 
-    @invariant()
-    def they_are_alike(self) -> None:
-        """Both have the same entries, contents, fingerprints and progress."""
-        assert dict(self.store.all_entries()) == self.entries
-        assert len(self.store) == len(self.entries)
-        found = self.store.progress()
-        assert self.progress is None or found == replace(
-            self.progress, expired_before=found.expired_before if found else 0
-        )
-        assert fingerprints_in(self.store) == {
-            sequence: entry.fingerprint
-            for sequence, entry in self.entries.items()
-            if entry.fingerprint
-        }
-        for content in range(4):
-            digest = bytes((content,)) * 16
-            assert self.store.by_content(digest) == sorted(
-                sequence
-                for sequence, entry in self.entries.items()
-                if entry.content_digest == digest and not entry.fingerprint
-            )
-
-    @rule()
-    def ask_by_id(self) -> None:
-        """Entries are found by their ids."""
-        ids = [sample(offset).document_id for offset in range(10)]
-        assert self.store.by_ids([each.encode() for each in ids]) == [
-            sorted(s for s, entry in self.entries.items() if entry.document_id == document_id)
-            for document_id in ids
-        ]
-
-    def teardown(self) -> None:
-        """Close and delete the store."""
-        self.store.close()
-        shutil.rmtree(self.state_dir)
+    def lose_some(self, data: st.DataObject) -> None:
+        """Lose a write-ahead log, or the end of one, or of the list of files."""
+        files = sorted([*self.path.glob("*.log"), *self.path.glob("MANIFEST-*")])
+        file = data.draw(st.sampled_from(files), "file")
+        kept = data.draw(st.floats(0, 1), "share that is kept")
+        content = file.read_bytes()
+        file.write_bytes(content[: int(len(content) * kept)])
 
 
-TestSameAsADictionary = SameAsADictionary.TestCase
-TestSameAsADictionary.settings = settings(
-    max_examples=settings().max_examples // 3, stateful_step_count=20
+_WORK = (
+    "mem-table-flush-pending",
+    "num-running-flushes",
+    "compaction-pending",
+    "num-running-compactions",
 )
+
+TestInMemory = InMemory.TestCase
+TestInMemory.settings = settings(max_examples=settings().max_examples, stateful_step_count=30)
+TestOnRocksDB = OnRocksDB.TestCase
+TestOnRocksDB.settings = settings(max_examples=settings().max_examples // 8, stateful_step_count=20)

@@ -6,17 +6,20 @@ import logging
 import shutil
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from simhash_core.errors import IndexMismatchError
 from streams.monitoring.metrics import Metrics
-from streams.settings.settings import Settings
-from streams.settings.topics import TopicSettings
+from streams.settings.settings import Settings, TopicSettings
+from streams.store.recovery import ShardStores
+from streams.store.rocksdb_store import DAMAGE_MARK
+from streams.store.row_store import StoreCorruptError
 from streams.store.shard_directory import shard_directory
 from streams.store.shard_store import ShardStore
-from streams.store.shard_stores import ShardStores
 from tests.rigs.brokers.broker import Broker
 from tests.unit.store.changelog import (
     ENTRIES_PER_COMMIT,
@@ -178,7 +181,7 @@ def test_a_store_that_was_away_for_long_begins_again(
     the whole changelog; one that has read to the end is kept, however long ago that was.
     """
     opened(stores_of(settings, topic)).close()
-    monkeypatch.setattr("streams.store.shard_stores.AWAY_LIMIT_MS", -1_000_000)
+    monkeypatch.setattr("streams.store.recovery.AWAY_LIMIT_MS", -1_000_000)
 
     opened(stores_of(settings, topic)).close()
     assert "was closed for" not in caplog.text
@@ -190,3 +193,38 @@ def test_a_store_that_was_away_for_long_begins_again(
     assert "was closed for" in caplog.text
     assert len(store) == (COMMITS + 1) * ENTRIES_PER_COMMIT
     store.close()
+
+
+def test_ids_are_made_at_the_opening_where_documents_replace_others(
+    settings: Settings, topic: ChangelogTopic
+) -> None:
+    """Given an index in which a document replaces the one with its id, when a shard is opened, then
+    its ids are made; in other indexes they are not before the first delete.
+    """
+    replacing = replace(settings, index=replace(settings.index, same_id="replace"))
+
+    with closing(opened(stores_of(settings, topic))) as store:
+        assert not store.ids_ready
+    with closing(opened(stores_of(replacing, topic))) as store:
+        assert store.ids_ready
+    with closing(opened(stores_of(settings, topic))) as store:
+        assert store.ids_ready  # they are kept
+
+
+def test_store_that_is_marked_is_rebuilt_by_the_next_opening(
+    settings: Settings, topic: ChangelogTopic, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Given a shard whose store lacks an entry that has to be there, when it is marked, closed and
+    opened again, then it has all that is in the changelog, and it is said.
+    """
+    stores = stores_of(settings, topic)
+    with closing(opened(stores)) as store:
+        with pytest.raises(StoreCorruptError) as caught:
+            store.entries([1 << 40])
+        store.mark_damaged(caught.value)
+
+    with closing(opened(stores)) as store:
+        check_holds_all(store)
+    assert "rebuilt from its changelog" in caplog.text
+    damaged = store.path / DAMAGE_MARK
+    assert not damaged.exists()

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from streams.store.row_store import StoreFullError
 from streams.store.shard_store import ShardStore
-from streams.store.store_errors import StoreFullError
 from tests.unit.store.crashing_writer import ENTRIES_PER_COMMIT, SETTINGS, progress_of, write
 from tests.unit.store.samples import open_store
 

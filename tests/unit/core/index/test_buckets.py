@@ -18,6 +18,7 @@ from simhash_core.index.bucket_columns import tag_bits_of_ranges
 from simhash_core.index.document_index import DocumentIndex
 from simhash_core.index.hot_buckets import overload_threshold, slice_bits, slices
 from simhash_core.index.memtable import Rows
+from simhash_core.index.packed_columns import ROWS_LIMIT, SequenceColumn, pack_rows, unpack_rows
 from simhash_core.index.prints import (
     NO_BAND,
     Prints,
@@ -28,9 +29,7 @@ from simhash_core.index.prints import (
     shared,
     shared_buckets,
 )
-from simhash_core.index.row_numbers import ROWS_LIMIT, pack_rows, unpack_rows
 from simhash_core.index.segment import build_segment
-from simhash_core.index.sequence_column import SequenceColumn
 
 CLASSIC: Final = BlockScheme(64, 4, 3)
 WITH_BANDS: Final = BlockScheme(256, 16, 64, 16, bands=8)

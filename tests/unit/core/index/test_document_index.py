@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simhash_core.fingerprints.blocks import BlockScheme
-from simhash_core.fingerprints.distance import distance_bits
-from simhash_core.index import document_index, searches, segment
+from simhash_core.fingerprints.fingerprint import distance_bits
+from simhash_core.index import document_index, segment
 from simhash_core.index.document_index import DocumentIndex
 from simhash_core.index.memtable import Rows, joined
 from simhash_core.index.prints import Prints, bare_prints
@@ -61,7 +61,7 @@ def test_look_ups_meet_all_that_was_added(
         patched.setattr(document_index, "MEMTABLE_DOCUMENTS", 16)
         patched.setattr(document_index, "SEGMENT_DOCUMENTS_LIMIT", 128)
         patched.setattr(segment, "CANDIDATES_LIMIT", 100)
-        patched.setattr(searches, "_COMPARED_ROWS", 3)
+        patched.setattr(document_index, "_COMPARED_ROWS", 3)
         index = DocumentIndex(scheme)
         slot, number = index.open_slot(), 0
         for step, (kind, count) in enumerate(steps):

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 import pytest
 
-from simhash_core.entries import Entry
+from simhash_core.documents import Entry
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.document_index import DocumentIndex
 from simhash_core.index.look_up import LookUp, Nearness, joined_answer
 from simhash_core.index.prints import prints_of
 from simhash_core.log.local_decider import MemoryEntries
-from simhash_core.log.outputs import NewEntries
-from simhash_core.matches import Answer
+from simhash_core.log.shard_stream import NewEntries
 from simhash_core.text.verification import verifier_of
+from simhash_core.verdicts import Answer
 from tests.unit.core.log.made_to_order import A, Made, columns_of, flipped, packet_of
 
 NEARNESS = Nearness(BlockScheme(64, 4, 3), None)

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from simhash_core.fingerprints.blocks import BlockScheme
-from simhash_core.index.near_rows import NearRows, near_earlier_rows, near_rows
+from simhash_core.index.pairs import NearRows, near_earlier_rows, near_rows
 from simhash_core.index.prints import Prints, shared_buckets
 from simhash_core.text.profiles import profile_named
 

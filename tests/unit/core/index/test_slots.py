@@ -11,11 +11,10 @@ from simhash_core.errors import UsageError
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index import document_index
 from simhash_core.index.document_index import DocumentIndex
-from simhash_core.index.look_up import LookUp, Nearness
+from simhash_core.index.look_up import WHOLE, LookUp, Nearness
 from simhash_core.index.prints import bare_prints, prints_of
-from simhash_core.index.view import WHOLE
 from simhash_core.log.local_decider import MemoryEntries
-from simhash_core.log.outputs import NewEntries
+from simhash_core.log.shard_stream import NewEntries
 from tests.unit.core.index.test_look_up import Source
 from tests.unit.core.log.made_to_order import A, Made, columns_of, flipped, packet_of
 

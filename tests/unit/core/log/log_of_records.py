@@ -6,11 +6,20 @@ from collections.abc import Sequence
 
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.look_up import Nearness
-from simhash_core.log.outputs import RawBatch
-from simhash_core.log.packets import Chain, Packet, Sender
-from simhash_core.log.records import NO_CONTROL, Control, Decision, LogRecord, PacketReport, Report
-from simhash_core.log.replica import Decided, Heeded, Replica
-from simhash_core.matches import Match
+from simhash_core.log.records import (
+    NO_CONTROL,
+    Chain,
+    Control,
+    Decision,
+    LogRecord,
+    Packet,
+    PacketReport,
+    Report,
+    Sender,
+)
+from simhash_core.log.replica import AcceptedControl, Decided, Replica
+from simhash_core.log.shard_stream import RawBatch
+from simhash_core.verdicts import Match
 from tests.unit.core.log.made_to_order import Made, columns_of
 
 NEARNESS = Nearness(BlockScheme(64, 4, 3), None)
@@ -51,7 +60,7 @@ def control(
     return Control(previous, leader, leads, [*decisions], [*heads], end)
 
 
-def replica_of(records: Sequence[LogRecord]) -> tuple[Replica, list[Heeded | None]]:
+def replica_of(records: Sequence[LogRecord]) -> tuple[Replica, list[AcceptedControl | None]]:
     """A replica that has read a whole log, and what each record brought."""
     replica = Replica(0, NO_CONTROL)
     return replica, [replica.read(offset, record) for offset, record in enumerate(records)]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from simhash_core.document_columns import BytesColumn, DocumentColumns
-from simhash_core.log.packets import Chain, Packet, Sender
+from simhash_core.log.records import Chain, Packet, Sender
 
 CHAIN = Chain("raw", "", 0)
 A = bytes.fromhex("00112233445566ff")

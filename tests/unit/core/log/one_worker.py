@@ -13,14 +13,13 @@ from typing import NamedTuple
 import numpy as np
 
 from simhash_core.document_columns import DELETE, DOCUMENT, BytesColumn, DocumentColumns
+from simhash_core.documents import masked, scoped_digest
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.look_up import Nearness
 from simhash_core.log.local_decider import MemoryEntries
-from simhash_core.log.outputs import Deleted, Output, RawBatch, Verdict
-from simhash_core.log.packets import Chain
 from simhash_core.log.participant import Participant
-from simhash_core.log.records import NO_CONTROL, Control, LogRecord, Progress
-from simhash_core.scopes import masked, scoped_digest
+from simhash_core.log.records import NO_CONTROL, Chain, Control, LogRecord, Progress
+from simhash_core.log.shard_stream import Deleted, Output, RawBatch, Verdict
 
 SCHEME = BlockScheme(64, 4, 3)
 CHAIN = Chain("raw", "", 0)

@@ -7,10 +7,9 @@ import msgspec
 from simhash_core.document_columns import DocumentColumns
 from simhash_core.documents import Document, SourcePosition
 from simhash_core.log.columns import document_columns, verdict_of
-from simhash_core.matches import Match
 from simhash_core.text.fingerprinter import Fingerprinted, Fingerprinter
 from simhash_core.text.profiles import profile_named
-from simhash_core.verdicts import DuplicateOf, Method, Undecidable, UndecidableReason, Unique
+from simhash_core.verdicts import DuplicateOf, Match, Method, Undecidable, UndecidableReason, Unique
 
 TEXTS = (
     "",

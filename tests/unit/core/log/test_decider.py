@@ -6,11 +6,9 @@ import pytest
 
 from simhash_core.errors import ProtocolError
 from simhash_core.log.decider import Decider
-from simhash_core.log.packets import Chain
-from simhash_core.log.records import Control, Query
+from simhash_core.log.records import Chain, Control, Query, sequence_number
 from simhash_core.log.replica import Replica
-from simhash_core.log.sequence import sequence_number
-from simhash_core.matches import Match
+from simhash_core.verdicts import Match
 from tests.unit.core.log.log_of_records import FAR, NEARNESS, chain, control, packet, report
 from tests.unit.core.log.made_to_order import A, Made, columns_of, flipped, packet_of
 
@@ -31,15 +29,15 @@ class Led:
         """Append a record, and let the leader read it."""
         offset = len(self.log)
         self.log.append(record)
-        heeded = self.replica.read(offset, record)  # type: ignore[arg-type]
-        if heeded is not None:
-            self.decider.heeded(heeded)
+        accepted = self.replica.read(offset, record)  # type: ignore[arg-type]
+        if accepted is not None:
+            self.decider.accepted(accepted)
         elif isinstance(record, Control):
             self.decider.refused(record, self.replica)
         return offset
 
     def begin(self) -> int:
-        """Let the reign begin; return the offset of its first record."""
+        """Let the term begin; return the offset of its first record."""
         first = self.decider.first_record(self.replica)
         assert first is not None
         offset = self.append(first)
@@ -67,7 +65,7 @@ def found(row: int, distance: int, sequence: int) -> Match:
     return Match(row, distance, sequence, "elsewhere", source, 0, 0, False, None)
 
 
-def test_reign_begins_when_its_first_record_is_read() -> None:
+def test_term_begins_when_its_first_record_is_read() -> None:
     """Given a new leader, then its first record continues the chain and decides nothing; it leads
     once that is read back, with the heads that it tells.
     """
@@ -138,8 +136,8 @@ def test_packets_are_decided_in_the_order_of_the_log() -> None:
     assert [each.offset for each in record.decisions] == [first, second]
 
 
-def test_reports_from_before_the_reign_do_not_count() -> None:
-    """Given a report that was made before the reign's first record was applied, then it does not
+def test_reports_from_before_the_term_do_not_count() -> None:
+    """Given a report that was made before the term's first record was applied, then it does not
     count; one that was made after counts, even if it comes before that record is read back.
     """
     led = Led((chain(0), -1))
@@ -281,9 +279,28 @@ def test_limit_of_packets_of_a_record() -> None:
     ]
 
 
+def test_limit_of_documents_of_a_record() -> None:
+    """Given large packets, then a record decides as many as have few documents together, and one
+    at least.
+    """
+    led = Led()
+    at = led.begin()
+    far = [Made(b"", b"%d" % number) for number in range(3_000)]
+    offsets = [led.append(packet(far, 3_000 * n - 1)) for n in range(2)]
+    for offset in offsets:
+        led.decider.report(report([0], offset, at))
+
+    decided = [led.decide(), led.decide()]
+
+    assert [[each.offset for each in record.decisions] for record in decided if record] == [
+        [offsets[0]],
+        [offsets[1]],
+    ]
+
+
 @pytest.mark.parametrize("leads", [True, False])
-def test_record_of_another_leader_ends_the_reign(leads: bool) -> None:
-    """Given a leader, when a record of another is heeded, then it leads no more."""
+def test_record_of_another_leader_ends_the_term(leads: bool) -> None:
+    """Given a leader, when a record of another is accepted, then it leads no more."""
     led = Led()
     at = led.begin()
 
@@ -293,7 +310,7 @@ def test_record_of_another_leader_ends_the_reign(leads: bool) -> None:
     assert not led.decider.leads
 
 
-def test_record_before_the_reign_ends_it_only_if_it_was_asked_for() -> None:
+def test_record_before_the_term_ends_it_only_if_it_was_asked_for() -> None:
     """Given a leader that has not asked to lead, then records of others change nothing."""
     led = Led()
 
@@ -303,8 +320,8 @@ def test_record_before_the_reign_ends_it_only_if_it_was_asked_for() -> None:
 
 
 def test_repeated_record_does_no_harm_but_a_wrong_link_does() -> None:
-    """Given a record of this reign that is in the log twice, then the reign goes on; one that
-    continues the repeat is heeded by nobody, and the reign ends.
+    """Given a record of this term that is in the log twice, then the term goes on; one that
+    continues the repeat is accepted by nobody, and the term ends.
     """
     led = Led()
     led.begin()

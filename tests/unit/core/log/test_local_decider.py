@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 
 from simhash_core.documents import SourcePosition
 from simhash_core.fingerprints.blocks import BlockScheme
-from simhash_core.fingerprints.distance import distance_bits
+from simhash_core.fingerprints.fingerprint import distance_bits
 from simhash_core.index.look_up import Nearness
 from simhash_core.index.prints import prints_of
 from simhash_core.log.local_decider import LocalDecider, MemoryEntries
-from simhash_core.matches import Match
 from simhash_core.text.verification import verifier_of
+from simhash_core.verdicts import Match
 from tests.unit.core.log.made_to_order import A, Made, flipped, packet_of
 
 SCHEME = BlockScheme(64, 4, 3)

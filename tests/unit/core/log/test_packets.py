@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simhash_core.document_columns import BytesColumn
-from simhash_core.log.packets import NO_OFFSET, Heads
+from simhash_core.log.records import NO_OFFSET, Heads
 from tests.unit.core.log.log_of_records import FAR, chain, packet
 from tests.unit.core.log.made_to_order import columns_of
 
@@ -69,5 +69,5 @@ def test_chains_are_apart() -> None:
 
     assert [heads.last(each) for each in (chain(0), chain(1), again)] == [3, 7, 2]
     assert heads.last(chain(2)) == NO_OFFSET
-    assert heads.partitions() == {0, 1}
+    assert heads.partitions == {0, 1}
     assert heads.items() == [(chain(0), 3), (chain(1), 7), (again, 2)]

@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from simhash_core.errors import ProtocolError
+from simhash_core.index.look_up import Nearness
+from simhash_core.log import removals
 from simhash_core.log.local_decider import MemoryEntries
-from simhash_core.log.participant import Participant
-from simhash_core.log.records import NO_CONTROL, Control, Decision, LogRecord, Progress, Query
-from simhash_core.log.sequence import sequence_number
+from simhash_core.log.participant import (
+    FORGOTTEN_PLACES_MIN,
+    REPORT_DOCUMENTS_MAX,
+    Participant,
+    Waiting,
+)
+from simhash_core.log.records import (
+    NO_CONTROL,
+    Control,
+    Decision,
+    LogRecord,
+    Progress,
+    Query,
+    Report,
+    sequence_number,
+)
+from simhash_core.log.shard_stream import ShardStream
 from tests.unit.core.log.log_of_records import FAR, NEARNESS, batch, chain, control, packet
+from tests.unit.core.log.log_of_records import report as report_on
 from tests.unit.core.log.made_to_order import Made, columns_of
 
 
@@ -122,6 +141,205 @@ def test_nothing_is_looked_up_before_the_heads_are_known() -> None:
     read(worker, control(3, heads=[(chain(0), 4)], following=3), first=5)
 
     assert looked_up(worker) == [4]
+
+
+def waiting(worker: Participant[str]) -> Waiting:
+    """What a worker's undecided packets wait for."""
+    found = worker.waits_for()
+    assert found is not None
+    return found
+
+
+def test_a_worker_knows_what_its_documents_wait_for() -> None:
+    """Given a worker that does not lead, then an undecided packet waits for its look-up, and then
+    for the leader; nothing undecided waits for nothing.
+    """
+    worker = worker_with(1)
+    read(worker, control(NO_CONTROL, leads=True, leader="first.of.names.7"))
+    assert worker.waits_for() is None
+    read(worker, packet(FAR[:1]), first=1)
+    assert waiting(worker) == Waiting(1, "first.of.names", {}, own_turn=True)
+
+    looked_up(worker)
+    assert waiting(worker) == Waiting(1, "first.of.names", {}, own_turn=False)
+
+    read(worker, control(0, [Decision(1, [])], leader="first.of.names.7"), first=2)
+    assert worker.waits_for() is None
+
+
+def test_a_worker_that_is_behind_waits_for_itself() -> None:
+    """Given a packet that was looked up, when the log has not been read to its end, then the
+    verdict may be there already.
+    """
+    worker = worker_with(1, end=3)
+    read(worker, control(NO_CONTROL, leads=True), packet(FAR[:1]))
+    looked_up(worker)
+    assert waiting(worker).own_turn
+
+    read(worker, packet(FAR[:1], 5), first=2)
+
+    assert not waiting(worker).own_turn
+
+
+def test_a_leader_knows_who_has_not_reported() -> None:
+    """Given a leader, then a packet waits for the shards that have not reported, each with the
+    worker that last reported for it, and for this worker where one of them is its own.
+    """
+    worker = worker_with(0)
+    heads = [(chain(number), -1) for number in range(3)]
+    read(worker, control(NO_CONTROL, leads=True, heads=heads), packet(FAR[:1]))
+    assert waiting(worker) == Waiting(1, None, {}, own_turn=True)
+    begins = worker.control(9)
+    assert begins is not None
+    worker.control_appended(2, begins.leader)
+    assert waiting(worker) == Waiting(1, None, {}, own_turn=True)
+    read(worker, begins, first=2)
+    worker.take_report(Report("old", [1], [], {}))
+    worker.take_report(Report("new", [1], [], {}))
+    assert waiting(worker) == Waiting(1, None, {0: None, 1: "new", 2: None}, own_turn=True)
+
+    report = worker.report(9)
+    assert report is not None
+    worker.take_report(report)
+    assert waiting(worker) == Waiting(1, None, {1: "new", 2: None}, own_turn=False)
+
+    worker.take_report(report_on([1, 2], 1, at=2))
+    assert waiting(worker) == Waiting(1, None, {}, own_turn=True)
+    decides = worker.control(9)
+    assert decides is not None
+    assert waiting(worker) == Waiting(1, None, {}, own_turn=True)
+    read(worker, decides, first=3)
+    assert worker.waits_for() is None
+
+
+def test_whoever_led_before_is_not_waited_for() -> None:
+    """Given a worker that loses the leading shard, then no leader is known until one begins."""
+    worker = worker_with(0, 1)
+    begins = worker.control(9)
+    assert begins is not None
+    read(worker, begins, packet(FAR[:1]))
+    looked_up(worker)
+
+    worker.drop_shard(0)
+    looked_up(worker)
+    assert waiting(worker) == Waiting(1, None, {}, own_turn=False)
+
+    read(worker, control(0, leads=True, leader="next.1", heads=[]), first=2)
+    looked_up(worker)
+    assert waiting(worker) == Waiting(1, "next", {}, own_turn=False)
+
+
+def test_oldest_packets_are_reported_on_again() -> None:
+    """Given packets of which some were looked up, when a report may be lost, then the oldest are
+    looked up again before the others, as many as are wanted.
+    """
+    worker = worker_with(1)
+    read(worker, control(NO_CONTROL, leads=True))
+    read(worker, *(packet([FAR[n]], n - 1) for n in range(5)), first=1)
+    report = worker.report(3)
+    assert report is not None
+
+    assert worker.report_again(2) == 2
+    assert worker.report_again(4) == 1
+    assert looked_up(worker) == [1, 2, 3, 4, 5]
+    assert worker.report_again(0) == 0
+    assert not worker.has_to_report
+
+
+def test_a_report_is_on_few_documents() -> None:
+    """Given large packets, then a report is on as many as have few documents together, and on one
+    at least; the others are left for the next.
+    """
+    worker = worker_with(1)
+    read(worker, control(NO_CONTROL, leads=True))
+    sizes = [REPORT_DOCUMENTS_MAX // 2, REPORT_DOCUMENTS_MAX // 2, REPORT_DOCUMENTS_MAX + 1, 1]
+    far = [Made(n.to_bytes(2) * 4) for n in range(REPORT_DOCUMENTS_MAX + 1)]
+    previous = -1
+    for offset, size in enumerate(sizes, 1):
+        read(worker, packet(far[:size], previous), first=offset)
+        previous += size
+
+    steps = []
+    while worker.has_to_report:
+        steps.append(looked_up(worker))
+
+    assert steps == [[1, 2], [3], [4]]
+
+
+def test_a_report_goes_through_no_more_than_it_is_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given thousands of undecided packets that take entries out, then each is gone through as
+    often, however many others there are: once, and once more when it is looked up.
+    """
+    replaces = Nearness(NEARNESS.scheme, None, replaces=True)
+    worker: Participant[str] = Participant("worker", replaces)
+    worker.add_shard(progress_of(1), MemoryEntries())
+    worker.begin(0)
+    read(worker, control(NO_CONTROL, leads=True))
+    read(worker, *(packet([FAR[n % 16]], n - 1) for n in range(2_000)), first=1)
+    seen = Counter[str]()
+    count_calls(monkeypatch, seen, removals, "removing_rows")
+
+    for _ in range(3):
+        assert worker.report(8) is not None
+
+    assert seen["removing_rows"] == 2 * 3 * 8 - 1  # what the last takes out, nobody asked
+
+
+def test_shards_without_news_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given many shards with undecided packets, then only those that were read or decided of are
+    asked what they have to send or to put out; for positions, all of them are.
+    """
+    worker = worker_with(*range(1, 101))
+    heads = [(chain(number), -1) for number in range(1, 101)]
+    read(worker, control(NO_CONTROL, leads=True, heads=heads, following=1))
+    packets = [packet(FAR[:1], partition=number) for number in range(1, 101)]
+    read(worker, *packets, first=1)
+    for shard in worker.shards.values():
+        shard.stream.add(batch(FAR[:1]))
+    assert [*worker.packets()] == []
+    assert worker.ready(9) == []
+    asked = Counter[str]()
+    for name in ("ready", "next_packet", "heads_known"):
+        count_calls(monkeypatch, asked, ShardStream, name)
+
+    assert [*worker.packets()] == []
+    assert worker.ready(9) == []
+    assert not asked
+
+    decisions = [Decision(1, []), Decision(2, [])]
+    heads[:2] = [(chain(1), 0), (chain(2), 0)]
+    read(worker, control(0, decisions, heads=heads), first=101)
+    assert [each.partition for each in worker.ready(9)] == [1, 2]
+    assert asked == {"ready": 2}
+    assert [each.partition for each in worker.ready(9, positions=True)][:2] == [1, 2]
+    assert asked == {"ready": 102}
+
+
+def count_calls(
+    monkeypatch: pytest.MonkeyPatch, calls: Counter[str], owner: object, name: str
+) -> None:
+    """Count the calls of a function."""
+    function = getattr(owner, name)
+
+    def counted(*arguments: object, **keywords: object) -> object:
+        calls[name] += 1
+        return function(*arguments, **keywords)
+
+    monkeypatch.setattr(owner, name, counted)
+
+
+def test_places_of_the_log_are_forgotten() -> None:
+    """Given a long session, then no more of the log is remembered than is needed."""
+    worker = worker_with(1)
+    worker.shards[1].stream.add(batch(FAR[:1]))
+    read(worker, control(NO_CONTROL, leads=True))
+    for offset in range(1, 3_000):
+        read(worker, control(offset - 1, following=offset), first=offset)
+        for ready in worker.ready(9, positions=True):
+            worker.committed(ready)
+
+    assert worker.replica.remembered <= FORGOTTEN_PLACES_MIN
+    assert worker.replica.control_before(2_999) == 2_998
 
 
 def test_whoever_loses_the_leading_shard_reports_again() -> None:

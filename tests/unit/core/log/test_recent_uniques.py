@@ -7,9 +7,9 @@ import pytest
 
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.prints import prints_of
-from simhash_core.log import recent_uniques
-from simhash_core.log.recent_uniques import RecentUniques
-from simhash_core.log.sequence import sequence_number
+from simhash_core.log import unique_documents
+from simhash_core.log.records import sequence_number
+from simhash_core.log.unique_documents import RecentUniques
 from tests.unit.core.log.log_of_records import FAR, packet
 from tests.unit.core.log.made_to_order import Made, columns_of, flipped
 
@@ -73,7 +73,7 @@ def test_undecidable_document_is_found_by_content() -> None:
 
 def test_rebuilt_index_holds_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """Given so many forgotten documents that the index is rebuilt, then the others are found."""
-    monkeypatch.setattr(recent_uniques, "_FORGOTTEN_LIMIT", 2)
+    monkeypatch.setattr(unique_documents, "_FORGOTTEN_LIMIT", 2)
     recent = RecentUniques(SCHEME)
     for offset in range(10):
         recent.add(offset, packet([FAR[offset], Made(b"", b"%d" % offset)]), rows(2))

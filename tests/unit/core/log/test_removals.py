@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from simhash_core.index.look_up import Nearness
-from simhash_core.index.view import View
-from simhash_core.log.packets import Packet
-from simhash_core.log.records import Control
+from simhash_core.index.look_up import Nearness, View
+from simhash_core.log.records import Control, Packet
 from tests.unit.core.log.one_worker import SCHEME, Doc, OneWorker
 
 NEAR = Nearness(SCHEME, None)

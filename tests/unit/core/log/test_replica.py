@@ -12,9 +12,9 @@ from tests.unit.core.log.log_of_records import FAR, control, packet, replica_of
 def test_verdict_counts_when_its_record_is_read() -> None:
     """Given a packet, then it is undecided until a control record decides it."""
     sent = packet(FAR[:1])
-    replica, heeded = replica_of([control(NO_CONTROL, leads=True), sent])
+    replica, accepted = replica_of([control(NO_CONTROL, leads=True), sent])
     assert replica.undecided == {1: sent}
-    assert heeded[1] is None
+    assert accepted[1] is None
 
     found = replica.read(2, control(0, [Decision(1, [])]))
 
@@ -24,11 +24,11 @@ def test_verdict_counts_when_its_record_is_read() -> None:
     assert replica.decided_before == 2
 
 
-def test_record_of_a_succeeded_leader_is_not_heeded() -> None:
-    """Given two leaders that continue the same record, then the first in the log is heeded, and
+def test_record_of_a_succeeded_leader_is_not_accepted() -> None:
+    """Given two leaders that continue the same record, then the first in the log is accepted, and
     whatever continues the other is not.
     """
-    replica, heeded = replica_of(
+    replica, accepted = replica_of(
         [
             control(NO_CONTROL, leader="a.1", leads=True),
             packet(FAR[:1]),
@@ -38,19 +38,19 @@ def test_record_of_a_succeeded_leader_is_not_heeded() -> None:
         ]
     )
 
-    assert [each is not None for each in heeded] == [True, False, True, False, False]
+    assert [each is not None for each in accepted] == [True, False, True, False, False]
     assert replica.control == 2
     assert [*replica.undecided] == [1]
 
 
-def test_repeated_record_is_heeded_once() -> None:
+def test_repeated_record_is_accepted_once() -> None:
     """Given a control record that was appended twice, then the second names what is no longer the
     last.
     """
     decision = control(0, [Decision(1, [])])
-    _, heeded = replica_of([control(NO_CONTROL, leads=True), packet(FAR[:1]), decision, decision])
+    _, accepted = replica_of([control(NO_CONTROL, leads=True), packet(FAR[:1]), decision, decision])
 
-    assert [each is not None for each in heeded] == [True, False, True, False]
+    assert [each is not None for each in accepted] == [True, False, True, False]
 
 
 def test_reading_begins_with_the_record_in_force() -> None:
@@ -83,7 +83,7 @@ def test_what_was_decided_before_is_not_decided_here() -> None:
 
 @pytest.mark.parametrize(("position", "expected"), [(0, -1), (1, 0), (3, 0), (4, 3), (9, 3)])
 def test_control_record_before_a_position(position: int, expected: int) -> None:
-    """Given heeded records at 0 and 3, then each position has the last before it."""
+    """Given accepted records at 0 and 3, then each position has the last before it."""
     replica, _ = replica_of(
         [control(NO_CONTROL), packet(FAR[:1]), control(7), control(0, [Decision(1, [])])]
     )

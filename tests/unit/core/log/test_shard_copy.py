@@ -6,9 +6,9 @@ import numpy as np
 
 from simhash_core.index.document_index import DocumentIndex
 from simhash_core.log.local_decider import MemoryEntries
-from simhash_core.log.outputs import NewEntries
 from simhash_core.log.records import NO_CONTROL, Progress
-from simhash_core.log.shard_copy import ShardCopy
+from simhash_core.log.shard_stream import NewEntries
+from simhash_core.log.shards import ShardCopy
 from tests.unit.core.log.log_of_records import FAR, NEARNESS, chain, packet
 
 

@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 
 from simhash_core.documents import SourcePosition
-from simhash_core.log.outputs import Deleted, NoVerdict, Ready, Verdict
-from simhash_core.log.packets import Packet, Sender
-from simhash_core.log.records import NO_CONTROL, Decision, LogRecord, Progress
+from simhash_core.log.records import NO_CONTROL, Decision, LogRecord, Packet, Progress, Sender
 from simhash_core.log.replica import Replica
-from simhash_core.log.shard_stream import ShardStream
-from simhash_core.matches import Match
+from simhash_core.log.shard_stream import Deleted, NoVerdict, Ready, ShardStream, Verdict
+from simhash_core.verdicts import Match
 from tests.unit.core.log.log_of_records import (
     FAR,
     batch,
@@ -85,6 +83,34 @@ def test_records_that_are_no_documents_are_covered() -> None:
 
     assert ends(packets) == [(-1, 3), (3, 6)]
     assert packets[0].columns.offsets.tolist() == [0, 2]
+
+
+def is_next_ready(stream: ShardStream[str]) -> bool:
+    """Whether the next record waits for no verdict, as of now."""
+    return stream.next_is_ready()
+
+
+def test_whether_the_next_record_waits_for_a_verdict() -> None:
+    """Given records, then the next one is ready if it holds no document, if its verdict was read
+    back, or if the log is past it; and one that was not read is not.
+    """
+    stream = stream_of()
+    assert not is_next_ready(stream)
+    stream.add(batch([None, FAR[1], FAR[2], None]))
+    assert is_next_ready(stream), "no document"
+    stream.advance(Progress(chain(0), 1, 0, NO_CONTROL))
+    assert not is_next_ready(stream)
+
+    stream.decided(decided(0, packet(FAR[1:2], 0)))
+    assert is_next_ready(stream), "decided"
+    stream.advance(Progress(chain(0), 2, 0, NO_CONTROL))
+    assert not is_next_ready(stream)
+    stream.heads_known(2)
+    assert is_next_ready(stream), "the log is past it"
+    stream.advance(Progress(chain(0), 3, 0, NO_CONTROL))
+    assert is_next_ready(stream), "no document behind the last one"
+    stream.advance(Progress(chain(0), 4, 0, NO_CONTROL))
+    assert not is_next_ready(stream), "nothing was read"
 
 
 def test_what_is_in_the_log_is_not_sent() -> None:
@@ -211,6 +237,23 @@ def test_document_that_its_packet_does_not_have_is_put_out_without_a_verdict() -
     assert verdicts(stream.ready(10)) == ["unique", "READ_OTHERWISE", "unique"]
 
 
+def test_record_waits_that_an_undecided_packet_may_have_as_a_document() -> None:
+    """Given records that are no documents as they are read now, and an undecided packet of a former
+    owner that has one of them as one, then they wait for its decision, and that one gets its
+    verdict; if the packet does not count, they are put out at once.
+    """
+    stream = stream_of()
+    stream.add(batch([None, None, None]))
+    former = packet(FAR[:2])
+    assert not stream.next_is_ready(former.last)
+    assert stream.ready(10, in_log_to=former.last).outputs == []
+    assert verdicts(stream.ready(10)) == ["NO_DOCUMENT"] * 3
+
+    stream.decided(decided(4, former))
+
+    assert verdicts(stream.ready(10)) == ["unique", "unique", "NO_DOCUMENT"]
+
+
 def test_document_beyond_the_head_has_to_wait() -> None:
     """Given a document that is not in the log, then it is not put out."""
     stream = stream_of()
@@ -233,9 +276,9 @@ def test_position_is_before_what_is_not_put_out(following: int, position: int) -
         packet(FAR[4:5], 3),
     ]
     stream = stream_of()
-    replica, heeded = replica_of(records)
-    assert heeded[3] is not None
-    for each in heeded[3].decided:
+    replica, accepted = replica_of(records)
+    assert accepted[3] is not None
+    for each in accepted[3].decided:
         stream.decided(each)
 
     assert stream.progress(following, replica) == Progress(chain(0), following, position, 0)

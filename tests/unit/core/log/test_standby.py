@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from simhash_core.log.local_decider import MemoryEntries
-from simhash_core.log.outputs import NewEntries
-from simhash_core.log.packets import Packet
 from simhash_core.log.participant import Participant
-from simhash_core.log.records import NO_CONTROL, Decision, LogRecord, Progress, Removal
+from simhash_core.log.records import NO_CONTROL, Decision, LogRecord, Packet, Progress, Removal
+from simhash_core.log.shard_stream import NewEntries
 from tests.unit.core.log.log_of_records import FAR, NEARNESS, chain, control, packet
 
 BEGINS = control(NO_CONTROL, leads=True)
@@ -215,7 +214,7 @@ def test_a_standby_of_the_leading_shard_leads_for_its_owner() -> None:
     participant.report(9)
     assert participant.control(9) is None
 
-    assert participant.stand_in()
+    assert participant.lead_for_owner()
     begins = participant.control(9)
     assert begins is not None
     assert (begins.leads, begins.decisions) == (True, [])
@@ -235,7 +234,7 @@ def test_who_stands_in_gives_way_to_the_owner() -> None:
     reports to it.
     """
     participant, log = leading_standby()
-    participant.stand_in()
+    participant.lead_for_owner()
     begins = participant.control(9)
     assert begins is not None
     participant.read(len(log), begins, 0)
@@ -254,7 +253,7 @@ def test_who_could_not_stand_in_reports_to_the_owner() -> None:
     is reported again, to it.
     """
     participant, log = leading_standby()
-    participant.stand_in()
+    participant.lead_for_owner()
     participant.control(9)
     participant.report(9)
 
@@ -269,11 +268,11 @@ def test_who_could_not_stand_in_reports_to_the_owner() -> None:
 def test_only_a_standby_of_the_leading_shard_stands_in() -> None:
     """Given a standby of another shard, or one that was let go of, then the worker cannot lead."""
     worker = StandsBy(progress_at(0, 0, NO_CONTROL))
-    assert not worker.participant.stand_in()
+    assert not worker.participant.lead_for_owner()
 
     participant, _ = leading_standby()
-    assert participant.stand_in()
-    assert not participant.stand_in(), "it leads already"
+    assert participant.lead_for_owner()
+    assert not participant.lead_for_owner(), "it leads already"
     participant.drop_standby(0)
     assert participant.decider is None
-    assert not participant.stand_in()
+    assert not participant.lead_for_owner()

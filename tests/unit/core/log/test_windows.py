@@ -7,11 +7,18 @@ import pytest
 from simhash_core.errors import ProtocolError
 from simhash_core.index.look_up import Nearness
 from simhash_core.log.local_decider import MemoryEntries
-from simhash_core.log.log_clock import Horizons, LogClock
-from simhash_core.log.packets import Packet, Sender
 from simhash_core.log.participant import Participant
-from simhash_core.log.records import NO_CONTROL, Control, Decision, Progress
-from simhash_core.log.sequence import sequence_number
+from simhash_core.log.records import (
+    NO_CONTROL,
+    Control,
+    Decision,
+    Horizons,
+    LogClock,
+    Packet,
+    Progress,
+    Sender,
+    sequence_number,
+)
 from simhash_core.window import SLICES, Window
 from tests.unit.core.log.one_worker import CHAIN, SCHEME, Doc, OneWorker, columns_of
 

@@ -1,0 +1,458 @@
+"""The longest step of a worker's event loop: for so long, everything else on it waits.
+
+A whole worker runs on a loop that times every step. Its clients are in memory and answer at once;
+its stores are real. Four cases, each of which held the loop for seconds once:
+
+- ``undecided``: 20,000 undecided packets of one document, as five workers may have in flight, are
+  read and reported; then another worker leads, and they are reported once more;
+- ``replace``: the same with ``same_id=replace``, where undecided documents take out each other;
+- ``partitions``: 1,000 raw partitions with 4,000 packets that wait for the report of another
+  worker. They are taken in by the order of their timestamps, read, decided and put out;
+- ``first delete``: the first delete in an index of a million entries, or ``--entries``.
+
+``opening`` are the steps before: shards are opened, and the index is filled. Times are CPU
+milliseconds of the loop's thread, so that other processes do not count.
+
+    python -m benchmarks.loop_lag [--case undecided …] [--entries 10000000] [--json -]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextvars
+import gc
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import numpy as np
+from rich.table import Table
+
+from benchmarks.changelogs import packet_of, records_of
+from benchmarks.memory_clients import (
+    DirectoryStores,
+    MemoryCluster,
+    MemoryIndexAdmin,
+    RawMessage,
+)
+from benchmarks.report import Machine, add_json_option, machine, new_table, publish
+from simhash_core.document_columns import DELETE
+from simhash_core.errors import FirstseenError
+from simhash_core.log.records import (
+    NO_CONTROL,
+    Chain,
+    Control,
+    Packet,
+    PacketReport,
+    Report,
+    Sender,
+)
+from simhash_core.text.fingerprinter import Fingerprinter
+from simhash_core.text.profiles import PROFILES
+from streams.monitoring.metrics import Metrics
+from streams.ops_page.duplicates import RecentDocuments
+from streams.settings.loader import load_settings
+from streams.store.changelog_codec import LoggedProgress, decode_record
+from streams.store.row_codec import EntryBlock, ProgressRow
+from streams.worker.commit import Observers
+from streams.worker.index_on_kafka import reading_rules
+from streams.worker.log_codec import LogCodec
+from streams.worker.outputs import OutputRules
+from streams.worker.pipeline import Pipeline
+
+STEP_MAX: Final = 0.05
+"""Seconds that a step may take."""
+_OTHER: Final = "firstseen.other.1"
+_WORKERS: Final = 5
+_WAIT_SECONDS: Final = 900.0
+_LOOK_SECONDS: Final = 0.005
+_COLLECTED_OBJECTS: Final = 50_000
+"""As in a worker."""
+
+
+class Case(msgspec.Struct, frozen=True, kw_only=True):
+    """One case. ``longest``: the five longest steps, CPU milliseconds. ``over``: steps over 50."""
+
+    name: str
+    documents: int
+    longest: list[float]
+    over: int
+    steps: int
+    cpu_seconds: float
+    opening_longest: float
+
+
+class Figures(msgspec.Struct, frozen=True):
+    """All of them, and where they were measured."""
+
+    machine: Machine
+    profile: str
+    cases: list[Case]
+
+
+class Sizes(NamedTuple):
+    """``rounds``: packets of each of the raw partitions. ``entries``: before the first delete."""
+
+    packets: int
+    partitions: int
+    rounds: int
+    entries: int
+
+
+class TimedLoop(asyncio.SelectorEventLoop):
+    """Times each of its steps: CPU seconds of its thread."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps: list[float] = []
+
+    def call_soon(
+        self,
+        callback: Callable[..., object],
+        *args: object,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.Handle:
+        """Time the callback; those of timers and threads come by other ways."""
+        return super().call_soon(self._timed, callback, args, context=context)
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[..., object],
+        *args: object,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.TimerHandle:
+        """Time the callback."""
+        return super().call_at(when, self._timed, callback, args, context=context)
+
+    def _timed(self, callback: Callable[..., object], args: tuple[object, ...]) -> None:
+        begun = time.thread_time()
+        callback(*args)
+        self.steps.append(time.thread_time() - begun)
+
+
+class _Channel:
+    """Runs one stage whenever it is woken, as an agent does."""
+
+    def __init__(self) -> None:
+        self.queue: asyncio.Queue[None] = asyncio.Queue(1)
+
+    async def send(self, *, value: Any) -> None:  # noqa: ANN401 - as Faust's
+        """Wake it."""
+        await self.queue.put(value)
+
+
+class Worker:
+    """A whole worker on clients in memory; ``packets`` of other workers can be in its log."""
+
+    def __init__(self, profile: str, directory: Path, partitions: int, *settings: str) -> None:
+        """``partitions``: of the raw topic."""
+        assignments = [f"profile={profile}", f"state_dir={directory}", *settings]
+        self.settings = load_settings(assignments=assignments, environ={}).settings
+        topics = self.settings.topics
+        fingerprinter = Fingerprinter(self.settings.index_profile())
+        self.bits = fingerprinter.scheme.bits
+        identity, reading = fingerprinter.identity, reading_rules(self.settings)
+        self.codec = LogCodec(identity)
+        self.identity = identity
+        self.stores = DirectoryStores(directory, identity, self.bits)
+        index = MemoryIndexAdmin(identity, reading, partitions)
+        self.cluster = MemoryCluster((topics.log, topics.reports), index, self.stores)
+        rules = OutputRules(identity, reading, "benchmark", self.bits, topics, include_body=False)
+        self._channels = [_Channel() for _ in range(4)]
+        self.failure: FirstseenError | None = None
+        self.pipeline = Pipeline(
+            self.settings,
+            fingerprinter,
+            rules,
+            Observers(Metrics(), RecentDocuments(0), lambda _fullest: None),
+            self.cluster.clients,
+            self._channels,
+            self._fail,
+        )
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def _fail(self, error: FirstseenError) -> None:
+        self.failure = error
+
+    def chain(self, partition: int) -> Chain:
+        """The chain of a raw partition."""
+        return Chain(self.settings.topics.raw, "", partition)
+
+    def lead_elsewhere(self, partitions: Sequence[int], previous: int = NO_CONTROL) -> int:
+        """Let another worker lead, with documents of these partitions in the log.
+
+        ``previous``: the offset of the last control record. Returns that of the new one.
+        """
+        heads = [(self.chain(partition), -1) for partition in partitions]
+        control = Control(previous, f"{_OTHER}.{previous + 2}", True, [], heads, previous + 1)
+        return self.cluster.log.append(self.codec.encode(control))
+
+    async def open(self, partitions: Sequence[int]) -> None:
+        """Start the stages, and open shards."""
+        pipeline = self.pipeline
+        stages = (pipeline.fingerprint, pipeline.look_up, pipeline.decide, pipeline.commit)
+        for channel, stage in zip(self._channels, stages, strict=True):
+            self._tasks.append(asyncio.ensure_future(self._run(channel, stage)))
+        await pipeline.open()
+        pipeline.assigned(frozenset(partitions), b"")
+        await self.until(lambda: len(pipeline.participant.shards) == len(partitions))
+
+    async def _run(self, channel: _Channel, stage: Callable[[], Any]) -> None:
+        while True:
+            await channel.queue.get()
+            await stage()
+            await asyncio.sleep(0)
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Wait until something holds; raises ``RuntimeError`` where it does not come to that."""
+        end = time.monotonic() + _WAIT_SECONDS
+        while not holds():
+            if self.failure is not None:
+                raise self.failure
+            for task in self._tasks:
+                if task.done():
+                    task.result()
+            if time.monotonic() > end:
+                raise RuntimeError(f"the worker was not done within {_WAIT_SECONDS:g} s")
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async def close(self) -> None:
+        """End the worker."""
+        await self.pipeline.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    @property
+    def has_reported(self) -> bool:
+        """Whether the log is read to its end, and all that is undecided was looked up."""
+        log, participant = self.cluster.log, self.pipeline.participant
+        is_read = participant.replica.position == len(log.values)
+        return is_read and not participant.has_to_report
+
+
+def packets_of_others(worker: Worker, profile: str, packets: int) -> Iterator[Packet]:
+    """Yield packets of one document each, of all workers in turn; many ids come several times."""
+    heads = dict.fromkeys(range(_WORKERS), -1)
+    for number in range(packets):
+        partition = number % _WORKERS
+        columns = packet_of(profile, number, 1).columns
+        last = heads[partition] + 1
+        columns = replace(columns, offsets=np.array([last]))
+        sender = Sender(f"firstseen.worker-{partition}.1", last)
+        yield Packet(worker.chain(partition), sender, last - 1, last, columns)
+        heads[partition] = last
+
+
+def fill_store(worker: Worker, profile: str, partition: int, entries: int) -> None:
+    """Fill the store of a shard with random documents."""
+    with closing(worker.stores.open(partition)) as store:
+        count = 0
+        for batch in records_of(profile, entries, worker.identity):
+            count += len(batch)
+            decoded = [decode_record(key, value, "the benchmark's") for key, value in batch]
+            blocks = [each for each in decoded if isinstance(each, EntryBlock)]
+            (logged,) = (each for each in decoded if isinstance(each, LoggedProgress))
+            chain = worker.chain(partition)
+            progress = msgspec.structs.replace(
+                logged.progress, chain=chain, position=0, control=NO_CONTROL
+            )
+            store.load(blocks, ProgressRow(progress, count, 0, logged.identity))
+
+
+def measured(
+    name: str, documents: int, worker: Worker, partitions: Sequence[int], work: Callable[[], Any]
+) -> Case:
+    """Open the shards of a worker, do ``work``, and return what its steps took."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_COLLECTED_OBJECTS)
+    loop = TimedLoop()
+    asyncio.set_event_loop(loop)
+    opening: list[float] = []
+
+    async def run() -> None:
+        nonlocal opening
+        await worker.open(partitions)
+        opening, loop.steps = loop.steps, []
+        await work()
+
+    try:
+        loop.run_until_complete(run())
+        steps = loop.steps
+        loop.run_until_complete(worker.close())
+    finally:
+        loop.close()
+        gc.unfreeze()
+    longest = sorted(steps, reverse=True)[:5]
+    return Case(
+        name=name,
+        documents=documents,
+        longest=[round(each * 1000, 1) for each in longest],
+        over=sum(each > STEP_MAX for each in steps),
+        steps=len(steps),
+        cpu_seconds=round(sum(steps), 2),
+        opening_longest=round(max(opening) * 1000, 1),
+    )
+
+
+def undecided(
+    profile: str, directory: Path, packets: int, *settings: str, name: str = "undecided"
+) -> Case:
+    """Read and report packets that another worker is to decide, and again for its successor."""
+    worker = Worker(profile, directory, _WORKERS, *settings)
+    fill_store(worker, profile, 1, packets)
+    control = worker.lead_elsewhere(range(_WORKERS))
+    values = [worker.codec.encode(each) for each in packets_of_others(worker, profile, packets)]
+
+    async def read_all() -> None:
+        for value in values:
+            worker.cluster.log.append(value)
+        await worker.until(lambda: worker.has_reported)
+        worker.lead_elsewhere(range(_WORKERS), control)
+        await worker.until(lambda: worker.has_reported)
+
+    return measured(name, packets, worker, [1], read_all)
+
+
+def many_partitions(profile: str, directory: Path, partitions: int, rounds: int) -> Case:
+    """Take in records of many partitions; decide and put them out once another worker reports."""
+    worker = Worker(profile, directory, partitions + 1)
+    cluster, participant = worker.cluster, worker.pipeline.participant
+    worker.lead_elsewhere([partitions])
+    packets = partitions * rounds
+
+    async def put_out_all() -> None:
+        await worker.until(lambda: participant.leads)
+        for number in range(rounds):
+            cluster.member.send(_raw_records(partitions, number))
+            sent = (number + 1) * partitions
+            await worker.until(lambda: len(participant.replica.undecided) == sent)  # noqa: B023
+        await worker.until(lambda: worker.has_reported)
+        control = participant.replica.control
+        reports = [PacketReport(offset, control, []) for offset in participant.replica.undecided]
+        for first in range(0, len(reports), worker.settings.batch.packets):
+            some = reports[first : first + worker.settings.batch.packets]
+            report = Report(_OTHER, [partitions], some, {partitions: 0})
+            cluster.reports.append(worker.codec.encode_report(report))
+        await worker.until(lambda: sum(cluster.committer.offsets.values()) == packets)
+
+    return measured("partitions", packets, worker, range(partitions), put_out_all)
+
+
+def _raw_records(partitions: int, offset: int) -> Mapping[int, list[RawMessage]]:
+    return {
+        partition: [
+            RawMessage(
+                partition,
+                offset,
+                msgspec.json.encode(
+                    {
+                        "id": f"{partition}-{offset}",
+                        "text": " ".join(
+                            f"word{(partition * 31 + offset * 7 + each) * 7919 % 99_991}"
+                            for each in range(60)
+                        ),
+                    }
+                ),
+            )
+        ]
+        for partition in range(partitions)
+    }
+
+
+def first_delete(profile: str, directory: Path, entries: int) -> Case:
+    """Read the first delete of an index, which then has to find entries by id."""
+    worker = Worker(profile, directory, _WORKERS)
+    fill_store(worker, profile, 1, entries)
+    worker.lead_elsewhere(range(_WORKERS))
+
+    async def delete() -> None:
+        (packet,) = packets_of_others(worker, profile, 1)
+        deletes = np.array([DELETE], dtype=np.uint8)
+        columns = replace(packet.columns, operations=deletes)
+        packet = replace(packet, columns=columns)
+        worker.cluster.log.append(worker.codec.encode(packet))
+        await worker.until(lambda: worker.has_reported)
+
+    return measured("first delete", entries, worker, [1], delete)
+
+
+CASES: Final = ("undecided", "replace", "partitions", "first delete")
+
+
+def run(cases: Sequence[str], profile: str, sizes: Sizes, state_dir: Path | None) -> Figures:
+    """Measure cases, one after the other."""
+    found = []
+    for name in cases:
+        with tempfile.TemporaryDirectory(dir=state_dir, prefix="loop-lag-") as made:
+            path = Path(made)
+            if name == "undecided":
+                found.append(undecided(profile, path, sizes.packets))
+            elif name == "replace":
+                replaced = undecided(
+                    profile, path, sizes.packets, "index.same_id=replace", name=name
+                )
+                found.append(replaced)
+            elif name == "partitions":
+                found.append(many_partitions(profile, path, sizes.partitions, sizes.rounds))
+            else:
+                found.append(first_delete(profile, path, sizes.entries))
+    return Figures(machine(), profile, found)
+
+
+def tables(figures: Figures) -> list[Table]:
+    """Return the figures for people."""
+    table = new_table(
+        f"steps of the event loop, {figures.profile} (CPU ms)",
+        "case",
+        "documents",
+        "longest",
+        "the next ones",
+        f"over {STEP_MAX * 1000:g}",
+        "steps",
+        "CPU s",
+        "while opening",
+    )
+    for each in figures.cases:
+        table.add_row(
+            each.name,
+            f"{each.documents:,}",
+            f"{each.longest[0]:,.1f}",
+            " ".join(f"{step:,.1f}" for step in each.longest[1:]),
+            f"{each.over:,}",
+            f"{each.steps:,}",
+            f"{each.cpu_seconds:.2f}",
+            f"{each.opening_longest:,.1f}",
+        )
+    return [table]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the benchmark as the command line says."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--case", nargs="+", choices=CASES, default=CASES)
+    parser.add_argument("--profile", choices=list(PROFILES), default="wide")
+    parser.add_argument("--packets", type=int, default=20_000, help="undecided packets")
+    parser.add_argument("--partitions", type=int, default=1_000, help="raw partitions")
+    parser.add_argument("--rounds", type=int, default=4, help="packets of each raw partition")
+    parser.add_argument("--entries", type=int, default=1_000_000, help="before the first delete")
+    parser.add_argument("--state-dir", type=Path, help="where to make stores (a temporary one)")
+    add_json_option(parser)
+    options = parser.parse_args(arguments)
+    sizes = Sizes(options.packets, options.partitions, options.rounds, options.entries)
+    if min(sizes) < 1:
+        parser.error("--packets, --partitions, --rounds and --entries must be 1 or more")
+    figures = run(options.case, options.profile, sizes, options.state_dir)
+    publish(figures, tables(figures), options.json)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""Exact similarities of two texts, by which estimates are measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+# ---- The exact Jaccard similarity: of sets of character n-grams, white space left out.
+#
+# Near-duplicates are commonly labelled with this measure, so it judges a deduplicator; it is too
+# slow and too large to find candidates. A text is not normalised: case, width and signs count.
+
+
+GRAM_CHARACTERS: Final = 5
+
+_CODE_BITS: Final = 64
+_Codes = NDArray[np.uint64]
+
+
+def exact_jaccard(a: str, b: str, characters: int = GRAM_CHARACTERS) -> float:
+    """Return shared n-grams over all n-grams, 0 to 1; a shorter text is one gram."""
+    a, b = "".join(a.split()), "".join(b.split())
+    if a == b:
+        return 1.0
+    if min(len(a), len(b)) < characters:
+        return _of_sets(_grams(a, characters), _grams(b, characters))
+    # Characters are renumbered by those that occur: a gram of these numbers fits 64 bits, unless
+    # the alphabet is very large, and sorting numbers is several times as fast as a set.
+    points = np.frombuffer((a + b).encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+    present = np.zeros(int(points.max()) + 1, dtype=np.bool_)
+    present[points] = True
+    alphabet = np.flatnonzero(present)
+    bits = max(1, (len(alphabet) - 1).bit_length())
+    if bits * characters > _CODE_BITS:
+        return _of_sets(_grams(a, characters), _grams(b, characters))
+    number_of = np.empty(len(present), dtype=np.uint64)
+    number_of[alphabet] = np.arange(len(alphabet), dtype=np.uint64)
+    numbers = number_of[points]
+    grams_a = _packed(numbers[: len(a)], characters, bits)
+    grams_b = _packed(numbers[len(a) :], characters, bits)
+    union = len(_distinct(np.concatenate([grams_a, grams_b])))
+    return (len(grams_a) + len(grams_b) - union) / union
+
+
+def _packed(numbers: _Codes, characters: int, bits: int) -> _Codes:
+    """Return the distinct grams of a text, each as one number."""
+    windows = len(numbers) - characters + 1
+    packed = np.zeros(windows, dtype=np.uint64)
+    for at in range(characters):
+        packed = (packed << np.uint64(bits)) | numbers[at : at + windows]
+    return _distinct(packed)
+
+
+def _distinct(codes: _Codes) -> _Codes:
+    """Return the distinct codes, sorted. ``np.unique`` hashes, which takes ten times as long."""
+    ordered = np.sort(codes)
+    is_new = np.empty(len(ordered), dtype=np.bool_)
+    is_new[0] = True
+    np.not_equal(ordered[1:], ordered[:-1], out=is_new[1:])
+    return ordered[is_new]
+
+
+def _grams(text: str, characters: int) -> set[str]:
+    return {text[at : at + characters] for at in range(max(1, len(text) - characters + 1))}
+
+
+def _of_sets(a: set[str], b: set[str]) -> float:
+    return len(a & b) / len(a | b)
+
+
+# ---- The vector space model: texts as vectors of term frequencies, compared by their cosine.
+#
+# The baseline of SimHash (Wang, Wu and Li, 2016): cos(a, b) = Σ aᵢbᵢ / (|a|·|b|). It needs both
+# texts whole, so it compares pairs but cannot find them.
+
+
+def vector_cosine(a: Mapping[str, float], b: Mapping[str, float]) -> float:
+    """Return the cosine of two vectors by term; 0 if one of them is zero."""
+    norms = math.hypot(*a.values()) * math.hypot(*b.values())
+    if not norms:
+        return 0.0
+    if len(b) < len(a):
+        a, b = b, a
+    inner = math.fsum(weight * b[term] for term, weight in a.items() if term in b)
+    return max(-1.0, min(1.0, inner / norms))

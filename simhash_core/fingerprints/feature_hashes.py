@@ -1,0 +1,64 @@
+"""Feature hashes: a term to as many bits as a fingerprint has, by name.
+
+A feature hash is a pure function ``(term, bits) -> bytes`` of ``bits / 8`` bytes, big-endian: bit 0
+of the fingerprint is the highest bit of the first byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import xxhash
+
+from simhash_core.errors import UnknownNameError
+
+# ---- The string hash of the Java write-up of classic SimHash (2013), any width.
+#
+# x = s[0] · 2⁷; x = (x · 1000003) XOR c mod 2^f for each character c; x XOR length: Python 2's
+# string hash widened to f bits. It is here to run the published sample; for short terms its high
+# bits are poorly mixed, so it is not the default.
+
+
+_MULTIPLIER: Final = 1000003
+
+
+def java_hash(term: str, bits: int) -> bytes:
+    if not term:
+        return bytes(bits // 8)
+    mask = (1 << bits) - 1
+    x = ord(term[0]) << 7
+    for character in term:
+        x = ((x * _MULTIPLIER) ^ ord(character)) & mask
+    x ^= len(term)
+    # The sample turns −1 into −2, as its C original reserved −1 for errors; in f bits without a
+    # sign −1 is the mask.
+    if x == mask:
+        x -= 1
+    return x.to_bytes(bits // 8, "big")
+
+
+# ---- XXH3-128, with a new seed for each 128 bits: the default feature hash, fast and well mixed.
+
+
+def xxh3_hash(term: str, bits: int) -> bytes:
+    data = term.encode("utf-8", "surrogatepass")
+    size = bits // 8
+    digests, seed = xxhash.xxh3_128_digest(data, 0), 1
+    while len(digests) < size:
+        digests += xxhash.xxh3_128_digest(data, seed)
+        seed += 1
+    return digests[:size]
+
+
+FeatureHash = Callable[[str, int], bytes]
+
+_BY_NAME: Final[Mapping[str, FeatureHash]] = {"xxh3": xxh3_hash, "java": java_hash}
+FEATURE_HASHES: Final = tuple(_BY_NAME)
+
+
+def feature_hash_named(name: str) -> FeatureHash:
+    """Raises ``UnknownNameError``."""
+    if name not in _BY_NAME:
+        raise UnknownNameError("feature hash", name, FEATURE_HASHES)
+    return _BY_NAME[name]

@@ -1,0 +1,422 @@
+"""The shards that one worker owns, its standby copies of others' shards, and both together."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Generic, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simhash_core.documents import Entry
+from simhash_core.index.document_index import DocumentIndex
+from simhash_core.index.prints import Prints, prints_of
+from simhash_core.log.records import NO_OFFSET, Packet, Progress, log_offset_of
+from simhash_core.log.replica import Decided
+from simhash_core.log.shard_stream import Ready, Record, ShardStream, StreamNews
+from simhash_core.log.unique_documents import UniqueDocuments, UniqueRows, unique_rows
+
+# ---- The decided entries of a shard, as one worker knows them.
+#
+# Entries are in the worker's index once they are decided, and in the shard's store once they are
+# committed with their outputs. A copy holds those in between, and the removed ones that the store
+# still has.
+
+
+class EntryStore(Protocol):
+    """The committed entries of one shard; sequence numbers are returned in rising order."""
+
+    def entries(self, sequences: Sequence[int]) -> list[Entry]:
+        """Raises ``KeyError`` for an entry that is not there."""
+        ...
+
+    def by_content(self, digest: bytes) -> list[int]:
+        """Return only undecidable documents."""
+        ...
+
+    def by_ids(self, ids: Sequence[bytes]) -> list[list[int]]: ...
+
+
+class ShardCopy:
+    """The entries of one shard, stored or not yet."""
+
+    def __init__(
+        self,
+        progress: Progress,
+        slot: int,
+        store: EntryStore,
+        index: DocumentIndex,
+        log_end: int | None = None,
+    ) -> None:
+        """``log_end``: before ``progress`` was found to be the last; None: of the first session."""
+        self.chain = progress.chain
+        self.slot = slot
+        self.store = store
+        self.in_session = False
+        self._log_end = log_end
+        self._index = index
+        self._first = progress.next
+        self._applied = NO_OFFSET
+        self._uncommitted = UniqueDocuments()
+        self._removed: set[int] = set()
+
+    @property
+    def partition(self) -> int:
+        return self.chain.partition
+
+    @property
+    def removed(self) -> frozenset[int]:
+        """Removed entries by sequence number; the store may still have them."""
+        return frozenset(self._removed)
+
+    def begin(self, log_end: int) -> None:
+        self.in_session = True
+        if self._log_end is None:
+            self._log_end = log_end
+
+    def apply(self, decided: Decided) -> None:
+        """Add the unique documents of a packet of this shard to the index.
+
+        It adds those too that the packet itself removes, until ``remove``. If the raw topic was
+        created again without this worker's knowledge, it adds later packets of any topic; the store
+        has earlier ones.
+        """
+        packet, matches = decided.item, decided.decision.matches
+        assert isinstance(packet, Packet)
+        if matches is None or self._was_applied(decided.offset):
+            return
+        if not self._concerns(decided.offset, packet):
+            return
+        self._applied = decided.offset
+        if decided.offset < log_offset_of(self._index.dropped_before):
+            return  # it is read again, and has expired since
+        columns = packet.columns
+        unique = unique_rows(columns, [match.row for match in matches])
+        if packet.chain == self.chain:
+            unique &= columns.offsets >= self._first  # what is before was committed, and is there
+        if not unique.any():
+            return
+        uniques = UniqueRows(decided.offset, packet, np.flatnonzero(unique))
+        self._uncommitted.add(uniques)
+        self._show(uniques)
+
+    def _concerns(self, offset: int, packet: Packet) -> bool:
+        is_new = self._log_end is not None and offset >= self._log_end
+        return packet.chain == self.chain or is_new
+
+    def _was_applied(self, offset: int) -> bool:
+        return offset <= self._applied
+
+    def _show(self, uniques: UniqueRows) -> None:
+        rows = uniques.decidable
+        prints = prints_of(self._index.scheme, uniques.packet.columns, rows)
+        self._index.add(self.slot, uniques.sequences(rows), prints)
+
+    def remove(self, sequences: Sequence[int], *, may_come: bool = False) -> None:
+        """Remove entries; those that are gone have no effect.
+
+        ``may_come``: a commit in flight may still store one, which stays hidden until
+        ``committed``.
+        """
+        for sequence in sequences:
+            entry = self._uncommitted.entry(sequence)
+            if entry is None:
+                entry = self._stored(sequence)
+            if entry is not None or may_come:  # else the store has let go of it
+                self._hide(sequence)
+        self._index.remove(self.slot, np.array(sequences, dtype=np.uint64))
+
+    def _hide(self, sequence: int) -> None:
+        self._uncommitted.remove(sequence)
+        self._removed.add(sequence)
+
+    def committed(self, progress: Progress, removed: Iterable[int]) -> None:
+        """Note that the store has everything before ``progress``, and no longer has ``removed``."""
+        self._removed.difference_update(removed)
+        stored: list[int] = []
+        for unique in self._uncommitted.packets():
+            if unique.packet.chain != progress.chain:
+                continue
+            if unique.packet.last >= progress.next:
+                break
+            stored.append(unique.log_offset)
+        for log_offset in stored:
+            self._uncommitted.forget(log_offset)
+
+    def entry(self, sequence: int) -> Entry | None:
+        entry = self._uncommitted.entry(sequence)
+        return self.store.entries([sequence])[0] if entry is None else entry
+
+    def by_content(self, digest: bytes) -> set[int]:
+        sequences = {*self._uncommitted.by_content(digest), *self.store.by_content(digest)}
+        return sequences - self._removed
+
+    def with_ids(self, ids: Sequence[bytes]) -> list[set[int]]:
+        return [
+            {*uncommitted, *stored} - self._removed
+            for uncommitted, stored in zip(
+                self._uncommitted.with_ids(ids), self.store.by_ids(ids), strict=True
+            )
+        ]
+
+    def _stored(self, sequence: int) -> Entry | None:
+        try:
+            return self.store.entries([sequence])[0]
+        except KeyError:
+            return None
+
+
+# ---- A copy of a shard that another worker owns. Its reports count too.
+#
+# The store takes in the owner's commits from the changelog, which may be ahead of what was read of
+# the log. Then the store may lack entries that the index still has. A decided packet removed or
+# expired them, and reports on packets before that one no longer count.
+
+
+class Standby(ShardCopy):
+    """A copy of another worker's shard.
+
+    ``progress`` is the owner's, as far as this worker has read the log. ``is_outdated`` says that
+    the raw topic was created again and the copy must be opened again.
+    """
+
+    def __init__(
+        self, progress: Progress, slot: int, store: EntryStore, index: DocumentIndex, log_end: int
+    ) -> None:
+        """``log_end`` is the end of the log before the changelog was read up to ``progress``."""
+        super().__init__(progress, slot, store, index, log_end)
+        self.progress = progress
+        self.is_outdated = False
+        self._commits: deque[Progress] = deque()
+
+    def owner_committed(self, progress: Progress, removed: Iterable[int]) -> None:
+        if progress.chain != self.chain:
+            self.is_outdated = True
+            return
+        self.committed(progress, removed)
+        self._commits.append(progress)
+
+    def catch_up(self, decided_before: int) -> bool:
+        """Advance the progress to what this copy read; return whether it is the owner's."""
+        while self._commits and self._has_read(self._commits[0].position, decided_before):
+            self.progress = self._commits.popleft()
+        return not self._commits
+
+    def _has_read(self, position: int, decided_before: int) -> bool:
+        # What was read in sessions without this copy does not count: it did not apply it.
+        return self.in_session and position <= decided_before
+
+    def is_level(self, progress: Progress, decided_before: int) -> bool:
+        has_all = self.catch_up(decided_before) and self.progress == progress
+        return has_all and not self.is_outdated
+
+    def entry(self, sequence: int) -> Entry | None:
+        """Return an entry, or None if the store no longer has it."""
+        try:
+            return ShardCopy.entry(self, sequence)
+        except KeyError:
+            return None
+
+
+# ---- A shard on the worker that owns it: its stream, and its entries in the index.
+
+
+class OwnedShard(Generic[Record]):
+    """A shard that this worker owns; takes nothing in until a session begins.
+
+    ``copy`` takes part earlier if the shard was a standby here.
+    """
+
+    def __init__(self, stream: ShardStream[Record], copy: ShardCopy) -> None:
+        self.stream = stream
+        self.copy = copy
+        self.in_session = False
+
+    @property
+    def partition(self) -> int:
+        return self.stream.chain.partition
+
+    @property
+    def slot(self) -> int:
+        return self.copy.slot
+
+    def begin(self, log_end: int) -> None:
+        self.stream.restart()
+        self.in_session = True
+        self.copy.begin(log_end)
+
+    def decided(self, decided: Decided) -> None:
+        assert isinstance(decided.item, Packet)
+        if self.copy.in_session:
+            self.copy.apply(decided)
+        if self.in_session and self._is_own(decided.item):
+            self.stream.decided(decided)
+
+    def _is_own(self, packet: Packet) -> bool:
+        """Return whether a packet is of this topic, not of an earlier one with the same name."""
+        return packet.chain == self.stream.chain
+
+    def remove(self, sequences: list[int]) -> None:
+        if self.copy.in_session:
+            self.copy.remove(sequences, may_come=self.in_session)
+        if self.in_session:
+            self.stream.remove(sequences)
+
+    def commit(self, ready: Ready[Record], progress: Progress) -> None:
+        self.copy.committed(progress, ready.removed)
+        self.stream.advance(progress, ready.removed)
+
+
+# ---- All shards of one worker.
+
+
+class HeldShards(Generic[Record]):
+    """Shards by partition; a worker has each as owner or as standby, never as both."""
+
+    def __init__(self, worker: str, index: DocumentIndex, *, expires: bool) -> None:
+        self.owned: dict[int, OwnedShard[Record]] = {}
+        self.standbys: dict[int, Standby] = {}
+        self._worker = worker
+        self._index = index
+        self._expires = expires
+        self._by_slot: dict[int, ShardCopy] = {}
+        self._session: list[ShardCopy] | None = None
+        self._reported: list[int] = []
+        self.news = StreamNews()
+
+    def fill_slot(self, committed: Iterable[tuple[NDArray[np.uint64], Prints]]) -> int:
+        """Return a new slot of the index with committed entries, hidden from look-ups."""
+        slot = self._index.open_slot(visible=False)
+        for sequences, prints in committed:
+            self._index.add(slot, sequences, prints)
+        return slot
+
+    def own(
+        self, progress: Progress, store: EntryStore, slot: int, log_end: int | None = None
+    ) -> OwnedShard[Record]:
+        """Add a shard; ``log_end`` is the end of the log, read before the shard was opened."""
+        return self._own(progress, ShardCopy(progress, slot, store, self._index, log_end))
+
+    def stand_by(self, progress: Progress, store: EntryStore, slot: int, log_end: int) -> Standby:
+        """Add a standby; ``log_end`` is the end of the log, read before the changelog was read."""
+        standby = Standby(progress, slot, store, self._index, log_end)
+        self.standbys[standby.partition] = standby
+        self._by_slot[slot] = standby
+        self._session = None
+        return standby
+
+    def promote(self, progress: Progress, decided_before: int) -> OwnedShard[Record] | None:
+        """Own a shard that was a standby; drop it and return None if it is behind ``progress``."""
+        standby = self.standbys.pop(progress.chain.partition, None)
+        if standby is None:
+            return None
+        if not standby.is_level(progress, decided_before):
+            self._forget(standby)
+            return None
+        return self._own(progress, standby)
+
+    def drop(self, partition: int) -> None:
+        shard = self.owned.pop(partition, None)
+        if shard is not None:
+            self.news.forget(partition)
+            self._forget(shard.copy)
+
+    def drop_standby(self, partition: int) -> None:
+        standby = self.standbys.pop(partition, None)
+        if standby is not None:
+            self._forget(standby)
+
+    def _forget(self, copy: ShardCopy) -> None:
+        self._index.drop_slot(copy.slot)
+        del self._by_slot[copy.slot]
+        self._session = None
+
+    def _own(self, progress: Progress, copy: ShardCopy) -> OwnedShard[Record]:
+        stream: ShardStream[Record] = ShardStream(
+            progress, self._worker, expires=self._expires, news=self.news
+        )
+        shard = OwnedShard(stream, copy)
+        self.owned[shard.partition] = shard
+        self._by_slot[copy.slot] = copy
+        self._session = None
+        return shard
+
+    # ---- a session
+
+    def begin(self, log_end: int) -> None:
+        for shard in self.owned.values():
+            shard.begin(log_end)
+        for standby in self.standbys.values():
+            standby.begin(log_end)
+        self._session = None
+        for copy in self._in_session():
+            self._index.show_slot(copy.slot)
+
+    def progresses(self, decided_before: int) -> list[Progress]:
+        for standby in self.standbys.values():
+            standby.catch_up(decided_before)
+        standbys = (standby.progress for standby in self.standbys.values())
+        return [*(shard.stream.committed for shard in self.owned.values()), *standbys]
+
+    def decided(self, decided: Decided) -> None:
+        packet = decided.item
+        assert isinstance(packet, Packet)
+        shard = self.owned.get(packet.chain.partition)
+        if shard is not None:
+            shard.decided(decided)
+        standby = self.standbys.get(packet.chain.partition)
+        if standby is not None and standby.in_session:
+            standby.apply(decided)
+        removed: dict[int, list[int]] = {}
+        for removal in decided.decision.removals:
+            removed.setdefault(removal.partition, []).append(removal.sequence)
+        for partition, sequences in removed.items():
+            self._remove(partition, sequences)
+
+    def _remove(self, partition: int, sequences: list[int]) -> None:
+        shard, standby = self.owned.get(partition), self.standbys.get(partition)
+        if shard is not None:
+            shard.remove(sequences)
+        if standby is not None and standby.in_session:
+            standby.remove(sequences)
+
+    # ---- look-ups
+
+    @property
+    def reported(self) -> list[int]:
+        self._in_session()
+        return self._reported
+
+    def entries(self, slot: int, sequences: Sequence[int]) -> list[Entry]:
+        """Return entries of the shard with this slot, without those that are gone."""
+        entries = map(self._by_slot[slot].entry, sequences)
+        return [entry for entry in entries if entry is not None]
+
+    def by_content(self, digest: bytes) -> list[tuple[int, Entry]]:
+        """Return the undecidable documents with this content, the earliest first."""
+        entries = [
+            (sequence, entry)
+            for copy in self._in_session()
+            for sequence in copy.by_content(digest)
+            if (entry := copy.entry(sequence)) is not None
+        ]
+        return sorted(entries, key=lambda each: each[0])
+
+    def with_ids(self, ids: Sequence[bytes]) -> list[list[tuple[int, int]]]:
+        entries: list[list[tuple[int, int]]] = [[] for _ in ids]
+        for copy in self._in_session():
+            for known, sequences in zip(entries, copy.with_ids(ids), strict=True):
+                known += [(copy.partition, sequence) for sequence in sequences]
+        return entries
+
+    def _in_session(self) -> list[ShardCopy]:
+        """Return those that take part. Cached, as each look-up asks and they seldom change."""
+        if self._session is None:
+            copies = [*(shard.copy for shard in self.owned.values()), *self.standbys.values()]
+            self._session = [copy for copy in copies if self._takes_part(copy)]
+            self._reported = sorted(copy.partition for copy in self._session)
+        return self._session
+
+    def _takes_part(self, copy: ShardCopy) -> bool:
+        return copy.in_session

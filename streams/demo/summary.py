@@ -1,0 +1,578 @@
+"""The result of a demo: figures, examples, and a page."""
+
+from __future__ import annotations
+
+import heapq
+import re
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
+from operator import itemgetter
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+from prometheus_client.parser import text_string_to_metric_families
+from rich.console import Console
+from rich.text import Text
+
+from simhash_core.documents import Document, RawRecord, SourcePosition
+from streams.corpus.generated import BROKEN, EditKind
+from streams.documents.output_records import DeadLetterOutput, DuplicateOutput, ReceivedOutput
+from streams.documents.raw_documents import DocumentReader
+from streams.monitoring.metric_labels import Stage
+from streams.offline.pages import ShownText, page, text_pair
+from streams.terminal.layout import Block, counted, one_line, show, table
+from streams.terminal.record_lines import (
+    DEAD_LETTER_STYLE,
+    DUPLICATE_STYLE,
+    QUIET_STYLE,
+    UNDECIDABLE_STYLE,
+    UNIQUE_STYLE,
+)
+
+# ---- The worker's time, from its metrics.
+
+_STAGES = "firstseen_stage_duration_seconds"
+_PROCESSOR = "process_cpu_seconds_total"
+
+
+class StageTime(msgspec.Struct, frozen=True):
+    stage: str
+    batches: int
+    seconds: float
+
+
+class WorkerTimes(msgspec.Struct, frozen=True):
+    stages: tuple[StageTime, ...]
+    cpu_seconds: float
+
+
+def worker_times(exposition: str) -> WorkerTimes:
+    sums: dict[str, float] = {}
+    counts: defaultdict[str, int] = defaultdict(int)
+    cpu_seconds = 0.0
+    for family in text_string_to_metric_families(exposition):
+        for sample in family.samples:
+            if sample.name == f"{_STAGES}_sum":
+                sums[sample.labels["stage"]] = sample.value
+            elif sample.name == f"{_STAGES}_count":
+                counts[sample.labels["stage"]] = int(sample.value)
+            elif sample.name == _PROCESSOR:
+                cpu_seconds = sample.value
+    stages = tuple(
+        StageTime(stage, counts[stage], round(seconds, 3))
+        for stage, seconds in sums.items()
+        if counts[stage] and stage != Stage.WATCH  # it runs beside the work
+    )
+    return WorkerTimes(stages, round(cpu_seconds, 3))
+
+
+# ---- The figures, as in the JSON object of ``--json``.
+
+
+class DemoReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The figures of a demo.
+
+    ``documents``: records sent. ``unique`` includes ``undecidable``. ``precision`` and ``recall``
+    are None if unknown or undefined; ``by_kind`` has their counts (``streams.demo.scoring``).
+    ``swapped``: originals judged after a copy of theirs, as its duplicates.
+    """
+
+    input: str | None
+    seed: int | None
+    profile: str
+    documents: int
+    unique: int
+    undecidable: int
+    duplicates: int
+    exact_duplicates: int
+    near_duplicates: int
+    dead_letters: int
+    dead_letters_by_reason: Mapping[str, int]
+    tombstones: int
+    too_long: int
+    lost: int
+    repeated: int
+    precision: float | None
+    recall: float | None
+    swapped: int
+    by_kind: Mapping[str, Mapping[str, int | float | None]] | None
+    seconds: float
+    documents_per_second: float
+    shards: int
+    worker_cpu_seconds: float
+    stages: tuple[StageTime, ...]
+
+    @property
+    def is_whole(self) -> bool:
+        return self.lost == 0 and self.repeated == 0
+
+
+# ---- What a copy changed, in one line: “−12 +3 characters; “旧” → “新””.
+#
+# For speed, sentences are compared first, then the words of those that differ. White space counts
+# as one space.
+
+TEXT_MAX: Final = 5_000
+"""Characters of a text that are compared; the summary says if there are more."""
+WORK_MAX: Final = 40_000
+"""Budget of words and pairs of equal words to align; later passages are shown whole."""
+
+_SENTENCE = re.compile(r".*?(?:[。！？!?；;]|[.](?=\s)|$)[”’」』\"')）]*", re.DOTALL)
+_WORD = re.compile(r"[^\W\d_\u3400-\u9fff]+|\d[\d.,]*|\s+|.", re.DOTALL)
+_SHOWN = 24  # maximum characters of a shown passage
+_SHORTEST_LIMIT = 60
+_LONG_LIST = 400  # items
+_LIST_WORK = 50  # cost of each list
+
+
+class _Change(NamedTuple):
+    old: str
+    new: str
+
+
+def describe_change(original_text: str, text: str, limit: int = 160) -> str:
+    """Summarise in at most ``limit`` characters what changed from the original to the copy.
+
+    It says if only white space, typography or the order of sentences differ; else it gives the
+    numbers of removed and added characters, then the largest changes. Raises ``ValueError`` for a
+    limit below 60.
+    """
+    if limit < _SHORTEST_LIMIT:
+        raise ValueError(f"limit is {limit}; give at least {_SHORTEST_LIMIT} characters")
+    if original_text == text:
+        return "no change"
+    cut = max(len(original_text), len(text)) > TEXT_MAX
+    scope = f" in the first {TEXT_MAX:,} characters" if cut else ""
+    old, new = (" ".join(t[:TEXT_MAX].split()) for t in (original_text, text))
+    if old == new:
+        return "no change" + scope if cut else "white space only"
+    if _letters(old) == _letters(new):
+        return "signs, widths, case or white space only" + scope
+    before, after = (_SENTENCE.findall(t) for t in (old, new))
+    if _multiset(before) == _multiset(after):
+        return "the same sentences in another order" + scope
+    return _summary(list(_changes(before, after)), scope, limit)
+
+
+def _letters(text: str) -> str:
+    return "".join(filter(str.isalnum, unicodedata.normalize("NFKC", text).casefold()))
+
+
+def _multiset(sentences: list[str]) -> Counter[str]:
+    return Counter(sentence.strip() for sentence in sentences if sentence.strip())
+
+
+def _summary(changes: list[_Change], scope: str, limit: int) -> str:
+    replaced = sum(len(change.old) for change in changes)
+    added = sum(len(change.new) for change in changes)
+    summary = f"−{replaced} +{added} characters{scope}"
+    visible = [change for change in changes if change.old.strip() or change.new.strip()]
+    for change in sorted(visible, key=lambda change: -len(change.old) - len(change.new)):
+        shown = f"; {_shown(change)}"
+        if len(summary) + len(shown) > limit:
+            break
+        summary += shown
+    return summary
+
+
+def _shown(change: _Change) -> str:
+    if not change.old.strip():
+        return f"+ “{_clipped(change.new)}”"
+    if not change.new.strip():
+        return f"− “{_clipped(change.old)}”"
+    return f"“{_clipped(change.old)}” → “{_clipped(change.new)}”"
+
+
+def _clipped(passage: str) -> str:
+    passage = passage.strip()
+    if len(passage) <= _SHOWN:
+        return passage
+    half = _SHOWN // 2 - 1
+    return f"{passage[:half]}…{passage[-half:]}"
+
+
+def _changes(before: list[str], after: list[str]) -> Iterator[_Change]:
+    work = WORK_MAX
+    for i1, i2, j1, j2 in _differing(before, after):
+        passages = [("".join(before[i1:i2]), "".join(after[j1:j2]))]
+        if i2 - i1 == j2 - j1:
+            passages = list(zip(before[i1:i2], after[j1:j2], strict=True))
+        for old, new in passages:
+            old_words, new_words = _WORD.findall(old), _WORD.findall(new)
+            work -= _work(old_words, new_words)
+            if work < 0 or not (old and new):
+                yield _Change(old, new)
+                continue
+            for k1, k2, m1, m2 in _differing(old_words, new_words):
+                yield _Change("".join(old_words[k1:k2]), "".join(new_words[m1:m2]))
+
+
+def _work(old: list[str], new: list[str]) -> int:
+    counts = Counter(new)
+    return _LIST_WORK + len(old) + len(new) + sum(counts[item] for item in old)
+
+
+def _differing(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int, int, int, int]]:
+    # autojunk ignores frequent items in long lists, so that the work stays nearly linear.
+    matcher = SequenceMatcher(None, old, new, autojunk=len(new) > _LONG_LIST)
+    for tag, i1, i2, j1, j2 in matcher.get_opcodes():
+        if tag != "equal":
+            yield i1, i2, j1, j2
+
+
+# ---- A bounded memory of recent records, to compare copies with originals.
+
+_BYTES_MAX: Final = 64 * 1024 * 1024
+_REFUSED_MAX: Final = 10_000
+
+
+class TextMemory:
+    """Remembers documents up to ``bytes_max``, at four bytes a character; the oldest are forgotten.
+
+    Of records that are no documents it remembers the origin.
+    """
+
+    def __init__(self, reader: DocumentReader, bytes_max: int = _BYTES_MAX) -> None:
+        self._reader = reader
+        self._bytes_left = bytes_max
+        self._documents: dict[SourcePosition, Document] = {}
+        self._where: dict[SourcePosition, str] = {}
+
+    def remember(
+        self, key: bytes | None, value: bytes | None, source: SourcePosition, where: str = ""
+    ) -> None:
+        """Remember a record; ``where`` is its origin, for people."""
+        read = self._reader.read(source, RawRecord(key, value, 0))
+        if not isinstance(read, Document):
+            if len(self._where) < _REFUSED_MAX:
+                self._where[source] = where
+            return
+        self._documents[source] = read
+        self._bytes_left -= _bytes(read)
+        while self._bytes_left < 0:
+            oldest = next(iter(self._documents))
+            self._bytes_left += _bytes(self._documents.pop(oldest))
+
+    def document_of(self, source: SourcePosition) -> Document | None:
+        return self._documents.get(source)
+
+    def where_from(self, source: SourcePosition) -> str:
+        """Return the origin of a record that is no document, else its source position."""
+        return self._where.get(source) or str(source)
+
+
+def _bytes(document: Document) -> int:
+    return 4 * (len(document.text) + len(document.title))
+
+
+# ---- Examples of outputs.
+
+PAIRS_MAX: Final = 200
+REFUSED_MAX: Final = 200
+
+
+class Pair(NamedTuple):
+    duplicate: DuplicateOutput
+    original: Document
+    copy: Document
+
+
+class Refused(NamedTuple):
+    where: str
+    reason: str
+    detail: str
+
+
+class Examples:
+    """Keeps the duplicates furthest from their originals, and the first dead letters.
+
+    The furthest ones show whether a threshold is right.
+    """
+
+    def __init__(self, texts: TextMemory) -> None:
+        self._texts = texts
+        self._furthest: list[tuple[int, int, DuplicateOutput]] = []
+        self._number = 0
+        self._dead_letters: list[DeadLetterOutput] = []
+
+    def note_output(self, output: ReceivedOutput) -> None:
+        if isinstance(output, DuplicateOutput):
+            # Of equal distances, keep the first.
+            self._number += 1
+            entry = (output.distance, -self._number, output)
+            if len(self._furthest) < PAIRS_MAX:
+                heapq.heappush(self._furthest, entry)
+            else:
+                heapq.heappushpop(self._furthest, entry)
+        elif isinstance(output, DeadLetterOutput) and len(self._dead_letters) < REFUSED_MAX:
+            self._dead_letters.append(output)
+
+    def pairs(self) -> list[Pair]:
+        pairs = []
+        furthest = sorted(self._furthest, key=itemgetter(0, 1), reverse=True)
+        for _distance, _number, duplicate in furthest:
+            original = self._texts.document_of(duplicate.original)
+            copy = self._texts.document_of(duplicate.source)
+            if original is not None and copy is not None:
+                pairs.append(Pair(duplicate, original, copy))
+        return pairs
+
+    def refused(self) -> list[Refused]:
+        return [
+            Refused(self._texts.where_from(each.source), each.reason, each.detail)
+            for each in self._dead_letters
+        ]
+
+
+# ---- The summary on the terminal; its tables fit 80 columns.
+
+_REASONS: Final = 2
+_EXAMPLES: Final = 8
+_ID_CELLS: Final = 40
+_ByKind = Mapping[str, Mapping[str, int | float | None]]
+_SUMMED: Final = ("count", "copies", "found")
+_BROKEN: Final = frozenset(map(str, BROKEN))
+_KIND_NAMES: Final[Mapping[str, str]] = {
+    EditKind.EDIT_1_5: "edit, 1–5 %",
+    EditKind.EDIT_5_10: "edit, 5–10 %",
+    EditKind.EDIT_10_20: "edit, 10–20 %",
+}
+_STAGE_NAMES: Final = {"commit": "commit, until acknowledged"}
+_INDENT: Final = "  "
+
+
+def print_summary(console: Console, report: DemoReport) -> None:
+    show([_headline(report)], console=console)
+    _print_section(console, "", _outputs(report))
+    if report.by_kind is not None:
+        _print_section(console, "How well, by kind of record", _kinds(report, report.by_kind))
+    _print_section(console, "Where the worker's time went", _stages(report))
+
+
+def print_examples(console: Console, examples: Examples) -> None:
+    pairs, refused = examples.pairs(), examples.refused()
+    if pairs:
+        lines = [line for pair in pairs[:_EXAMPLES] for line in _pair_lines(pair)]
+        _print_section(console, "Pairs, the furthest apart first", lines)
+    if refused:
+        rows = [
+            (each.where, Text(each.reason, style=DEAD_LETTER_STYLE), each.detail)
+            for each in refused[:_EXAMPLES]
+        ]
+        _print_section(console, "Dead letters", [table(rows, "<<<", _INDENT)])
+
+
+def _pair_lines(pair: Pair) -> Iterator[Block]:
+    duplicate = pair.duplicate
+    ids = f"{one_line(duplicate.id, _ID_CELLS)} ← {one_line(duplicate.original_id, _ID_CELLS)}"
+    yield Text.assemble(_INDENT, (ids, DUPLICATE_STYLE), f"  {_nearness(duplicate)}")
+    if duplicate.method != "exact":
+        change = one_line(describe_change(pair.original.text, pair.copy.text))
+        yield Text(2 * _INDENT + change, style=QUIET_STYLE)
+
+
+def _nearness(duplicate: DuplicateOutput) -> str:
+    if duplicate.method == "exact":
+        return "the same content"
+    return f"{duplicate.distance} of {duplicate.bits} bits differ"
+
+
+def print_addresses(console: Console, brokers: str, pages: str, state_dir: Path) -> None:
+    rows = (
+        ("Kafka broker", brokers),
+        ("worker", f"{pages}  (/metrics /healthz /readyz)"),
+        ("state and log", str(state_dir)),
+        ("send more", f"firstseen produce my.jsonl --broker {brokers}"),
+        ("follow", f"firstseen consume --broker {brokers}"),
+        ("stop", "Ctrl-C"),
+    )
+    _print_section(console, "Still up", _pairs(rows))
+
+
+def print_next(console: Console) -> None:
+    rows = (
+        ("your own file", "firstseen demo --input my.jsonl"),
+        ("", 'one JSON object a line: {"id": "1", "text": "…"}'),
+        ("look around", "firstseen demo --keep-running"),
+        ("no broker at all", "firstseen dedup my.jsonl"),
+        ("your own Kafka", "firstseen topics create --help, then firstseen worker --help"),
+    )
+    _print_section(console, "Next", _pairs(rows))
+
+
+def _headline(report: DemoReport) -> Text:
+    line = Text.assemble(
+        (f"{counted(report.documents, 'record')} in {report.seconds:.1f} s", "bold"),
+        f", {report.documents_per_second:,.0f} a second: ",
+    )
+    if report.is_whole:
+        line.append("nothing lost, nothing repeated", style="bold green")
+    else:
+        line.append(f"{report.lost:,} lost, {report.repeated:,} repeated", style="bold red")
+    return line
+
+
+def _outputs(report: DemoReport) -> list[Block]:
+    near = f"{report.exact_duplicates:,} of the same content, {report.near_duplicates:,} near"
+    rows = [
+        ("unique", report.unique, UNIQUE_STYLE, "passed on unchanged"),
+        ("", report.undecidable, UNDECIDABLE_STYLE, "of them too short to compare"),
+        ("duplicates", report.duplicates, DUPLICATE_STYLE, near),
+        ("dead letters", report.dead_letters, DEAD_LETTER_STYLE, _reasons(report)),
+    ]
+    if report.tombstones:
+        rows.append(("tombstones", report.tombstones, "", "these have no output"))
+    if report.too_long:
+        rows.append(("left out", report.too_long, "red", "too long for the embedded broker"))
+    cells = [
+        (
+            Text(name, style=style),
+            f"{count:,}",
+            f"{count / max(1, report.documents):.1%}" if name else "",
+            Text(note, style=QUIET_STYLE),
+        )
+        for name, count, style, note in rows
+    ]
+    return [table(cells, "<>><", _INDENT)]
+
+
+def _reasons(report: DemoReport) -> str:
+    reasons = list(report.dead_letters_by_reason.items())
+    shown = [f"{reason} {count:,}" for reason, count in reasons[:_REASONS]]
+    left = sum(count for _, count in reasons[_REASONS:])
+    return ", ".join([*shown, *([f"others {left:,}"] if left else [])])
+
+
+def _kinds(report: DemoReport, by_kind: _ByKind) -> list[Block]:
+    kinds = {kind: scores for kind, scores in by_kind.items() if kind not in _BROKEN}
+    sums = {name: _sum(by_kind, name) for name in _SUMMED}
+    broken = sums["count"] - _sum(kinds, "count")
+    rows = [
+        (
+            _KIND_NAMES.get(kind, kind.replace("_", " ")),
+            *(f"{scores[name]:,}" for name in _SUMMED),
+            _rate(scores["recall"]),
+            _rate(scores["precision"]),
+        )
+        for kind, scores in kinds.items()
+    ]
+    everything = ("all", *(f"{each:,}" for each in sums.values()))
+    kinds_table = table(
+        (
+            _head("kind", "records", "copies", "found", "recall", "precision"),
+            *rows,
+            ("broken records", f"{broken:,}", "0", "0", _rate(None), _rate(None)),
+            tuple(
+                Text(cell, style="bold")
+                for cell in (*everything, _rate(report.recall), _rate(report.precision))
+            ),
+        ),
+        "<>>>>>",
+        _INDENT,
+    )
+    lines: list[Block] = [
+        kinds_table,
+        _note("Found: named as a duplicate of the right article, or of another copy of it."),
+    ]
+    if report.swapped:
+        overtaken = (
+            f"{report.swapped:,} originals arrived after a copy; “all” counts them as found."
+        )
+        lines.append(_note(overtaken))
+    return lines
+
+
+def _sum(by_kind: _ByKind, name: str) -> int:
+    return sum(int(scores[name] or 0) for scores in by_kind.values())
+
+
+def _stages(report: DemoReport) -> list[Block]:
+    times = [
+        *((stage.stage, f"{stage.batches:,}", stage.seconds) for stage in report.stages),
+        ("processor time in all", "", report.worker_cpu_seconds),
+    ]
+    rows = [
+        (
+            _STAGE_NAMES.get(stage, stage),
+            batches,
+            f"{seconds:.2f}",
+            f"{seconds / max(report.seconds, 1e-3):.0%}",
+            f"{1e6 * seconds / max(1, report.documents):,.0f}",
+        )
+        for stage, batches, seconds in times
+    ]
+    head = _head("stage", "batches", "seconds", "of the run", "µs a record")
+    side_by_side = "Other steps run during a commit, so the sum may exceed the run."
+    return [table((head, *rows), "<>>>>", _INDENT), _note(side_by_side)]
+
+
+def _rate(rate: float | None) -> str:
+    return "–" if rate is None else f"{rate:.3f}"
+
+
+def _head(*names: str) -> tuple[Text, ...]:
+    return tuple(Text(name, style=QUIET_STYLE) for name in names)
+
+
+def _print_section(console: Console, title: str, blocks: Iterable[Block]) -> None:
+    show(["", *([Text(title, style="bold")] if title else []), *blocks], console=console)
+
+
+def _note(text: str) -> Text:
+    return Text(_INDENT + text, style=QUIET_STYLE)
+
+
+def _pairs(rows: Iterable[tuple[str, str]]) -> list[Block]:
+    return [table(((Text(name, style=QUIET_STYLE), value) for name, value in rows), "<<", _INDENT)]
+
+
+# ---- The page of ``demo --report``.
+
+
+class _ShownPair(NamedTuple):
+    facts: str
+    first: ShownText
+    second: ShownText
+
+
+def demo_page(report: DemoReport, examples: Examples) -> str:
+    pairs, refused = examples.pairs(), examples.refused()
+    return page(
+        "demo.html",
+        f"Duplicates in {report.input or f'generated documents, seed {report.seed}'}",
+        {
+            "profile": report.profile,
+            "tiles": _tiles(report),
+            "pairs": [_shown_in_page(pair) for pair in pairs],
+            "duplicates": f"{report.duplicates:,}",
+            "reasons": [
+                (reason, f"{count:,}") for reason, count in report.dead_letters_by_reason.items()
+            ],
+            "refused": refused,
+            "dead_letters": f"{report.dead_letters:,}",
+        },
+    )
+
+
+def _tiles(report: DemoReport) -> list[tuple[str, str, str]]:
+    records = max(1, report.documents)
+    return [
+        ("Records", f"{report.documents:,}", f"{report.documents_per_second:,.0f} a second"),
+        ("Unique", f"{report.unique:,}", f"{report.unique / records:.1%}"),
+        (
+            "Near duplicates",
+            f"{report.near_duplicates:,}",
+            f"{report.near_duplicates / records:.1%}",
+        ),
+        ("Exact duplicates", f"{report.exact_duplicates:,}", "of the same content"),
+        ("Dead letters", f"{report.dead_letters:,}", "could not be read"),
+        ("Too short", f"{report.undecidable:,}", "compared by exact content only"),
+    ]
+
+
+def _shown_in_page(pair: Pair) -> _ShownPair:
+    pieces = text_pair(pair.original, pair.copy, ("original", "duplicate"))
+    return _ShownPair(_nearness(pair.duplicate), *pieces)

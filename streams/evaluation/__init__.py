@@ -1,0 +1,1 @@
+"""Measures the quality of the deduplicator on labelled documents."""

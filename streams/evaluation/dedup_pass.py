@@ -1,0 +1,186 @@
+"""One pass of a file through the deduplicator of ``firstseen dedup``, and its decisions.
+
+Only the output of duplicates, in a temporary file, is read back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import time
+from array import array
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+
+from simhash_core.analysis.exact_similarity import exact_jaccard
+from simhash_core.documents import Content, Document
+from simhash_core.text.fingerprinter import Fingerprinted, Fingerprinter
+from simhash_core.text.profiles import Profile
+from streams.evaluation.labelled_files import LabelledDocuments
+from streams.offline.dedup_files import DedupInputs, RunProgress
+from streams.offline.local_dedup import DedupRequest, launched
+from streams.settings.settings import Settings
+
+# ---- Exact Jaccards of duplicates with the originals that they name.
+#
+# An original comes before its duplicates, so its text is held from its line to that of its last
+# duplicate; no other text is held.
+
+Named = tuple[int, int]  # numbers of a duplicate and of the original that it names
+
+
+def named_by(originals: Sequence[int]) -> list[Named]:
+    return [(number, original) for number, original in enumerate(originals) if original != number]
+
+
+def exact_jaccards(
+    documents: Iterable[Document],
+    named: Iterable[Named],
+    watch: Callable[[int], None] | None = None,
+) -> dict[Named, float]:
+    """Return the exact Jaccard of each of ``named``, in one pass through all documents.
+
+    ``named`` may be of several runs. ``watch`` is called with the number of documents done.
+    """
+    of_duplicate: dict[int, set[int]] = defaultdict(set)
+    last_duplicate: dict[int, int] = {}
+    for duplicate, original in named:
+        of_duplicate[duplicate].add(original)
+        last_duplicate[original] = max(duplicate, last_duplicate.get(original, duplicate))
+    waiting: dict[int, str] = {}
+    jaccards: dict[Named, float] = {}
+    for number, document in enumerate(documents):
+        for original in of_duplicate.get(number, ()):
+            jaccards[number, original] = exact_jaccard(waiting[original], document.text)
+            if last_duplicate[original] == number:
+                del waiting[original]
+        if number in last_duplicate:
+            waiting[number] = document.text
+        if watch is not None:
+            watch(number + 1)
+    return jaccards
+
+
+def of_pass(jaccards: Mapping[Named, float], originals: Sequence[int]) -> dict[int, float]:
+    return {duplicate: jaccards[duplicate, original] for duplicate, original in named_by(originals)}
+
+
+Watch = Callable[[DedupInputs, RunProgress], None]  # called after each commit
+
+
+class Decided(NamedTuple):
+    """The decisions of a pass, by document number.
+
+    ``originals``: of each document, itself if unique. ``distances``: of each duplicate, in bits.
+    ``counts``: documents by verdict name. Seconds, by clock and of the processor, are of the pass
+    alone.
+    """
+
+    originals: array[int]
+    distances: Mapping[int, int]
+    counts: Mapping[str, int]
+    identity: str
+    seconds: float
+    cpu_seconds: float
+
+
+class _Source(msgspec.Struct):
+    offset: int
+
+
+class _Original(msgspec.Struct):
+    source: _Source
+
+
+class _DuplicateRecord(msgspec.Struct):
+    source: _Source
+    original: _Original
+    distance: int
+
+
+def decide(
+    file: str,
+    settings: Settings,
+    documents: LabelledDocuments,
+    fingerprinter_of: Callable[[Profile], Fingerprinter] = Fingerprinter,
+    watch: Watch | None = None,
+) -> Decided:
+    """Deduplicate ``file`` in order, with the settings with which ``documents`` were read.
+
+    Raises what ``launched`` raises.
+    """
+    with tempfile.TemporaryDirectory(prefix="firstseen-") as directory:
+        duplicates = Path(directory, "duplicates.jsonl")
+        outputs = {"unique": os.devnull, "duplicates": str(duplicates), "dead_letters": os.devnull}
+        request = DedupRequest([file], outputs, force=True)  # type: ignore[arg-type] # keys are kinds
+        with launched(settings, request, fingerprinter_of) as run:
+            clock, cpu = time.perf_counter(), time.process_time()
+            for progress in run.dedup.run(run.inputs):
+                if watch is not None:
+                    watch(run.inputs, progress)
+            seconds, cpu_seconds = time.perf_counter() - clock, time.process_time() - cpu
+            counts, identity = run.dedup.progress.counts, run.identity
+        originals = array("q", range(len(documents.ids)))
+        distances = {}
+        decode = msgspec.json.Decoder(_DuplicateRecord).decode
+        with duplicates.open("rb") as lines:
+            for record in map(decode, lines):
+                number = documents.by_line[record.source.offset]
+                originals[number] = documents.by_line[record.original.source.offset]
+                distances[number] = record.distance
+    return Decided(originals, distances, counts, identity, seconds, cpu_seconds)
+
+
+# ---- A cache of fingerprints, for many passes over the same texts with other thresholds.
+#
+# Distance, confirmation threshold and blocks decide which documents are compared and near, but do
+# not affect fingerprints. Profiles that differ only in these share the cache.
+
+_DIGEST_BYTES: Final = 16
+
+_THRESHOLDS: Final = ("blocks=", "distance=")
+_VERIFIED_AT: Final = "@"  # precedes the threshold in the identity of a confirmation
+_Fingerprints = dict[bytes, Fingerprinted]
+
+
+class RememberedFingerprints:
+    """Makes fingerprinters with a common cache; a text takes 200 bytes, fingerprint and sketch."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, _Fingerprints] = {}
+
+    def fingerprinter(self, profile: Profile) -> Fingerprinter:
+        return _Remembering(profile, self._known)
+
+
+class _Remembering(Fingerprinter):
+    def __init__(self, profile: Profile, known: dict[str, _Fingerprints]) -> None:
+        super().__init__(profile)
+        self._known = known.setdefault(_maker(self.identity), {})
+
+    def fingerprint_batch(self, contents: Sequence[Content | str]) -> list[Fingerprinted]:
+        digests = [_digest(content) for content in contents]
+        missing = {
+            digest: content
+            for digest, content in zip(digests, contents, strict=True)
+            if digest not in self._known
+        }
+        fingerprinted = super().fingerprint_batch(list(missing.values()))
+        self._known.update(zip(missing, fingerprinted, strict=True))
+        return [self._known[digest] for digest in digests]
+
+
+def _maker(identity: str) -> str:
+    """Return the parts of an index identity that affect fingerprints and sketches."""
+    kept = [part for part in identity.split() if not part.startswith(_THRESHOLDS)]
+    return " ".join(part.partition(_VERIFIED_AT)[0] for part in kept)
+
+
+def _digest(content: Content | str) -> bytes:
+    encoded = msgspec.msgpack.encode(content)
+    return hashlib.blake2b(encoded, digest_size=_DIGEST_BYTES).digest()

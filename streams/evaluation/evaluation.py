@@ -1,0 +1,266 @@
+"""Evaluates labelled files: from the files to the figures."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from simhash_core.documents import Content, Document
+from simhash_core.fingerprints.fingerprint import distance_bits
+from simhash_core.text.fingerprinter import Fingerprinted, Fingerprinter
+from simhash_core.text.profiles import Profile, index_digest
+from streams.evaluation import figures
+from streams.evaluation.dedup_pass import Decided, decide, exact_jaccards, named_by, of_pass
+from streams.evaluation.figures import NEGATIVE, POSITIVE, LabelledPair
+from streams.evaluation.labelled_files import (
+    LabelledDocuments,
+    documents_again,
+    read_documents,
+    read_pairs,
+)
+from streams.settings.settings import Settings
+
+# ---- The figures of a pass, as in its JSON.
+
+_DIGITS: Final = 6
+
+
+class Quality(msgspec.Struct, frozen=True, kw_only=True):
+    """Shares are 0 to 1 with six digits; None if there was nothing to measure.
+
+    ``recall`` to ``false_duplicates`` are defined in ``streams.evaluation.figures``.
+    ``joined_pairs``: the denominator of precision. ``negatives_joined``: labelled negatives among
+    all joined pairs. ``documents_per_second``, ``seconds`` (clock) and ``cpu_seconds`` are of the
+    deduplication alone.
+    """
+
+    documents: int
+    uniques: int
+    recall: float | None
+    recall_by_jaccard: Mapping[str, float | None]
+    caught: float | None
+    precision: float | None
+    f1: float | None
+    false_duplicates: float | None
+    documents_per_second: float
+    duplicates: int
+    exact_duplicates: int
+    undecidable: int
+    positives: int
+    positives_by_jaccard: Mapping[str, int]
+    negatives: int
+    negatives_joined: int
+    joined_pairs: int
+    seconds: float
+    cpu_seconds: float
+    profile: str
+    index: str
+
+
+def quality_of(
+    documents: LabelledDocuments,
+    pairs: Sequence[LabelledPair],
+    decided: Decided,
+    jaccards: Mapping[int, float],
+    profile: str,
+) -> Quality:
+    """Compute the figures of a pass; ``jaccards``: of each duplicate with its original."""
+    originals = decided.originals
+    counted = figures.precision_counts(originals, documents.groups, pairs)
+    recall = figures.recall(originals, pairs)
+    precision = counted.right / counted.judged if counted.judged else None
+    negatives = [pair for pair in pairs if pair.label == figures.NEGATIVE]
+    uniques = figures.uniques(originals)
+    return Quality(
+        documents=len(documents.ids),
+        uniques=uniques,
+        recall=rounded(recall),
+        recall_by_jaccard={
+            band: rounded(value)
+            for band, value in figures.recall_by_jaccard(originals, pairs).items()
+        },
+        caught=rounded(figures.caught(originals, pairs)),
+        precision=rounded(precision),
+        f1=rounded(figures.f1(recall, precision)),
+        false_duplicates=rounded(figures.false_duplicates(jaccards)),
+        documents_per_second=round(len(documents.ids) / max(decided.seconds, 1e-6), 1),
+        duplicates=len(documents.ids) - uniques,
+        exact_duplicates=decided.counts.get("exact_duplicate", 0),
+        undecidable=decided.counts.get("undecidable", 0),
+        positives=sum(pair.label == figures.POSITIVE for pair in pairs),
+        positives_by_jaccard={
+            band: len(in_band) for band, in_band in figures.by_band(pairs).items()
+        },
+        negatives=len(negatives),
+        negatives_joined=sum(figures.joined(originals, pair) for pair in negatives),
+        joined_pairs=counted.judged,
+        seconds=round(decided.seconds, 3),
+        cpu_seconds=round(decided.cpu_seconds, 3),
+        profile=profile,
+        index=index_digest(decided.identity),
+    )
+
+
+def rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, _DIGITS)
+
+
+Watch = Callable[[str, int, int], None]  # called with a step, the amount done, and the total
+
+
+class Labelled(NamedTuple):
+    file: str
+    documents: LabelledDocuments
+    pairs: Sequence[LabelledPair]
+
+
+class Evaluated(NamedTuple):
+    labelled: Labelled
+    decided: Decided
+    jaccards: dict[int, float]
+    quality: Quality
+
+
+def read_labelled(file: str, pairs_file: str, settings: Settings) -> Labelled:
+    """Read both files; raise ``LabelledFileError``, ``InputFileError`` and ``UsageError``."""
+    documents = read_documents(file, settings)
+    return Labelled(file, documents, read_pairs(pairs_file, documents))
+
+
+def evaluate(
+    labelled: Labelled,
+    settings: Settings,
+    fingerprinter_of: Callable[[Profile], Fingerprinter] = Fingerprinter,
+    watch: Watch | None = None,
+) -> Evaluated:
+    file, documents, pairs = labelled
+    count = len(documents.ids)
+
+    def watch_step(step: str, done: int) -> None:
+        if watch is not None:
+            watch(step, done, count)
+
+    watch_step("deduplicating", 0)
+    decided = decide(
+        file,
+        settings,
+        documents,
+        fingerprinter_of,
+        lambda _, progress: watch_step("deduplicating", progress.documents),
+    )
+    jaccards = of_pass(
+        exact_jaccards(
+            documents_again(file, settings),
+            named_by(decided.originals),
+            lambda done: watch_step("comparing with originals", done),
+        ),
+        decided.originals,
+    )
+    quality = quality_of(documents, pairs, decided, jaccards, settings.profile)
+    return Evaluated(labelled, decided, jaccards, quality)
+
+
+def texts_of(file: str, settings: Settings, wanted: Collection[int]) -> dict[int, Document]:
+    return {
+        number: document
+        for number, document in enumerate(documents_again(file, settings))
+        if number in wanted
+    }
+
+
+# ---- Distances of labelled pairs, and of random pairs.
+
+RANDOM_PAIRS: Final = 4_000
+
+_SEED: Final = 1
+_BATCH: Final = 250
+
+
+class PairDistances(NamedTuple):
+    """In bits. ``unrelated``: random pairs of different groups. ``of``: by pair of numbers."""
+
+    positives: list[int]
+    negatives: list[int]
+    unrelated: list[int]
+    of: Mapping[tuple[int, int], int]
+
+
+def pair_distances(
+    labelled: Labelled,
+    settings: Settings,
+    fingerprinter: Fingerprinter,
+    others: Iterable[tuple[int, int]] = (),
+    watch: Callable[[int], None] | None = None,
+) -> PairDistances:
+    """Compare labelled pairs, random pairs and ``others``; undecidable ones are left out."""
+    pairs = [pair for pair in labelled.pairs if pair.label in (POSITIVE, NEGATIVE)]
+    unrelated = _unrelated(labelled.documents.groups)
+    ends = {(pair.first, pair.second) for pair in pairs} | set(others)
+    wanted = {number for pair in (*ends, *unrelated) for number in pair}
+    prints = _fingerprints(labelled.file, settings, fingerprinter, wanted, watch)
+    distances = {pair: d for pair in ends if (d := _distance(prints, pair)) is not None}
+    return PairDistances(
+        _of_label(distances, pairs, POSITIVE),
+        _of_label(distances, pairs, NEGATIVE),
+        [d for pair in unrelated if (d := _distance(prints, pair)) is not None],
+        distances,
+    )
+
+
+def _of_label(
+    distances: Mapping[tuple[int, int], int], pairs: Iterable[LabelledPair], label: int
+) -> list[int]:
+    ends = [(pair.first, pair.second) for pair in pairs if pair.label == label]
+    return [distances[pair] for pair in ends if pair in distances]
+
+
+def _unrelated(groups: Sequence[str | None]) -> list[tuple[int, int]]:
+    """Draw pairs of different groups, with a fixed seed; none without groups."""
+    grouped = [number for number, group in enumerate(groups) if group is not None]
+    if len({groups[number] for number in grouped}) < 2:  # noqa: PLR2004 - two make a pair
+        return []
+    rng = random.Random(_SEED)  # noqa: S311 - a sample, not a secret
+    drawn = (
+        (grouped[int(rng.random() * len(grouped))], grouped[int(rng.random() * len(grouped))])
+        for _ in range(RANDOM_PAIRS)
+    )
+    return [(a, b) for a, b in drawn if groups[a] != groups[b]]
+
+
+def _fingerprints(
+    file: str,
+    settings: Settings,
+    fingerprinter: Fingerprinter,
+    wanted: set[int],
+    watch: Callable[[int], None] | None,
+) -> dict[int, bytes]:
+    prints: dict[int, bytes] = {}
+    batch: list[tuple[int, Content]] = []
+
+    def make() -> None:
+        fingerprinted: list[Fingerprinted] = fingerprinter.fingerprint_batch(
+            [each for _, each in batch]
+        )
+        prints.update(
+            (number, each.fingerprint)
+            for (number, _), each in zip(batch, fingerprinted, strict=True)
+        )
+        batch.clear()
+
+    for number, document in enumerate(documents_again(file, settings)):
+        if number in wanted:
+            batch.append((number, document.content))
+        if len(batch) >= _BATCH:
+            make()
+        if watch is not None:
+            watch(number + 1)
+    make()
+    return prints
+
+
+def _distance(prints: Mapping[int, bytes], pair: tuple[int, int]) -> int | None:
+    a, b = prints[pair[0]], prints[pair[1]]
+    return distance_bits(a, b) if a and b else None

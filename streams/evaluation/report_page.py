@@ -1,0 +1,645 @@
+"""The report of an evaluation as one HTML page without scripts or external assets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from markupsafe import Markup
+
+from simhash_core.documents import Document
+from simhash_core.text.fingerprinter import Fingerprinter
+from simhash_core.text.profiles import Profile
+from streams.evaluation.dedup_pass import RememberedFingerprints
+from streams.evaluation.evaluation import (
+    Evaluated,
+    PairDistances,
+    Quality,
+    Watch,
+    evaluate,
+    pair_distances,
+    read_labelled,
+    texts_of,
+)
+from streams.evaluation.figures import (
+    BANDS,
+    FALSE_DUPLICATE_BELOW,
+    NEGATIVE,
+    POSITIVE,
+    is_duplicate,
+    joined,
+)
+from streams.evaluation.tuning import (
+    DOCUMENTS_MAX,
+    SweepPoint,
+    Threshold,
+    confirmations_around,
+    distances_around,
+    sweep,
+    threshold_of,
+)
+from streams.offline.pages import ShownText, page, text_pair
+from streams.settings.settings import Settings
+
+# ---- Charts as inline SVG: histogram, lines, bars.
+#
+# Colours are CSS variables of the page (``--series-1`` …, ``--ink``, ``--grid``), for light and
+# dark pages. For screen readers, each chart has a title and a description, and marks have their
+# values as titles. Text stays readable down to a width of about 340 pixels.
+
+WIDTH: Final = 440
+HEIGHT: Final = 270
+_LEFT: Final = 46
+_RIGHT: Final = 12
+_TOP: Final = 14
+_BOTTOM: Final = 44
+_GRID_LINES: Final = 4
+_LABELS_MAX: Final = 8
+_LABEL_SHARE: Final = 0.15  # minimum height of a bar that holds its label, of the plot's
+
+
+class Series(NamedTuple):
+    """Named values; None where there is none. ``colour`` is the number of a variable."""
+
+    name: str
+    values: Sequence[float | None]
+    colour: int
+
+
+class Chart(NamedTuple):
+    """``key`` is unique on the page; ``x`` and ``y`` name the axes."""
+
+    key: str
+    title: str
+    description: str
+    x: str
+    y: str
+
+
+def histogram(
+    chart: Chart, labels: Sequence[str], series: Sequence[Series], mark: float | None = None
+) -> str:
+    """Draw shares by bin, series side by side; ``mark``: a line at this many bins."""
+    top = _ceiling(series)
+    step = _plot_width() / len(labels)
+    each = step * 0.86 / len(series)
+    bars = [
+        _bar(
+            _LEFT + step * at + step * 0.07 + each * number,
+            value / top,
+            each,
+            row.colour,
+            f"{row.name}, {labels[at]}: {value:.1%}",
+        )
+        for number, row in enumerate(series)
+        for at, value in enumerate(row.values)
+        if value
+    ]
+    parts = [*_grid(0.0, top), *bars, *_x_labels(labels, step, step / 2)]
+    if mark is not None:
+        parts.append(_mark(_LEFT + step * mark))
+    return _svg(chart, parts)
+
+
+def lines(
+    chart: Chart, xs: Sequence[float], series: Sequence[Series], mark: float | None = None
+) -> str:
+    """Draw values over ascending ``xs``, up to 1; ``mark``: a line at this x."""
+    values = [value for row in series for value in row.values if value is not None]
+    low = _floor(min(values, default=0.0))
+    span = (xs[-1] - xs[0]) or 1.0
+    at = [_LEFT + (x - xs[0]) / span * _plot_width() for x in xs]
+    parts = list(_grid(low, 1.0))
+    if mark is not None:
+        parts.append(_mark(_LEFT + (mark - xs[0]) / span * _plot_width()))
+    for row in series:
+        points = [
+            (x, _y((value - low) / (1 - low)), value, left)
+            for x, value, left in zip(at, row.values, xs, strict=True)
+            if value is not None
+        ]
+        path = " ".join(f"{x:.1f},{y:.1f}" for x, y, _, _ in points)
+        parts.append(
+            f'<polyline points="{path}" fill="none" stroke="var(--series-{row.colour})" '
+            'stroke-width="2.5" stroke-linejoin="round"/>'
+        )
+        parts += [
+            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.4" fill="var(--series-{row.colour})">'
+            f"<title>{escape(row.name)} at {left:g}: {value:.2%}</title></circle>"
+            for x, y, value, left in points
+        ]
+    parts += [
+        _text(x, HEIGHT - _BOTTOM + 17, f"{left:g}", "middle")
+        for number, (x, left) in enumerate(zip(at, xs, strict=True))
+        if _is_labelled(number, len(xs))
+    ]
+    return _svg(chart, parts)
+
+
+def bars(chart: Chart, labels: Sequence[str], row: Series) -> str:
+    """Draw a bar for each label, with its value; the axis is from 0 to 1."""
+    step = _plot_width() / len(labels)
+    parts = list(_grid(0.0, 1.0))
+    for at, value in enumerate(row.values):
+        middle = _LEFT + step * (at + 0.5)
+        if value is None:
+            parts.append(_text(middle, _y(0) - 6, "none", "middle"))
+            continue
+        title = f"{labels[at]}: {value:.2%}"
+        parts.append(_bar(_LEFT + step * (at + 0.18), value, step * 0.64, row.colour, title))
+        # A label fits inside a high bar; above it, it could leave the picture.
+        inside = value > _LABEL_SHARE
+        y = _y(value) + 18 if inside else _y(value) - 6
+        parts.append(_text(middle, y, f"{value:.1%}", "middle", "on-bar" if inside else "value"))
+    parts += _x_labels(labels, step, step / 2)
+    return _svg(chart, parts)
+
+
+def legend(series: Sequence[Series]) -> str:
+    items = "".join(
+        f'<li><span class="swatch" style="background:var(--series-{row.colour})"></span>'
+        f"{escape(row.name)}</li>"
+        for row in series
+    )
+    return f'<ul class="legend">{items}</ul>'
+
+
+def _svg(chart: Chart, parts: Sequence[str]) -> str:
+    key = escape(chart.key)
+    middle = _LEFT + _plot_width() / 2
+    return (
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
+        f'aria-labelledby="{key}-title {key}-description">'
+        f'<title id="{key}-title">{escape(chart.title)}</title>'
+        f'<desc id="{key}-description">{escape(chart.description)}</desc>'
+        + "".join(parts)
+        + _text(middle, HEIGHT - 6, chart.x, "middle", "axis")
+        + f'<text class="axis" text-anchor="middle" transform="translate(11 '
+        f'{_TOP + _plot_height() / 2:.1f}) rotate(-90)">{escape(chart.y)}</text></svg>'
+    )
+
+
+def _grid(low: float, high: float) -> Iterator[str]:
+    for step in range(_GRID_LINES + 1):
+        share = step / _GRID_LINES
+        value = low + (high - low) * share
+        digits = 0 if round((high - low) * 100) % _GRID_LINES == 0 else 1
+        yield (
+            f'<line x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{_y(share):.1f}" y2="{_y(share):.1f}" '
+            'stroke="var(--grid)"/>'
+        )
+        yield _text(_LEFT - 5, _y(share) + 4, f"{value:.{digits}%}", "end")
+
+
+def _bar(x: float, share: float, width: float, colour: int, title: str) -> str:
+    top = _y(min(1.0, share))
+    return (
+        f'<rect x="{x:.1f}" y="{top:.1f}" width="{width:.1f}" '
+        f'height="{_y(0) - top:.1f}" fill="var(--series-{colour})">'
+        f"<title>{escape(title)}</title></rect>"
+    )
+
+
+def _mark(x: float) -> str:
+    return (
+        f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP}" y2="{_y(0):.1f}" stroke="var(--ink)" '
+        'stroke-width="1.5" stroke-dasharray="5 4"><title>in force</title></line>'
+    )
+
+
+def _x_labels(labels: Sequence[str], step: float, first: float) -> list[str]:
+    return [
+        _text(_LEFT + first + step * at, HEIGHT - _BOTTOM + 17, label, "middle")
+        for at, label in enumerate(labels)
+        if _is_labelled(at, len(labels))
+    ]
+
+
+def _is_labelled(at: int, count: int) -> bool:
+    return at % -(-count // _LABELS_MAX) == 0
+
+
+def _text(x: float, y: float, text: str, anchor: str, kind: str = "tick") -> str:
+    return (
+        f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
+    )
+
+
+def _ceiling(series: Sequence[Series]) -> float:
+    largest = max((value for row in series for value in row.values if value), default=0.0)
+    steps = (0.04, 0.08, 0.12, 0.2, 0.4, 0.6, 0.8, 1.0)
+    return next((step for step in steps if largest <= step), 1.0)
+
+
+def _floor(lowest: float) -> float:
+    return next((step for step in (0.9, 0.8, 0.6, 0.5) if lowest >= step), 0.0)
+
+
+def _y(share: float) -> float:
+    return _TOP + _plot_height() * (1 - share)
+
+
+def _plot_width() -> float:
+    return WIDTH - _LEFT - _RIGHT
+
+
+def _plot_height() -> float:
+    return HEIGHT - _TOP - _BOTTOM
+
+
+CASES_MAX: Final = 8  # number of misses, and of false joins, that are shown with their texts
+
+
+class Case(NamedTuple):
+    """Two documents that were judged wrongly; ``why`` says how.
+
+    ``distance`` is None if one has no fingerprint, ``jaccard`` if it is unknown.
+    """
+
+    first: Document
+    second: Document
+    groups: tuple[str | None, str | None]
+    distance: int | None
+    jaccard: float | None
+    why: str
+
+
+class ReportContent(NamedTuple):
+    """``by_distance`` and ``by_verification`` are empty without a sweep."""
+
+    quality: Quality
+    names: tuple[str, str]
+    bits: int
+    distance: int
+    verify_at: float
+    distances: PairDistances
+    by_distance: Sequence[SweepPoint]
+    by_verification: Sequence[SweepPoint]
+    misses: Sequence[Case]
+    miss_count: int
+    false_joins: Sequence[Case]
+    false_join_count: int
+
+
+class _Wrong(NamedTuple):
+    first: int
+    second: int
+    jaccard: float | None
+    why: str
+
+
+def report_content(
+    names: tuple[str, str], settings: Settings, watch: Watch | None = None
+) -> ReportContent:
+    labelled = read_labelled(*names, settings)
+    count = len(labelled.documents.ids)
+    remembered = RememberedFingerprints()
+    swept = count <= DOCUMENTS_MAX
+    fingerprinter_of: Callable[[Profile], Fingerprinter] = (
+        remembered.fingerprinter if swept else Fingerprinter
+    )
+    evaluated = evaluate(labelled, settings, fingerprinter_of, watch)
+    misses, false_joins = _misses(evaluated), _false_joins(evaluated)
+    shown = [*misses[:CASES_MAX], *false_joins[:CASES_MAX]]
+    ends = [(case.first, case.second) for case in shown]
+    profile = settings.index_profile()
+    distances = pair_distances(
+        labelled,
+        settings,
+        remembered.fingerprinter(profile),
+        ends,
+        lambda done: watch("comparing pairs", done, count) if watch else None,
+    )
+    thresholds = [distances_around(settings), confirmations_around(settings)]
+    at = threshold_of(settings)
+    points: dict[Threshold, SweepPoint] = {}
+    if swept:
+        others = [each for ats in thresholds for each in ats if each != at]
+        points = sweep(labelled, settings, others, fingerprinter_of, watch)
+    if points:
+        points[at] = SweepPoint(at, evaluated.quality, evaluated.decided)
+    by_distance, by_verification = (
+        [points[at] for at in ats if at in points] for ats in thresholds
+    )
+    documents = texts_of(names[0], settings, {number for pair in ends for number in pair})
+    cases = [_case(wrong, evaluated, documents, distances.of) for wrong in shown]
+    kept = min(CASES_MAX, len(misses))
+    return ReportContent(
+        quality=evaluated.quality,
+        names=names,
+        bits=profile.bits,
+        distance=profile.distance,
+        verify_at=profile.verify_at,
+        distances=distances,
+        by_distance=by_distance,
+        by_verification=by_verification,
+        misses=cases[:kept],
+        miss_count=len(misses),
+        false_joins=cases[kept:],
+        false_join_count=len(false_joins),
+    )
+
+
+def _misses(evaluated: Evaluated) -> list[_Wrong]:
+    """Return the labelled positives that are not joined, the most similar first."""
+    originals, ids = evaluated.decided.originals, evaluated.labelled.documents.ids
+    wrong = []
+    for pair in evaluated.labelled.pairs:
+        if pair.label != POSITIVE or joined(originals, pair):
+            continue
+        if is_duplicate(originals, pair.second):
+            why = f"the second was called a duplicate of {ids[originals[pair.second]]} instead"
+        elif is_duplicate(originals, pair.first):
+            why = f"the first is a duplicate of {ids[originals[pair.first]]}; the second is unique"
+        else:
+            why = "both are unique"
+        wrong.append(_Wrong(pair.first, pair.second, pair.jaccard, why))
+    return sorted(wrong, key=lambda case: (-(case.jaccard or 0.0), case.first, case.second))
+
+
+def _false_joins(evaluated: Evaluated) -> list[_Wrong]:
+    """Return wrong duplicates, the least similar first.
+
+    Wrong: labelled 0; without a label, of another group; unless labelled 1 or -1, less than half
+    shared.
+    """
+    documents, originals = evaluated.labelled.documents, evaluated.decided.originals
+    labels = {(pair.first, pair.second): pair.label for pair in evaluated.labelled.pairs}
+    wrong = []
+    for duplicate, jaccard in evaluated.jaccards.items():
+        original = originals[duplicate]
+        label = labels.get((min(original, duplicate), max(original, duplicate)))
+        one, other = documents.groups[original], documents.groups[duplicate]
+        reasons = []
+        if label == NEGATIVE:
+            reasons.append("labelled as different")
+        if label is None and one is not None and other is not None and one != other:
+            reasons.append("of different groups")
+        if jaccard < FALSE_DUPLICATE_BELOW and label in (None, NEGATIVE):
+            reasons.append("less than half is shared")
+        if reasons:
+            wrong.append(_Wrong(original, duplicate, jaccard, ", ".join(reasons)))
+    return sorted(wrong, key=lambda case: (case.jaccard or 0.0, case.first, case.second))
+
+
+def _case(
+    wrong: _Wrong,
+    evaluated: Evaluated,
+    documents: Mapping[int, Document],
+    distances: Mapping[tuple[int, int], int],
+) -> Case:
+    groups = evaluated.labelled.documents.groups
+    return Case(
+        documents[wrong.first],
+        documents[wrong.second],
+        (groups[wrong.first], groups[wrong.second]),
+        distances.get((wrong.first, wrong.second)),
+        wrong.jaccard,
+        wrong.why,
+    )
+
+
+_BINS: Final = 24
+
+
+class _Figure(NamedTuple):
+    title: str
+    note: str
+    picture: Markup
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+class _ShownCase(NamedTuple):
+    facts: str
+    first: ShownText
+    second: ShownText
+
+
+class _Group(NamedTuple):
+    title: str
+    key: str
+    text: str
+    total: int
+    shown: str
+    cases: Sequence[_ShownCase]
+
+
+def report_page(content: ReportContent) -> str:
+    groups = [
+        _group(
+            "Worst misses",
+            "miss",
+            "Labelled positives with two different originals, the most similar first.",
+            content.misses,
+            content.miss_count,
+        ),
+        _group(
+            "Worst false joins",
+            "join",
+            "Duplicates that differ from the original that they name, the least similar first.",
+            content.false_joins,
+            content.false_join_count,
+        ),
+    ]
+    return page(
+        "evaluation.html",
+        f"Evaluation of {Path(content.names[0]).name}",
+        {
+            "pairs": Path(content.names[1]).name,
+            "quality": content.quality,
+            "tiles": _tiles(content),
+            "pair_figures": [_distances(content), *_bands(content)],
+            "threshold_figures": _thresholds(content),
+            "documents_max": f"{DOCUMENTS_MAX:,}",
+            "groups": groups,
+        },
+    )
+
+
+def _tiles(content: ReportContent) -> list[tuple[str, str, str]]:
+    quality = content.quality
+    return [
+        ("Recall", _percent(quality.recall), f"of {quality.positives:,} labelled positives"),
+        ("Precision", _percent(quality.precision), f"of {quality.joined_pairs:,} joined pairs"),
+        ("F1", _percent(quality.f1), "of these two"),
+        ("Caught", _percent(quality.caught), "later documents called duplicates"),
+        (
+            "False duplicates",
+            _percent(quality.false_duplicates),
+            f"of {quality.duplicates:,} share less than half",
+        ),
+        ("Uniques", f"{quality.uniques:,}", f"of {quality.documents:,} documents"),
+        ("Undecidable", f"{quality.undecidable:,}", "too short to compare"),
+        ("Speed", f"{quality.documents_per_second:,.0f}", "documents a second"),
+    ]
+
+
+def _distances(content: ReportContent) -> _Figure:
+    distances = content.distances
+    largest = max([*distances.positives, *distances.negatives, *distances.unrelated, 1])
+    width = max(1, -(-(largest + 1) // _BINS))
+    bins = -(-(largest + 1) // width)
+    rows = [
+        ("labelled positives", distances.positives, 1),
+        ("labelled negatives", distances.negatives, 2),
+        ("random pairs of different groups", distances.unrelated, 3),
+    ]
+    series = [
+        Series(f"{name} ({len(values):,})", _shares(values, width, bins), colour)
+        for name, values, colour in rows
+        if values
+    ]
+    labels = [str(number * width) for number in range(bins)]
+    chart = Chart(
+        "distances",
+        "Distances of labelled pairs",
+        f"Share of pairs by distance in bits. Pairs up to {content.distance} bits apart are "
+        "candidates for being near.",
+        f"distance in bits, of {content.bits}",
+        "share of pairs",
+    )
+    picture = histogram(chart, labels, series, (content.distance + 1) / width)
+    return _figure(
+        "Distances",
+        "Compared directly, pair by pair. The broken line is the distance in force, "
+        f"{content.distance}: beyond it nothing is called a duplicate.",
+        legend(series) + picture,
+        ["distance", *(row.name for row in series)],
+        [
+            [
+                f"{number * width} to {number * width + width - 1}",
+                *(f"{row.values[number] or 0:.2%}" for row in series),
+            ]
+            for number in range(bins)
+        ],
+    )
+
+
+def _thresholds(content: ReportContent) -> list[_Figure]:
+    if not content.by_distance:
+        return []
+    figures = [
+        _curve(
+            "by-distance",
+            "Figures by distance threshold",
+            "distance threshold in bits",
+            content.by_distance,
+            [point.at.distance for point in content.by_distance],
+            content.distance,
+        )
+    ]
+    if content.by_verification:
+        figures.append(
+            _curve(
+                "by-confirmation",
+                "Figures by similarity threshold",
+                "minimum similarity (verify_at)",
+                content.by_verification,
+                [point.at.verify_at for point in content.by_verification],
+                content.verify_at,
+            )
+        )
+    return figures
+
+
+def _curve(
+    key: str, title: str, x: str, points: Sequence[SweepPoint], xs: Sequence[float], mark: float
+) -> _Figure:
+    series = [
+        Series("recall", [point.quality.recall for point in points], 1),
+        Series("precision", [point.quality.precision for point in points], 2),
+        Series("F1", [point.quality.f1 for point in points], 3),
+    ]
+    best = max(
+        (value, left)
+        for value, left in zip(series[2].values, xs, strict=True)
+        for value in [value or 0.0]
+    )
+    description = (
+        f"Recall, precision and F1 over the threshold, from {xs[0]:g} to {xs[-1]:g}; in force is "
+        f"{mark:g}. F1 is highest at {best[1]:g}, {best[0]:.1%}."
+    )
+    picture = lines(Chart(key, title, description, x, ""), xs, series, mark)
+    rows = [
+        [
+            f"{left:g}{' (in force)' if left == mark else ''}",
+            *map(
+                _percent,
+                (
+                    point.quality.recall,
+                    point.quality.precision,
+                    point.quality.f1,
+                    point.quality.caught,
+                    point.quality.false_duplicates,
+                ),
+            ),
+        ]
+        for left, point in zip(xs, points, strict=True)
+    ]
+    note = f"In force: {mark:g}, the broken line. F1 is highest at {best[1]:g}."
+    head = ["threshold", "recall", "precision", "F1", "caught", "false duplicates"]
+    return _figure(title, note, legend(series) + picture, head, rows)
+
+
+def _bands(content: ReportContent) -> list[_Figure]:
+    quality = content.quality
+    if not any(quality.positives_by_jaccard.values()):
+        return []
+    ends = [*BANDS[1:], "1.0"]
+    labels = [f"{low}–{high}" for low, high in zip(BANDS, ends, strict=True)]
+    row = Series("recall", [quality.recall_by_jaccard[band] for band in BANDS], 1)
+    known = (
+        f"{label}: {value:.1%}"
+        for label, value in zip(labels, row.values, strict=True)
+        if value is not None
+    )
+    chart = Chart(
+        "bands", "Recall by Jaccard band", "; ".join(known), "Jaccard of the pair", "recall"
+    )
+    drawn = _figure(
+        "Recall by likeness",
+        "Labelled positives that are joined, by the Jaccard that the file of pairs gives.",
+        bars(chart, labels, row),
+        ["Jaccard", "pairs", "recall"],
+        [
+            [label, f"{quality.positives_by_jaccard[band]:,}", _percent(value)]
+            for label, band, value in zip(labels, BANDS, row.values, strict=True)
+        ],
+    )
+    return [drawn]
+
+
+def _group(title: str, key: str, text: str, cases: Sequence[Case], count: int) -> _Group:
+    shown = f"{len(cases)} of {count:,}" if count > len(cases) else f"{count:,}"
+    return _Group(title, key, text, count, shown, [_case_view(case) for case in cases])
+
+
+def _case_view(case: Case) -> _ShownCase:
+    facts = [
+        f"distance {case.distance}" if case.distance is not None else "no fingerprint",
+        f"Jaccard {case.jaccard:.3f}" if case.jaccard is not None else "",
+        case.why,
+    ]
+    notes = [None if group is None else f"group {group}" for group in case.groups]
+    pair = text_pair(case.first, case.second, (notes[0], notes[1]))
+    return _ShownCase(" · ".join(filter(None, facts)), *pair)
+
+
+def _figure(
+    title: str, note: str, picture: str, head: Sequence[str], rows: Sequence[Sequence[str]]
+) -> _Figure:
+    return _Figure(title, note, Markup(picture), head, rows)  # noqa: S704
+
+
+def _shares(values: Sequence[int], width: int, bins: int) -> list[float | None]:
+    counts = [0] * bins
+    for value in values:
+        counts[value // width] += 1
+    return [count / len(values) for count in counts]
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1%}"

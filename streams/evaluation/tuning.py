@@ -1,0 +1,274 @@
+"""Finds profile and threshold for a wanted precision, and how certain that is.
+
+A precision measured on few pairs says little. So each has a lower bound, by Wilson's score interval
+at 95 % (one-sided): the true precision is above it in 19 of 20 samples. If the bound of the best
+choice is below the wanted precision, the sample is too small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from math import ceil, sqrt
+from typing import Final, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from simhash_core.text.fingerprinter import Fingerprinter
+from simhash_core.text.profiles import Profile
+from streams.evaluation.dedup_pass import (
+    Decided,
+    RememberedFingerprints,
+    decide,
+    exact_jaccards,
+    named_by,
+    of_pass,
+)
+from streams.evaluation.evaluation import Labelled, Quality, Watch, quality_of, rounded
+from streams.evaluation.figures import POSITIVE
+from streams.evaluation.labelled_files import documents_again
+from streams.offline.index_plan import sketch_bytes, state_bytes_per_document
+from streams.settings.settings import Settings
+
+# ---- The figures at other thresholds, each from a pass of its own.
+#
+# A pass cannot be derived from pair distances: a document that is no duplicate any more becomes an
+# original for others. The fingerprints are made once.
+
+DOCUMENTS_MAX: Final = 50_000
+"""Maximum for a sweep: the fingerprints are in memory, and each pass takes time."""
+
+_DISTANCE_SHARES: Final = (0.25, 0.5, 0.75, 0.9, 1.0, 1.15, 1.3)
+_VERIFY_STEPS: Final = (-0.2, -0.1, -0.05, 0.0, 0.05, 0.1, 0.2)
+
+
+class Threshold(NamedTuple):
+    distance: int
+    verify_at: float
+
+
+class SweepPoint(NamedTuple):
+    at: Threshold
+    quality: Quality
+    decided: Decided
+
+
+def threshold_of(settings: Settings) -> Threshold:
+    profile = settings.index_profile()
+    return Threshold(profile.distance, profile.verify_at)
+
+
+def with_threshold(settings: Settings, at: Threshold) -> Settings:
+    index = replace(settings.index, distance=at.distance, verify_at=at.verify_at)
+    return replace(settings, index=index)
+
+
+def distances_around(settings: Settings) -> list[Threshold]:
+    """Return distances around the one in force and that one, ascending."""
+    profile = settings.index_profile()
+    low, high = 0, profile.bits // 2
+    around = {round(profile.distance * share) for share in _DISTANCE_SHARES}
+    if profile.distance < len(_DISTANCE_SHARES):
+        around |= set(range(len(_DISTANCE_SHARES)))
+    chosen = {max(low, min(high, distance)) for distance in around} | {profile.distance}
+    return [Threshold(distance, profile.verify_at) for distance in sorted(chosen)]
+
+
+def confirmations_around(settings: Settings) -> list[Threshold]:
+    """Return agreements around the one in force; nothing if candidates are not confirmed."""
+    profile = settings.index_profile()
+    if profile.verifier() is None:
+        return []
+    around = {round(profile.verify_at + step, 4) for step in _VERIFY_STEPS}
+    chosen = {max(0.0, min(1.0, at)) for at in around} | {profile.verify_at}
+    return [Threshold(profile.distance, at) for at in sorted(chosen)]
+
+
+def sweep(
+    labelled: Labelled,
+    settings: Settings,
+    thresholds: Sequence[Threshold],
+    fingerprinter_of: Callable[[Profile], Fingerprinter],
+    watch: Watch | None = None,
+) -> dict[Threshold, SweepPoint]:
+    """Return the figures at each threshold; ``fingerprinter_of`` should cache."""
+    passes: dict[Threshold, Decided] = {}
+    for done, at in enumerate(thresholds):
+        if watch is not None:
+            watch("other thresholds", done, len(thresholds))
+        if at not in passes:
+            passes[at] = decide(
+                labelled.file, with_threshold(settings, at), labelled.documents, fingerprinter_of
+            )
+    named = {each for decided in passes.values() for each in named_by(decided.originals)}
+    jaccards = exact_jaccards(documents_again(labelled.file, settings), named)
+    points = {}
+    for at, decided in passes.items():
+        of_this = of_pass(jaccards, decided.originals)
+        quality = quality_of(labelled.documents, labelled.pairs, decided, of_this, settings.profile)
+        points[at] = SweepPoint(at, quality, decided)
+    return points
+
+
+_Z: Final = 1.6449  # the 95 % quantile of the normal distribution
+
+
+class TunedPoint(msgspec.Struct, frozen=True, kw_only=True):
+    """A profile at a threshold, with its figures; None if there was nothing to measure.
+
+    ``*_low``: lower bounds. ``joined_pairs``: the denominator of precision.
+    """
+
+    profile: str
+    distance: int
+    verify_at: float | None
+    recall: float | None
+    recall_low: float | None
+    precision: float | None
+    precision_low: float | None
+    f1: float | None
+    caught: float | None
+    false_duplicates: float | None
+    joined_pairs: int
+    state_bytes_per_document: int
+
+
+class Tuned(msgspec.Struct, frozen=True, kw_only=True):
+    """``recommended`` is None if no point reaches the wanted precision.
+
+    ``enough``: whether its lower bound does. ``pairs_needed``: right joined pairs that would
+    suffice.
+    """
+
+    precision_wanted: float
+    recommended: TunedPoint | None
+    enough: bool
+    pairs_needed: int
+    positives: int
+    documents: int
+    curve: list[TunedPoint]
+
+
+def tune(
+    labelled: Labelled,
+    profiles: Sequence[tuple[str, Settings]],
+    precision_wanted: float,
+    watch: Watch | None = None,
+) -> Tuned:
+    """Try each profile at thresholds around its own.
+
+    First distances are tried; then, at the best distance, agreements if candidates are confirmed.
+    """
+    curve: list[TunedPoint] = []
+    for name, settings in profiles:
+
+        def watch_named(step: str, done: int, total: int, name: str = name) -> None:
+            if watch is not None:
+                watch(f"{name}: {step}", done, total)
+
+        curve += _tried(labelled, name, settings, precision_wanted, watch_named)
+    recommended = best(curve, precision_wanted, _positives(labelled))
+    low = None if recommended is None else recommended.precision_low
+    return Tuned(
+        precision_wanted=precision_wanted,
+        recommended=recommended,
+        enough=low is not None and low >= precision_wanted,
+        pairs_needed=pairs_needed(precision_wanted),
+        positives=_positives(labelled),
+        documents=len(labelled.documents.ids),
+        curve=curve,
+    )
+
+
+def best(curve: Iterable[TunedPoint], precision_wanted: float, positives: int) -> TunedPoint | None:
+    """Return the precise enough point with the highest recall.
+
+    Of those within one standard error of it, the one with the smallest state.
+    """
+    fits = [
+        (point.recall, point)
+        for point in curve
+        if point.recall is not None
+        and point.precision is not None
+        and point.precision >= precision_wanted
+    ]
+    if not fits:
+        return None
+    highest = max(recall for recall, _ in fits)
+    error = sqrt(highest * (1 - highest) / max(1, positives))
+    near = [(recall, point) for recall, point in fits if recall >= highest - error]
+    return min(
+        near,
+        key=lambda each: (
+            each[1].state_bytes_per_document,
+            -each[0],
+            -(each[1].precision or 0.0),
+            each[1].distance,
+        ),
+    )[1]
+
+
+def lower_bound(share: float | None, count: int) -> float | None:
+    """Return Wilson's lower bound of a share measured on ``count`` pairs."""
+    if share is None or count == 0:
+        return None
+    square = _Z * _Z
+    middle = share + square / (2 * count)
+    spread = _Z * sqrt(share * (1 - share) / count + square / (4 * count * count))
+    return max(0.0, (middle - spread) / (1 + square / count))
+
+
+def pairs_needed(precision_wanted: float) -> int:
+    """Return how many joined pairs, all right, have the wanted precision as lower bound."""
+    return ceil(precision_wanted * _Z * _Z / (1 - precision_wanted))
+
+
+def _tried(
+    labelled: Labelled, name: str, settings: Settings, precision_wanted: float, watch: Watch
+) -> list[TunedPoint]:
+    remembered = RememberedFingerprints()
+    profile = settings.index_profile()
+    state_bytes = state_bytes_per_document(profile.scheme(), sketch_bytes(profile))
+    positives = _positives(labelled)
+
+    def points(settings: Settings, thresholds: Sequence[Threshold]) -> list[TunedPoint]:
+        swept = sweep(labelled, settings, thresholds, remembered.fingerprinter, watch)
+        return [
+            _tuned_point(name, swept[at], positives, state_bytes, confirms=confirms)
+            for at in thresholds
+        ]
+
+    confirms = profile.verifier() is not None
+    by_distance = points(settings, distances_around(settings))
+    if not confirms:
+        return by_distance
+    chosen = best(by_distance, precision_wanted, positives) or max(
+        by_distance, key=lambda point: (point.precision or 0.0, point.recall or 0.0)
+    )
+    at = Threshold(chosen.distance, profile.verify_at)
+    others = [each for each in confirmations_around(with_threshold(settings, at)) if each != at]
+    return by_distance + points(settings, others)
+
+
+def _tuned_point(
+    name: str, point: SweepPoint, positives: int, state_bytes: int, *, confirms: bool
+) -> TunedPoint:
+    quality = point.quality
+    return TunedPoint(
+        profile=name,
+        distance=point.at.distance,
+        verify_at=point.at.verify_at if confirms else None,
+        recall=quality.recall,
+        recall_low=rounded(lower_bound(quality.recall, positives)),
+        precision=quality.precision,
+        precision_low=rounded(lower_bound(quality.precision, quality.joined_pairs)),
+        f1=quality.f1,
+        caught=quality.caught,
+        false_duplicates=quality.false_duplicates,
+        joined_pairs=quality.joined_pairs,
+        state_bytes_per_document=state_bytes,
+    )
+
+
+def _positives(labelled: Labelled) -> int:
+    return sum(pair.label == POSITIVE for pair in labelled.pairs)

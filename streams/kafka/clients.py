@@ -1,0 +1,338 @@
+"""The clients of librdkafka, none of which blocks the thread that releases it.
+
+Ending a client joins the library's own threads. Where a broker goes away at that moment, one of
+them may serve its queue for ever (librdkafka 2.16). Whoever dropped the last reference then waits
+in C, where no signal or time limit reaches. A consumer that leaves its group also waits five
+seconds for a silent broker.
+
+So every client is of one of these classes and ends in its own thread, however it was released:
+attribute, local variable, garbage collector, ``close``. A client that does not end in time is
+logged and left to its thread; the process can exit without it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import logging
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from queue import Empty, SimpleQueue
+from typing import Any, Final, TypeVar
+
+import confluent_kafka
+from confluent_kafka import KafkaError, KafkaException, TopicPartition, admin
+
+# ---- Blocking calls of a client, in order, in a thread that is abandoned if one hangs.
+
+_LOOK_SECONDS: Final = 0.5
+
+_Result = TypeVar("_Result")
+_Work = tuple[Callable[[], Any], "asyncio.Future[Any]"]
+
+
+class ClientThread:
+    """Runs calls in order, in a thread that does not keep the process alive."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._queue: SimpleQueue[_Work | None] | None = None
+
+    async def run(self, work: Callable[[], _Result], hangs: Callable[[], bool]) -> _Result:
+        """Return what ``work`` returns, or raise what it raises.
+
+        Raises ``TimeoutError`` once ``hangs`` returns true: ``work`` may go on in the old thread,
+        and later calls get a new one.
+        """
+        if self._queue is None:
+            self._queue = SimpleQueue()
+            # A daemon, because the interpreter waits for an executor's threads when it ends.
+            threading.Thread(
+                target=_serve,
+                args=(self._queue, asyncio.get_running_loop()),
+                name=self._name,
+                daemon=True,
+            ).start()
+        future: asyncio.Future[_Result] = asyncio.get_running_loop().create_future()
+        self._queue.put((work, future))
+        while not (await asyncio.wait([future], timeout=_LOOK_SECONDS))[0]:
+            if hangs():
+                self.end()
+                raise TimeoutError
+        return future.result()
+
+    def end(self) -> None:
+        if self._queue is not None:
+            self._queue.put(None)
+            self._queue = None
+
+
+def _serve(queue: SimpleQueue[_Work | None], loop: asyncio.AbstractEventLoop) -> None:
+    while (item := queue.get()) is not None:
+        work, future = item
+        result, error = None, None
+        try:
+            result = work()
+        except Exception as raised:  # noqa: BLE001 - it belongs to the caller
+            error = raised
+        try:
+            loop.call_soon_threadsafe(_resolve, future, result, error)
+        except RuntimeError:
+            return  # the loop has ended
+        del work, future, item, result, error
+
+
+def _resolve(future: asyncio.Future[Any], result: object, error: Exception | None) -> None:
+    if future.done():
+        return
+    if error is not None:
+        future.set_exception(error)
+        future.exception()  # nobody may wait for it any more
+    else:
+        future.set_result(result)
+
+
+logger = logging.getLogger(__name__)
+
+END_SECONDS: Final = 30.0
+"""A client that takes longer to end is logged. More than a request to a silent broker, and than a
+group member's last commit."""
+_EXIT_SECONDS: Final = 3.0  # how long the exiting process waits for clients that are ending
+_END_LOOK_SECONDS: Final = 1.0
+_AGAIN_SECONDS: Final = 0.01
+_DROP_LOOKS: Final = 100
+_ITS_REFERENCES: Final = 2
+"""References to a released client: the list's, and that of the counting call."""
+
+
+class _Callback:
+    """A callback of a client's owner, which an ending client releases.
+
+    Otherwise an owner with a method as callback keeps its own client alive, and the garbage
+    collector would end both in any thread.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function: Callable[..., Any] | None = function
+
+    def __call__(self, *arguments: Any) -> Any:  # noqa: ANN401 - those of the library
+        return None if self.function is None else self.function(*arguments)
+
+
+class _Ends:
+    """Ends released clients, each in a thread, and watches them in one more."""
+
+    def __init__(self) -> None:
+        # ``put`` is safe anywhere, even in the garbage collector within another ``put``.
+        self._queue: SimpleQueue[list[_Client] | SimpleQueue[list[str]]] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._watcher: threading.Thread | None = None
+
+    def open(self) -> None:
+        """Start the watcher once: a finalizer cannot start threads safely."""
+        with self._lock:
+            if self._watcher is None:
+                self._watcher = threading.Thread(
+                    target=self._watch, name="ends of Kafka clients", daemon=True
+                )
+                self._watcher.start()
+
+    def add(self, client: _Client) -> None:
+        """End a client; return at once and take no lock."""
+        self._queue.put([client])
+
+    def await_all(self, seconds: float) -> list[str]:
+        """Wait at most ``seconds`` until all have ended; return the names of the others."""
+        if self._watcher is None:
+            return []
+        deadline = time.monotonic() + seconds
+        while True:
+            answer: SimpleQueue[list[str]] = SimpleQueue()
+            self._queue.put(answer)
+            names = answer.get()
+            if not names or time.monotonic() > deadline:
+                return names
+            time.sleep(_AGAIN_SECONDS)
+
+    def _watch(self) -> None:
+        pending: dict[threading.Thread, float] = {}
+        late: set[threading.Thread] = set()
+        while True:
+            try:
+                item = self._queue.get(timeout=_END_LOOK_SECONDS if pending else None)
+            except Empty:
+                item = None
+            pending = {thread: since for thread, since in pending.items() if thread.is_alive()}
+            if isinstance(item, list):
+                pending[_begin_end(item)] = time.monotonic()
+            elif item is not None:
+                item.put([thread.name for thread in pending])
+            late &= pending.keys()
+            for thread, since in pending.items():
+                if time.monotonic() - since > END_SECONDS and thread not in late:
+                    late.add(thread)
+                    _log_late(thread.name, END_SECONDS)
+
+
+def _begin_end(box: list[_Client]) -> threading.Thread:
+    for each in box[0]._callbacks:  # noqa: SLF001 - of this module
+        each.function = None
+    thread = threading.Thread(target=_drop, args=(box,), name=box[0]._name, daemon=True)  # noqa: SLF001
+    thread.start()
+    return thread
+
+
+def _drop(box: list[_Client]) -> None:
+    # The finalizer may still run: it would then drop the last reference, and wait.
+    for _ in range(_DROP_LOOKS):
+        if sys.getrefcount(box[0]) <= _ITS_REFERENCES:
+            break
+        time.sleep(_AGAIN_SECONDS)
+    box.clear()
+
+
+_ENDS: Final = _Ends()
+
+
+class _Client:
+    """The common base of the clients."""
+
+    _kind = ""
+    _name = "Kafka client"
+    _callbacks: tuple[_Callback, ...] = ()
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        _ENDS.open()
+        client, brokers = config.get("client.id", "rdkafka"), config.get("bootstrap.servers", "")
+        self._name = f"{self._kind} {client!r} of {brokers}"
+        super().__init__(  # type: ignore[call-arg]
+            {
+                name: self._callback(value) if callable(value) else value
+                for name, value in config.items()
+            }
+        )
+
+    def _callback(self, function: Callable[..., Any]) -> _Callback:
+        callback = _Callback(function)
+        self._callbacks = (*self._callbacks, callback)
+        return callback
+
+    def _close(self, close: Callable[[], object], seconds: float) -> None:
+        """Call a blocking ``close`` of the library; raise its error if it comes in time."""
+        outcome: SimpleQueue[BaseException | None] = SimpleQueue()
+
+        def run() -> None:
+            try:
+                close()
+            except BaseException as error:  # noqa: BLE001 - it belongs to the caller
+                outcome.put(error)
+            else:
+                outcome.put(None)
+
+        threading.Thread(target=run, name=f"close of {self._name}", daemon=True).start()
+        try:
+            error = outcome.get(timeout=seconds)
+        except Empty:
+            _log_late(self._name, seconds)
+            return
+        if error is not None:
+            raise error
+
+    # Called once per object, when its last reference goes: the queue revives it. While the
+    # interpreter shuts down it stays there, because the watcher's frame is never released.
+    def __del__(self, add: Callable[[_Client], None] = _ENDS.add) -> None:
+        add(self)
+
+
+class Consumer(_Client, confluent_kafka.Consumer):
+    _kind = "consumer"
+
+    def subscribe(self, topics: Sequence[str], **callbacks: Callable[..., Any]) -> None:  # type: ignore[override]
+        """``callbacks`` are ``on_assign``, ``on_revoke`` and ``on_lost``."""
+        super().subscribe(
+            list(topics), **{name: self._callback(function) for name, function in callbacks.items()}
+        )
+
+    def close(self, seconds: float = END_SECONDS) -> None:
+        """Leave the group and end, in another thread; log it if that takes longer."""
+        self._close(super().close, seconds)
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Producer(_Client, confluent_kafka.Producer):
+    _kind = "producer"
+
+    def close(self, seconds: float = END_SECONDS) -> bool:
+        self._close(super().close, seconds)
+        return True
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class AdminClient(_Client, admin.AdminClient):
+    _kind = "admin client"
+
+    def close(self, seconds: float = END_SECONDS) -> None:
+        leave = super().__exit__
+        self._close(lambda: leave(None, None, None), seconds)
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+await_ends = _ENDS.await_all
+
+
+def _log_late(name: str, seconds: float) -> None:
+    logger.warning(
+        "the Kafka client has not ended within %g s, and is left to a thread of its own: %s",
+        seconds,
+        name,
+    )
+
+
+atexit.register(await_ends, _EXIT_SECONDS)
+
+
+# ---- The offsets of partitions at a broker: first, last, and committed.
+#
+# Each function tries once; ``streams.kafka.errors`` retries.
+
+
+def committed_offsets(
+    consumer: Consumer, partitions: Sequence[TopicPartition], seconds: float
+) -> list[TopicPartition]:
+    """Return the offsets that the consumer's group has committed; negative for none.
+
+    The consumer need not be a member. Raises ``KafkaException``, also for an error of one
+    partition.
+    """
+    committed = consumer.committed(list(partitions), timeout=seconds)
+    for each in committed:
+        if each.error is not None:
+            raise KafkaException(each.error)
+    return committed
+
+
+def offset_range(consumer: Consumer, topic: str, partition: int, seconds: float) -> tuple[int, int]:
+    """Return the first and the end offset of a partition; raise ``KafkaException``."""
+    topic_partition = TopicPartition(topic, partition)
+    watermarks = consumer.get_watermark_offsets(topic_partition, timeout=seconds, cached=False)
+    if watermarks is None:
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001 - a public code
+    return watermarks
+
+
+def is_read_to_end(consumer: Consumer, topic: str, partition: int, next_offset: int) -> bool:
+    """Return whether the last fetch had no record from ``next_offset`` on, without a request.
+
+    The client's own end event needs another fetch; but only that event comes where a transaction
+    marker ends the partition.
+    """
+    _, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), cached=True)
+    return bool(0 <= end <= next_offset)

@@ -1,0 +1,238 @@
+"""The meaning of librdkafka's errors, and retries until a deadline."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Final, cast
+
+from confluent_kafka import KafkaError, KafkaException
+from tenacity import (
+    AsyncRetrying,
+    Retrying,
+    retry_if_exception,
+    retry_if_result,
+    stop_after_delay,
+    wait_fixed,
+)
+
+from simhash_core.errors import ErrorReason, FirstseenError
+from streams.errors import BrokerRefusedError
+from streams.kafka.clients import Consumer
+
+# ---- Retries until a deadline, after errors that pass.
+#
+# Such an error comes from a lost connection or a new leader or coordinator; each rolling restart of
+# a cluster brings some. The client recovers by itself or when it is called again; the caller sets
+# the limit.
+
+PASSING_ERRORS: Final = frozenset(
+    {
+        KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001 - a public code of librdkafka
+        KafkaError._RESOLVE,  # noqa: SLF001 - a public code of librdkafka
+        KafkaError._TIMED_OUT,  # noqa: SLF001 - a public code of librdkafka
+        KafkaError._TRANSPORT,  # noqa: SLF001 - a public code of librdkafka
+        # librdkafka does not know a partition while it has no leader.
+        KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001 - a public code of librdkafka
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError.REQUEST_TIMED_OUT,
+    }
+)
+
+Passes = Callable[[BaseException], bool]
+
+
+def is_passing(error: BaseException) -> bool:
+    """Return whether the Kafka client raised an error that passes."""
+    return isinstance(error, KafkaException) and error.args[0].code() in PASSING_ERRORS
+
+
+def is_of_client(error: BaseException) -> bool:
+    """Return whether the Kafka client raised the error; for errors that the caller has judged."""
+    return isinstance(error, KafkaException)
+
+
+def retrying(
+    seconds: float,
+    pause_seconds: float,
+    passes: Passes = is_passing,
+    *,
+    pause: Callable[[float], object] = time.sleep,
+) -> Retrying:
+    """Return a caller that retries a function: ``retrying(10, 0.2)(function)``.
+
+    It raises an error that does not pass at once, and the last error after ``seconds``. ``pause``
+    is called with ``pause_seconds`` between two tries.
+    """
+    return Retrying(
+        stop=stop_after_delay(seconds),
+        wait=wait_fixed(pause_seconds),
+        retry=retry_if_exception(passes),
+        sleep=cast("Callable[[float], None]", pause),
+        reraise=True,
+    )
+
+
+def retrying_on_loop(
+    seconds: float, pause_seconds: float, passes: Passes = is_passing
+) -> AsyncRetrying:
+    """Like ``retrying``, for a coroutine function on the event loop."""
+    return AsyncRetrying(
+        stop=stop_after_delay(seconds),
+        wait=wait_fixed(pause_seconds),
+        retry=retry_if_exception(passes),
+        reraise=True,
+    )
+
+
+def becomes_true(
+    condition: Callable[[], bool],
+    seconds: float,
+    pause_seconds: float,
+    *,
+    pause: Callable[[float], object] = time.sleep,
+) -> bool:
+    """Return whether a condition becomes true within ``seconds``; ``pause`` may serve a client."""
+    wait = Retrying(
+        stop=stop_after_delay(seconds),
+        wait=wait_fixed(pause_seconds),
+        retry=retry_if_result(lambda holds: not holds),
+        sleep=cast("Callable[[float], None]", pause),
+        retry_error_callback=lambda _: False,
+    )
+    return wait(condition)
+
+
+async def becomes_true_on_loop(
+    condition: Callable[[], bool], seconds: float, pause_seconds: float
+) -> bool:
+    """Like ``becomes_true``, on the event loop."""
+
+    async def holds() -> bool:
+        return condition()
+
+    wait = AsyncRetrying(
+        stop=stop_after_delay(seconds),
+        wait=wait_fixed(pause_seconds),
+        retry=retry_if_result(lambda held: not held),
+        retry_error_callback=lambda _: False,
+    )
+    return await wait(holds)
+
+
+# ---- The errors of a commit of outputs and offsets.
+#
+# ::
+#
+#     FirstseenError
+#     ├── AbortedError          nothing of it is visible; try it again
+#     ├── StaleGenerationError  nothing of it is visible; the group has rebalanced
+#     ├── FencedError           nothing of it is visible; another worker has this worker's name
+#     ├── TransactionError      trying again does not help
+#     └── UnansweredError       (streams.errors) unknown: read the group's offsets before going on
+#
+# ``RecordTooLargeError`` (``streams.kafka.producers``) may be raised as well.
+
+
+class AbortedError(FirstseenError):
+    """The transaction was aborted, and may be tried again from the committed state."""
+
+    reason = ErrorReason.BROKER
+
+
+class StaleGenerationError(FirstseenError):
+    """The group has rebalanced; retry for partitions still owned, with fresh metadata."""
+
+    reason = ErrorReason.FENCED
+
+
+class FencedError(FirstseenError):
+    """Another worker has this one's name; nothing of this commit is or will be visible."""
+
+    reason = ErrorReason.FENCED
+
+
+class TransactionError(FirstseenError):
+    reason = ErrorReason.BROKER
+
+
+STALE_GENERATION: Final = frozenset(
+    {KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.FENCED_INSTANCE_ID}
+)
+"""The coordinator's errors for a commit from outside the present generation."""
+
+
+# ---- The errors of a consumer: many pass, some end the worker.
+
+logger = logging.getLogger(__name__)
+
+_ANSWER_SECONDS: Final = 1.0
+_GONE: Final = frozenset(
+    {
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.UNKNOWN_TOPIC_ID,
+        KafkaError.INCONSISTENT_TOPIC_ID,
+        KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001 - a public code of librdkafka
+    }
+)
+_FENCED: Final = KafkaError(KafkaError.FENCED_INSTANCE_ID).str()
+_NOT_ALLOWED: Final = frozenset(
+    {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED}
+)
+
+
+class TopicGoneError(FirstseenError):
+    reason = ErrorReason.BROKER
+
+    def __init__(self, topic: str) -> None:
+        super().__init__(
+            f"{topic} no longer exists: it was deleted while a worker read it. Create it again "
+            "('firstseen topics create') and restart"
+        )
+
+
+class MemberFencedError(FirstseenError):
+    reason = ErrorReason.FENCED
+
+
+def judge(error: KafkaError, topic: str) -> FirstseenError | None:
+    """Return the error that ends the consumer, None where it passes by itself."""
+    code = error.code()
+    # For a fatal error the reason may be in the text only.
+    if code == KafkaError.FENCED_INSTANCE_ID or _FENCED in error.str():
+        return MemberFencedError(
+            "another worker has joined the group with this worker's group_instance_id: give each "
+            "worker its own id"
+        )
+    if code == KafkaError._MAX_POLL_EXCEEDED:  # noqa: SLF001 - a public code of librdkafka
+        logger.warning("this worker was out of the group for a while: %s", error.str())
+        return None
+    if error.fatal() or code == KafkaError._FATAL:  # noqa: SLF001 - a public code of librdkafka
+        return BrokerRefusedError(f"the consumer of {topic} has failed: {error.str()}")
+    if code in PASSING_ERRORS or code in _GONE or error.retriable():
+        return None
+    if code in _NOT_ALLOWED:
+        return BrokerRefusedError(
+            f"this user may not read {topic} as a member of its group: {error.str()}. It needs "
+            "Read on both"
+        )
+    return BrokerRefusedError(f"cannot read {topic}: {error.str()}")
+
+
+def topic_is_gone(error: KafkaError, consumer: Consumer, topic: str) -> bool:
+    """Return whether the topic was deleted. A starting broker may not know it for a moment."""
+    return error.code() in _GONE and is_absent(consumer, topic)
+
+
+def is_absent(consumer: Consumer, topic: str) -> bool:
+    try:
+        metadata = consumer.list_topics(topic, timeout=_ANSWER_SECONDS).topics.get(topic)
+    except KafkaException:
+        return False
+    return metadata is None or (metadata.error is not None and metadata.error.code() in _GONE)

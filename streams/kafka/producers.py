@@ -1,0 +1,470 @@
+"""Producers: records sent to a broker, acknowledged one by one or appended in order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from confluent_kafka import KafkaError, KafkaException, Message
+
+from simhash_core.documents import SourcePosition
+from simhash_core.errors import ErrorReason, FirstseenError
+from streams.errors import BrokerRefusedError, UnansweredError
+from streams.kafka.clients import Producer
+from streams.kafka.errors import retrying
+from streams.kafka.thread_bridge import joined
+
+# ---- A record to send, and why one is refused.
+
+_NAMED: Final = 3
+
+
+class ProducerRecord(NamedTuple):
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    partition: int | None = None  # None: Kafka chooses by the key
+    timestamp_ms: int | None = None  # None: the time of sending
+    headers: Sequence[tuple[str, bytes | None]] = ()
+    about: Sequence[SourcePosition] = ()  # the raw records that it is made of, for messages
+
+    @property
+    def size(self) -> int:
+        headers = sum(len(name) + len(value or b"") for name, value in self.headers)
+        return len(self.key or b"") + len(self.value or b"") + headers
+
+
+class DeliveryError(FirstseenError):
+    reason = ErrorReason.BROKER
+
+
+class RecordTooLargeError(DeliveryError):
+    """A topic refuses records of this size; sending it again does not help."""
+
+    def __init__(self, refused: Sequence[ProducerRecord]) -> None:
+        """Name the largest of ``refused``, which is not empty."""
+        record = max(refused, key=lambda record: record.size)
+        made_of = ", ".join(map(str, record.about[:_NAMED])) or "an internal record"
+        more = len(record.about) - _NAMED
+        super().__init__(
+            f"{record.topic} refuses a record of {record.size} bytes ({made_of}"
+            f"{f' and {more} more' if more > 0 else ''}): its max.message.bytes was lowered. "
+            "'firstseen topics check' says what it must be; raise it and start again: nothing is "
+            "lost"
+        )
+
+
+def is_too_large(error: KafkaError) -> bool:
+    """Return whether the client or the broker refused a record for its size."""
+    return error.code() in {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE}
+
+
+# ---- The records of one commit, and their delivery reports.
+
+_POLL_SECONDS: Final = 0.05
+_METADATA_SECONDS: Final = 5.0
+_ANY_PARTITION: Final = -1
+_NOT_KNOWN_YET: Final = frozenset(
+    {
+        KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001 - a public code of librdkafka
+        KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001 - a public code of librdkafka
+    }
+)
+"""Errors for a partition that was added after the client's last metadata request."""
+
+
+class Deliveries:
+    """The delivery reports of one commit's records."""
+
+    def __init__(self, records: Sequence[ProducerRecord], changelog_topic: str) -> None:
+        self.records = records
+        self.failures: list[str] = []  # the errors of other records than those that are too large
+        self.too_large: list[ProducerRecord] = []
+        self.next_offsets: dict[int, int] = {}  # after the last record of a changelog partition
+        self._last: dict[int, int] = {
+            record.partition: index
+            for index, record in enumerate(records)
+            if record.topic == changelog_topic and record.partition is not None
+        }
+
+    def produce(self, producer: Producer, *, deadline: float, reports: bool) -> None:
+        """Give all records to librdkafka; ``reports`` asks for a report on each.
+
+        Otherwise only the last record of each changelog partition gets one, because each report
+        holds up the event loop by itself. Until ``deadline`` (monotonic) this waits for room in the
+        client's queue and for new partitions. Raises ``UnansweredError`` where there is no room by
+        then, ``RecordTooLargeError`` for a record's size, ``DeliveryError`` otherwise.
+        """
+        last = set(self._last.values())
+        for index, record in enumerate(self.records):
+            report = partial(self._note, record) if reports or index in last else None
+            _produce(producer, record, report, deadline)
+
+    def raise_too_large(self) -> None:
+        if self.too_large:
+            raise RecordTooLargeError(self.too_large)
+
+    def unreported(self) -> bool:
+        return bool(self.failures) or set(self._last) != set(self.next_offsets)
+
+    def _note(self, record: ProducerRecord, error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            partition = record.partition
+            if partition in self._last and record is self.records[self._last[partition]]:
+                self.next_offsets[partition] = (message.offset() or 0) + 1
+        elif is_too_large(error):
+            self.too_large.append(record)
+        else:
+            self.failures.append(f"{record.topic}: {error.str()}")
+
+
+def _produce(
+    producer: Producer,
+    record: ProducerRecord,
+    report: Callable[[KafkaError | None, Message], None] | None,
+    deadline: float,
+) -> None:
+    try:
+        _send(producer, record, report)
+    except (BufferError, KafkaException) as error:
+        # A separate function, because preparing a retry takes longer than the call.
+        _send_again(producer, record, report, deadline, error)
+
+
+def _send(
+    producer: Producer,
+    record: ProducerRecord,
+    report: Callable[[KafkaError | None, Message], None] | None,
+) -> None:
+    topic, key, value, partition, timestamp_ms, headers, _ = record
+    producer.produce(
+        topic,
+        value,
+        key,
+        partition=_ANY_PARTITION if partition is None else partition,
+        on_delivery=report,
+        timestamp=timestamp_ms or 0,
+        headers=headers if isinstance(headers, list) else list(headers),
+    )
+
+
+def _send_again(
+    producer: Producer,
+    record: ProducerRecord,
+    report: Callable[[KafkaError | None, Message], None] | None,
+    deadline: float,
+    reason: BufferError | KafkaException,
+) -> None:
+    topic = record.topic
+
+    def may_pass(error: BaseException) -> bool:
+        if isinstance(error, KafkaException) and error.args[0].code() in _NOT_KNOWN_YET:
+            # The client by itself would ask minutes later.
+            with suppress(KafkaException):
+                producer.list_topics(topic, timeout=_METADATA_SECONDS)
+            return True
+        return isinstance(error, BufferError)
+
+    try:
+        if not may_pass(reason):
+            raise reason
+        left = deadline - time.monotonic()
+        again = retrying(left, _POLL_SECONDS, may_pass, pause=producer.poll)
+        again(_send, producer, record, report)
+    except BufferError:
+        raise UnansweredError(
+            f"the send buffer for {topic} is full: the broker has accepted nothing for too long. "
+            f"Is it reachable? (send_timeout_seconds bounds the wait)"
+        ) from None
+    except KafkaException as error:
+        if is_too_large(error.args[0]):
+            raise RecordTooLargeError([record]) from error
+        raise DeliveryError(f"cannot send to {topic}: {error}") from error
+
+
+# ---- At least once: records are sent and acknowledged, then the raw offsets are committed.
+#
+# The same interface as ``OutputTransactions``, for brokers without transactions. After a crash
+# between the two steps the next owner sends the same records again.
+
+
+class AcknowledgedProducer:
+    """Sends batches in order, idempotently. Blocking, for one thread."""
+
+    def __init__(
+        self, config: Mapping[str, Any], answer_seconds: float, *, changelog_topic: str = ""
+    ) -> None:
+        """Connect nothing yet; ``send`` returns the offsets of ``changelog_topic``."""
+        self._answer_seconds = answer_seconds
+        self._changelog_topic = changelog_topic
+        self._config = {
+            **config,
+            "enable.idempotence": True,
+            # Nothing is delivered after a refused record of its partition. That guarantee does not
+            # cover records that time out, so they never do: ``send`` ends the wait.
+            "enable.gapless.guarantee": True,
+            "message.timeout.ms": 0,
+        }
+        self._producer: Producer | None = None
+
+    def send(self, records: Sequence[ProducerRecord]) -> dict[int, int]:
+        """Send records and wait for all acknowledgements.
+
+        Returns by changelog partition the offset after the last of ``records``. Raises
+        ``RecordTooLargeError``, or ``UnansweredError`` where the outcome is unknown.
+        """
+        producer = self._producer = self._producer or Producer(self._config)
+        deliveries = Deliveries(records, self._changelog_topic)
+        deadline = time.monotonic() + self._answer_seconds
+        try:
+            deliveries.produce(producer, deadline=deadline, reports=True)
+            left = producer.flush(max(0.0, deadline - time.monotonic()) + 1.0)
+        except (KafkaException, SystemError) as error:
+            self.close()
+            raise _fatal(error, records) from error
+        except Exception:
+            self.close()
+            raise
+        if left or deliveries.too_large or deliveries.unreported():
+            self.close()  # with what it has not sent: all is sent again
+            deliveries.raise_too_large()
+            raise UnansweredError(
+                f"{left or len(deliveries.failures)} records were not acknowledged within "
+                f"{self._answer_seconds:g} s: "
+                f"{next(iter(deliveries.failures), 'is the broker reachable?')} "
+                "(send_timeout_seconds bounds the wait)"
+            )
+        return deliveries.next_offsets
+
+    def close(self) -> None:
+        self._producer = None
+
+
+class AcknowledgedSends:
+    """The producer of one worker, in its own thread."""
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        commit_offsets: Callable[[Mapping[int, int], str], Awaitable[None]],
+        *,
+        changelog_topic: str,
+        answer_seconds: float,
+    ) -> None:
+        """``commit_offsets`` is ``RawConsumer.commit``, called after all acknowledgements."""
+        self._commit_offsets = commit_offsets
+        self._changelog_topic = changelog_topic
+        self._producer = AcknowledgedProducer(
+            config, answer_seconds, changelog_topic=changelog_topic
+        )
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="sends")
+
+    async def open(self) -> None: ...
+
+    async def commit(
+        self,
+        records: Sequence[ProducerRecord],
+        offsets: Mapping[int, int],
+        group_metadata: bytes,  # noqa: ARG002 - the consumer itself commits here
+        note: str = "",
+    ) -> dict[int, int]:
+        """See ``Committer.commit``; records sent before an error stay visible."""
+        loop = asyncio.get_running_loop()
+        outputs = [each for each in records if each.topic != self._changelog_topic]
+        changes = [each for each in records if each.topic == self._changelog_topic]
+        # Outputs first: a crash would lose them if their progress were already there.
+        if outputs:
+            await loop.run_in_executor(self._thread, self._producer.send, outputs)
+        sent = await loop.run_in_executor(self._thread, self._producer.send, changes)
+        if offsets:
+            await self._commit_offsets(offsets, note)
+        return sent
+
+    async def close(self) -> None:
+        self._producer.close()
+        self._thread.shutdown(wait=False)
+
+
+def _fatal(
+    error: KafkaException | SystemError, records: Sequence[ProducerRecord]
+) -> RecordTooLargeError | UnansweredError:
+    """Return the error for a client that gave up for good.
+
+    It gives up where a record was refused and later ones may have been accepted. The exception
+    comes from the report on some record, and only its text has the reason.
+    """
+    cause = error if isinstance(error, KafkaException) else error.__cause__
+    if KafkaError(KafkaError.MSG_SIZE_TOO_LARGE).str() in str(cause):
+        return RecordTooLargeError(records)
+    return UnansweredError(f"a record was not delivered to {records[0].topic}: {cause or error}")
+
+
+# ---- Appends packets, control records and reports to internal topics of one partition.
+#
+# The producer is idempotent. Where no answer comes, it is unknown whether the record is there, but
+# the log's chains make it harmless to append it again.
+#
+# While appends are unanswered, later ones wait and then go together. With five or more unanswered
+# records, an idempotent librdkafka client (2.16) sends no more to a partition and its thread polls
+# without a pause, which took up to 50 µs of CPU per document. Fewer, larger requests also spare the
+# broker.
+
+logger = logging.getLogger(__name__)
+
+_PARTITION: Final = 0
+_APPENDER_POLL_SECONDS: Final = 0.5  # the longest wait for the thread to end; reports wake it
+_REFUSED: Final = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001 - a public code of librdkafka
+        KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001 - a public code of librdkafka
+        KafkaError.INVALID_RECORD,
+    }
+)
+
+
+class AppendUnknownError(FirstseenError):
+    reason = ErrorReason.TIMEOUT
+
+
+class Appender:
+    """An idempotent producer; a thread passes its reports to the loop in groups."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        """``config`` is that of ``client_config.appender_config``."""
+        self._config = {**config, "error_cb": self._on_error}
+        self._producer = Producer(self._config)
+        self._thread = threading.Thread(target=self._run, name="appender", daemon=True)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._waiting: set[asyncio.Future[int]] = set()
+        self._queued: list[tuple[str, bytes, asyncio.Future[int]]] = []
+        self._unanswered = 0
+        self._is_sending_soon = False
+        self._reports: list[Callable[[], None]] = []
+        self._closing = False
+        self._is_fatal = False
+        self._ended: list[Producer] = []
+
+    def open(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._thread.start()
+
+    async def close(self, seconds: float = 5.0) -> None:
+        """Wait for unanswered appends; those left after ``seconds`` get ``AppendUnknownError``."""
+        if self._waiting:
+            await asyncio.wait(self._waiting, timeout=seconds)
+        self._closing = True
+        await joined(self._thread, seconds)
+        for future in list(self._waiting):
+            _resolve(future, AppendUnknownError("the worker ended before the broker answered"))
+
+    def append(self, topic: str, value: bytes) -> asyncio.Future[int]:
+        """Append to partition 0 of a topic; the result is the record's offset.
+
+        The future may raise ``RecordTooLargeError``, ``BrokerRefusedError`` where the topic refuses
+        it, or ``AppendUnknownError``.
+        """
+        assert self._loop is not None
+        future: asyncio.Future[int] = self._loop.create_future()
+        self._waiting.add(future)
+        future.add_done_callback(self._waiting.discard)
+        self._queued.append((topic, value, future))
+        self._send_soon()
+        return future
+
+    def _send_soon(self) -> None:
+        """Send after the loop's present callback, which may append more."""
+        if self._queued and not self._unanswered and not self._is_sending_soon:
+            assert self._loop is not None
+            self._is_sending_soon = True
+            self._loop.call_soon(self._send)
+
+    def _send(self) -> None:
+        self._is_sending_soon = False
+        queued, self._queued = self._queued, []
+        for topic, value, future in queued:
+            self._produce(topic, value, future)
+
+    def _produce(self, topic: str, value: bytes, future: asyncio.Future[int]) -> None:
+        if self._is_fatal:
+            # The client has lost the order of its records and gives up. A new one replaces it; the
+            # old one still delivers its reports.
+            self._is_fatal = False
+            self._ended.append(self._producer)
+            self._producer = Producer(self._config)
+        report = partial(self._report, topic, len(value), future)
+        try:
+            self._producer.produce(topic, value, partition=_PARTITION, on_delivery=report)
+        except BufferError:
+            _resolve(
+                future, AppendUnknownError(f"{topic}: too many records are waiting for the broker")
+            )
+        except KafkaException as error:
+            _resolve(future, _meaning(error.args[0], topic, len(value)))
+        else:
+            self._unanswered += 1
+
+    def _run(self) -> None:
+        while not self._closing:
+            self._producer.poll(_APPENDER_POLL_SECONDS)
+            for ended in list(self._ended):
+                ended.poll(0)
+                if not len(ended):  # a client has a length, and no truth of its own
+                    self._ended.remove(ended)
+            reports, self._reports = self._reports, []
+            if reports:
+                with contextlib.suppress(RuntimeError):  # the loop has ended
+                    assert self._loop is not None
+                    self._loop.call_soon_threadsafe(self._answered, reports)
+
+    def _answered(self, reports: list[Callable[[], None]]) -> None:
+        self._unanswered -= len(reports)
+        for report in reports:
+            report()
+        self._send_soon()
+
+    def _report(
+        self,
+        topic: str,
+        size: int,
+        future: asyncio.Future[int],
+        error: KafkaError | None,
+        message: Message,
+    ) -> None:
+        if error is None:
+            self._reports.append(partial(_resolve, future, message.offset() or 0))
+        else:
+            self._is_fatal = self._is_fatal or error.fatal()
+            self._reports.append(partial(_resolve, future, _meaning(error, topic, size)))
+
+    def _on_error(self, error: KafkaError) -> None:
+        if error.fatal():
+            logger.warning("restarting the producer of the log: %s", error.str())
+            self._is_fatal = True
+
+
+def _meaning(error: KafkaError, topic: str, size: int) -> FirstseenError:
+    if is_too_large(error):
+        return RecordTooLargeError([ProducerRecord(topic, None, bytes(size))])
+    if error.code() in _REFUSED:
+        return BrokerRefusedError(f"a record was not appended to {topic}: {error.str()}")
+    return AppendUnknownError(f"unknown whether {topic} has a record: {error.str()}")
+
+
+def _resolve(future: asyncio.Future[int], result: int | FirstseenError) -> None:
+    if future.done():
+        return
+    if isinstance(result, FirstseenError):
+        future.set_exception(result)
+    else:
+        future.set_result(result)

@@ -1,0 +1,522 @@
+"""A member of the consumer group that reads the raw topic: one consumer in one thread.
+
+The thread polls and hands records over; the worker decides on its event loop
+(``streams.worker.consume``, ``streams.worker.assignment``). The thread first calls ``poll``, which
+waits and serves rebalances, then ``consume(n, 0)`` for the rest: an idle stream has no delay, a
+busy one full batches. Only this thread calls the client (``consumer_group_metadata`` blocks while
+another one polls).
+
+An assigned partition is not fetched until ``read`` gives its offset. Where the loop is behind, the
+thread reads no more but still serves rebalances. It pauses partitions only when that lasts, because
+a pause discards what was fetched.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from concurrent.futures import CancelledError, Future
+from operator import methodcaller
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
+
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+
+from simhash_core.errors import FirstseenError
+from streams.errors import BrokerRefusedError, BrokerUnavailableError, UnansweredError
+from streams.kafka.clients import Consumer, committed_offsets, is_read_to_end, offset_range
+from streams.kafka.errors import (
+    STALE_GENERATION,
+    AbortedError,
+    StaleGenerationError,
+    TopicGoneError,
+    is_passing,
+    judge,
+    topic_is_gone,
+)
+from streams.kafka.thread_bridge import Calls, Inbox, PollInterval, joined
+
+logger = logging.getLogger(__name__)
+
+_ANSWER_SECONDS: Final = 2.0
+"""How long one request may keep the thread from polling. It is more than a broker may hold a fetch,
+because a request on the same connection waits behind it."""
+_PART_SECONDS: Final = 0.2
+_PATIENCE: Final = 4
+"""A request for the offsets of some partitions may take this many times as long as one that waits
+for nothing."""
+_NO_PARTITION: Final = 2**31 - 1
+_REVOKE_POLL_SECONDS: Final = 0.005
+_BLOCKED_SECONDS: Final = 0.05  # how often rebalances are served while the loop is behind
+_PAUSE_SECONDS: Final = 2.0  # partitions are paused when the loop has been behind for this long
+_LEAVE_SECONDS: Final = 3.0
+"""How long the broker may take to confirm that this member left; otherwise its session expires."""
+_FETCHES: Final = 2  # polls whose records may wait for the loop
+Result = TypeVar("Result")
+
+_partition_of = methodcaller("partition")
+
+
+class RawRecords(NamedTuple):
+    """Consecutive records; ``reading`` is of ``GroupMember.read``, ``size`` of the values."""
+
+    partition: int
+    reading: int
+    messages: list[Message]
+    size: int
+
+
+class Fetched(NamedTuple):
+    """The result of one poll; ``ended`` are partitions that were read to their end."""
+
+    runs: list[RawRecords]
+    ended: frozenset[int]
+
+
+class GroupEvents(Protocol):
+    """Callbacks to the worker; ``metadata`` names the generation, for a transaction's offsets."""
+
+    def assigned(self, partitions: frozenset[int], metadata: bytes) -> None:
+        """Called once per generation, maybe with no partition; ``GroupMember.read`` must follow."""
+        ...
+
+    def revoked(self, partitions: frozenset[int], metadata: bytes) -> Awaitable[None]:
+        """Close partitions; the member waits for the result, within a time limit."""
+        ...
+
+    def lost(self, partitions: frozenset[int], metadata: bytes) -> None:
+        """Others may own the partitions by now; commits for them are refused."""
+        ...
+
+    def fetched(self) -> None: ...
+
+    def failed(self, error: FirstseenError) -> None: ...
+
+
+class RawConsumer:
+    """A ``GroupMember`` of ``streams.worker.clients``, on librdkafka's consumer."""
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],  # of ``client_config.raw_consumer_config``
+        topic: str,
+        *,
+        poll_records: int = 500,
+        revoke_seconds: float = 10.0,  # a rebalance waits so long for ``GroupEvents.revoked``
+    ) -> None:
+        self._topic = topic
+        self._poll_records = poll_records
+        self._revoke_seconds = revoke_seconds
+        self._wake = threading.Condition()
+        self._calls = Calls(self._wake)
+        self._inbox: Inbox[Fetched] = Inbox(_FETCHES, self._wake)
+        self._consumer = Consumer({**config, "error_cb": self._on_error})
+        self._thread = threading.Thread(target=self._run, name="group member", daemon=True)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._events: GroupEvents | None = None
+        self._closing = False
+        self._has_failed = False
+        self._gather_until = 0.0
+        # Used by the thread only: owned partitions, and the reading of each fetched partition.
+        self._owned: set[int] = set()
+        self._readings: dict[int, int] = {}
+        self._stopped: set[int] = set()
+        self._to_seek: dict[int, int] = {}
+        self._paused: set[int] = set()
+        self._all_paused = False
+        self._interval = PollInterval()
+        self._blocked_since: float | None = None
+        self._overflow: list[Message] = []
+        self._error: FirstseenError | None = None
+
+    # ---- on the loop
+
+    def open(self, events: GroupEvents) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._events = events
+        self._inbox.open(events.fetched)
+        self._thread.start()
+
+    async def close(self) -> None:
+        """Leave the group after ``GroupEvents.revoked``; a static member keeps its partitions."""
+        self._closing = True
+        with self._wake:
+            self._wake.notify_all()
+        await joined(self._thread, self._revoke_seconds + 2 * _LEAVE_SECONDS)
+        self._inbox.close()
+
+    def take(self) -> Fetched | None:
+        return self._inbox.take()
+
+    def gather(self, seconds: float) -> None:
+        """Fetch no records for some seconds, so that more come together."""
+        self._gather_until = time.monotonic() + seconds
+
+    def read(self, partition: int, offset: int, reading: int) -> None:
+        self._submit(lambda: self._read(partition, offset, reading))
+
+    def stop(self, partition: int) -> None:
+        self._submit(lambda: self._stop(partition))
+
+    def pause(self, partitions: Iterable[int], *, paused: bool) -> None:
+        """Pause or resume partitions; records that were already fetched may still come."""
+        changed = list(partitions)
+        if changed:
+            self._submit(lambda: self._pause(changed, paused=paused))
+
+    async def metadata(self) -> bytes:
+        return await self._ask(self._metadata)
+
+    async def committed(self, partitions: Iterable[int]) -> dict[int, int]:
+        """Return the group's offsets, -1 for none, without partitions in an open transaction.
+
+        When a member asks for a partition that it owns, no earlier owner can commit any more.
+        Raises ``UnansweredError`` or ``BrokerRefusedError``.
+        """
+        wanted = [TopicPartition(self._topic, partition) for partition in partitions]
+        offsets = await self._offsets(wanted, _ANSWER_SECONDS)
+        if offsets is not None:
+            return offsets
+        # While one of the offsets is in an open transaction, librdkafka (2.16) retries until the
+        # time limit, and does not say which one. An admin client's request would; but it can end
+        # the process where a coordinator goes away (librdkafka's pull request 5397). So first ask
+        # about a partition that nobody commits, to see whether the coordinator answers at all.
+        began = time.monotonic()
+        unused = TopicPartition(self._topic, _NO_PARTITION)
+        if await self._offsets([unused], _ANSWER_SECONDS) is None:
+            raise UnansweredError(
+                f"the broker does not return the group's offsets in {self._topic} within "
+                f"{_ANSWER_SECONDS:g} s"
+            )
+        seconds = max(_PART_SECONDS, _PATIENCE * (time.monotonic() - began))
+        return await self._stable(wanted, seconds)
+
+    async def _stable(self, wanted: list[TopicPartition], seconds: float) -> dict[int, int]:
+        """Ask for ever smaller parts of the partitions, to find those without open transactions."""
+        offsets: dict[int, int] = {}
+        parts = deque([wanted] if len(wanted) > 1 else [])
+        end = time.monotonic() + _ANSWER_SECONDS
+        while parts and time.monotonic() < end:
+            part = parts.popleft()
+            half = len(part) // 2
+            for each in (part[:half], part[half:]):
+                stable = await self._offsets(each, seconds) if each else {}
+                if stable is not None:
+                    offsets |= stable
+                elif len(each) > 1:
+                    parts.append(each)
+        return offsets
+
+    async def _offsets(self, wanted: list[TopicPartition], seconds: float) -> dict[int, int] | None:
+        try:
+            committed = await self._ask(lambda: committed_offsets(self._consumer, wanted, seconds))
+        except KafkaException as failure:
+            error: KafkaError = failure.args[0]
+            if is_passing(failure) or error.retriable():
+                return None
+            raise BrokerRefusedError(
+                f"the broker does not return the group's offsets: {error.str()}"
+            ) from failure
+        return {each.partition: max(-1, each.offset) for each in committed}
+
+    async def commit(self, offsets: Mapping[int, int], note: str = "") -> None:
+        """Commit offsets outside of any transaction, with ``note`` as metadata.
+
+        Raises ``StaleGenerationError`` when the group has rebalanced without this member,
+        ``AbortedError`` when it may be tried again, ``UnansweredError`` when the outcome is
+        unknown.
+        """
+        committed = [TopicPartition(self._topic, *each, note) for each in offsets.items()]
+        for error in await self._ask(lambda: self._commit_errors(committed)):
+            if error.code() in STALE_GENERATION:
+                raise StaleGenerationError(f"offsets are not committed: {error.str()}")
+            if error.code() == KafkaError.REBALANCE_IN_PROGRESS:
+                raise AbortedError(f"offsets are not committed: {error.str()}")
+            raise UnansweredError(f"unknown whether offsets are committed: {error.str()}")
+
+    async def log_start(self, partition: int) -> int:
+        """Return the first offset of a partition; raise ``BrokerUnavailableError``."""
+        try:
+            return await self._ask(
+                lambda: offset_range(self._consumer, self._topic, partition, _ANSWER_SECONDS)[0]
+            )
+        except KafkaException as failure:
+            raise BrokerUnavailableError(
+                f"no broker returns the start of {self._topic}/{partition}: {failure.args[0].str()}"
+            ) from failure
+
+    async def _ask(self, function: Callable[[], Result]) -> Result:
+        try:
+            return await self._calls.ask(function)
+        except (asyncio.CancelledError, CancelledError):
+            if self._closing or self._has_failed or not self._thread.is_alive():
+                raise UnansweredError(f"the consumer of {self._topic} has ended") from None
+            raise
+
+    def _submit(self, function: Callable[[], None]) -> None:
+        self._calls.submit(function).add_done_callback(self._check)
+
+    def _check(self, future: Future[None]) -> None:
+        if not future.cancelled() and (error := future.exception()) is not None:
+            self._inbox.call(self._fail, error)
+
+    def _fail(self, error: Exception) -> None:
+        if self._has_failed:
+            return
+        self._has_failed = True
+        self._closing = True
+        if not isinstance(error, FirstseenError):
+            logger.error("the consumer of %s has ended", self._topic, exc_info=error)
+            error = BrokerRefusedError(f"the consumer of {self._topic} has failed: {error}")
+        if self._events is not None:
+            self._events.failed(error)
+
+    # ---- the thread
+
+    def _run(self) -> None:
+        try:
+            self._serve()
+        except Exception as error:  # noqa: BLE001 - the owner must learn of it, whatever it is
+            self._inbox.call(self._fail, error)
+
+    def _serve(self) -> None:
+        try:
+            self._consumer.subscribe(
+                [self._topic],
+                on_assign=self._on_assign,
+                on_revoke=self._on_revoke,
+                on_lost=self._on_lost,
+            )
+            while not self._closing:
+                self._turn()
+            # While it is still a member: the closing client cannot commit.
+            self._give_up(frozenset(self._owned))
+        finally:
+            self._forget(frozenset(self._owned))  # after a failure nothing more is committed
+            try:
+                self._consumer.close(_LEAVE_SECONDS)
+            finally:
+                self._calls.close()
+
+    def _turn(self) -> None:
+        if self._calls.serve():
+            self._interval.extend()
+        for partition, offset in list(self._to_seek.items()):
+            self._seek(partition, offset)
+        if self._inbox.full:
+            self._wait_for_room()
+            return
+        self._blocked_since = None
+        if self._all_paused:
+            self._pause_all(paused=False)
+        if self._overflow:
+            overflow, self._overflow = self._overflow, []
+            self._hand_over(overflow)
+            return
+        wait = self._gather_until - time.monotonic()
+        if wait > 0:
+            time.sleep(wait)
+        message = self._consumer.poll(self._interval.seconds)
+        if message is not None:
+            self._interval.extend()
+            self._hand_over([message, *self._consumer.consume(self._poll_records, 0)])
+        if self._error is not None:
+            raise self._error
+
+    def _wait_for_room(self) -> None:
+        now = time.monotonic()
+        self._blocked_since = self._blocked_since or now
+        with self._wake:
+            self._wake.wait_for(
+                lambda: not self._inbox.full or bool(self._calls) or self._closing, _BLOCKED_SECONDS
+            )
+        if not self._inbox.full or self._calls:
+            return
+        if not self._all_paused and now - self._blocked_since > _PAUSE_SECONDS:
+            self._pause_all(paused=True)
+        # This serves rebalances. It may return a record, which then waits for room.
+        message = self._consumer.poll(0)
+        if message is not None:
+            self._overflow.append(message)
+        if self._error is not None:
+            raise self._error
+
+    def _hand_over(self, messages: Sequence[Message]) -> None:
+        """Hand over messages by partition, except those of partitions that are no longer read."""
+        by_partition: dict[int, list[Message]] = {}
+        ended: set[int] = set()
+        for message in messages:
+            error = message.error()
+            partition = _partition_of(message)
+            if error is None:
+                by_partition.setdefault(partition, []).append(message)
+                ended.discard(partition)
+            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - a public code of librdkafka
+                ended.add(partition)
+            else:
+                self._note(error)
+        runs = []
+        for partition, run in by_partition.items():
+            reading = self._readings.get(partition)
+            if reading is None or partition in self._stopped or partition in self._to_seek:
+                continue
+            runs.append(RawRecords(partition, reading, run, sum(map(len, run))))
+            if is_read_to_end(self._consumer, self._topic, partition, (run[-1].offset() or 0) + 1):
+                ended.add(partition)
+        if runs or ended:
+            self._inbox.put(Fetched(runs, frozenset(ended)))
+
+    def _read(self, partition: int, offset: int, reading: int) -> None:
+        self._to_seek.pop(partition, None)
+        if partition not in self._owned:
+            return
+        topic_partition = TopicPartition(self._topic, partition, offset)
+        was_read = partition in self._readings
+        self._readings[partition] = reading
+        if was_read:
+            self._overflow = [each for each in self._overflow if _partition_of(each) != partition]
+            self._seek(partition, offset)
+        else:
+            self._consumer.incremental_assign([topic_partition])
+        if partition in self._stopped or partition in self._paused:
+            self._stopped.discard(partition)
+            self._paused.discard(partition)
+            if not self._all_paused:
+                self._consumer.resume([topic_partition])
+        if self._all_paused:
+            self._consumer.pause([topic_partition])
+
+    def _seek(self, partition: int, offset: int) -> None:
+        self._to_seek.pop(partition, None)
+        try:
+            self._consumer.seek(TopicPartition(self._topic, partition, offset))
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError._STATE:  # noqa: SLF001 - a public code of librdkafka
+                raise
+            # Fetching has not begun yet; try again in the next turn.
+            self._to_seek[partition] = offset
+
+    def _stop(self, partition: int) -> None:
+        self._to_seek.pop(partition, None)
+        if partition in self._readings and partition not in self._stopped:
+            # Not unassigned: outside a rebalance that could pass for the answer to a revocation.
+            self._stopped.add(partition)
+            self._consumer.pause([TopicPartition(self._topic, partition)])
+
+    def _pause(self, partitions: Iterable[int], *, paused: bool) -> None:
+        changed = [
+            each for each in partitions if each in self._readings and each not in self._stopped
+        ]
+        (self._paused.update if paused else self._paused.difference_update)(changed)
+        if not self._all_paused:
+            self._change(changed, paused=paused)
+
+    def _pause_all(self, *, paused: bool) -> None:
+        self._change(self._readings.keys() - self._stopped - self._paused, paused=paused)
+        self._all_paused = paused
+
+    def _change(self, partitions: Iterable[int], *, paused: bool) -> None:
+        changed = [TopicPartition(self._topic, partition) for partition in partitions]
+        if changed:
+            (self._consumer.pause if paused else self._consumer.resume)(changed)
+
+    # ---- rebalances
+
+    def _on_assign(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        added = frozenset(each.partition for each in partitions)
+        self._owned |= added
+        # Assign nothing yet: ``read`` assigns each partition when its offset is known.
+        self._consumer.incremental_assign([])
+        self._announce("assigned", added)
+
+    def _on_revoke(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        revoked = frozenset(each.partition for each in partitions)
+        fetched = revoked & self._readings.keys()
+        try:
+            self._give_up(revoked & self._owned)
+        finally:
+            self._unassign(fetched)
+
+    def _give_up(self, partitions: frozenset[int]) -> None:
+        """Wait for a limited time until everything under way for partitions is committed.
+
+        After that nothing needs cancelling: the worker has closed the shards, and the coordinator
+        refuses commits once others own the partitions.
+        """
+        if not partitions:
+            return
+        self._forget(partitions)
+        metadata = self._metadata()
+
+        async def revoked() -> None:
+            assert self._events is not None
+            try:
+                await self._events.revoked(partitions, metadata)
+            except Exception as error:  # noqa: BLE001 - the rebalance must go on
+                self._fail(error)
+
+        assert self._loop is not None
+        done = asyncio.run_coroutine_threadsafe(revoked(), self._loop)
+        deadline = time.monotonic() + self._revoke_seconds
+        while not done.done():
+            self._calls.serve()
+            time.sleep(_REVOKE_POLL_SECONDS)
+            if time.monotonic() > deadline:
+                logger.warning(
+                    "gave up partitions %s before all records in flight were committed, which took "
+                    "longer than %g s. The next owner repeats them",
+                    sorted(partitions),
+                    self._revoke_seconds,
+                )
+                return
+
+    def _on_lost(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        lost = frozenset(each.partition for each in partitions)
+        fetched = lost & self._readings.keys()
+        self._forget(lost)
+        self._announce("lost", lost)
+        self._unassign(fetched)
+
+    def _announce(self, event: str, partitions: frozenset[int]) -> None:
+        assert self._events is not None
+        self._inbox.call(getattr(self._events, event), partitions, self._metadata())
+
+    def _forget(self, partitions: frozenset[int]) -> None:
+        self._overflow = [each for each in self._overflow if _partition_of(each) not in partitions]
+        for partition in partitions:
+            self._owned.discard(partition)
+            self._readings.pop(partition, None)
+            self._to_seek.pop(partition, None)
+        self._stopped -= partitions
+        self._paused -= partitions
+
+    def _unassign(self, partitions: Iterable[int]) -> None:
+        unassigned = [TopicPartition(self._topic, partition) for partition in partitions]
+        if unassigned:
+            # librdkafka (2.16) would keep the pause beyond the next assignment.
+            self._consumer.resume(unassigned)
+        self._consumer.incremental_unassign(unassigned)
+
+    def _metadata(self) -> bytes:
+        return self._consumer.consumer_group_metadata()  # type: ignore[no-any-return]
+
+    def _commit_errors(self, partitions: list[TopicPartition]) -> Sequence[KafkaError]:
+        try:
+            done = self._consumer.commit(offsets=partitions, asynchronous=False)
+        except KafkaException as failure:
+            return [failure.args[0]]
+        return [partition.error for partition in done or () if partition.error is not None]
+
+    # ---- errors
+
+    def _on_error(self, error: KafkaError) -> None:
+        if error.fatal():
+            self._error = self._error or judge(error, self._topic)
+
+    def _note(self, error: KafkaError) -> None:
+        if topic_is_gone(error, self._consumer, self._topic):
+            raise TopicGoneError(self._topic)
+        self._error = self._error or judge(error, self._topic)

@@ -1,0 +1,157 @@
+"""Between a client's own thread and the event loop: batches one way, calls the other.
+
+Only one thread serves a confluent-kafka consumer. Its records wait in an ``Inbox`` for the loop;
+the loop's requests go through ``Calls``, which the thread serves between two polls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, Final, Generic, TypeVar
+
+logger = logging.getLogger(__name__)
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+_POLLS: Final = ((1.0, 0.005), (3.0, 0.05))
+"""Pairs: seconds since the last event, and the longest poll until then."""
+_IDLE_SECONDS: Final = 0.2
+"""The longest poll after that. Three threads poll, and a poll takes some 150 µs of an idle
+worker."""
+
+
+async def joined(thread: threading.Thread, seconds: float) -> None:
+    """Wait for the end of a client's thread; after ``seconds`` log it and go on."""
+    if thread.ident is None:
+        return
+    await asyncio.get_running_loop().run_in_executor(None, thread.join, seconds)
+    if thread.is_alive():
+        logger.warning("the thread %r did not end within %g s", thread.name, seconds)
+
+
+class PollInterval:
+    """How long a thread polls at most, which is the longest wait of a call from the loop.
+
+    A record ends a poll at once, a call does not. So polls are short for a second after either, and
+    longer later, when nobody waits and each poll is only work.
+    """
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        """Begin with short polls; ``now`` is a clock, in seconds."""
+        self._now = now
+        self.extend()
+
+    def extend(self) -> None:
+        self._since = self._now()
+
+    @property
+    def seconds(self) -> float:
+        quiet = self._now() - self._since
+        return next((wait for until, wait in _POLLS if quiet < until), _IDLE_SECONDS)
+
+
+class Inbox(Generic[Item]):
+    """A queue of at most ``limit`` items from a client's thread to the loop."""
+
+    def __init__(self, limit: int, wake: threading.Condition) -> None:
+        self._limit = limit
+        self._wake = wake
+        self._items: deque[Item] = deque()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._filled: Callable[[], object] = _nothing
+
+    def open(self, filled: Callable[[], object]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._filled = filled
+
+    def close(self) -> None:
+        self._filled = _nothing
+        with self._wake:
+            self._items.clear()
+            self._wake.notify_all()
+
+    @property
+    def full(self) -> bool:
+        return len(self._items) >= self._limit
+
+    def take(self) -> Item | None:
+        """Return the oldest item, None for nothing; on the loop."""
+        if not self._items:
+            return None
+        with self._wake:
+            item = self._items.popleft()
+            self._wake.notify_all()
+        return item
+
+    def put(self, item: Item) -> None:
+        self._items.append(item)
+        self.call(self._announce)
+
+    def call(self, function: Callable[..., object], *arguments: object) -> None:
+        """Call a function on the loop soon, from the client's thread, unless the loop has ended."""
+        assert self._loop is not None
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(function, *arguments)
+
+    def _announce(self) -> None:
+        self._filled()
+
+
+def _nothing() -> None:
+    """The callback while the inbox is not open."""
+
+
+class Calls:
+    """Calls from the loop, served in a client's thread; each one notifies ``wake``."""
+
+    def __init__(self, wake: threading.Condition) -> None:
+        self._wake = wake
+        self._waiting: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
+        self._closed = False
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def submit(self, function: Callable[[], Result]) -> Future[Result]:
+        """Call a function in the client's thread soon; cancelled if the thread has ended."""
+        future: Future[Result] = Future()
+        with self._wake:
+            if self._closed:
+                future.cancel()
+            else:
+                self._waiting.append((function, future))
+                self._wake.notify_all()
+        return future
+
+    async def ask(self, function: Callable[[], Result]) -> Result:
+        """Call a function in the client's thread; return its result or raise its exception."""
+        return await asyncio.wrap_future(self.submit(function))
+
+    def serve(self) -> bool:
+        served = bool(self._waiting)
+        while self._waiting:
+            function, future = self._waiting.popleft()
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                future.set_result(function())
+            except Exception as error:  # noqa: BLE001 - it belongs to the caller
+                future.set_exception(error)
+        return served
+
+    def close(self) -> None:
+        """Cancel waiting and later calls; in the client's thread."""
+        with self._wake:
+            self._closed = True
+            waiting, self._waiting = self._waiting, deque()
+        for _, future in waiting:
+            future.cancel()

@@ -1,0 +1,174 @@
+"""Figures of the shards on this machine: entries, buckets, bytes, times, progress."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from simhash_core.fingerprints.blocks import BlockScheme
+from simhash_core.index.prints import Prints, bucket_values, joined_prints
+from simhash_core.log.records import log_offset_of
+from simhash_core.text.profiles import index_digest
+from streams.documents.timestamps import format_rfc3339
+from streams.store.row_codec import ENTRY_TAG, after, entry_key
+from streams.store.shard_directory import LocalShard, ShardView, shard_view
+
+Report = Callable[[str, int, int], None]
+
+_FULLEST: Final = 5
+
+
+class BucketStats(msgspec.Struct, frozen=True):
+    bucket: str
+    value: str
+    documents: int
+
+
+class ShardStats(msgspec.Struct, frozen=True, kw_only=True):
+    """A shard on disk. ``oldest``, ``newest``: times of its documents.
+
+    ``first_log_offset``, ``last_log_offset``: log offsets of its entries. ``next_raw``: the next
+    raw offset to output. ``log_position``: where reading the log resumes after a restart.
+    ``changelog_offset``: how far the store has read its changelog.
+    """
+
+    partition: int
+    path: str
+    index: str
+    documents: int
+    undecidable: int
+    bytes: int
+    oldest: str | None
+    newest: str | None
+    first_log_offset: int | None
+    last_log_offset: int | None
+    next_raw: int | None
+    log_position: int | None
+    changelog_offset: int
+
+
+class IndexStats(msgspec.Struct, frozen=True, kw_only=True):
+    """All shards together; ``mean_documents`` is per bucket.
+
+    ``buckets`` and ``mean_documents`` are None if the shards belong to an index with other
+    settings.
+    """
+
+    application: str
+    documents: int
+    undecidable: int
+    bytes: int
+    bytes_per_document: float | None
+    window: str | None
+    buckets: int | None
+    mean_documents: float | None
+    fullest: list[BucketStats]
+    shards: list[ShardStats]
+
+
+def index_stats(
+    application: str,
+    stores: Sequence[LocalShard],
+    scheme: BlockScheme,
+    identity: str,
+    window: str | None,
+    report: Report,
+) -> IndexStats:
+    """Return the figures; ``scheme`` and ``identity`` are those of the settings. Blocking.
+
+    Raises ``StoreError`` for an unreadable store.
+    """
+    shards: list[ShardStats] = []
+    parts: list[Prints] = []
+    for done, shard in enumerate(stores):
+        report(f"shard {shard.partition}", done, len(stores))
+        with shard_view(shard.path) as view:
+            is_ours = view.owner.index_identity == identity
+            prints = [each.prints for each in view.store.prints(scheme.bands)] if is_ours else []
+            parts += prints
+            shards.append(_shard(shard, view, prints))
+    documents = sum(each.documents for each in shards)
+    size = sum(each.bytes for each in shards)
+    buckets, mean, fullest = None, None, list[BucketStats]()
+    if parts:
+        report("buckets", len(stores), len(stores))
+        buckets, mean, fullest = _buckets(scheme, joined_prints(parts))
+    return IndexStats(
+        application=application,
+        documents=documents,
+        undecidable=sum(each.undecidable for each in shards),
+        bytes=size,
+        bytes_per_document=round(size / documents, 1) if documents else None,
+        window=window,
+        buckets=buckets,
+        mean_documents=mean,
+        fullest=fullest,
+        shards=shards,
+    )
+
+
+def _shard(shard: LocalShard, view: ShardView, prints: Sequence[Prints]) -> ShardStats:
+    store, stored = view.store, view.store.progress()
+    documents = len(store)
+    times = [each.times_ms for each in prints if each.documents]
+    decidable = sum(each.documents for each in prints)
+    first = next(
+        (keys for keys, _ in view.rows.scan(entry_key(store.expired_before), after(ENTRY_TAG), 1)),
+        None,
+    )
+    last = view.rows.last_key_between(entry_key(store.expired_before), after(ENTRY_TAG))
+    return ShardStats(
+        partition=shard.partition,
+        path=str(shard.path),
+        index=index_digest(view.owner.index_identity),
+        documents=documents,
+        undecidable=documents - decidable if prints or not documents else 0,
+        bytes=_size(shard.path),
+        oldest=_time(times, min),
+        newest=_time(times, max),
+        first_log_offset=None if first is None else _log_offset(first[0]),
+        last_log_offset=None if last is None else _log_offset(last),
+        next_raw=None if stored is None else stored.progress.next,
+        log_position=None if stored is None else stored.progress.position,
+        changelog_offset=store.changelog_offset,
+    )
+
+
+def _buckets(scheme: BlockScheme, prints: Prints) -> tuple[int, float, list[BucketStats]]:
+    values = bucket_values(scheme, prints)
+    buckets = 0
+    members = 0
+    fullest: list[BucketStats] = []
+    for column in range(values.shape[1]):
+        distinct, counts = np.unique(values[:, column], return_counts=True)
+        buckets += len(distinct)
+        members += int(counts.sum())
+        for at in np.argsort(counts)[-_FULLEST:].tolist():
+            name = scheme.bucket_name(column)
+            fullest.append(BucketStats(name, f"{int(distinct[at]):x}", int(counts[at])))
+    fullest.sort(key=lambda each: -each.documents)
+    return buckets, round(members / max(1, buckets), 2), fullest[:_FULLEST]
+
+
+def _size(path: Path) -> int:
+    total = 0
+    for each in path.rglob("*"):
+        try:
+            total += each.stat().st_size if each.is_file() else 0
+        except FileNotFoundError:
+            continue
+    return total
+
+
+def _time(times: Sequence[NDArray[np.int64]], choose: Callable[..., int]) -> str | None:
+    chosen = [int(choose(each)) for each in times]
+    return format_rfc3339(choose(chosen)) if chosen else None
+
+
+def _log_offset(key: bytes) -> int:
+    return log_offset_of(int.from_bytes(key[1:], "big"))

@@ -1,0 +1,345 @@
+"""The topics of an index, as commands that change it see them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple, Self
+
+from confluent_kafka import KafkaException
+from confluent_kafka import TopicPartition as ClientPartition
+
+from simhash_core.documents import TopicPartition
+from simhash_core.errors import FirstseenError, ProtocolError
+from simhash_core.log.records import NO_CONTROL, Chain, Heads, Packet, log_offset_of
+from simhash_core.log.replica import Replica
+from streams.errors import BrokerUnavailableError
+from streams.kafka.client_config import changelog_group, consumer_config, raw_consumer_config
+from streams.kafka.clients import AdminClient, Consumer, committed_offsets
+from streams.kafka.errors import becomes_true, is_of_client, retrying
+from streams.settings.settings import Delivery, Settings
+from streams.store.changelog import Changelog, steps_back
+from streams.store.changelog_codec import ENTRIES_TAG, LoggedProgress, furthest
+from streams.topics.admin import TopicsError, can_administer, partitions_of
+from streams.topics.consumer_group import group_members
+from streams.topics.shard_topics import RawTopic, grow_changelog, raw_topic, refuse_lost_shards
+from streams.topics.watermarks import BrokerWatermarks, Watermarks
+from streams.worker.index_on_kafka import Claim, refuse_other_settings
+from streams.worker.log_codec import LogCodec, OtherIndexError
+
+# ---- A command that changes an index joins its group alone and owns all partitions meanwhile.
+#
+# The coordinator then refuses its transaction as soon as another member has joined.
+
+_POLL_SECONDS: Final = 0.2
+_JOIN_SECONDS: Final = 60.0
+_GROUP_ANSWER_SECONDS: Final = 30.0
+_STABLE_SECONDS: Final = 60.0  # longer than a killed worker's transaction stays open
+
+
+class WorkersRunError(FirstseenError):
+    """The index has running workers, and the command needs it exclusively."""
+
+
+def refuse_running_workers(admin: AdminClient, settings: Settings) -> None:
+    """Raise ``WorkersRunError`` if the application's group has members. Blocking."""
+    group = settings.application_id
+    members = group_members(admin, group)
+    if members:
+        raise WorkersRunError(
+            f"the group {group} has {len(members)} member(s), such as {min(members)}: stop the "
+            "workers of this index first. (One that was killed stays a member for "
+            "session_timeout_seconds.)"
+        )
+
+
+class ExclusiveMember:
+    """The only member of a group, until ``metadata`` raises."""
+
+    def __init__(self, settings: Settings, partitions: int, name: str) -> None:
+        """``partitions``: of the raw topic. ``name``: this member's name in the group."""
+        self._topic = settings.topics.raw
+        self._wanted = frozenset(range(partitions))
+        self._owned: set[int] = set()
+        self._was_disturbed = False
+        config = {**raw_consumer_config(settings, name), "max.poll.interval.ms": 600_000}
+        config.pop("group.instance.id", None)
+        self._consumer = Consumer(config)
+
+    def __enter__(self) -> Self:
+        """Join the group; raise ``WorkersRunError`` if it has another member."""
+        self._consumer.subscribe(
+            [self._topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
+        )
+        if not becomes_true(
+            lambda: self._owned == self._wanted,
+            _JOIN_SECONDS,
+            _POLL_SECONDS,
+            pause=self._consumer.poll,
+        ):
+            self.close()
+            raise self._disturbed()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def keep(self) -> None:
+        """Keep the membership alive; call it at least every few minutes."""
+        self._consumer.poll(0)
+
+    def metadata(self) -> bytes:
+        """Return the group metadata for a transaction; raise ``WorkersRunError`` if not alone."""
+        metadata: bytes = self._consumer.consumer_group_metadata()
+        self.keep()
+        if self._was_disturbed or self._owned != self._wanted:
+            raise self._disturbed()
+        return metadata
+
+    def committed(self) -> dict[int, int]:
+        """Return the group's committed offsets by partition, after open transactions have ended.
+
+        Raises ``BrokerUnavailableError``.
+        """
+        wanted = [ClientPartition(self._topic, each) for each in sorted(self._wanted)]
+        ask = retrying(_STABLE_SECONDS, _POLL_SECONDS, is_of_client)
+        try:
+            committed = ask(committed_offsets, self._consumer, wanted, _GROUP_ANSWER_SECONDS)
+        except KafkaException as error:
+            raise BrokerUnavailableError(
+                f"the broker does not return the group's offsets: {error.args[0].str()}"
+            ) from error
+        return {each.partition: each.offset for each in committed if each.offset >= 0}
+
+    def _assigned(self, consumer: Consumer, partitions: Iterable[ClientPartition]) -> None:
+        assigned = list(partitions)
+        consumer.incremental_assign(assigned)
+        consumer.pause(assigned)
+        self._owned |= {partition.partition for partition in assigned}
+
+    def _revoked(self, consumer: Consumer, partitions: Iterable[ClientPartition]) -> None:
+        del consumer
+        self._owned -= {partition.partition for partition in partitions}
+        self._was_disturbed = True
+
+    def _disturbed(self) -> WorkersRunError:
+        return WorkersRunError(
+            f"this command does not own all {len(self._wanted)} partitions of {self._topic}: a "
+            f"worker of this index was started meanwhile. Nothing was changed. Stop the worker "
+            f"and repeat the command"
+        )
+
+
+# ---- What the changelog says of each shard: its progress and its latest entry.
+
+NOTHING: Final = -1
+
+
+class ShardHead(NamedTuple):
+    """The end of the changelog of a shard.
+
+    ``progress``: the last committed. ``latest_entry``: the highest log offset of an entry, or
+    ``NOTHING``. ``start``, ``end``: offsets of the changelog.
+    """
+
+    partition: int
+    progress: LoggedProgress | None
+    latest_entry: int
+    start: int
+    end: int
+
+    @property
+    def is_empty(self) -> bool:
+        return self.progress is None and self.latest_entry == NOTHING
+
+
+def changelog_of(settings: Settings, partition: int) -> Changelog:
+    may_be_cut = settings.delivery is Delivery.AT_LEAST_ONCE
+    return _reader(settings, settings.topics.changelog, partition, may_be_cut=may_be_cut)
+
+
+def log_of(settings: Settings) -> Changelog:
+    return _reader(settings, settings.topics.log, 0, may_be_cut=True)
+
+
+def _reader(settings: Settings, topic: str, partition: int, *, may_be_cut: bool) -> Changelog:
+    config = {**consumer_config(settings, group_id=changelog_group(settings)), "check.crcs": True}
+    seconds = settings.send_timeout_seconds
+    return Changelog(topic, partition, config, seconds, threading.Event(), may_be_cut=may_be_cut)
+
+
+def shard_heads(settings: Settings, partitions: Sequence[int]) -> list[ShardHead]:
+    """Return the heads of shards. Blocking.
+
+    Raises ``RecoveryError``, ``ChangelogFormatError`` and ``UnansweredError``.
+    """
+    return [_head(changelog_of(settings, each)) for each in partitions]
+
+
+def _head(log: Changelog) -> ShardHead:
+    low, high = log.ends()
+    progress: LoggedProgress | None = None
+    latest = NOTHING
+    for first in steps_back(low, high):
+        progress, latest = None, NOTHING
+        for batch in log.read(first, lambda _left: None):
+            progress = furthest(progress, batch.decoded().progress)
+            offsets = [
+                log_offset_of(int.from_bytes(key[1:], "big"))
+                for key in batch.keys
+                if key is not None and key[:1] == ENTRIES_TAG
+            ]
+            latest = max(offsets, default=latest)
+        if progress is not None and latest != NOTHING:
+            break
+    return ShardHead(log.partition, progress, latest, low, high)
+
+
+# ---- The log as a new worker would read it.
+
+_DAMAGES_NAMED = 20
+
+
+class LogCutError(FirstseenError):
+    """The log lacks records that the shards need; the message says how to go on."""
+
+
+class LogState(NamedTuple):
+    """The log from the lowest position of the shards to its end.
+
+    ``start`` and ``end``: offsets of the topic. ``needed``: the lowest offset that a shard needs.
+    ``foreign``: records of other indexes. ``damaged``: messages about unreadable records.
+    """
+
+    start: int
+    end: int
+    needed: int
+    replica: Replica
+    foreign: int
+    damaged: list[str]
+
+    @property
+    def heads(self) -> list[tuple[Chain, int]]:
+        """The heads of all chains in the last control record."""
+        return [] if self.replica.latest is None else self.replica.latest.heads
+
+    @property
+    def undecided(self) -> int:
+        """Number of undecided documents in valid packets."""
+        heads = Heads(self.heads)
+        documents = 0
+        for item in self.replica.undecided.values():
+            if isinstance(item, Packet) and heads.counts(item):
+                heads.advance(item)
+                documents += len(item)
+        return documents
+
+
+def read_log(settings: Settings, identity: str, shards: list[ShardHead]) -> LogState:
+    """Read the log from where the shards need it; nothing if no shard has progress. Blocking.
+
+    Raises ``LogCutError`` if that part is missing, and what ``Changelog.read`` raises.
+    """
+    log = log_of(settings)
+    start, end = log.ends()
+    known = [each.progress.progress for each in shards if each.progress is not None]
+    first = min(known, key=lambda each: each.position, default=None)
+    if first is None:
+        return LogState(start, end, end, Replica(end, NO_CONTROL), 0, [])
+    needed = min(each.needed for each in known)
+    if needed < start or first.position > end:
+        raise LogCutError(
+            f"the shards need the log {settings.topics.log} from offset {needed} to "
+            f"{first.position} at least, but it has {start} to {end - 1}: it was truncated, or "
+            f"deleted and created again. 'firstseen index new-log' starts a new log from the "
+            f"state of the shards"
+        )
+    replica = Replica(first.position, first.control)
+    codec = LogCodec(identity)
+    foreign = 0
+    damaged: list[str] = []
+    for batch in log.read(replica.start, lambda _left: None):
+        for offset, value in zip(batch.offsets, batch.values, strict=True):
+            try:
+                replica.read(offset, codec.decode(value, f"{settings.topics.log}/0@{offset}"))
+            except OtherIndexError:
+                foreign += 1
+                replica.skip(offset)
+            except ProtocolError as error:
+                replica.skip(offset)
+                if len(damaged) < _DAMAGES_NAMED:
+                    damaged.append(str(error))
+    return LogState(start, end, needed, replica, foreign, damaged)
+
+
+_ANSWER_SECONDS = 30.0
+
+
+class IndexTopics(NamedTuple):
+    raw: RawTopic
+    shards: list[ShardHead]
+
+    @property
+    def is_empty(self) -> bool:
+        return all(each.is_empty for each in self.shards)
+
+
+def index_topics(admin: AdminClient, settings: Settings, *, changes: bool) -> IndexTopics:
+    """Inspect the topics of an index. Blocking.
+
+    With ``changes``, the group must have no members and the broker must have transactions. Raises
+    ``TopicsError``, ``WorkersRunError``, and what reading the changelog raises.
+    """
+    if changes:
+        if not can_administer(admin):
+            raise TopicsError(
+                "this broker has no transactions (librdkafka's in-process broker has none), and "
+                "without them an index is changed by its workers alone"
+            )
+        grow_changelog(admin, settings)
+        refuse_running_workers(admin, settings)
+    raw = raw_topic(admin, settings)
+    refuse_lost_shards(admin, settings)
+    changelog = settings.topics.changelog
+    there = partitions_of(admin, [changelog]).get(changelog, 0)
+    return IndexTopics(raw, shard_heads(settings, range(min(raw.partitions, there))))
+
+
+def refuse_other_index(shards: list[ShardHead], identity: str, settings: Settings) -> None:
+    """Raise ``OtherSettingsError`` if the index has entries of another identity."""
+    where = f"the index of application {settings.application_id!r} ({settings.topics.changelog})"
+    for each in shards:
+        if each.progress is not None:
+            there = each.progress
+            claim = Claim(there.identity, there.reading, 0, 0)
+            refuse_other_settings(claim, identity, there.reading, where)
+
+
+def raw_watermarks(settings: Settings, raw: RawTopic) -> dict[int, Watermarks]:
+    """Return the ends of each raw partition. Blocking. Raises ``BrokerUnavailableError``."""
+    config = consumer_config(settings, group_id=changelog_group(settings))
+    config.pop("group.id")
+    partitions = [TopicPartition(raw.name, each) for each in range(raw.partitions)]
+    watermarks = BrokerWatermarks(config, settings.application_id, _ANSWER_SECONDS).of(partitions)
+    return {each.partition: marks for each, marks in watermarks.items()}
+
+
+def committed_by(settings: Settings, application: str, raw: RawTopic) -> dict[int, int]:
+    """Return the raw offsets that an application's group has committed, by partition.
+
+    Blocking. Raises ``BrokerUnavailableError``.
+    """
+    consumer = Consumer(consumer_config(settings, group_id=application))
+    wanted = [ClientPartition(raw.name, partition) for partition in range(raw.partitions)]
+    try:
+        committed = committed_offsets(consumer, wanted, _ANSWER_SECONDS)
+    except KafkaException as error:
+        raise BrokerUnavailableError(
+            f"the broker does not return the offsets of {application}: {error.args[0].str()}"
+        ) from error
+    finally:
+        consumer.close()
+    return {each.partition: each.offset for each in committed if each.offset >= 0}

@@ -1,0 +1,513 @@
+"""Loads documents into an index in one transaction, before any later document.
+
+An entry in a shard's changelog needs a sequence number, which is its place in the log. So for each
+few thousand documents, a control record without decisions is appended to the log, and its offset is
+theirs. It names all shards: a leader then waits for the report of each.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain, islice, pairwise
+from typing import Final, Literal, NamedTuple, Self
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from simhash_core.document_columns import DocumentColumns
+from simhash_core.documents import Document, RawRecord, TopicPartition
+from simhash_core.errors import FirstseenError, IndexMismatchError, UsageError
+from simhash_core.fingerprints.fingerprint import WORD_BITS
+from simhash_core.log.columns import document_columns
+from simhash_core.log.records import (
+    NO_CONTROL,
+    NO_OFFSET,
+    PACKET_DOCUMENTS_LIMIT,
+    Chain,
+    Horizons,
+    LogClock,
+    Progress,
+    sequence_number,
+)
+from simhash_core.text.fingerprinter import Fingerprinter
+from simhash_core.verdicts import Rejection
+from simhash_core.window import Window
+from streams.documents.output_records import source_position
+from streams.files.input_lines import InputLines, Line
+from streams.kafka.clients import AdminClient
+from streams.kafka.topic_follower import ReadRecord, TopicFollower
+from streams.maintenance.exporting import EntryLines, ExportHeader, header_in
+from streams.maintenance.index_topics import (
+    ExclusiveMember,
+    LogState,
+    ShardHead,
+    committed_by,
+    index_topics,
+    raw_watermarks,
+    read_log,
+    refuse_other_index,
+    shard_heads,
+)
+from streams.maintenance.index_transaction import IndexTransaction, LogReservations
+from streams.offline.dedup_files import Batch
+from streams.offline.fingerprint_pool import jobs_for, prepared_by, started_pool
+from streams.registry.schema_cache import command_reader
+from streams.settings.settings import Settings
+from streams.store.changelog_codec import encode_block, encode_progress
+from streams.store.columns_codec import EncodedColumns, decode_columns, encode_columns
+from streams.store.row_codec import EntryBlock
+from streams.topics.admin import TopicsError, partitions_of
+from streams.worker.index_on_kafka import Claim, differences, reading_rules
+
+# ---- The spool: a temporary file that holds everything until all of it is known to be readable.
+
+_LENGTH_BYTES: Final = 4
+
+
+class LoadedRun(NamedTuple):
+    topic: str
+    partition: int
+    columns: DocumentColumns
+
+
+class _Run(msgspec.Struct, frozen=True, array_like=True):
+    topic: str
+    partition: int
+    columns: EncodedColumns
+
+
+class LoadSpool:
+    """Runs in a temporary file, first written, then read; deleted at the end of the block."""
+
+    def __init__(self) -> None:
+        self.documents = 0
+        self._file = tempfile.TemporaryFile(prefix="firstseen-load-")  # noqa: SIM115 - closed by __exit__
+        self._encode = msgspec.msgpack.Encoder().encode
+        self._decode = msgspec.msgpack.Decoder(_Run).decode
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def write(self, run: LoadedRun) -> None:
+        value = self._encode(_Run(run.topic, run.partition, encode_columns(run.columns)))
+        self._file.write(len(value).to_bytes(_LENGTH_BYTES, "big"))
+        self._file.write(value)
+        self.documents += len(run.columns)
+
+    def read(self) -> Iterator[LoadedRun]:
+        self._file.seek(0)
+        while head := self._file.read(_LENGTH_BYTES):
+            run = self._decode(self._file.read(int.from_bytes(head, "big")))
+            yield LoadedRun(run.topic, run.partition, decode_columns([run.columns]))
+
+
+# ---- Documents of any sources as runs of one source each, the form of the index.
+
+BATCH_DOCUMENTS: Final = 8192  # documents that are read and turned into runs together
+_RUN_BYTES: Final = 512 * 1024  # a run is one record of the changelog: well below the topic's limit
+
+
+def loaded_runs(sources: Sequence[TopicPartition], columns: DocumentColumns) -> Iterator[LoadedRun]:
+    """Yield documents in runs; ``sources`` has the source of each document."""
+    for (topic, partition), rows in _rows_by_source(sources).items():
+        for part in _rising(columns, rows):
+            for each in _small(columns, part):
+                is_all = len(each) == len(columns)
+                yield LoadedRun(topic, partition, columns if is_all else columns.take(each))
+
+
+def _rows_by_source(sources: Sequence[TopicPartition]) -> dict[TopicPartition, NDArray[np.intp]]:
+    if sources and sources.count(sources[0]) == len(sources):
+        return {sources[0]: np.arange(len(sources), dtype=np.intp)}
+    rows: dict[TopicPartition, list[int]] = {}
+    for row, source in enumerate(sources):
+        rows.setdefault(source, []).append(row)
+    return {source: np.array(own, dtype=np.intp) for source, own in rows.items()}
+
+
+def _rising(columns: DocumentColumns, rows: NDArray[np.intp]) -> list[NDArray[np.intp]]:
+    """Split rows where their offsets do not ascend."""
+    offsets = columns.offsets[rows]
+    falls = np.flatnonzero(offsets[1:] <= offsets[:-1]) + 1
+    return np.split(rows, falls)
+
+
+def _small(columns: DocumentColumns, rows: NDArray[np.intp]) -> list[NDArray[np.intp]]:
+    """Split rows into runs of about ``_RUN_BYTES`` bytes."""
+    sizes = (
+        np.diff(columns.ids.bounds.astype(np.int64))[rows]
+        + np.diff(columns.sketches.bounds.astype(np.int64))[rows]
+        + columns.fingerprints.shape[1] * 8
+        + 32
+    )
+    numbers = np.cumsum(sizes) // _RUN_BYTES
+    ends = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(rows)]
+    return [rows[low:high] for low, high in pairwise(ends) if high > low]
+
+
+# ---- Sources: files of texts or fingerprints, exports, and topics.
+
+Form = Literal["auto", "texts", "fingerprints"]
+Report = Callable[[str, int, int], None]
+"""Called with a step in words, the amount done, and the total (0: unknown)."""
+
+_LONGEST_LINE_BYTES: Final = 64 << 20
+_TEXTS_TOGETHER: Final = 1024
+_COMPARED_LATER: Final = frozenset({"index.blocks, index.block_bits, index.cuts", "index.distance"})
+"""Settings that do not affect fingerprints and sketches."""
+
+
+class FileSource:
+    def __init__(
+        self,
+        settings: Settings,
+        fingerprinter: Fingerprinter,
+        file: str,
+        form: Form,
+        jobs: int | None = None,
+    ) -> None:
+        """``form`` auto: the first line decides. ``jobs`` None: a process for each core."""
+        self.refused: Counter[str] = Counter()
+        self._settings = settings
+        self._fingerprinter = fingerprinter
+        self._file = file
+        self._form = form
+        self._jobs = jobs
+
+    def runs(self, report: Report) -> Iterator[LoadedRun]:
+        """Yield all runs.
+
+        Raises ``UsageError``, ``InputFileError``, and ``IndexMismatchError`` for an export with
+        other fingerprints.
+        """
+        with InputLines(self._file, _LONGEST_LINE_BYTES) as opened:
+            lines = iter(opened)
+            ahead = list(islice((line for line in lines if not line.is_blank), 1))
+            if not ahead:
+                return
+            header = header_in(ahead[0].content or b"")
+            if header is not None:
+                self._check(header)
+                ahead = []
+            has_prints = header is not None or self._has_prints(ahead)
+            if has_prints:
+                loaded = self._of_prints(ahead, opened)
+            else:
+                rest = chain(ahead, (line for line in lines if not line.is_blank))
+                loaded = self._of_texts(rest, opened)
+            for run in loaded:
+                report(f"reading {opened.name}", opened.bytes_read, opened.total_bytes or 0)
+                yield run
+
+    def _has_prints(self, ahead: Sequence[Line]) -> bool:
+        if self._form != "auto":
+            return self._form == "fingerprints"
+        content = ahead[0].content or b""
+        return (
+            b'"fingerprint"' in content
+            and f'"{self._settings.fields.text}"'.encode() not in content
+        )
+
+    def _check(self, header: ExportHeader) -> None:
+        theirs = Claim(header.index, "", 0, 0)
+        differing = differences(theirs, self._fingerprinter.identity, "")
+        if any(each.setting not in _COMPARED_LATER for each in differing):
+            raise IndexMismatchError(
+                f"the export {self._file}", header.index, self._fingerprinter.identity
+            )
+
+    def _of_prints(self, ahead: Sequence[Line], opened: InputLines) -> Iterator[LoadedRun]:
+        reader = EntryLines(
+            self._fingerprinter.scheme.bits, needs_sketches=self._fingerprinter.verifier is not None
+        )
+        first = ahead[0].number if ahead else opened.lines_read
+        content = b"".join([(line.content or b"") + b"\n" for line in ahead]) + opened.block()
+        while content:
+            yield from loaded_runs(*reader.columns(first, content, opened.name))
+            first = opened.lines_read
+            content = opened.block()
+
+    def _of_texts(self, lines: Iterator[Line], opened: InputLines) -> Iterator[LoadedRun]:
+        jobs = jobs_for(self._jobs, opened.total_bytes)
+        topics = partial(lambda name, _batch: name, opened.name)
+        with started_pool(self._settings, jobs) as pool:
+            prepare = prepared_by(self._settings, self._fingerprinter, pool, jobs, topics)
+            for _, prepared in prepare(_batches(lines)):
+                self.refused.update(each.reason for each in prepared.refused.values())
+                sources = [TopicPartition(opened.name, 0)] * len(prepared.columns)
+                yield from loaded_runs(sources, prepared.columns)
+
+
+class TopicSource:
+    """All documents that are now on a topic, such as ``unique``."""
+
+    def __init__(
+        self, settings: Settings, fingerprinter: Fingerprinter, admin: AdminClient, topic: str
+    ) -> None:
+        self.refused: Counter[str] = Counter()
+        self._fingerprinter = fingerprinter
+        self._reader = command_reader(settings, settings.max_record_bytes)
+        self._settings = settings
+        self._partitions = partitions_of(admin, [topic])
+        self._topic = topic
+        if topic not in self._partitions:
+            raise TopicsError(f"topic {topic} is missing, or this user may not see it")
+
+    def runs(self, report: Report) -> Iterator[LoadedRun]:
+        """Yield all runs; raise ``BrokerUnavailableError`` if the broker stops answering."""
+        with TopicFollower(self._settings, self._partitions, from_beginning=True) as follower:
+            ends = follower.ends()
+            total, done = sum(ends.values()), 0
+            documents: list[Document] = []
+            for records in follower.batches(ends):
+                read = map(self._read, records)
+                documents += [each for each in read if each is not None]
+                if len(documents) >= BATCH_DOCUMENTS:
+                    yield from self._runs(documents)
+                    documents = []
+                done += len(records)
+                report(f"reading {self._topic}", done, total)
+            yield from self._runs(documents)
+
+    def _read(self, read: ReadRecord) -> Document | None:
+        """Return a document with its first id and source; None, counted, if it is refused."""
+        record = RawRecord(read.key, read.value, read.timestamp_ms, tuple(read.headers))
+        headers = {name: value for name, value in read.headers if value is not None}
+        source = read.position
+        if "firstseen-source" in headers:
+            with suppress(UsageError, UnicodeDecodeError):
+                source = source_position(headers["firstseen-source"].decode())
+        item = self._reader.read(source, record)
+        if isinstance(item, Document):
+            return item
+        self.refused[item.reason if isinstance(item, Rejection) else "tombstone"] += 1
+        return None
+
+    def _runs(self, documents: Sequence[Document]) -> Iterator[LoadedRun]:
+        if not documents:
+            return
+        prints = self._fingerprinter.fingerprint_batch([each.content for each in documents])
+        words = self._fingerprinter.scheme.bits // WORD_BITS
+        columns = document_columns(documents, prints, words)
+        sources = [TopicPartition(each.source.topic, each.source.partition) for each in documents]
+        yield from loaded_runs(sources, columns)
+
+
+LoadSource = FileSource | TopicSource
+"""``refused`` counts unreadable documents by reason; ``runs`` yields the others."""
+
+
+def _batches(lines: Iterator[Line]) -> Iterator[Batch]:
+    while batch := list(islice(lines, _TEXTS_TOGETHER)):
+        yield Batch(0, batch, 0, 0)
+
+
+EARLIEST: Final = "earliest"
+LATEST: Final = "latest"
+
+_NAME: Final = "index-load"
+_KEEP_DOCUMENTS: Final = 50_000
+
+
+class IndexNotEmptyError(FirstseenError):
+    """The index has documents, and ``adds`` was not given."""
+
+
+@dataclass(slots=True)
+class LoadAccount:
+    """What was loaded; ``begins``: the first raw offset that each shard will read."""
+
+    documents: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+    shards: dict[int, int] = field(default_factory=dict)
+    begins: dict[int, int] = field(default_factory=dict)
+    log_offset: int = NO_CONTROL
+    seconds: float = 0.0
+
+
+class Loading:
+    def __init__(
+        self,
+        settings: Settings,
+        admin: AdminClient,
+        identity: str,
+        *,
+        adds: bool,
+        begin: str | None,
+    ) -> None:
+        """Inspect the index and refuse an impossible load. Blocking.
+
+        Args: adds: The index may already have documents. begin: Where workers start to read raw
+        records: ``EARLIEST``, ``LATEST``, or the application whose offsets to continue from. None:
+        the index has progress, or the raw topic is empty.
+
+        Raises ``IndexNotEmptyError``, ``WorkersRunError``, ``UsageError`` and others.
+        """
+        self._settings = settings
+        self._identity = identity
+        self._topics = index_topics(admin, settings, changes=True)
+        refuse_other_index(self._topics.shards, identity, settings)
+        if not (adds or self._topics.is_empty):
+            raise IndexNotEmptyError(
+                f"the index of application {settings.application_id!r} is not empty: --add adds to "
+                "it, 'firstseen index drop --everything' empties it, and --application-id begins "
+                "another"
+            )
+        self._begins = self._begin_offsets(begin)
+        self._clock: LogClock | None = None
+
+    def run(self, source: LoadSource, report: Report) -> LoadAccount:
+        """Load all of a source, or nothing. Blocking.
+
+        Raises what the source raises, ``WorkersRunError`` if a worker was started meanwhile, and
+        ``IndexChangeError``.
+        """
+        began = time.monotonic()
+        account = LoadAccount()
+        with LoadSpool() as spool:
+            for run in source.runs(report):
+                spool.write(run)
+            account.refused = source.refused
+            if not spool.documents:
+                raise UsageError("nothing to load: no document could be read")
+            partitions = self._topics.raw.partitions
+            report("joining the group", 0, 0)
+            name = f"{self._settings.application_id}.{_NAME}"
+            with ExclusiveMember(self._settings, partitions, name) as member:
+                committed = member.committed()  # from here on no worker has an open transaction
+                shards = shard_heads(self._settings, range(partitions))
+                if self._topics.is_empty and not all(each.is_empty for each in shards):
+                    raise IndexNotEmptyError("a worker has started on this index meanwhile")
+                log = read_log(self._settings, self._identity, shards)
+                heads = self._heads(shards, log)
+                with (
+                    LogReservations(
+                        self._settings,
+                        self._identity,
+                        log.replica,
+                        heads,
+                        begins=self._topics.is_empty,
+                    ) as reservations,
+                    IndexTransaction(self._settings, _NAME) as transaction,
+                ):
+                    self._send(spool, reservations, transaction, member, account, report)
+                    if self._topics.is_empty:
+                        self._begin(account.log_offset, transaction)
+                        account.begins = self._begins
+                    offsets = self._offsets(shards, committed)
+                    report("committing", spool.documents, spool.documents)
+                    transaction.commit(offsets, member.metadata())
+        account.seconds = round(time.monotonic() - began, 3)
+        return account
+
+    def _send(
+        self,
+        spool: LoadSpool,
+        reservations: LogReservations,
+        transaction: IndexTransaction,
+        member: ExclusiveMember,
+        account: LoadAccount,
+        report: Report,
+    ) -> None:
+        """Send each run to the shard with the fewest entries.
+
+        As in a packet, a log offset has at most one record of each shard.
+        """
+        counts = dict.fromkeys(range(self._topics.raw.partitions), 0)
+        profile = self._settings.index_profile()
+        window = None if profile.window is None else Window(profile.window, profile.lateness)
+        horizons = Horizons(window)
+        now_ms = int(time.time() * 1000)
+        free: set[int] = set()
+        limit = PACKET_DOCUMENTS_LIMIT
+        said = 0
+        for run in spool.read():
+            count = len(run.columns)
+            if not free or limit + count > PACKET_DOCUMENTS_LIMIT:
+                account.log_offset = reservations.take()
+                free, limit = set(counts), 0
+            horizons.packet(account.log_offset, run.columns, now_ms)
+            first = sequence_number(account.log_offset, limit)
+            sequences = np.arange(first, first + count, dtype=np.uint64)
+            limit += count
+            block = EntryBlock(Chain(run.topic, "", run.partition), sequences, run.columns)
+            partition = min(free, key=lambda each: (counts[each], each))
+            free.remove(partition)
+            transaction.change(partition, encode_block(block))
+            counts[partition] += count
+            account.documents += count
+            if account.documents - said >= _KEEP_DOCUMENTS:
+                said = account.documents
+                member.keep()
+                report("loading", said, spool.documents)
+        account.shards = counts
+        self._clock = horizons.before(account.log_offset + 1)
+
+    def _heads(self, shards: list[ShardHead], log: LogState) -> list[tuple[Chain, int]]:
+        """Return the heads of all chains, also of shards without documents in the log.
+
+        A leader waits only for the reports of shards that the log names.
+        """
+        known = {chain.partition for chain, _ in log.heads}
+        raw = self._topics.raw
+        return [
+            *log.heads,
+            *(
+                (Chain(raw.name, raw.identifier, each.partition), NO_OFFSET)
+                for each in shards
+                if each.partition not in known
+            ),
+        ]
+
+    def _begin(self, control: int, transaction: IndexTransaction) -> None:
+        raw, reading = self._topics.raw, reading_rules(self._settings)
+        for partition, first in self._begins.items():
+            chain = Chain(raw.name, raw.identifier, partition)
+            progress = Progress(chain, first, control + 1, control, self._clock)
+            transaction.change(partition, encode_progress(progress, self._identity, reading))
+
+    def _offsets(self, shards: list[ShardHead], committed: Mapping[int, int]) -> dict[int, int]:
+        """Return the new group offsets: as before, or where the shards begin."""
+        offsets: dict[int, int] = {}
+        for each in shards:
+            had = 0 if each.progress is None else each.progress.progress.next
+            offsets[each.partition] = self._begins.get(
+                each.partition, committed.get(each.partition, had)
+            )
+        return offsets
+
+    def _begin_offsets(self, begin: str | None) -> dict[int, int]:
+        """Return the raw offsets to begin at; empty for an index that already has progress."""
+        if not self._topics.is_empty:
+            if begin is not None:
+                raise UsageError(
+                    "the index already has committed offsets, and its workers continue there"
+                )
+            return {}
+        raw = self._topics.raw
+        marks = raw_watermarks(self._settings, raw)
+        if begin is None and any(each.end > each.start for each in marks.values()):
+            raise UsageError(
+                f"{raw.name} has records: say whether workers read them (--begin earliest), skip "
+                f"them (--begin latest), or continue from the offsets of another application "
+                f"(--begin ID)"
+            )
+        if begin in {None, EARLIEST}:
+            return dict.fromkeys(range(raw.partitions), 0)
+        if begin == LATEST:
+            return {partition: marks[partition].readable_end for partition in range(raw.partitions)}
+        assert begin is not None
+        committed = committed_by(self._settings, begin, raw)
+        if not committed:
+            raise UsageError(f"the application {begin!r} has no committed offsets in {raw.name}")
+        return {partition: committed.get(partition, 0) for partition in range(raw.partitions)}

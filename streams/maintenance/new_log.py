@@ -1,0 +1,146 @@
+"""Starts a new log for an index whose log was lost, or truncated past what its shards need.
+
+The shards keep their entries, outputs and raw offsets; documents in flight are sent again. The new
+log starts after the place of every entry, because a sequence number must never be used twice: a new
+topic is filled up to there with empty records, which nobody reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from simhash_core.errors import FirstseenError, UsageError
+from simhash_core.log.records import NO_CONTROL, NO_OFFSET, Chain, LogClock, Progress, log_offset_of
+from simhash_core.log.replica import Replica
+from streams.kafka.clients import AdminClient
+from streams.maintenance.index_topics import (
+    ExclusiveMember,
+    LogCutError,
+    ShardHead,
+    index_topics,
+    log_of,
+    raw_watermarks,
+    read_log,
+    refuse_other_index,
+    shard_heads,
+)
+from streams.maintenance.index_transaction import IndexTransaction, LogReservations
+from streams.settings.settings import Settings
+from streams.store.changelog_codec import encode_progress
+
+Report = Callable[[str, int, int], None]
+
+_NAME: Final = "index-new-log"
+
+
+class LogNotNeededError(FirstseenError):
+    """The log has everything that the shards need."""
+
+
+class NewLog(msgspec.Struct, frozen=True, kw_only=True):
+    """A new log. ``log_offset``: its start. ``filled``: empty records before it.
+
+    ``shards``: the next raw offset by partition. ``read_again``: raw records from there on.
+    """
+
+    application: str
+    log_offset: int
+    filled: int
+    shards: dict[str, int]
+    read_again: int
+
+
+def begin_new_log(
+    settings: Settings, admin: AdminClient, identity: str, report: Report, *, force: bool
+) -> NewLog:
+    """Start a new log; ``force`` does so even if the present one is usable. Blocking.
+
+    Raises ``LogNotNeededError``, ``UsageError`` for an empty index, ``WorkersRunError``,
+    ``IndexChangeError``, and what reading the changelog raises.
+    """
+    topics = index_topics(admin, settings, changes=True)
+    refuse_other_index(topics.shards, identity, settings)
+    if topics.is_empty:
+        raise UsageError("the index is empty, so its workers can start with any log")
+    if not force and _will_do(settings, identity, topics.shards):
+        raise LogNotNeededError(
+            f"the log {settings.topics.log} has everything that the shards need: start the "
+            f"workers. (--force starts a new log anyway)"
+        )
+    partitions = topics.raw.partitions
+    report("joining the group", 0, 0)
+    with ExclusiveMember(settings, partitions, f"{settings.application_id}.{_NAME}") as member:
+        committed = member.committed()  # from here on no worker has an open transaction
+        shards = shard_heads(settings, range(partitions))
+        end = log_of(settings).ends()[1]
+        first = 1 + max(map(_latest_offset, shards))
+        heads = [
+            (Chain(topics.raw.name, topics.raw.identifier, each), NO_OFFSET)
+            for each in range(partitions)
+        ]
+        filled = max(0, first - end)
+        with (
+            LogReservations(
+                settings, identity, Replica(end, NO_CONTROL), heads, begins=True
+            ) as reservations,
+            IndexTransaction(settings, _NAME) as transaction,
+        ):
+
+            def show(done: int) -> None:
+                member.keep()
+                report("filling the log", done, filled)
+
+            reservations.fill(filled, show)
+            reservations.begin_at(max(first, end))
+            control = reservations.take()
+            nexts: dict[int, int] = {}
+            for each in shards:
+                if each.progress is None:
+                    continue
+                was = each.progress
+                nexts[each.partition] = was.progress.next
+                progress = Progress(
+                    was.progress.chain, was.progress.next, control + 1, control, _clock(shards)
+                )
+                record = encode_progress(
+                    progress, was.identity, was.reading, "", was.expired_before
+                )
+                transaction.change(each.partition, record)
+            offsets = {p: committed.get(p, next_raw) for p, next_raw in nexts.items()}
+            transaction.commit(offsets, member.metadata())
+    marks = raw_watermarks(settings, topics.raw)
+    return NewLog(
+        application=settings.application_id,
+        log_offset=control,
+        filled=filled,
+        shards={str(partition): next_raw for partition, next_raw in nexts.items()},
+        read_again=sum(
+            max(0, marks[partition].readable_end - next_raw)
+            for partition, next_raw in nexts.items()
+            if partition in marks
+        ),
+    )
+
+
+def _will_do(settings: Settings, identity: str, shards: list[ShardHead]) -> bool:
+    try:
+        state = read_log(settings, identity, shards)
+    except LogCutError:
+        return False
+    return not state.damaged and max(map(_latest_offset, shards)) < state.end
+
+
+def _latest_offset(shard: ShardHead) -> int:
+    """Return the highest log offset of an entry that the shard knows."""
+    expired = 0 if shard.progress is None else shard.progress.expired_before
+    return max(shard.latest_entry, log_offset_of(expired) - 1)
+
+
+def _clock(shards: list[ShardHead]) -> LogClock | None:
+    """Return the latest watermark of the shards: all start at the same place."""
+    clocks = [each.progress.progress.clock for each in shards if each.progress is not None]
+    known = [each for each in clocks if each is not None]
+    return max(known, key=lambda each: each.watermark, default=None)

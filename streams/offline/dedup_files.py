@@ -1,0 +1,367 @@
+"""Files of a ``firstseen dedup`` run: inputs, outputs and progress."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
+from urllib.parse import quote_from_bytes, unquote_to_bytes
+
+import msgspec
+
+from simhash_core.errors import FirstseenError, UsageError
+from simhash_core.verdicts import VERDICT_NAMES
+from streams.documents.fields import FieldSettings
+from streams.files.document_files import DocumentFile, document_files, open_documents
+from streams.files.input_lines import STANDARD_INPUT, Line, LineSource, unpacked_name
+from streams.files.output_files import (
+    STANDARD_OUTPUT,
+    ContinuedFile,
+    NewFile,
+    OutputFile,
+    OutputFileError,
+    Stream,
+)
+from streams.settings.settings import Settings
+
+# ---- The progress of a run, committed together with the index.
+#
+# ``StoredProgress.run`` holds it as JSON::
+#
+#     run            number of the run in this state, from 1
+#     finished       whether all files have been read to their ends
+#     inputs         the names of the files
+#     file           number of the file being read, from 0
+#     lines          lines of it that are done
+#     lines_xxh3     XXH3-64 of those lines, each ended by a line feed
+#     lines_before   lines of the files before it
+#     outputs        by kind: "path", absolute and percent-encoded, and "bytes", its length at this
+#                    commit
+#     counts         counts so far by name: see ``BLANK``
+
+Kind = Literal["unique", "duplicates", "dead_letters"]
+KINDS: Final[tuple[Kind, ...]] = ("unique", "duplicates", "dead_letters")
+
+BLANK: Final = "blank"
+DEAD_LETTER: Final = "dead_letter/"
+"""Counts of a run: ``blank`` lines, verdicts by ``VERDICT_NAMES``, ``dead_letter/<reason>``."""
+
+
+class OutputState(msgspec.Struct, frozen=True, rename={"length": "bytes"}):
+    """An output, with its length in bytes at the last commit."""
+
+    path: Path
+    length: int = 0
+
+
+class RunProgress(msgspec.Struct, frozen=True, kw_only=True, rename={"digest": "lines_xxh3"}):
+    """See above; the order of the fields is that of the JSON. ``run`` is 0 without a state."""
+
+    run: int
+    finished: bool = False
+    inputs: tuple[str, ...]
+    file: int = 0
+    lines: int = 0
+    digest: int = 0
+    lines_before: int = 0
+    outputs: Mapping[Kind, OutputState]
+    counts: Mapping[str, int] = {}
+
+    @property
+    def all_lines(self) -> int:
+        return self.lines_before + self.lines
+
+    @property
+    def documents(self) -> int:
+        return sum(self.counts.get(name, 0) for name in VERDICT_NAMES)
+
+
+encode_run: Final = msgspec.json.Encoder(
+    enc_hook=lambda path: quote_from_bytes(os.fsencode(path))
+).encode
+_decode = msgspec.json.Decoder(
+    RunProgress, dec_hook=lambda _type, path: Path(os.fsdecode(unquote_to_bytes(path)))
+).decode
+
+
+def decode_run(stored: bytes) -> RunProgress | None:
+    """Return the stored run, None if empty; raise ``msgspec.DecodeError`` for anything else."""
+    return _decode(stored) if stored else None
+
+
+# ---- The documents of a run in batches, file by file.
+
+_BATCH_BYTES: Final = 8 << 20
+
+
+class Batch(NamedTuple):
+    """Lines of file number ``file``; ``digest`` is that of its first ``lines_read`` lines."""
+
+    file: int
+    lines: Sequence[Line]
+    lines_read: int
+    digest: int
+
+
+class DedupInputs:
+    def __init__(self, paths: Sequence[str], settings: Settings) -> None:
+        self.files: Final = document_files(paths, settings.fields)
+        self._fields: Final[FieldSettings] = settings.fields
+        self._longest_bytes: Final = settings.max_record_bytes
+        self._batch_lines: Final = settings.batch.documents
+        self._open: dict[int, LineSource] = {}
+        self._done_bytes = 0
+        # Open each once now, to notice a table without the column before the work begins.
+        for number, file in enumerate(self.files):
+            if file.path != STANDARD_INPUT and not file.texts:
+                self._source(number).close()
+                del self._open[number]
+        self.total_bytes: Final = _total_bytes(self.files)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(file.name for file in self.files)
+
+    @property
+    def bytes_read(self) -> int:
+        return self._done_bytes + sum(source.bytes_read for source in self._open.values())
+
+    def skip_to(self, file: int, lines: int, digest: int) -> bool:
+        """Go to where a run was interrupted; return False if the file begins differently now."""
+        source = self._source(file)
+        return not lines or (source.skip(lines) and source.digest == digest)
+
+    def batches(self, first_file: int = 0) -> Iterator[Batch]:
+        """Yield the rest from a file on; raise ``InputFileError`` for a damaged file."""
+        for number in range(first_file, len(self.files)):
+            source = self._source(number)
+            with closing(source):
+                for lines in _batches(source, self._batch_lines):
+                    yield Batch(number, lines, source.lines_read, source.digest)
+                self._done_bytes += source.total_bytes or 0
+            del self._open[number]
+
+    def close(self) -> None:
+        for source in self._open.values():
+            source.close()
+        self._open.clear()
+
+    def _source(self, number: int) -> LineSource:
+        if number not in self._open:
+            self._open[number] = open_documents(
+                self.files[number], self._fields, self._longest_bytes
+            )
+        return self._open[number]
+
+
+def _total_bytes(files: Iterable[DocumentFile]) -> int | None:
+    total = 0
+    for file in files:
+        for path in file.texts or (Path(file.path),):
+            if not path.is_file():
+                return None
+            with suppress(OSError):
+                total += path.stat().st_size
+    return total
+
+
+def _batches(lines: Iterable[Line], limit: int) -> Iterator[list[Line]]:
+    """Yield batches of at most ``limit`` lines and about ``_BATCH_BYTES`` bytes."""
+    batch: list[Line] = []
+    size = 0
+    for line in lines:
+        batch.append(line)
+        size += len(line.content or b"")
+        if len(batch) >= limit or size >= _BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+# ---- Where the outputs of a run go.
+
+FLAGS: Final[Mapping[Kind, str]] = {kind: f"--{kind.replace('_', '-')}" for kind in KINDS}
+
+_INPUT_SUFFIXES: Final = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")
+_STANDARD_OUTPUT_PATH: Final = Path(STANDARD_OUTPUT)
+
+
+def output_paths(files: Sequence[str], chosen: Mapping[Kind, str | None]) -> dict[Kind, Path]:
+    """Return the absolute path of each output; ``-`` is standard output.
+
+    The default is beside other given outputs, else beside the only input, else (several inputs, a
+    folder, ``-``) in the current directory. Raises ``UsageError`` for invalid paths.
+    """
+    paths: dict[Kind, Path] = {}
+    for kind in KINDS:
+        name = chosen[kind] or str(_default(files, chosen, kind))
+        if name == STANDARD_OUTPUT:
+            paths[kind] = _STANDARD_OUTPUT_PATH
+            continue
+        path = paths[kind] = Path(name).resolve()
+        if path.is_dir():
+            raise UsageError(f"{FLAGS[kind]} is {path}, a directory: name a file")
+        if not path.parent.is_dir():
+            raise UsageError(
+                f"{FLAGS[kind]} is {path}: there is no directory {path.parent}; make it first"
+            )
+        if path.is_file() and any(file != STANDARD_INPUT and path.samefile(file) for file in files):
+            raise UsageError(f"{FLAGS[kind]} is {path}, an input itself: name another file")
+    _check_distinct(paths)
+    return paths
+
+
+def check_can_be_continued(paths: Mapping[Kind, Path]) -> None:
+    """Raise ``UsageError`` for an output that cannot be truncated and continued after a crash."""
+    for kind, path in paths.items():
+        if path == _STANDARD_OUTPUT_PATH or _is_stream(path):
+            raise UsageError(f"{FLAGS[kind]} is {path}: with --state every output must be a file")
+        if path.suffix == ".gz":
+            raise UsageError(
+                f"{FLAGS[kind]} is {path}: gzip cannot be continued after a crash, so with "
+                "--state outputs are plain files: remove .gz"
+            )
+
+
+def check_new(paths: Mapping[Kind, Path], previous: RunProgress | None = None) -> None:
+    """Raise ``UsageError`` for an existing output; ``previous`` is the state's last run."""
+    for kind, path in paths.items():
+        if not path.is_file():
+            continue
+        if previous is not None and previous.outputs[kind].path == path:
+            raise UsageError(
+                f"{FLAGS[kind]} is {path}, which run {previous.run} of this state has written, of "
+                f"{', '.join(previous.inputs)}, {previous.all_lines} lines. A new run counts "
+                f"each document as a new arrival: name other files, or use --force to overwrite "
+                f"these"
+            )
+        raise UsageError(f"{FLAGS[kind]} is {path}, which exists: use --force to overwrite it")
+
+
+def open_outputs(run: RunProgress, *, with_state: bool) -> dict[Kind, OutputFile]:
+    opened: dict[Kind, OutputFile] = {}
+    try:
+        for kind in KINDS:
+            state = run.outputs[kind]
+            if with_state:
+                opened[kind] = ContinuedFile(state.path, state.length)
+            elif state.path == _STANDARD_OUTPUT_PATH:
+                opened[kind] = Stream(None)
+            elif _is_stream(state.path):
+                opened[kind] = Stream(state.path)
+            else:
+                opened[kind] = NewFile(state.path)
+    except BaseException:
+        close_outputs(opened.values())
+        raise
+    return opened
+
+
+def close_outputs(outputs: Iterable[OutputFile]) -> None:
+    for output in outputs:
+        output.close()
+
+
+def _default(files: Sequence[str], chosen: Mapping[Kind, str | None], kind: Kind) -> Path:
+    """Return, for example, ``news.unique.jsonl`` for ``news.jsonl.gz``.
+
+    Outputs stay together: an unnamed one must not appear in a folder of the inputs if another was
+    given a place.
+    """
+    name = f"{_stem(files)}.{kind.replace('_', '-')}.jsonl"
+    for other in chosen.values():
+        if other is not None and other != STANDARD_OUTPUT and not _is_stream(Path(other)):
+            return Path(other).with_name(name)
+    if any(other is not None for other in chosen.values()) or len(files) > 1:
+        return Path(name)
+    path = Path(files[0])
+    return Path(name) if files[0] == STANDARD_INPUT or path.is_dir() else path.with_name(name)
+
+
+def _stem(files: Sequence[str]) -> str:
+    if len(files) > 1:
+        return "documents"
+    if files[0] == STANDARD_INPUT:
+        return "stdin"
+    path = Path(files[0]).resolve() if Path(files[0]).is_dir() else Path(files[0])
+    stem = unpacked_name(path.name)
+    for suffix in _INPUT_SUFFIXES:
+        stem = stem.removesuffix(suffix)
+    return stem or path.name
+
+
+def _is_stream(path: Path) -> bool:
+    """Whether a path must not be replaced by a rename, such as /dev/null."""
+    return path.exists() and not path.is_file()
+
+
+def _check_distinct(paths: Mapping[Kind, Path]) -> None:
+    """Raise ``UsageError`` for two outputs in one file; /dev/null takes any number."""
+    seen: dict[Path, Kind] = {}
+    for kind, path in paths.items():
+        if path in seen and not _is_stream(path):
+            raise UsageError(
+                f"{FLAGS[seen[path]]} and {FLAGS[kind]} are both {path}: name two files"
+            )
+        seen[path] = kind
+
+
+# ---- Runs with a state: start, resume, abandon.
+
+
+class InterruptedRunError(FirstseenError):
+    """An interrupted run prevents a new one; the message names both ways on."""
+
+
+def check_same_command(
+    interrupted: RunProgress, inputs: tuple[str, ...], outputs: Mapping[Kind, Path]
+) -> None:
+    differences = []
+    if interrupted.inputs != inputs:
+        before, now = ", ".join(interrupted.inputs), ", ".join(inputs)
+        differences.append(f"it reads {before}, this one {now}")
+    differences += [
+        f"its {FLAGS[kind]} is {interrupted.outputs[kind].path}, here it is {path}"
+        for kind, path in outputs.items()
+        if interrupted.outputs[kind].path != path
+    ]
+    if differences:
+        listed = "\n  ".join(differences)
+        raise InterruptedRunError(
+            f"run {interrupted.run} of this state was interrupted after line "
+            f"{interrupted.all_lines}, and this is another command:\n  {listed}\n"
+            "Repeat that command first to finish it; or discard the run with --abandon, which "
+            "keeps its outputs and ignores the rest of its files."
+        )
+
+
+def new_run(number: int, inputs: tuple[str, ...], outputs: Mapping[Kind, Path]) -> RunProgress:
+    """Return a run at its beginning; ``number`` is 0 without a state."""
+    states = {kind: OutputState(path) for kind, path in outputs.items()}
+    return RunProgress(run=number, inputs=inputs, outputs=states)
+
+
+def abandon(run: RunProgress) -> None:
+    """Truncate the outputs of an interrupted run to what is in the index.
+
+    An output that is missing or shorter is left as it is. Raises ``OutputFileError``.
+    """
+    for output in run.outputs.values():
+        try:
+            if output.path.is_file() and output.path.stat().st_size > output.length:
+                os.truncate(output.path, output.length)
+        except OSError as error:
+            raise OutputFileError(f"cannot cut {output.path}: {error.strerror}") from error
+
+
+def skip_done(inputs: DedupInputs, run: RunProgress) -> None:
+    """Skip the lines that a run has done; raise ``InterruptedRunError`` if they changed."""
+    if not inputs.skip_to(run.file, run.lines, run.digest):
+        raise InterruptedRunError(
+            f"{run.inputs[run.file]} has changed: its first {run.lines} lines are not those that "
+            f"run {run.run} of this state has read. Restore them, or discard the run with "
+            f"--abandon."
+        )

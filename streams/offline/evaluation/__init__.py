@@ -1,1 +1,0 @@
-"""How good the answers are: labelled documents through the real deduplicator, and its figures."""

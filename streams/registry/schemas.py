@@ -1,0 +1,372 @@
+"""A schema as the registry gave it, and values decoded by it: Avro, JSON, Protobuf."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Collection, Mapping
+from datetime import UTC
+from enum import StrEnum
+from io import BytesIO
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
+
+from simhash_core.errors import ErrorReason, FirstseenError
+from simhash_core.verdicts import RejectionReason
+from streams.documents.json_values import UnreadableError, decode_json
+
+if TYPE_CHECKING:
+    from google.protobuf.descriptor import FieldDescriptor
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto
+    from google.protobuf.descriptor_pool import DescriptorPool
+    from google.protobuf.message import Message
+
+
+# ---- A schema as the registry gave it, and the outcomes of fetching one.
+
+Decode = Callable[[bytes], object]  # decodes a value's content; raises ``UnreadableError``
+
+
+class Reference(NamedTuple):
+    """A schema that another one refers to, by a name; for Protobuf a file name."""
+
+    name: str
+    text: str
+
+
+class FetchedSchema(NamedTuple):
+    kind: str  # AVRO, PROTOBUF or JSON
+    text: str  # JSON, or for Protobuf a FileDescriptorProto in base64
+    references: tuple[Reference, ...] = ()  # each after its own references
+
+
+class RegistryUnavailableError(FirstseenError):
+    reason = ErrorReason.TIMEOUT
+
+
+class UnknownSchemaError(FirstseenError):
+    reason = ErrorReason.FORMAT
+
+
+class FetchOutcome(StrEnum):
+    FETCHED = "fetched"
+    UNKNOWN = "unknown"
+    UNAVAILABLE = "unavailable"
+    REFUSED = "refused"
+
+
+def bad_schema(detail: str) -> UnreadableError:
+    return UnreadableError(RejectionReason.BAD_SCHEMA, detail)
+
+
+def not_of_schema(detail: str) -> UnreadableError:
+    return UnreadableError(RejectionReason.NOT_OF_SCHEMA, detail)
+
+
+# ---- Avro values, decoded by fastavro.
+#
+# fastavro decodes in C without limits. With a schema that contains itself, a record of some
+# thousand bytes overflows the stack and ends the process; with a list of items of no bytes, ten
+# bytes name a trillion items. Both forms are refused.
+
+_PRIMITIVES: Final = frozenset(
+    {"null", "boolean", "int", "long", "float", "double", "bytes", "string"}
+)
+
+
+def avro_decoder(schema: FetchedSchema) -> Decode:
+    from fastavro import parse_schema, schemaless_reader
+
+    named: dict[str, Any] = {}
+    try:
+        for reference in schema.references:
+            parse_schema(msgspec.json.decode(reference.text), named)
+        parsed = parse_schema(msgspec.json.decode(schema.text), named)
+        _Check(named).walk(parsed, ())
+    except UnreadableError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a schema may be anything
+        raise bad_schema(f"no Avro schema: {type(error).__name__}: {error}") from None
+
+    def decode(content: bytes) -> object:
+        stream = BytesIO(content)
+        try:
+            value: object = schemaless_reader(stream, parsed, None)
+        except Exception as error:  # noqa: BLE001 - fastavro raises a dozen kinds for wrong bytes
+            raise not_of_schema(f"not Avro of its schema ({type(error).__name__})") from None
+        if left := len(content) - stream.tell():
+            raise not_of_schema(f"{left} bytes are left after the value that its schema describes")
+        return value
+
+    return decode
+
+
+class _Check:
+    """Checks a parsed schema; ``named`` has its named types."""
+
+    def __init__(self, named: Mapping[str, Any]) -> None:
+        self._named = named
+        self._done: set[str] = set()
+
+    def walk(self, schema: Any, path: tuple[str, ...]) -> None:  # noqa: ANN401 - as JSON has them
+        """Raise ``UnreadableError`` for a refused form; ``path`` has the enclosing types."""
+        if isinstance(schema, list):
+            for branch in schema:
+                self.walk(branch, path)
+            return
+        kind = schema["type"] if isinstance(schema, dict) else schema
+        if isinstance(kind, dict | list):
+            self.walk(kind, path)
+        elif kind in {"record", "error"}:
+            self._walk_record(schema, path)
+        elif kind == "array":
+            if self._is_empty(schema["items"]):
+                raise bad_schema("an array of items that take no bytes: its length has no limit")
+            self.walk(schema["items"], path)
+        elif kind == "map":
+            self.walk(schema["values"], path)
+        elif isinstance(kind, str) and kind in self._named:
+            if kind in path:
+                raise bad_schema(f"{kind} contains itself: how deep a value goes has no limit")
+            self.walk(self._named[kind], path)
+
+    def _walk_record(self, schema: dict[str, Any], path: tuple[str, ...]) -> None:
+        name = schema["name"]
+        if name in path:
+            raise bad_schema(f"{name} contains itself: how deep a value goes has no limit")
+        if name in self._done:
+            return
+        for field in schema["fields"]:
+            self.walk(field["type"], (*path, name))
+        self._done.add(name)
+
+    def _is_empty(self, schema: Any) -> bool:  # noqa: ANN401 - as JSON has them
+        if isinstance(schema, list):  # the number of the branch takes one
+            return False
+        kind = schema["type"] if isinstance(schema, dict) else schema
+        if isinstance(kind, dict):
+            return self._is_empty(kind)
+        if kind == "fixed":
+            return not schema["size"]
+        if kind in {"record", "error"}:
+            return all(self._is_empty(field["type"]) for field in schema["fields"])
+        if isinstance(kind, str) and kind not in _PRIMITIVES and kind in self._named:
+            return self._is_empty(self._named[kind])
+        return bool(kind == "null")
+
+
+# ---- JSON values with a JSON Schema, validated by jsonschema.
+#
+# References that the registry did not give are not fetched, so a schema cannot make a worker
+# contact other servers.
+
+
+def json_decoder(schema: FetchedSchema, *, validate: bool) -> Decode:
+    if not validate:
+        return decode_json
+    validator = _validator(schema)
+
+    def decode(content: bytes) -> object:
+        value = decode_json(content)
+        try:
+            error = next(validator.iter_errors(value), None)
+        except Exception as failure:  # noqa: BLE001 - a reference that is not there, a regex, depth
+            raise bad_schema(f"its JSON Schema cannot be used: {type(failure).__name__}") from None
+        if error is not None:
+            # The error's message repeats the value; the place of the rule does not.
+            rule = "/".join(map(str, error.absolute_schema_path))
+            raise not_of_schema(f"its JSON Schema does not allow it, by the rule {rule}")
+        return value
+
+    return decode
+
+
+def _validator(schema: FetchedSchema) -> Any:  # noqa: ANN401 - jsonschema's protocol has no types
+    from jsonschema.validators import Draft7Validator, validator_for
+    from referencing import Registry, Resource
+    from referencing.jsonschema import DRAFT7
+
+    try:
+        registry: Registry[Any] = Registry()
+        for reference in schema.references:
+            content = msgspec.json.decode(reference.text)
+            resource = Resource.from_contents(content, default_specification=DRAFT7)
+            registry = registry.with_resource(reference.name, resource)
+        parsed = msgspec.json.decode(schema.text)
+        of_draft = validator_for(parsed, default=Draft7Validator)
+        of_draft.check_schema(parsed)
+        return of_draft(parsed, registry=registry)
+    except Exception as error:  # noqa: BLE001 - a schema may be anything
+        raise bad_schema(f"no JSON Schema: {type(error).__name__}") from None
+
+
+# ---- Protobuf values, without generated classes, by descriptors from the registry.
+#
+# Only wanted fields are converted. A number that is 0, without presence, is absent, as proto3 has
+# it; a text without presence is "".
+
+_FILE: Final = "value.proto"
+_DEPTH_MAX: Final = 32  # how deep a message may be declared in others
+_VARINT_BYTES_MAX: Final = 5
+_WRAPPED: Final = frozenset(
+    f"google.protobuf.{name}Value"
+    for name in ("Bool", "Bytes", "Double", "Float", "Int32", "Int64", "String", "UInt32", "UInt64")
+)
+
+
+def protobuf_decoder(schema: FetchedSchema, names: Collection[str]) -> Decode:
+    """Return a decoder of the fields ``names``; raise ``UnreadableError`` (``BAD_SCHEMA``)."""
+    from google.protobuf.descriptor_pool import DescriptorPool
+
+    pool = DescriptorPool()
+    try:
+        imported = {each.name: _file(each.name, each.text) for each in schema.references}
+        file = _file(_FILE, schema.text)
+        _add(pool, file, imported, set())
+    except Exception as error:  # noqa: BLE001 - a schema may be anything
+        raise bad_schema(
+            f"no descriptor of a Protobuf file ({type(error).__name__}): the registry must know "
+            "the query format=serialized, and all imports must be among its references"
+        ) from None
+    wanted = frozenset(names)
+    messages: dict[tuple[int, ...], type[Message]] = {}
+
+    def decode(content: bytes) -> object:
+        indexes, start = _indexes(content)
+        if indexes not in messages:
+            messages[indexes] = _message(pool, file, indexes)
+        message = messages[indexes]()
+        try:
+            message.ParseFromString(content[start:])
+            return {
+                field.name: _value(message, field)
+                for field in message.DESCRIPTOR.fields
+                if field.name in wanted and _is_there(message, field)
+            }
+        except Exception as error:  # noqa: BLE001 - DecodeError, and times out of range
+            raise not_of_schema(f"not Protobuf of its schema ({type(error).__name__})") from None
+
+    return decode
+
+
+def _file(name: str, text: str) -> FileDescriptorProto:
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto
+
+    file = FileDescriptorProto.FromString(base64.b64decode(text, validate=True))
+    file.name = name  # the name that importers know it by
+    return file
+
+
+def _add(
+    pool: DescriptorPool,
+    file: FileDescriptorProto,
+    imported: Mapping[str, FileDescriptorProto],
+    done: set[str],
+) -> None:
+    """Add a file to a pool after its imports. Raises ``KeyError`` for a missing one."""
+    done.add(file.name)
+    for name in file.dependency:
+        if name not in done:
+            _add(pool, imported[name] if name in imported else _well_known(name), imported, done)
+    pool.Add(file)
+
+
+def _well_known(name: str) -> FileDescriptorProto:
+    # Importing them adds them to the default pool.
+    from confluent_kafka.schema_registry.confluent import meta_pb2
+    from google.protobuf import (
+        any_pb2,
+        descriptor_pb2,
+        descriptor_pool,
+        duration_pb2,
+        struct_pb2,
+        timestamp_pb2,
+        wrappers_pb2,
+    )
+    from google.type import date_pb2, datetime_pb2
+
+    _ = (any_pb2, duration_pb2, struct_pb2, timestamp_pb2, wrappers_pb2)
+    _ = (date_pb2, datetime_pb2, meta_pb2)
+    file = descriptor_pb2.FileDescriptorProto()
+    descriptor_pool.Default().FindFileByName(name).CopyToProto(file)
+    return file
+
+
+def _indexes(content: bytes) -> tuple[tuple[int, ...], int]:
+    """Return the message's indexes in its file, and where the value's bytes begin.
+
+    The encoding is a count and that many numbers, as zigzag varints; count 0 is the first message.
+    """
+    count, start = _varint(content, 0)
+    if not 0 <= count <= _DEPTH_MAX:
+        raise not_of_schema("it does not say which message of its schema it is")
+    indexes = []
+    for _ in range(count):
+        number, start = _varint(content, start)
+        indexes.append(number)
+    return tuple(indexes) or (0,), start
+
+
+def _varint(content: bytes, start: int) -> tuple[int, int]:
+    value = 0
+    for index, byte in enumerate(content[start : start + _VARINT_BYTES_MAX]):
+        value |= (byte & 0x7F) << 7 * index
+        if byte < 0x80:  # noqa: PLR2004 - the last byte of a varint
+            return (value >> 1) ^ -(value & 1), start + index + 1
+    raise not_of_schema("it does not say which message of its schema it is")
+
+
+def _message(
+    pool: DescriptorPool, file: FileDescriptorProto, indexes: tuple[int, ...]
+) -> type[Message]:
+    from google.protobuf.message_factory import GetMessageClass
+
+    declared, path = file.message_type, [file.package] if file.package else []
+    for index in indexes:
+        if not 0 <= index < len(declared):
+            raise not_of_schema("it is of a message that its schema does not have")
+        path.append(declared[index].name)
+        declared = declared[index].nested_type
+    descriptor = pool.FindMessageTypeByName(".".join(path))
+    message_class: type[Message] = GetMessageClass(descriptor)
+    return message_class
+
+
+def _is_there(message: Message, field: FieldDescriptor) -> bool:
+    if field.is_repeated:
+        return True
+    if field.has_presence:
+        return bool(message.HasField(field.name))
+    return field.type == field.TYPE_STRING or bool(getattr(message, field.name))
+
+
+def _value(message: Message, field: FieldDescriptor) -> object:
+    value = getattr(message, field.name)
+    if not field.is_repeated:
+        return _single(value, field)
+    if field.message_type is not None and field.message_type.GetOptions().map_entry:
+        held = field.message_type.fields_by_name["value"]
+        return {str(key): _single(value[key], held) for key in value}
+    return [_single(each, field) for each in value]
+
+
+def _single(value: Any, field: FieldDescriptor) -> object:  # noqa: ANN401 - of any type of Protobuf
+    if field.type == field.TYPE_ENUM:
+        member = field.enum_type.values_by_number.get(value)
+        return value if member is None else member.name
+    if field.message_type is None:
+        return value
+    kind = field.message_type.full_name
+    if kind == "google.protobuf.Timestamp":
+        return value.ToDatetime(tzinfo=UTC)
+    if kind in _WRAPPED:
+        return value.value
+    if kind in {"google.protobuf.Struct", "google.protobuf.Value", "google.protobuf.ListValue"}:
+        from google.protobuf.json_format import MessageToDict
+
+        return MessageToDict(value)
+    return {
+        each.name: _value(value, each)
+        for each in field.message_type.fields
+        if _is_there(value, each)
+    }

@@ -1,0 +1,493 @@
+"""Rows of a shard's store as bytes: one row, or all rows of a packet (docs/formats.md)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Final, NamedTuple, TypeVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+from xxhash import xxh3_64_digest
+
+from simhash_core.document_columns import DocumentColumns
+from simhash_core.documents import Entry, SourcePosition
+from simhash_core.errors import ErrorReason, FirstseenError
+from simhash_core.index.prints import BAND_KEY_BYTES, NO_BAND, Prints, joined_prints
+from simhash_core.log.records import Chain, Progress
+from simhash_core.log.shard_stream import NewEntries
+from streams.store.columns_codec import DIGEST_BYTES, WORD_BYTES
+
+# ---- State as rows: keys and values of a shard's store (docs/formats.md).
+#
+# A key is a tag byte and the name of a thing; numbers in brackets are sizes in bytes::
+#
+#     tag  rest of the key        value
+#     e    sequence number (8)    an entry (``encode_entry_rows``)
+#     c    content digest (16)    sequence numbers (8 each) of undecidable documents of this content
+#     i    digest of an id (4)    sequence numbers (8 each) of entries whose id has this digest
+#     r    sequence number (8)    deletions in the changelog record that begins here,
+#                                 as offsets (2 each) from this number
+#     g    sequence number (8)    empty: the entry was deleted; a segment file may still have it
+#     s    number (4)             MessagePack of SourceName: a raw partition that entries name
+#     x                           version (1), MessagePack of ProgressRow
+#     n                           number of entries (8)
+#     I                           empty: each id has an ``i`` row; from the first deletion on
+#     J                           while ``i`` rows are made: the sequence number (8) below which
+#                                 each id has one
+#     w    number of a commit (8) empty: the last commit; it deletes the row of the one before
+#     M                           format version (2), MessagePack of StoreIdentity
+#
+# Numbers in keys are unsigned and big-endian, so RocksDB, which sorts keys as bytes, sorts by
+# number.
+#
+# Do not change tags or forms: bump ``FORMAT_VERSION``, and say how the old one is read.
+
+FORMAT_VERSION: Final = 4
+
+ENTRY_TAG: Final = b"e"
+CONTENT_TAG: Final = b"c"
+ID_TAG: Final = b"i"
+DELETIONS_TAG: Final = b"r"
+GONE_TAG: Final = b"g"
+SOURCE_TAG: Final = b"s"
+PROGRESS_KEY: Final = b"x"
+COUNT_KEY: Final = b"n"
+IDS_KEY: Final = b"I"
+COMMIT_TAG: Final = b"w"
+IDS_BEFORE_KEY: Final = b"J"
+IDENTITY_KEY: Final = b"M"
+"""The key is the same in all formats, so that each version recognises the others."""
+
+NUMBER_BYTES: Final = 8
+_SOURCE_BYTES: Final = 4
+ID_DIGEST_BYTES: Final = 4
+_VERSION_BYTES: Final = 2
+_BYTES_SHOWN: Final = 24
+
+_Decoded = TypeVar("_Decoded")
+
+
+class StateDecodeError(FirstseenError, ValueError):
+    reason = ErrorReason.FORMAT
+
+
+class StoreIdentity(msgspec.Struct, frozen=True, array_like=True):
+    """The owner of a store, checked at each opening before anything else is read."""
+
+    index_identity: str
+    application_id: str
+    partition: int
+    changelog_id: str = ""  # of the topic that filled the store; "": unknown, as without Kafka
+
+
+class SourceName(NamedTuple):
+    topic: str
+    partition: int
+
+
+class ProgressRow(msgspec.Struct, frozen=True, array_like=True):
+    """How far a shard has come."""
+
+    progress: Progress | None = None  # None: its changelog was not read to its end
+    changelog_offset: int = 0  # the next to read
+    changelog_time_ms: int = 0  # the timestamp of the record before; 0: none
+    identity: str = ""
+    reading: str = ""  # the rules by which raw records are read
+    run: bytes = b""  # of a command without a broker
+    expired_before: int = 0  # all entries below this sequence number are gone
+
+
+class StoredProgress(ProgressRow, frozen=True, array_like=True):
+    progress: Progress = msgspec.field()
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_source = msgspec.msgpack.Decoder(SourceName).decode
+_decode_progress = msgspec.msgpack.Decoder(ProgressRow).decode
+_decode_identity = msgspec.msgpack.Decoder(StoreIdentity).decode
+_VERSION: Final = bytes((FORMAT_VERSION,))
+
+
+def after(tag: bytes) -> bytes:
+    """Return the first key after all keys of a tag."""
+    return bytes((tag[0] + 1,))
+
+
+def entry_key(sequence: int) -> bytes:
+    return ENTRY_TAG + encode_number(sequence)
+
+
+def entry_sequence(key: bytes) -> int:
+    return _number_in(key, ENTRY_TAG, NUMBER_BYTES, "an entry")
+
+
+def gone_key(sequence: int) -> bytes:
+    return GONE_TAG + encode_number(sequence)
+
+
+def gone_sequence(key: bytes) -> int:
+    return _number_in(key, GONE_TAG, NUMBER_BYTES, "a deleted entry")
+
+
+def content_key(digest: bytes) -> bytes:
+    return CONTENT_TAG + digest
+
+
+def id_key(document_id: bytes) -> bytes:
+    """Return the key for all ids with the same digest."""
+    return ID_TAG + id_digest(document_id)
+
+
+def id_digest(document_id: bytes) -> bytes:
+    return xxh3_64_digest(document_id)[:ID_DIGEST_BYTES]
+
+
+def deletions_key(first: int) -> bytes:
+    """Return the key for the changelog record whose entries begin with ``first``."""
+    return DELETIONS_TAG + encode_number(first)
+
+
+def deletions_first(key: bytes) -> int:
+    return _number_in(key, DELETIONS_TAG, NUMBER_BYTES, "deletions")
+
+
+def commit_key(number: int) -> bytes:
+    return COMMIT_TAG + encode_number(number)
+
+
+def commit_number(key: bytes) -> int:
+    return _number_in(key, COMMIT_TAG, NUMBER_BYTES, "a commit")
+
+
+def source_key(number: int) -> bytes:
+    return SOURCE_TAG + number.to_bytes(_SOURCE_BYTES, "big")
+
+
+def source_number(key: bytes) -> int:
+    return _number_in(key, SOURCE_TAG, _SOURCE_BYTES, "a raw partition")
+
+
+def _number_in(key: bytes, tag: bytes, number_bytes: int, what: str) -> int:
+    if len(key) != 1 + number_bytes or key[:1] != tag:
+        raise StateDecodeError(f"{shown(key)} is no key of {what}")
+    return int.from_bytes(key[1:], "big")
+
+
+def encode_number(number: int) -> bytes:
+    return number.to_bytes(NUMBER_BYTES, "big")
+
+
+def decode_number(value: bytes) -> int:
+    if len(value) != NUMBER_BYTES:
+        raise StateDecodeError(f"a number is {shown(value)}, which is not {NUMBER_BYTES} bytes")
+    return int.from_bytes(value, "big")
+
+
+def encode_numbers(numbers: Sequence[int]) -> bytes:
+    return b"".join(map(encode_number, numbers))
+
+
+def decode_numbers(value: bytes) -> list[int]:
+    if len(value) % NUMBER_BYTES:
+        raise StateDecodeError(f"numbers are {shown(value)}, which is not a list of them")
+    numbers: list[int] = np.frombuffer(value, dtype=">u8").tolist()
+    return numbers
+
+
+def encode_deletions(added: Iterable[int]) -> bytes:
+    """Encode offsets from the first sequence number of a record; each is below 65,536."""
+    return np.array(sorted(added), dtype="<u2").tobytes()
+
+
+def decode_deletions(value: bytes) -> list[int]:
+    if len(value) % 2:
+        raise StateDecodeError(f"deletions are {shown(value)}, which is not a list of them")
+    deletions: list[int] = np.frombuffer(value, dtype="<u2").tolist()
+    return deletions
+
+
+def encode_source(name: SourceName) -> bytes:
+    return _encode(name)
+
+
+def decode_source(value: bytes) -> SourceName:
+    return decoded(_decode_source, "raw partition", value)
+
+
+def encode_progress(progress: ProgressRow) -> bytes:
+    return _VERSION + _encode(progress)
+
+
+def decode_progress(value: bytes) -> ProgressRow:
+    if value[:1] != _VERSION:
+        raise StateDecodeError(f"the progress in {shown(value)} is not of version {FORMAT_VERSION}")
+    return decoded(_decode_progress, "progress", value, 1)
+
+
+def encode_identity(identity: StoreIdentity) -> bytes:
+    return FORMAT_VERSION.to_bytes(_VERSION_BYTES, "big") + _encode(identity)
+
+
+def format_version(value: bytes) -> int:
+    if len(value) < _VERSION_BYTES:
+        raise StateDecodeError(f"the identity of the store is {shown(value)}: it has no version")
+    return int.from_bytes(value[:_VERSION_BYTES], "big")
+
+
+def decode_identity(value: bytes) -> StoreIdentity:
+    return decoded(_decode_identity, "identity of the store", value, _VERSION_BYTES)
+
+
+def decoded(
+    decode: Callable[[memoryview], _Decoded], kind: str, value: bytes, start: int = 0
+) -> _Decoded:
+    """Decode MessagePack; raise ``StateDecodeError``, which names ``kind``."""
+    try:
+        return decode(memoryview(value)[start:])
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise StateDecodeError(f"the {kind} in {shown(value)} cannot be read: {error}") from error
+
+
+def shown(raw: bytes) -> str:
+    """Return bytes in hexadecimal, shortened to 24 bytes."""
+    if not raw:
+        return "no bytes"
+    return raw[:_BYTES_SHOWN].hex() + ("…" if len(raw) > _BYTES_SHOWN else "")
+
+
+# ---- The new entries of one packet as columns.
+
+
+class EntryBlock(NamedTuple):
+    """Entries of one packet. ``sequences``: uint64 (entries,), rising."""
+
+    chain: Chain
+    sequences: NDArray[np.uint64]
+    columns: DocumentColumns
+
+    def __len__(self) -> int:
+        return len(self.sequences)
+
+    def take(self, rows: NDArray[np.intp]) -> EntryBlock:
+        return EntryBlock(self.chain, self.sequences[rows], self.columns.take(rows))
+
+
+def entry_block(new: NewEntries) -> EntryBlock:
+    columns = new.packet.columns
+    if len(new.rows) < len(columns):
+        columns = columns.take(new.rows)
+    if columns.operations is not None:
+        columns = replace(columns, operations=None)  # entries are documents
+    return EntryBlock(new.packet.chain, new.sequences, columns)
+
+
+# ---- Rows of entries: written a packet at a time, read one at a time or by thousands.
+#
+# The value of an entry begins with fields of fixed size; sizes in bytes::
+#
+#     version (1)  words (1)  undecidable (1)  fingerprint (8 × words)  content digest (16)
+#     source (2)  offset (8)  event time (8)  bytes of the id (2)
+#     id  sketch
+#     scope  bytes of the scope (2)
+#
+# Numbers are little-endian. ``undecidable`` is 0 or one of ``REASON_CODES``; an undecidable entry
+# has the fingerprint zero. The highest bit of ``undecidable`` says that the last line, the scope,
+# is there. ``source`` is the number of the raw partition in this store.
+
+_KEY: Final = np.dtype([("tag", "S1"), ("sequence", ">u8")])
+_HEAD_BYTES: Final = 3
+_HAS_SCOPE: Final = 0x80
+_LENGTH_BYTES: Final = 2
+SOURCES_LIMIT: Final = 1 << 16
+
+
+class EntryPrints(NamedTuple):
+    """Prints of decidable entries; ``sequences``: uint64 (n,)."""
+
+    sequences: NDArray[np.uint64]
+    prints: Prints
+
+    @staticmethod
+    def joined(parts: Sequence[EntryPrints]) -> EntryPrints:
+        return EntryPrints(
+            np.concatenate([each.sequences for each in parts]),
+            joined_prints([each.prints for each in parts]),
+        )
+
+
+@cache
+def _fixed(words: int) -> np.dtype[np.void]:
+    return np.dtype(
+        [
+            ("version", "u1"),
+            ("words", "u1"),
+            ("undecidable", "u1"),
+            ("fingerprint", f"V{words * WORD_BYTES}"),
+            ("digest", f"V{DIGEST_BYTES}"),
+            ("source", "<u2"),
+            ("offset", "<i8"),
+            ("time_ms", "<i8"),
+            ("id_bytes", "<u2"),
+        ]
+    )
+
+
+@cache  # the same as _fixed, for one entry
+def _layout(words: int) -> struct.Struct:
+    return struct.Struct(f"<BBB{words * WORD_BYTES}s{DIGEST_BYTES}sHqqH")
+
+
+def encode_entry_rows(block: EntryBlock, source: int) -> tuple[list[bytes], list[bytes]]:
+    """Return keys and values of entries; ``source`` is the number of their raw partition."""
+    columns = block.columns
+    count, words = columns.fingerprints.shape
+    keys = np.empty(count, dtype=_KEY)
+    keys["tag"] = ENTRY_TAG
+    keys["sequence"] = block.sequences
+    fixed = np.zeros(count, dtype=_fixed(words))
+    fixed["version"] = FORMAT_VERSION
+    fixed["words"] = words
+    fixed["undecidable"] = columns.undecidable
+    fixed["fingerprint"] = _as_void(columns.fingerprints)
+    fixed["digest"] = _as_void(columns.digests)
+    fixed["source"] = source
+    scopes = [] if columns.scopes is None else list(columns.scopes)
+    for row in (row for row, scope in enumerate(scopes) if scope):
+        fixed["undecidable"][row] |= _HAS_SCOPE
+    fixed["offset"] = columns.offsets
+    fixed["time_ms"] = columns.times_ms
+    fixed["id_bytes"] = np.diff(columns.ids.bounds)
+    all_keys, all_fixed = keys.tobytes(), fixed.tobytes()
+    size, key_size = fixed.itemsize, keys.itemsize
+    values = [
+        all_fixed[at : at + size] + document_id + sketch
+        for at, document_id, sketch in zip(
+            range(0, len(all_fixed), size), columns.ids, columns.sketches, strict=True
+        )
+    ]
+    for row, scope in enumerate(scopes):
+        if scope:
+            values[row] += scope + len(scope).to_bytes(_LENGTH_BYTES, "little")
+    return [all_keys[at : at + key_size] for at in range(0, len(all_keys), key_size)], values
+
+
+def decode_entry(value: bytes, sources: Mapping[int, SourceName]) -> Entry:
+    """Return the entry in a value; ``sources`` are raw partitions by number."""
+    _check_head(value)
+    layout = _layout(value[1])
+    try:
+        (_, _, undecidable, fingerprint, digest, source, offset, time_ms, id_bytes) = (
+            layout.unpack_from(value)
+        )
+        id_end = layout.size + id_bytes
+        sketch_end, scope_end = len(value), len(value)
+        if undecidable & _HAS_SCOPE:
+            scope_end -= _LENGTH_BYTES
+            sketch_end = scope_end - int.from_bytes(value[scope_end:], "little")
+        if sketch_end < id_end:
+            raise StateDecodeError(f"the entry in {shown(value)} has {len(value)} bytes")
+        name = sources[source]
+        document_id = value[layout.size : id_end].decode()
+        scope = value[sketch_end:scope_end].decode()
+    except (struct.error, KeyError, UnicodeDecodeError) as error:
+        raise StateDecodeError(f"the entry in {shown(value)} cannot be read: {error}") from error
+    return Entry(
+        SourcePosition(name.topic, name.partition, offset),
+        document_id,
+        time_ms,
+        b"" if undecidable & ~_HAS_SCOPE else fingerprint,
+        digest,
+        value[id_end:sketch_end],
+        scope,
+    )
+
+
+def read_prints(
+    keys: Sequence[bytes], values: Sequence[bytes], words: int, bands: int = 0
+) -> EntryPrints:
+    """Read the prints of entries without decoding the rows; ``bands`` is their number in a sketch.
+
+    Raises ``StateDecodeError`` for a damaged row or a fingerprint of another width. Ids and scopes
+    are not checked.
+    """
+    fixed = _fixed(words)
+    size = fixed.itemsize
+    joined = b"".join([value[:size] for value in values])
+    # No slice is longer than its size, so a right sum means that each slice is right.
+    if len(joined) != size * len(values) or sum(map(len, keys)) != _KEY.itemsize * len(keys):
+        _refuse(keys, values, size)
+    rows = np.frombuffer(joined, dtype=fixed)
+    wrong = np.flatnonzero((rows["version"] != FORMAT_VERSION) | (rows["words"] != words))
+    if len(wrong):
+        at = int(wrong[0])
+        _check_head(values[at])
+        raise StateDecodeError(
+            f"entry {entry_sequence(keys[at])} has a fingerprint of {values[at][1] * 64} bits, and "
+            f"here they have {words * 64}"
+        )
+    decidable = np.flatnonzero(rows["undecidable"] & ~np.uint8(_HAS_SCOPE) == 0)
+    sequences = sequences_in(keys)
+    fingerprints = np.frombuffer(rows["fingerprint"].tobytes(), dtype=np.uint64)
+    prints = Prints(
+        fingerprints.reshape(len(values), words)[decidable],
+        _bands(rows[decidable], [values[at] for at in decidable.tolist()] if bands else (), bands),
+        rows["time_ms"][decidable].astype(np.int64),
+    )
+    return EntryPrints(sequences[decidable], prints)
+
+
+def _bands(rows: NDArray[np.void], values: Sequence[bytes], bands: int) -> NDArray[np.uint32]:
+    """Return the band keys, which stand at the end of each sketch."""
+    size = bands * BAND_KEY_BYTES
+    sketches = rows.dtype.itemsize + rows["id_bytes"].astype(np.intp)
+    scoped = (rows["undecidable"] & _HAS_SCOPE) != 0
+    ends = np.fromiter(map(len, values), dtype=np.intp, count=len(values))
+    if bands and len(rows) and not scoped.any() and np.all(ends - size >= sketches):
+        joined = b"".join([value[-size:] for value in values])
+        return np.frombuffer(joined, dtype="<u4").reshape(len(rows), bands)
+    keys = np.full((len(rows), bands), NO_BAND, dtype=np.uint32)
+    for row, (value, start) in enumerate(zip(values, sketches.tolist(), strict=False)):
+        end = len(value)
+        if scoped[row]:
+            end -= _LENGTH_BYTES + int.from_bytes(value[-_LENGTH_BYTES:], "little")
+        if end - size >= start:
+            keys[row] = np.frombuffer(value, dtype="<u4", count=bands, offset=end - size)
+    return keys
+
+
+def _refuse(keys: Sequence[bytes], values: Sequence[bytes], size: int) -> None:
+    """Raise ``StateDecodeError`` for the first row that is too short or has no entry key."""
+    for key, value in zip(keys, values, strict=True):
+        entry_sequence(key)
+        _check_head(value)
+        if len(value) < size:
+            raise StateDecodeError(f"the entry in {shown(value)} ends early")
+
+
+def sequences_in(keys: Sequence[bytes]) -> NDArray[np.uint64]:
+    return np.frombuffer(b"".join(keys), dtype=_KEY)["sequence"].astype(np.uint64)
+
+
+def ids_in(values: Sequence[bytes], words: int) -> list[bytes]:
+    """Return the ids in rows, in UTF-8, without decoding the rest."""
+    size = _fixed(words).itemsize
+    at = size - _LENGTH_BYTES
+    return [value[size : size + value[at] + 256 * value[at + 1]] for value in values]
+
+
+def is_undecidable(value: bytes) -> bool:
+    return bool(value[_HEAD_BYTES - 1] & ~_HAS_SCOPE)
+
+
+def _check_head(value: bytes) -> None:
+    if len(value) < _HEAD_BYTES or value[0] != FORMAT_VERSION:
+        raise StateDecodeError(f"the entry in {shown(value)} is not of version {FORMAT_VERSION}")
+
+
+def _as_void(rows: NDArray[np.uint64] | NDArray[np.uint8]) -> NDArray[np.void]:
+    width = rows.shape[1] * rows.itemsize
+    return np.ascontiguousarray(rows).view(f"V{width}").reshape(len(rows))

@@ -1,0 +1,232 @@
+"""The database interface of a shard's store: rows in key order, and batches of them.
+
+Workers use ``RocksStore``. Simulations and models use one in memory (``tests.rigs.memory_rows``);
+one contract suite tests both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final, Protocol
+
+from rocksdict import DbClosedError
+
+from simhash_core.errors import ErrorReason, FirstseenError
+from streams.errors import StateMismatchError
+
+# ---- The errors of a shard's store, and the meaning of RocksDB's messages.
+#
+# ::
+#
+#     FirstseenError
+#     ├── StoreError                 any of these; ``path`` is the directory of the shard
+#     │   ├── StoreMissingError      there is no store, and there must be one
+#     │   ├── StoreLockedError       another process, or this one, has it open
+#     │   ├── StoreMismatchError     it belongs to another application or shard
+#     │   ├── StoreVersionError      its format is of another version of Firstseen
+#     │   ├── StoreCorruptError      its files are damaged
+#     │   │   └── MissingEntryError  an entry is missing; damage, where it must be there
+#     │   ├── StoreFullError         there is no room to write
+#     │   ├── StoreAccessError       the file system refused: permissions, input or output error
+#     │   └── StoreClosedError       the caller's mistake: used after ``close``
+#     └── IndexMismatchError         (core) it was made under another index identity
+#
+# A worker can always rebuild its store from the changelog: stop it, delete the directory, start
+# again. The state of a command without a broker has no changelog, and is lost then.
+
+_REBUILD: Final = (
+    "delete the directory and start again: a worker rebuilds it from the changelog; a state "
+    "without a broker begins empty"
+)
+
+
+class StoreError(FirstseenError):
+    """Something is wrong with a shard's store; ``what`` does not include the fix."""
+
+    reason = ErrorReason.STORAGE
+
+    fix = ""  # the end of the message: what to do
+
+    def __init__(self, path: Path, what: str) -> None:
+        self.path = path
+        self.what = what
+        self.hint = self.fix
+        super().__init__(f"{path}: {what}. {self.fix}".rstrip())
+
+
+class StoreMissingError(StoreError):
+    fix = "Is the path right? It begins with state_dir and the application id."
+
+
+class StoreLockedError(StoreError):
+    fix = "Only one process at a time can use it: stop the other, or set another state_dir here."
+
+
+class StoreMismatchError(StoreError, StateMismatchError):
+    reason = ErrorReason.FORMAT
+
+    fix = "Restore the old value, or set another state_dir here."
+
+
+class OtherChangelogError(StoreMismatchError):
+    fix = (
+        "Is this the right cluster? If it is, delete this directory: the worker fills a new one "
+        "from the changelog. Or set another state_dir."
+    )
+
+
+class StoreVersionError(StoreError, StateMismatchError):
+    reason = ErrorReason.FORMAT
+
+    fix = f"Use the version that wrote it, or a newer one; or {_REBUILD}."
+
+
+class StoreCorruptError(StoreError):
+    """Files of the store are damaged, missing, or not ours."""
+
+    reason = ErrorReason.FORMAT
+
+    fix = f"Stop what uses it, {_REBUILD}."
+
+
+class MissingEntryError(StoreCorruptError, KeyError):
+    """An entry is not in the store.
+
+    It is damage only where the entry must be there; otherwise it is a plain ``KeyError``, and the
+    store is not marked.
+    """
+
+    def __init__(self, path: Path, sequence: int) -> None:
+        self.sequence = sequence
+        super().__init__(path, f"entry {sequence} is missing")
+
+    __str__ = Exception.__str__  # of a KeyError it is the repr of its argument
+
+
+class StoreFullError(StoreError):
+    fix = "Make room on the disk (or raise the quota), then start again: nothing is lost."
+
+
+class StoreAccessError(StoreError):
+    fix = "Check the owner and the permissions of the directory, and the disk."
+
+
+class StoreClosedError(StoreError):
+    """The store was used after ``close``."""
+
+
+# RocksDB raises plain ``Exception``s with a text. The first phrase found in the text decides.
+# "Corruption" comes before "No such file", because a missing file of the store is damage.
+_CLASS_BY_PHRASE: Final[tuple[tuple[str, type[StoreError]], ...]] = (
+    ("lock hold by current process", StoreLockedError),
+    ("While lock file", StoreLockedError),
+    ("No space left on device", StoreFullError),
+    ("Disk quota exceeded", StoreFullError),
+    ("File too large", StoreFullError),
+    ("Corruption", StoreCorruptError),
+    ("No such file or directory", StoreCorruptError),
+    ("does not exist (create_if_missing", StoreMissingError),
+)
+
+
+def is_of_rocksdb(error: Exception) -> bool:
+    return (
+        type(error) is Exception
+        or isinstance(error, (DbClosedError, OSError))
+        or _is_of_closing(error)
+    )
+
+
+def _is_of_closing(error: Exception) -> bool:
+    """Return whether another thread is closing the database, which may take seconds."""
+    return isinstance(error, RuntimeError) and str(error) == "Already mutably borrowed"
+
+
+def store_error(path: Path, error: Exception) -> StoreError:
+    """Translate RocksDB's ``error`` about the store at ``path``."""
+    if isinstance(error, DbClosedError) or _is_of_closing(error):
+        return StoreClosedError(path, "the store was closed")
+    text = str(error)
+    for phrase, error_class in _CLASS_BY_PHRASE:
+        if phrase in text:
+            return error_class(path, text.rstrip(". \n"))
+    return StoreAccessError(path, text.rstrip(". \n"))
+
+
+Rows = tuple[list[bytes], list[bytes]]
+
+
+class RowBatch(Protocol):
+    """Changes written together. ``put`` and ``delete`` are for all rows but entries."""
+
+    def put(self, key: bytes, value: bytes) -> None: ...
+
+    def delete(self, key: bytes) -> None: ...
+
+    def put_entries(self, keys: Iterable[bytes], values: Iterable[bytes]) -> None: ...
+
+    def delete_entry(self, key: bytes) -> None: ...
+
+    def delete_entries(self, lower: bytes, upper: bytes) -> None:
+        """Delete all entries from ``lower`` up to, not including, ``upper``."""
+        ...
+
+    def write(self) -> None:
+        """Write all or nothing; reads see it from now on. Raises ``StoreError``."""
+        ...
+
+
+class RowStore(Protocol):
+    """An open database. All methods raise ``StoreError``, and ``StoreClosedError`` once closed."""
+
+    @property
+    def path(self) -> Path: ...
+
+    @property
+    def closed(self) -> bool: ...
+
+    def get(self, key: bytes) -> bytes | None: ...
+
+    def get_all(self, keys: list[bytes]) -> list[bytes | None]:
+        """Return the values of keys that have one tag."""
+        ...
+
+    def scan(self, lower: bytes, upper: bytes, limit: int) -> Iterator[Rows]:
+        """Yield present rows from ``lower`` up to, not including, ``upper``, ``limit`` at a time.
+
+        Both bounds have one tag, or neither has the tag of entries.
+        """
+        ...
+
+    def last_key_between(self, lower: bytes, upper: bytes) -> bytes | None:
+        """Return the last key from ``lower`` up to, not including, ``upper``."""
+        ...
+
+    def number(self, name: str) -> int:
+        """Return one of RocksDB's properties, ``rocksdb.…``; 0 where it has none."""
+        ...
+
+    def batch(self) -> RowBatch: ...
+
+    def damaged(self, what: str) -> StoreCorruptError:
+        """Mark the store, so that it is not opened again; return the error to raise."""
+        ...
+
+    def close(self) -> None:
+        """Release the files and the lock; a second call does nothing."""
+        ...
+
+
+class StoreDisk(Protocol):
+    def holds(self, path: Path) -> bool:
+        """Return whether there is a database; raise ``StoreCorruptError`` for a damaged one."""
+        ...
+
+    def open(self, path: Path, *, create: bool) -> RowStore:
+        """Open the database in a directory; ``create`` makes one. Raises ``StoreError``."""
+        ...
+
+    def discard(self, path: Path) -> None:
+        """Delete a closed database, wholly even in a crash. Raises ``StoreAccessError``."""
+        ...

@@ -1,0 +1,174 @@
+"""The consumer group of the workers: its members, offsets and lag."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from confluent_kafka import KafkaException
+from confluent_kafka import TopicPartition as ClientPartition
+
+from simhash_core.documents import TopicPartition
+from streams.errors import BrokerUnavailableError
+from streams.kafka.clients import AdminClient, Consumer, committed_offsets
+from streams.kafka.errors import is_of_client, retrying
+from streams.topics.admin import partitions_of
+from streams.topics.watermarks import BrokerWatermarks
+
+# ---- The members of a group; no other code asks a broker for them.
+#
+# The older call, ``list_groups``, is used because the newer ``describe_consumer_groups`` ends the
+# process on a time-out, or where a broker goes away and comes back meanwhile (librdkafka 2.16, the
+# assertion in ``rd_kafka_enq_once_del_source_return``).
+#
+# While a group's coordinator moves to another broker, the group may seem to have no members: a
+# member should look for itself.
+
+_GROUP_SECONDS: Final = 10.0
+_ANSWER_SECONDS: Final = 5.0
+_AGAIN_SECONDS: Final = 0.2
+_STABLE: Final = "Stable"
+
+
+class ListedMember(NamedTuple):
+    """``assignment`` has the partitions in Kafka's encoding; b"" during a rebalance."""
+
+    name: str
+    host: str
+    assignment: bytes
+
+
+class ListedGroup(NamedTuple):
+    is_stable: bool
+    members: list[ListedMember]
+
+
+def listed_group(client: AdminClient, group: str, seconds: float) -> ListedGroup:
+    """Ask once for a group's members; none for an unknown group. Raises ``KafkaException``."""
+    listed: list[Any] = client.list_groups(group, timeout=seconds)
+    for each in listed:
+        if each.id == group:
+            if each.error is not None:
+                raise KafkaException(each.error)
+            members = [
+                ListedMember(
+                    member.client_id, member.client_host.removeprefix("/"), member.assignment
+                )
+                for member in each.members
+            ]
+            return ListedGroup(each.state == _STABLE, members)
+    return ListedGroup(is_stable=False, members=[])
+
+
+def group_members(client: AdminClient, group: str) -> set[str]:
+    try:
+        # A new group's coordinator is loaded at the first request.
+        again = retrying(_GROUP_SECONDS, _AGAIN_SECONDS, is_of_client)
+        listed = again(listed_group, client, group, _ANSWER_SECONDS)
+    except KafkaException as error:
+        raise BrokerUnavailableError(
+            f"unknown whether other workers are in the group {group}: {error}"
+        ) from error
+    return {member.name for member in listed.members}
+
+
+def assigned_partitions(assignment: bytes, topic: str) -> frozenset[int]:
+    """Return the partitions of a topic in a member's assignment, in Kafka's encoding.
+
+    The encoding is a version (int16), then an array of topics (int32 count), each with its name
+    (int16 length) and an array of partitions (int32 each); b"" for none. Raises ``struct.error``.
+    """
+    if not assignment:
+        return frozenset()
+    (count,) = struct.unpack_from(">i", assignment, 2)
+    at = 6
+    assigned: set[int] = set()
+    for _ in range(count):
+        (length,) = struct.unpack_from(">h", assignment, at)
+        name = assignment[at + 2 : at + 2 + length].decode("utf-8", "replace")
+        at += 2 + length
+        (partitions,) = struct.unpack_from(">i", assignment, at)
+        numbers = struct.unpack_from(f">{partitions}i", assignment, at + 4)
+        at += 4 + 4 * partitions
+        if name == topic:
+            assigned.update(numbers)
+    return frozenset(assigned)
+
+
+# ---- The group as the broker describes it: members, offsets, lag.
+
+
+class Member(NamedTuple):
+    """``name`` is the client id, ``host`` as the broker sees it."""
+
+    name: str
+    host: str
+    partitions: tuple[int, ...]
+
+
+class GroupState(NamedTuple):
+    """The group at one time."""
+
+    members: list[Member] | None  # None: the broker does not describe groups
+    partitions: int  # of the raw topic
+    notes: dict[int, str]  # the texts of committed offsets, by partition
+    lag: int | None  # uncommitted raw records; None: not known for all partitions
+
+
+class GroupReader:
+    """Reads the state of one group without joining; for one thread."""
+
+    def __init__(
+        self, config: Mapping[str, Any], group_id: str, topic: str, timeout_seconds: float
+    ) -> None:
+        """Requests raise ``BrokerUnavailableError`` after ``timeout_seconds``."""
+        self._config = {**config, "log_level": 0}
+        self._group_id = group_id
+        self._topic = topic
+        self._seconds = timeout_seconds
+        self._watermarks = BrokerWatermarks(config, group_id, timeout_seconds)
+
+    def read(self) -> GroupState:
+        try:
+            admin = AdminClient(self._config)
+            # Query all topics, because a broker may create a topic that is queried by name.
+            partitions = list(range(partitions_of(admin, [self._topic]).get(self._topic, 0)))
+            offsets = self._offsets(partitions)
+        except KafkaException as error:
+            raise BrokerUnavailableError(error.args[0].str()) from error
+        marks = self._watermarks.of([TopicPartition(self._topic, each) for each in partitions])
+        behind = [
+            max(0, mark.readable_end - max(offsets[each.partition].offset, mark.start))
+            for each, mark in marks.items()
+        ]
+        return GroupState(
+            self._members(admin),
+            len(partitions),
+            {each.partition: each.metadata for each in offsets.values() if each.metadata},
+            sum(behind) if len(behind) == len(partitions) else None,
+        )
+
+    def _offsets(self, partitions: list[int]) -> dict[int, ClientPartition]:
+        consumer = Consumer({**self._config, "group.id": self._group_id})
+        try:
+            wanted = [ClientPartition(self._topic, each) for each in partitions]
+            committed = committed_offsets(consumer, wanted, self._seconds)
+        finally:
+            consumer.close()
+        return {each.partition: each for each in committed}
+
+    def _members(self, admin: AdminClient) -> list[Member] | None:
+        """Return the members; None where the broker does not describe groups, or may not."""
+        try:
+            listed = listed_group(admin, self._group_id, self._seconds)
+            return [
+                Member(
+                    each.name,
+                    each.host,
+                    tuple(sorted(assigned_partitions(each.assignment, self._topic))),
+                )
+                for each in listed.members
+            ]
+        except (KafkaException, struct.error):
+            return None

@@ -1,0 +1,446 @@
+"""Assignment: opens a shard when the group assigns its partition, and closes it when it is revoked.
+
+The steps of opening: the group's offset, which the broker returns only when no older owner can
+commit any more; the changelog; the store; the index; the first progress of a new shard. Then a
+*session* of the log begins with all filled shards: the worker reads the log from the earliest
+position that they have committed. Each shard opens by itself, so an error of one does not stop the
+others. Nothing is cancelled: each step checks first whether its shard was closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+from simhash_core.errors import FirstseenError
+from simhash_core.log.participant import LEADING_SHARD, Participant
+from simhash_core.log.records import NO_CONTROL, Chain, Progress
+from streams.errors import BrokerUnavailableError
+from streams.kafka.errors import AbortedError, FencedError, StaleGenerationError
+from streams.monitoring.metrics import Metrics
+from streams.store.recovery import fill_index
+from streams.store.shard_store import ShardStore
+from streams.worker.clients import WorkerClients
+from streams.worker.fingerprint import PendingRecord
+from streams.worker.index_on_kafka import Claim
+from streams.worker.shard import Shard
+from streams.worker.standbys import Standbys
+
+logger = logging.getLogger(__name__)
+
+_RETRY_SECONDS: Final = 1.0
+_UNSTABLE_SECONDS: Final = 0.05  # between requests of an offset that is in an open transaction
+_UNSTABLE_LINE_SECONDS: Final = 60.0
+_TOGETHER_SECONDS: Final = 2.0  # a session waits so long for opening shards: it reads the log again
+_LOOK_SECONDS: Final = 0.02
+_OPENED_TOGETHER: Final = 4  # how many shards open at once; each reads its changelog in a thread
+_PASSING: Final = (BrokerUnavailableError, AbortedError, FencedError, StaleGenerationError)
+"""Temporary errors: the broker is unavailable, or the group rebalances."""
+
+
+class AssignmentEvents(NamedTuple):
+    """What the rest of the worker does when shards open and close.
+
+    ``prepare_leader`` runs before a session in which this worker may lead; ``on_session`` gets the
+    log offset to read from; ``begin`` gets new shards, whose first progress must be committed;
+    ``without`` waits until no commit has any of the shards.
+    """
+
+    prepare_leader: Callable[[], Awaitable[None]]
+    on_session: Callable[[int], None]
+    on_open: Callable[[Shard], None]
+    on_closed: Callable[[Shard], None]
+    begin: Callable[[Iterable[Shard]], None]
+    without: Callable[[Iterable[Shard]], Awaitable[None]]
+    on_revoked: Callable[[], None]
+    on_failure: Callable[[FirstseenError], None]
+
+
+class _Cluster(NamedTuple):
+    """What shards that open together know about the cluster."""
+
+    topic_id: str
+    claim: Claim | None
+    log_start: int
+
+
+class Assignment:
+    """The shards of one worker, on the event loop; only ``shards`` maps them by raw partition."""
+
+    def __init__(
+        self,
+        topic: str,
+        shards: dict[int, Shard],
+        participant: Participant[PendingRecord],
+        clients: WorkerClients,
+        standbys: Standbys,
+        metrics: Metrics,
+        events: AssignmentEvents,
+    ) -> None:
+        self.shards = shards
+        self.assigned_once = False
+        self._topic = topic
+        self._participant = participant
+        self._member, self._log = clients.member, clients.log
+        self._index, self._stores = clients.index, clients.stores
+        self._standbys = standbys
+        self._metrics = metrics
+        self._events = events
+        self._number = 0
+        self._closing: set[Shard] = set()
+        self._threads = asyncio.Semaphore(_OPENED_TOGETHER)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._session_wanted = asyncio.Event()
+        self._joining: list[Callable[[], bool]] = []
+        self._said_to_wait = ""
+        self._is_stopped = False
+
+    @property
+    def opening(self) -> list[Shard]:
+        return [shard for shard in list(self.shards.values()) if shard.is_opening]
+
+    @property
+    def ready(self) -> bool:
+        """Whether partitions are assigned, all are open, and the log is read to its end."""
+        return self.assigned_once and not self.opening and self._participant.caught_up
+
+    def has(self, partition: int) -> bool:
+        return partition in self.shards
+
+    # ---- changes of the group
+
+    def open(self) -> None:
+        self._start(self._run_sessions())
+
+    def assigned(self, partitions: Iterable[int]) -> None:
+        self.assigned_once = True
+        shards = [self._assign(partition) for partition in sorted(partitions)]
+        self._note()
+        if shards:
+            self._start(self._open(shards))
+
+    def _assign(self, partition: int) -> Shard:
+        known = self.shards.get(partition)
+        if known is not None:  # the group assigns it again without having revoked it
+            self.close_shard(known, "its partition is assigned again")
+        self._number += 1
+        shard = self.shards[partition] = Shard(partition, self._number)
+        return shard
+
+    def revoked(self, partitions: Iterable[int]) -> Awaitable[None]:
+        """Close shards at once; await the result until no commit has any of them."""
+        return self._events.without(self._close_all(partitions, "the group moves its partition"))
+
+    def lost(self, partitions: Iterable[int]) -> None:
+        """Close shards that another worker may own already; Kafka refuses commits for them."""
+        self._close_all(partitions, "the group has moved its partition")
+
+    def _close_all(self, partitions: Iterable[int], why: str) -> list[Shard]:
+        closed = [shard for each in partitions if (shard := self.shards.get(each)) is not None]
+        for shard in closed:
+            self.close_shard(shard, why)
+        self._note()
+        if self.shards:
+            self._events.on_revoked()  # a worker that led so far now sends its reports
+        return closed
+
+    def reopen(self, shards: Iterable[Shard], why: FirstseenError) -> None:
+        """Replace shards by new ones, because it is unknown what is committed for them."""
+        partitions = [
+            shard.partition for shard in shards if self.shards.get(shard.partition) is shard
+        ]
+        for partition in partitions:
+            self.close_shard(self.shards[partition], f"{why}: opening it again")
+        if not self._is_stopped:
+            self.assigned(partitions)
+
+    # ---- closing
+
+    def close_shard(self, shard: Shard, why: str) -> None:
+        """Close a shard at once; its store is closed when nothing uses it any more."""
+        was_open = shard.is_open
+        shard.close()
+        self._closing.add(shard)
+        if self.shards.get(shard.partition) is shard:
+            del self.shards[shard.partition]
+        self._events.on_closed(shard)
+        if was_open:
+            self._participant.drop_shard(shard.partition)
+            shard.owned = None
+            logger.info("shard %d closed: %s", shard.partition, why)
+        if not shard.is_in_use:
+            self._release(shard)
+
+    def _release(self, shard: Shard) -> None:
+        self._closing.add(shard)
+        self._start(self._close_store(shard))
+
+    async def _close_store(self, shard: Shard) -> None:
+        try:
+            await self._drop_filled(shard)
+        finally:
+            self._closing.discard(shard)
+            shard.release()
+
+    async def close(self) -> None:
+        """Close all shards after the current commit."""
+        self.interrupt()
+        await self._events.without(list(self.shards.values()))
+        for shard in list(self.shards.values()):
+            self.close_shard(shard, "the worker stops")
+        self._session_wanted.set()
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+        await self._standbys.close()
+
+    def interrupt(self) -> None:
+        self._is_stopped = True
+        for shard in self.opening:
+            shard.interrupted.set()
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        async def guarded() -> None:
+            try:
+                await work
+            except FirstseenError as error:
+                self._events.on_failure(error)
+            except Exception as error:
+                logger.exception("shards cannot be opened")
+                self._events.on_failure(FirstseenError(f"shards cannot be opened: {error!r}"))
+
+        task = asyncio.ensure_future(guarded())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    # ---- opening
+
+    async def _open(self, shards: Sequence[Shard]) -> None:
+        """Open each shard as soon as its last owner cannot commit any more."""
+        logger.info("shards opening: %s", " ".join(str(each.partition) for each in shards))
+        cluster: _Cluster | None = None
+        since = time.monotonic()
+        while waiting := [shard for shard in shards if self._is_wanted(shard)]:
+            partitions = [shard.partition for shard in waiting]
+            try:
+                cluster = cluster or await self._ask(partitions)
+                committed = await self._member.committed(partitions)
+                # Everything that earlier owners committed is before this offset.
+                log_end = (await self._log.offsets())[1]
+            except _PASSING as error:
+                logger.warning("shards are not open yet: %s", error)
+                await asyncio.sleep(_RETRY_SECONDS)
+                cluster = None
+                continue
+            for shard in waiting:
+                offset = committed.get(shard.partition)
+                if offset is not None and self._is_wanted(shard):
+                    shard.is_in_use = True
+                    shard.log_end = log_end
+                    self._start(self._open_one(shard, cluster, max(0, offset)))
+            shards = [shard for shard in waiting if shard.partition not in committed]
+            if shards:
+                if time.monotonic() - since > _UNSTABLE_LINE_SECONDS:
+                    since = time.monotonic()
+                    logger.warning(
+                        "shards wait for the end of a transaction with their offsets: %s. "
+                        "'firstseen topics check' finds one that hangs",
+                        " ".join(str(each.partition) for each in shards),
+                    )
+                await asyncio.sleep(_UNSTABLE_SECONDS)
+
+    def _is_wanted(self, shard: Shard) -> bool:
+        return shard.is_opening and not self._is_stopped
+
+    async def _ask(self, partitions: Sequence[int]) -> _Cluster:
+        topic_id = await self._index.topic_id()
+        claim = await self._index.claim()
+        await self._index.grow_changelog()
+        await self._index.abort_left_open(partitions)
+        return _Cluster(topic_id, claim, (await self._log.offsets())[0])
+
+    async def _open_one(self, shard: Shard, cluster: _Cluster, committed_next: int) -> None:
+        """Open the store of a shard and fill the index from it; retry after temporary errors."""
+        try:
+            await self._fill(shard, cluster, committed_next)
+        except _PASSING as error:
+            logger.warning("shard %d is not open yet: %s", shard.partition, error)
+            await self._drop_filled(shard)
+            await asyncio.sleep(_RETRY_SECONDS)
+            if self._is_wanted(shard):
+                self._start(self._open([shard]))
+        except InterruptedError:
+            pass
+        finally:
+            shard.is_in_use = False
+            if not shard.is_opening:
+                self._release(shard)
+        if shard.is_filled:
+            self._session_wanted.set()
+
+    async def _fill(self, shard: Shard, cluster: _Cluster, committed_next: int) -> None:
+        chain = Chain(self._topic, cluster.topic_id, shard.partition)
+        for earlier in [each for each in self._closing if each.partition == shard.partition]:
+            if earlier is not shard:  # the shard itself may be closed by now
+                await earlier.released()
+        async with self._threads:
+            if not self._is_wanted(shard):
+                return
+            store = await self._standbys.level(chain, committed_next)
+            if store is not None and (stored := store.progress()) is not None:
+                shard.progress, shard.is_standby, shard.is_filled = stored.progress, True, True
+                return
+            shard.store = store = await asyncio.to_thread(
+                self._stores.open, shard.partition, committed_next, shard.interrupted
+            )
+        shard.progress, shard.is_new = self._progress(store, chain, cluster)
+        index = self._participant.index
+        shard.slot = index.open_slot(visible=False)
+        for _ in fill_index(index, shard.slot, store):
+            await asyncio.sleep(0)
+            if not self._is_wanted(shard):
+                return
+        shard.is_filled = True
+
+    async def _drop_filled(self, shard: Shard) -> None:
+        if shard.slot is not None:
+            self._participant.index.drop_slot(shard.slot)
+            shard.slot = None
+        store, shard.store = shard.store, None
+        if store is not None:
+            await asyncio.to_thread(store.close)
+
+    def _progress(
+        self, store: ShardStore, chain: Chain, cluster: _Cluster
+    ) -> tuple[Progress, bool]:
+        """Return where a shard continues, and whether that must be committed first."""
+        stored = store.progress()
+        if stored is not None and stored.progress.chain == chain:
+            return stored.progress, False
+        claim = cluster.claim
+        if stored is not None:
+            logger.warning(
+                "%s/%d was deleted and created again (topic id %s, before %s): reading it from "
+                "its beginning",
+                chain.topic,
+                chain.partition,
+                chain.topic_id,
+                stored.progress.chain.topic_id,
+            )
+            before = stored.progress
+            return Progress(chain, 0, before.position, before.control, before.clock), True
+        if claim is not None:
+            return Progress(chain, 0, claim.position, claim.control, claim.clock), True
+        return Progress(chain, 0, cluster.log_start, NO_CONTROL), True
+
+    # ---- sessions
+
+    def join(self, add: Callable[[], bool]) -> None:
+        if add not in self._joining:
+            self._joining.append(add)
+        self._session_wanted.set()
+
+    def begun(self) -> None:
+        """Begin a session: the first progress of new shards is committed."""
+        self._session_wanted.set()
+
+    async def _run_sessions(self) -> None:
+        while True:
+            await self._session_wanted.wait()
+            self._session_wanted.clear()
+            if self._is_stopped:
+                return
+            try:
+                await self._wait_for_others()
+                await self._begin_session()
+            except _PASSING as error:
+                logger.warning("shards are not open yet: %s", error)
+                await asyncio.sleep(_RETRY_SECONDS)
+                self._session_wanted.set()
+
+    async def _wait_for_others(self) -> None:
+        end = time.monotonic() + _TOGETHER_SECONDS
+        while time.monotonic() < end and not self._is_stopped:
+            if all(shard.is_filled for shard in self.opening):
+                return
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async def _begin_session(self) -> None:
+        filled = [shard for shard in self.opening if shard.is_filled]
+        new = [shard for shard in filled if shard.is_new]
+        if new:
+            await self._begin_new(new)
+        joining = [shard for shard in filled if not shard.is_new]
+        start, end = await self._log.offsets()
+        partitions = {shard.partition for shard in joining} | self._participant.shards.keys()
+        if LEADING_SHARD in partitions:
+            await self._events.prepare_leader()
+        # No await from here on, so that nothing changes while shards join.
+        adding, self._joining = self._joining, []
+        added = [add() for add in adding]
+        self._standbys.stores.before_session(start)
+        opened = [shard for shard in joining if self._is_wanted(shard) and self._own(shard)]
+        if not opened and not any(added):
+            return
+        self._events.on_session(self._participant.begin(end))
+        for shard in opened:
+            self._events.on_open(shard)
+            self._metrics.recovered(time.monotonic() - shard.assigned_at)
+            assert shard.store is not None
+            assert shard.progress is not None
+            logger.info(
+                "shard %d open: %d documents, next raw offset %d",
+                shard.partition,
+                len(shard.store),
+                shard.progress.next,
+            )
+        self._note()
+
+    async def _begin_new(self, new: Sequence[Shard]) -> None:
+        """Request a first commit for new shards, before any document of them is in the log.
+
+        Their position is that of shard 0 now; the leader trims the log only to positions that are a
+        minute old. The settings of an index are those of shard 0, so the others wait for it.
+        """
+        claim = await self._index.claim()
+        if claim is None and all(shard.partition != LEADING_SHARD for shard in new):
+            waiting = " ".join(str(shard.partition) for shard in new)
+            if waiting != self._said_to_wait:
+                self._said_to_wait = waiting
+                logger.info("shards wait until shard 0 has begun the new index: %s", waiting)
+            asyncio.get_running_loop().call_later(_RETRY_SECONDS, self._session_wanted.set)
+            return
+        self._said_to_wait = ""
+        for shard in new:
+            progress = shard.progress
+            assert progress is not None
+            if claim is not None and claim.position > progress.position:
+                chain, first = progress.chain, progress.next
+                shard.progress = Progress(chain, first, claim.position, claim.control, claim.clock)
+        self._events.begin(shard for shard in new if self._is_wanted(shard))
+
+    def _own(self, shard: Shard) -> bool:
+        """Own a shard from this session on; return false if its standby is gone."""
+        progress = shard.progress
+        assert progress is not None
+        if shard.is_standby:
+            shard.store = self._standbys.stores.promote(progress)
+            shard.is_standby = False
+            if shard.store is None:
+                shard.is_filled = False
+                self._start(self._open([shard]))
+                return False
+            owned = self._participant.shards[shard.partition]
+        else:
+            assert shard.store is not None
+            assert shard.slot is not None
+            owned = self._participant.show_shard(progress, shard.store, shard.slot, shard.log_end)
+        shard.opened(owned)
+        return True
+
+    def _note(self) -> None:
+        self._metrics.assigned_shards(len(self.shards))
+        self._metrics.opening_shards(len(self.opening))

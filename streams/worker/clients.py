@@ -1,0 +1,200 @@
+"""What a worker needs from Kafka and its disk, as narrow protocols.
+
+``streams.kafka`` implements them with librdkafka's clients, the simulator with simulated ones. All
+decisions are made above, on one event loop; an adapter only polls, produces and hands over.
+Callbacks run on that loop, in the order of what happened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from simhash_core.errors import FirstseenError
+from streams.kafka.log_reader import LogRecords
+from streams.kafka.producers import ProducerRecord
+from streams.kafka.raw_consumer import Fetched, GroupEvents
+from streams.store.changelog import LoggedBatch
+from streams.store.recovery import Recovery
+from streams.store.shard_store import ShardStore
+from streams.worker.index_on_kafka import Claim, Owned
+
+
+class GroupMember(Protocol):
+    """A member of the consumer group that reads the raw topic."""
+
+    def open(self, events: GroupEvents) -> None: ...
+
+    async def close(self) -> None:
+        """Leave the group after ``GroupEvents.revoked``; a static member keeps its partitions."""
+
+    def read(self, partition: int, offset: int, reading: int) -> None:
+        """Read an owned partition from an offset; its records carry the number ``reading``.
+
+        An earlier reading of the partition ends. No effect if it is not owned any more.
+        """
+
+    def stop(self, partition: int) -> None:
+        """Stop reading a partition; it stays owned."""
+
+    def pause(self, partitions: Iterable[int], *, paused: bool) -> None:
+        """Stop or resume fetching partitions; records fetched already may still come."""
+
+    def take(self) -> Fetched | None:
+        """Return the next fetched records, or None; the member then fetches that much more."""
+
+    def gather(self, seconds: float) -> None:
+        """Fetch again only after so many seconds, so that more records come together."""
+
+    async def metadata(self) -> bytes: ...
+
+    async def committed(self, partitions: Iterable[int]) -> dict[int, int]:
+        """Return the group's committed offsets; -1 if a partition has none.
+
+        A partition with offsets in an open transaction is left out: request it again. Once a member
+        has the offset of its partition, no earlier owner can commit any more. Raises
+        ``UnansweredError``, ``BrokerRefusedError``.
+        """
+
+    async def commit(self, offsets: Mapping[int, int], note: str = "") -> None:
+        """Commit offsets outside of a transaction; raises as ``commit_offsets`` does."""
+
+    async def log_start(self, partition: int) -> int:
+        """Return the first offset of a partition; raises ``BrokerUnavailableError``."""
+
+
+class PartitionReader(Protocol):
+    """Reads an internal partition (log or reports) in order and without gaps, from any offset.
+
+    After a ``seek``, it returns nothing that was read for an earlier one.
+    """
+
+    def open(
+        self, filled: Callable[[], object], failed: Callable[[FirstseenError], object]
+    ) -> None:
+        """Begin on the running loop; ``filled`` is called when there is something to take.
+
+        ``failed`` is called with ``LogCutError`` or ``TopicGoneError``, after which ``seek`` begins
+        again, or with the error that ended the reader.
+        """
+
+    async def close(self) -> None: ...
+    def seek(self, offset: int) -> None: ...
+
+    def take(self) -> LogRecords | None:
+        """Return the next records since ``seek``, or None."""
+
+    async def offsets(self) -> tuple[int, int]:
+        """Return the first offset and the end offset; raises ``UnansweredError``."""
+
+
+class RecordAppender(Protocol):
+    """Appends records to partition 0 of internal topics."""
+
+    def open(self) -> None: ...
+
+    async def close(self) -> None:
+        """Wait a limited time for pending appends; then they fail with ``AppendUnknownError``."""
+
+    def append(self, topic: str, value: bytes) -> asyncio.Future[int]:
+        """Append a record; the result is its offset.
+
+        The future may have ``RecordTooLargeError``, ``BrokerRefusedError`` or
+        ``AppendUnknownError``.
+        """
+
+
+class OutputCommitter(Protocol):
+    """Commits outputs, changelog records and raw offsets: all or none, if the broker can."""
+
+    async def open(self) -> None:
+        """Fence an earlier process with this worker's transactional id."""
+
+    async def commit(
+        self,
+        records: Sequence[ProducerRecord],
+        offsets: Mapping[int, int],
+        group_metadata: bytes,
+        note: str = "",
+    ) -> dict[int, int]:
+        """Commit records, and by raw partition the next offset to read, with ``note`` as metadata.
+
+        Returns by changelog partition the offset after the last of ``records`` there. Raises the
+        errors of ``streams.kafka.errors``.
+        """
+
+    async def close(self) -> None:
+        """Drop the client after the running commit."""
+
+
+class IndexAdmin(Protocol):
+    """Queries and care of the index (``IndexOnKafka``); each may raise ``FirstseenError``."""
+
+    async def topic_id(self) -> str: ...
+    async def partitions(self) -> int: ...
+    async def claim(self) -> Claim | None: ...
+    async def grow_changelog(self) -> None: ...
+    async def note_members(self) -> None: ...
+    async def abort_left_open(self, partitions: Iterable[int]) -> None: ...
+    async def delete_before(self, offset: int) -> None: ...
+
+
+class StoreOpener(Protocol):
+    """Opens the stores of shards with everything that is committed; blocking."""
+
+    def open(self, partition: int, committed_next: int, interrupted: threading.Event) -> ShardStore:
+        """Raises ``InterruptedError`` soon after ``interrupted`` is set, and ``FirstseenError``."""
+
+    def measure(self) -> None: ...
+
+    def recoveries(self) -> Mapping[int, Recovery]:
+        """Return the recovery state of each shard that was opened here; from any thread."""
+
+
+Deliver = Callable[[int, LoggedBatch], Awaitable[None]]
+"""Takes records of a changelog partition, one batch at a time."""
+
+
+class ChangelogClient(Protocol):
+    """Follows partitions of the changelog as their owners commit."""
+
+    def begin(self, failed: Callable[[FirstseenError], object]) -> None:
+        """Begin to deliver; ``failed`` is called with the error that ended the follower."""
+
+    async def close(self) -> None: ...
+    def follow(self, partition: int, offset: int) -> None: ...
+
+    def leave(self, partition: int) -> None:
+        """Stop reading a partition; nothing more of it is delivered."""
+
+    async def end(self, partition: int, seconds: float) -> int:
+        """Return the end of what is committed to a partition; raises ``UnansweredError``."""
+
+    async def reach(self, partition: int, offset: int, seconds: float) -> bool:
+        """Wait until everything before an offset is delivered; return false after a time-out."""
+
+    @property
+    def lag(self) -> int:
+        """Committed records that are not read yet, as far as known."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerClients:
+    """All clients of a worker.
+
+    ``follow`` returns a client for the changelogs of standbys. ``owners`` returns who owns which
+    shards, None during a rebalance; it blocks, and raises ``BrokerUnavailableError``.
+    """
+
+    member: GroupMember
+    log: PartitionReader
+    reports: PartitionReader
+    appender: RecordAppender
+    committer: OutputCommitter
+    index: IndexAdmin
+    stores: StoreOpener
+    follow: Callable[[Deliver], ChangelogClient]
+    owners: Callable[[], Owned | None]

@@ -1,0 +1,309 @@
+"""Commit: writes what is decided, in one transaction per cycle for all shards of a worker.
+
+A transaction holds the outputs, the changelog records (new entries and progress), and the raw
+offsets of every shard in it. The offsets carry the generation of the group, so the coordinator
+refuses commits for partitions that others own by now. Nothing here waits for a shard that opens or
+closes; if one closes during a commit, the rest of the cycle skips it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Final, NamedTuple, Protocol
+
+from simhash_core.errors import FirstseenError
+from simhash_core.log.participant import Participant, ShardReady
+from simhash_core.log.shard_stream import Ready
+from simhash_core.verdicts import DuplicateOf, Rejection
+from streams.errors import UnansweredError
+from streams.kafka.errors import AbortedError, FencedError, StaleGenerationError
+from streams.monitoring.group_watch import OffsetMetadataWriter
+from streams.monitoring.metric_labels import DEAD_LETTER, TransactionOutcome
+from streams.monitoring.metrics import Metrics
+from streams.store.entry_batch import StoreChange
+from streams.store.row_codec import StoredProgress
+from streams.store.row_store import StoreCorruptError
+from streams.worker.clients import WorkerClients
+from streams.worker.consume import BatchPace, Intake
+from streams.worker.fingerprint import PendingRecord
+from streams.worker.outputs import ExpiredOutputs, OutputBatch, OutputRules, output_batch
+from streams.worker.shard import Shard
+
+logger = logging.getLogger(__name__)
+
+_SHARDS_TOGETHER: Final = 100
+"""Shards that are looked at, or written, without a turn of the event loop."""
+
+_MILLISECONDS: Final = 1000
+_ABORTS_LIMIT: Final = 10
+_ABORTED_WAIT_SECONDS: Final = 0.2
+_POSITION_SECONDS: Final = 10.0
+"""How often shards without outputs commit their log position, so that the log can be trimmed."""
+_STALE_WAIT_SECONDS: Final = 0.05
+_COMMITS_GATHERED: Final = 50.0
+"""Outputs a second above which a commit waits for more: it costs a dozen requests."""
+
+
+class OutputObserver(Protocol):
+    """Receives outputs once they are committed, for the ops page."""
+
+    def note(self, outputs: Sequence[PendingRecord], now_ms: int) -> None: ...
+    def note_rejections(self, rejections: Sequence[Rejection], now_ms: int) -> None: ...
+
+
+class Observers(NamedTuple):
+    """Who sees what the worker does; ``on_bucket`` gets the size of a document's fullest bucket."""
+
+    metrics: Metrics
+    recent: OutputObserver
+    on_bucket: Callable[[int], None]
+
+
+class _ShardCommit(NamedTuple):
+    """One shard's part of a commit; ``change`` is that of its store."""
+
+    shard: Shard
+    ready: ShardReady[PendingRecord]
+    change: StoreChange
+
+
+class CommitEvents(NamedTuple):
+    """``on_unknown`` gets shards to reopen: it is unknown what of them is committed or stored."""
+
+    on_begun: Callable[[], None]
+    on_unknown: Callable[[Sequence[Shard], FirstseenError], None]
+
+
+class OutputCommits:
+    """The commits of one worker, one at a time, on the event loop.
+
+    ``metadata`` is the group's, as of its latest rebalance; ``limit`` bounds the records per shard.
+    """
+
+    def __init__(
+        self,
+        participant: Participant[PendingRecord],
+        shards: Mapping[int, Shard],
+        rules: OutputRules,
+        clients: WorkerClients,
+        intake: Intake,
+        observers: Observers,
+        events: CommitEvents,
+        *,
+        limit: int,
+    ) -> None:
+        self.metadata = b""
+        self._participant = participant
+        self._shards = shards
+        self._rules = rules
+        self._committer = clients.committer
+        self._member = clients.member
+        self._intake = intake
+        self._metrics = observers.metrics
+        self._observer = observers.recent
+        self._events = events
+        self._limit = limit
+        self._notes = OffsetMetadataWriter(rules.writer, rules.page)
+        self._expired = ExpiredOutputs(rules, observers.metrics)
+        self._pace = BatchPace(time.monotonic, fast=_COMMITS_GATHERED)
+        self._new: list[Shard] = []
+        self._under_way: frozenset[Shard] = frozenset()
+        self._end: asyncio.Future[None] | None = None
+        self._aborts = 0
+        self._positions_at = time.monotonic()
+        self._is_stopped = False
+
+    def begin(self, shards: Iterable[Shard]) -> None:
+        """Commit the first progress of new shards with the next commit."""
+        self._new += [shard for shard in shards if shard not in self._new]
+
+    def stop(self) -> None:
+        self._is_stopped = True
+
+    async def without(self, shards: Iterable[Shard]) -> None:
+        """Wait until no running commit has any of these shards."""
+        closed = frozenset(shards)
+        while self._end is not None and closed & self._under_way:
+            await asyncio.wait([self._end])
+
+    async def step(self) -> None:
+        """Commit until nothing is ready.
+
+        Raises ``AbortedError`` after several aborts in a row, and ``FirstseenError`` for permanent
+        errors.
+        """
+        while not self._is_stopped and await self._cycle():
+            pass
+
+    async def _cycle(self) -> bool:
+        await asyncio.sleep(0)
+        if wait := self._pace.seconds():
+            await asyncio.sleep(wait)
+        commits = await self._prepared()
+        if not commits:
+            return False
+        with self._metrics.stage("output"):
+            batch = await output_batch(
+                [each.ready for each in commits],
+                self._rules,
+                {each.shard.partition: each.change for each in commits},
+            )
+        if not all(each.shard.is_open or each.shard.is_opening for each in commits):
+            return True  # a shard was closed meanwhile
+        counts = batch.counts()
+        outputs = len(batch.outputs)
+        self._pace.began(outputs, is_full=outputs >= self._limit)
+        self._under_way = frozenset(each.shard for each in commits)
+        self._end = end = asyncio.get_running_loop().create_future()
+        try:
+            with self._metrics.waiting("commit"):
+                ends = await self._committer.commit(
+                    batch.records, batch.offsets, self.metadata, self._notes.note(counts)
+                )
+            await self._committed(commits, batch, counts, ends)
+        except (AbortedError, FencedError) as error:
+            await self._note_abort(error)
+        except StaleGenerationError as error:
+            await self._note_stale(error)
+        except UnansweredError as error:
+            self._metrics.transaction(TransactionOutcome.UNANSWERED)
+            self._events.on_unknown([each.shard for each in commits], error)
+        finally:
+            self._under_way, self._end = frozenset(), None
+            end.set_result(None)
+        return True
+
+    async def _prepared(self) -> list[_ShardCommit]:
+        """Return what can be committed of each shard now; the event loop has turns meanwhile."""
+        positions = time.monotonic() - self._positions_at >= _POSITION_SECONDS
+        if positions:
+            self._positions_at = time.monotonic()
+        commits: list[_ShardCommit] = []
+        each_ready = self._participant.each_ready(self._limit, positions=positions)
+        while True:
+            with self._metrics.stage("output"):
+                part = list(islice(each_ready, _SHARDS_TOGETHER))
+                commits += self._of_shards(ready for ready in part if ready is not None)
+            if len(part) < _SHARDS_TOGETHER:
+                break
+            await asyncio.sleep(0)
+        self._new = [shard for shard in self._new if shard.is_opening]
+        for shard in self._new:
+            assert shard.store is not None
+            assert shard.progress is not None
+            nothing: Ready[PendingRecord] = Ready([], [], shard.progress.next)
+            begun = ShardReady(shard.partition, nothing, shard.progress)
+            commits.append(_ShardCommit(shard, begun, shard.store.change([])))
+        return commits
+
+    def _of_shards(self, all_ready: Iterable[ShardReady[PendingRecord]]) -> Iterator[_ShardCommit]:
+        for ready in all_ready:
+            shard = self._shards.get(ready.partition)
+            if shard is not None and shard.is_open and shard.store is not None:
+                _, (_, entries, _, removed, expired_before), _ = ready
+                change = shard.store.change(entries, removed, expired_before)
+                yield _ShardCommit(shard, ready, change)
+
+    async def _committed(
+        self,
+        commits: Sequence[_ShardCommit],
+        batch: OutputBatch,
+        counts: Mapping[str, int],
+        ends: Mapping[int, int],
+    ) -> None:
+        """Apply a successful commit to the shards that are still open or opening."""
+        self._aborts = 0
+        self._metrics.transaction(TransactionOutcome.COMMITTED)
+        self._metrics.internal_bytes("changelog", batch.changelog_bytes)
+        was_new = [shard for shard, _, _ in commits if shard.is_new]
+        for first in range(0, len(commits), _SHARDS_TOGETHER):
+            if first:
+                await asyncio.sleep(0)
+            with self._metrics.stage("store"):
+                for each in commits[first : first + _SHARDS_TOGETHER]:
+                    if each.shard.is_open or each.shard.is_opening:
+                        self._advance(each, ends)
+        self._new = [shard for shard in self._new if shard.is_new]
+        self._observe(batch, counts)
+        if any(not shard.is_new for shard in was_new):
+            self._events.on_begun()
+
+    def _advance(self, commit: _ShardCommit, ends: Mapping[int, int]) -> None:
+        shard, ready, change = commit
+        assert shard.store is not None
+        try:
+            shard.store.write(change, self._stored(ready, ends))
+        except StoreCorruptError as error:
+            # The other shards are committed too, and continue.
+            self._events.on_unknown([shard], error)
+            return
+        if shard.is_opening:
+            shard.is_new = False
+            return
+        assert shard.owned is not None
+        stream = shard.owned.stream
+        waiting, size = stream.waiting, stream.waiting_bytes
+        self._participant.committed(ready)
+        self._intake.put_out(waiting - stream.waiting, size - stream.waiting_bytes)
+        self._metrics.shard_state(shard.partition, len(shard.store), stream.waiting)
+
+    def _stored(self, ready: ShardReady[PendingRecord], ends: Mapping[int, int]) -> StoredProgress:
+        return StoredProgress(
+            ready.progress,
+            ends.get(ready.partition, 0),
+            int(time.time() * _MILLISECONDS),
+            self._rules.identity,
+            self._rules.reading,
+        )
+
+    async def _note_abort(self, error: FirstseenError) -> None:
+        # The broker also fences a transaction that took too long; the id is still this worker's.
+        self._metrics.transaction(TransactionOutcome.ABORTED)
+        self._aborts += 1
+        logger.warning("a transaction was aborted, try %d: %s", self._aborts, error)
+        if self._aborts >= _ABORTS_LIMIT:
+            raise error
+        await asyncio.sleep(_ABORTED_WAIT_SECONDS)
+
+    async def _note_stale(self, error: FirstseenError) -> None:
+        """Take the metadata of the current generation, or wait until the group has rebalanced."""
+        self._metrics.transaction(TransactionOutcome.FENCED)
+        before, self.metadata = self.metadata, await self._member.metadata()
+        if self.metadata == before:
+            logger.info("outputs are waiting for a rebalance of the group: %s", error)
+            await asyncio.sleep(_STALE_WAIT_SECONDS)
+
+    # ---- metrics and observers
+
+    def measure(self) -> None:
+        """Update the metrics of the window: the oldest entry, and the watermark of the log."""
+        stores = [shard.store for shard in self._shards.values() if shard.is_open]
+        oldest = [store.oldest_time_ms() for store in stores if store is not None]
+        replica = self._participant.replica
+        clock = replica.clock_before(replica.decided_before)
+        self._metrics.window(
+            min((each for each in oldest if each is not None), default=None),
+            None if clock is None else clock.watermark,
+        )
+
+    def _observe(self, batch: OutputBatch, counts: Mapping[str, int]) -> None:
+        now_ms = int(time.time() * _MILLISECONDS)
+        metrics = self._metrics
+        metrics.verdicts({name: counts[name] for name in counts if name != DEAD_LETTER})
+        self._notes.committed(counts)
+        times = [each.record.timestamp_ms for each in batch.outputs]
+        if times:
+            metrics.latencies([(now_ms - time_ms) / _MILLISECONDS for time_ms in times])
+            metrics.last_record(max(times))
+        verdicts = [each.verdict for each in batch.outputs]
+        metrics.distances([each.distance for each in verdicts if isinstance(each, DuplicateOf)])
+        for rejection in batch.rejections:
+            metrics.dead_letter(rejection.reason)
+        metrics.removed(batch.deletes, batch.removed, batch.expired)
+        self._expired.note(batch.records, now_ms)
+        self._observer.note(batch.outputs, now_ms)
+        self._observer.note_rejections(batch.rejections, now_ms)

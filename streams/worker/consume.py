@@ -1,0 +1,239 @@
+"""Consume: fetched raw records become batches, within limits.
+
+Fetched records wait in the queues of shards (``timestamp_merge``). The fingerprint stage takes a
+batch when it is free, unless too much is in flight; then nothing is fetched until half of that is
+written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from simhash_core.errors import ErrorReason, FirstseenError
+from streams.errors import BrokerUnavailableError
+from streams.kafka.raw_consumer import RawRecords
+from streams.monitoring.metrics import Metrics
+from streams.settings.settings import Settings
+from streams.worker.clients import GroupMember
+from streams.worker.shard import Shard
+from streams.worker.timestamp_merge import TimestampMerge
+
+logger = logging.getLogger(__name__)
+
+# ---- Batch pace: a fast stream comes in fewer, larger batches; a slow one is not delayed
+#
+# A batch of any size costs some milliseconds and several requests, and each partition in it costs a
+# packet or a request. So batches of many partitions are gathered for longer.
+
+GATHER_SECONDS: Final = 0.02  # the shortest time between two batches of a fast stream
+GATHER_SECONDS_MAX: Final = 0.08
+PARTITION_SECONDS: Final = 0.01  # the same per partition in the batch, within the two limits above
+
+_FAST: Final = 300.0  # records per second above which a stream is fast
+
+_MEMORY_SECONDS: Final = 0.25  # the rate is a mean over about this time
+
+
+class BatchPace:
+    """The pace of batches; ``fast``: records per second above which batches are gathered."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic, *, fast: float = _FAST) -> None:
+        self._now = now
+        self._fast = fast
+        self._began = -math.inf
+        self._rate = 0.0
+        self._gather_seconds = 0.0
+
+    def began(self, records: int, partitions: int = 1, *, is_full: bool = False) -> None:
+        """Note the start of a batch; if it ``is_full``, the next one may begin at once."""
+        now = self._now()
+        self._rate *= math.exp((self._began - now) / _MEMORY_SECONDS)
+        self._rate += records / _MEMORY_SECONDS
+        self._began = now
+        self._gather_seconds = 0.0
+        if self._rate > self._fast and not is_full:
+            wanted = max(GATHER_SECONDS, PARTITION_SECONDS * partitions)
+            self._gather_seconds = min(wanted, GATHER_SECONDS_MAX)
+
+    def seconds(self) -> float:
+        if not self._gather_seconds:
+            return 0.0
+        return max(0.0, self._began + self._gather_seconds - self._now())
+
+
+# ---- Intake
+
+_BATCH_BYTES = 4 * 1024 * 1024
+_TURNED_BACK_SECONDS = 10.0
+"""How long a partition may have lower offsets than were read before, until that is an error; longer
+than it takes to see that its topic was created again."""
+
+
+class TopicRecreatedError(FirstseenError):
+    """A partition ends before the next offset to read."""
+
+    reason = ErrorReason.BROKER
+
+    def __init__(self, topic: str, partition: int, wanted: int, current: int) -> None:
+        super().__init__(
+            f"{topic}/{partition} was to be read from offset {wanted}, but offset {current} came: "
+            "the topic was deleted and created again, or an unclean leader election lost its "
+            "last records"
+        )
+
+
+class Intake:
+    """The raw records of one worker, from fetches to batches; ``wake`` gets ``batch`` called."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        member: GroupMember,
+        shards: Mapping[int, Shard],
+        metrics: Metrics,
+        wake: Callable[[], None],
+    ) -> None:
+        self._topic = settings.topics.raw
+        self._limits = settings.in_flight
+        self._records = settings.batch.documents
+        self._member = member
+        self._shards = shards
+        self._metrics = metrics
+        self._wake = wake
+        self._merge = TimestampMerge(settings.intake.idle_ms / 1000)
+        self._pace = BatchPace(time.monotonic)
+        self._later: asyncio.TimerHandle | None = None
+        self._turned_back: dict[Shard, tuple[float, TopicRecreatedError]] = {}
+        self._gaps: set[asyncio.Task[None]] = set()
+        self._documents = self._bytes = 0
+        self.is_held = False
+        self._is_stopped = False
+
+    # ---- shards
+
+    def begin(self, shard: Shard, offset: int) -> None:
+        shard.queue.next = offset
+        self._merge.add(shard.queue)
+        self._member.read(shard.partition, offset, shard.number)
+
+    def end(self, shard: Shard) -> None:
+        self._merge.remove(shard.queue)
+        self._turned_back.pop(shard, None)
+        if shard.owned is not None:
+            stream = shard.owned.stream
+            self.put_out(stream.waiting, stream.waiting_bytes)
+
+    def stop(self) -> None:
+        self._is_stopped = True
+
+    # ---- limits
+
+    def taken_in(self, documents: int, size: int) -> None:
+        """Count raw records that wait for their output; ``size`` is in bytes."""
+        self._documents += documents
+        self._bytes += size
+        self._check_limits()
+
+    def put_out(self, documents: int, size: int) -> None:
+        self.taken_in(-documents, -size)
+
+    def _check_limits(self) -> None:
+        limits = self._limits
+        if self._documents >= limits.documents or self._bytes >= limits.bytes:
+            self.is_held = True
+        elif (
+            self.is_held
+            and self._documents <= limits.documents // 2
+            and self._bytes <= limits.bytes // 2
+        ):
+            self.is_held = False
+            self._wake()
+
+    def measure(self) -> None:
+        """Update the metrics of what is in flight; raises ``TopicRecreatedError``."""
+        self._metrics.in_flight(self._documents, self._bytes)
+        for since, error in self._turned_back.values():
+            # Until then ``Pipeline`` may find that the topic was created again.
+            if time.monotonic() - since > _TURNED_BACK_SECONDS:
+                raise error
+
+    # ---- records
+
+    def batch(self) -> list[RawRecords]:
+        """Return runs of records, those of a partition in order; empty if there is nothing now."""
+        if self.is_held or self._is_stopped:
+            return []
+        while (fetched := self._member.take()) is not None:
+            for run in fetched.runs:
+                self._put(run)
+            for partition in fetched.ended:
+                shard = self._shards.get(partition)
+                if shard is not None:
+                    self._merge.at_end(shard.queue)
+        wait = self._merge.wait_seconds()
+        if wait:
+            if self._later is not None:
+                self._later.cancel()
+            self._later = asyncio.get_running_loop().call_later(wait, self._wake)
+        batch = [] if wait else self._merge.take(self._records, _BATCH_BYTES)
+        if batch:
+            records = sum(len(run.messages) for run in batch)
+            others_wait = bool(self._merge) or records >= self._records
+            self._pace.began(records, len(batch), is_full=others_wait)
+            self._member.gather(self._pace.seconds())
+            for run in batch:
+                self._check_gap(run)
+        paused, resumed = self._merge.changed_pauses()
+        self._member.pause(paused, paused=True)
+        self._member.pause(resumed, paused=False)
+        return batch
+
+    def _put(self, run: RawRecords) -> None:
+        shard = self._shards.get(run.partition)
+        if shard is None or run.reading != shard.number or shard in self._turned_back:
+            return
+        first = run.messages[0].offset() or 0
+        if first < shard.queue.next:
+            error = TopicRecreatedError(self._topic, run.partition, shard.queue.next, first)
+            self._turned_back[shard] = time.monotonic(), error
+            self._member.stop(run.partition)
+            return
+        self._merge.put(shard.queue, run)
+
+    # ---- records deleted before they were read
+
+    def _check_gap(self, run: RawRecords) -> None:
+        shard = self._shards.get(run.partition)
+        if shard is None or shard.owned is None:
+            return
+        expected, first = shard.owned.stream.read_to + 1, run.messages[0].offset() or 0
+        # A new shard begins with the first record that there is.
+        if 0 < expected < first:
+            task = asyncio.ensure_future(self._judge_gap(run.partition, expected, first))
+            self._gaps.add(task)
+            task.add_done_callback(self._gaps.discard)
+
+    async def _judge_gap(self, partition: int, expected: int, first: int) -> None:
+        """Count deleted records, which are before the partition's start; other gaps hold none."""
+        try:
+            start = await self._member.log_start(partition)
+        except BrokerUnavailableError:
+            start = first
+        behind = min(first, start)
+        if behind <= expected:
+            return  # markers of transactions, or compaction
+        logger.warning(
+            "%s/%d: offsets %d to %d were deleted before they were read, and are skipped: the "
+            "retention of the topic is shorter than the pause of the workers (retention.ms, "
+            "retention.bytes)",
+            self._topic,
+            partition,
+            expected,
+            behind - 1,
+        )
+        self._metrics.skipped(self._topic, partition, behind - expected)

@@ -1,0 +1,208 @@
+"""Decide: what a worker does as the leader: it appends control records, and trims the log.
+
+``simhash_core.log.decider`` makes the decisions. The owner of raw partition 0 leads. If it is
+silent, a worker with a standby of that shard leads: every leader decides the same verdicts, and if
+two workers lead, all readers ignore one of them.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from simhash_core.errors import FirstseenError
+from simhash_core.log.participant import LEADING_SHARD, Participant
+from simhash_core.log.records import Report
+from streams.kafka.producers import AppendUnknownError
+from streams.monitoring.metrics import Metrics
+from streams.worker.clients import PartitionReader
+from streams.worker.fingerprint import PendingRecord
+from streams.worker.log_codec import LogDecodeError, OtherIndexError
+from streams.worker.order import LogClient
+from streams.worker.worker_log import RateLimitedLog
+
+logger = logging.getLogger(__name__)
+
+_TRIM_SECONDS: Final = 10.0
+_POSITION_SECONDS: Final = 60.0
+"""How long a position must be known before the log is trimmed to it. A new shard takes its first
+position from another shard, and has this long to report it."""
+SILENT_SECONDS: Final = 0.5  # without a decision, while documents wait: another worker leads then
+_LONGEST_SECONDS: Final = 60.0
+_GROWTH: Final = 2
+_CALM: Final = 10  # after so many times the last wait without a fail-over, the wait is short again
+
+DeleteBefore = Callable[[int], Awaitable[None]]
+
+
+class LeaderFailover:
+    """Says when to lead instead of a silent owner of shard 0; on the event loop."""
+
+    def __init__(
+        self, participant: Participant[PendingRecord], now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._participant = participant
+        self._now = now
+        self._wait = SILENT_SECONDS
+        self._seen: tuple[int, int | None] = (0, None)
+        self._since = now()
+        self._tried_at: float | None = None
+
+    def is_due(self) -> bool:
+        """Return whether documents have waited so long that this worker should lead."""
+        participant, now = self._participant, self._now()
+        replica = participant.replica
+        seen = replica.control, next(iter(replica.undecided), None)
+        if seen != self._seen or seen[1] is None or not participant.caught_up:
+            self._seen, self._since = seen, now
+            return False
+        can_lead = LEADING_SHARD in participant.held.standbys and participant.decider is None
+        return can_lead and now - self._since >= self._wait
+
+    def try_to_lead(self) -> bool:
+        """Lead, if this worker has the standby for it; return whether it tries."""
+        now = self._now()
+        self._since = now
+        if not self._participant.lead_for_owner():
+            return False
+        calm = self._tried_at is None or now - self._tried_at > _CALM * self._wait
+        grown = SILENT_SECONDS if calm else min(_GROWTH * self._wait, _LONGEST_SECONDS)
+        self._wait, self._tried_at = grown, now
+        return True
+
+
+class Leader:
+    """What a worker does as the leader, on the event loop; ``prepare`` must come first."""
+
+    def __init__(
+        self,
+        participant: Participant[PendingRecord],
+        log: LogClient,
+        reports: PartitionReader,
+        metrics: Metrics,
+        delete_before: DeleteBefore,
+        *,
+        limit: int,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._participant = participant
+        self._codec, self._appender, self._topics = log
+        self._reports = reports
+        self._metrics = metrics
+        self._delete_before = delete_before
+        self._limit = limit
+        self._now = now
+        self._prepared = False
+        self._led = False
+        self._appending = False
+        self._positions: dict[int, int] = {}
+        self._trimmed = 0
+        self._known: list[tuple[float, int]] = []
+        self._trimmed_at = 0.0
+        self._failover = LeaderFailover(participant, now)
+        self._foreign = RateLimitedLog(logger, "skipped %d reports; the last: %s")
+
+    async def prepare(self) -> None:
+        """Read only reports of this leader's term, from now on; raises ``UnansweredError``."""
+        self._prepared = False
+        self._reports.seek((await self._reports.offsets())[1])
+        self._prepared = True
+
+    @property
+    def is_missing(self) -> bool:
+        return self._failover.is_due()
+
+    async def stand_in(self) -> bool:
+        """Lead if ``is_missing`` still holds; return whether it leads."""
+        await self.prepare()
+        if not self._failover.is_due():
+            return False
+        begins = self._failover.try_to_lead()
+        if begins:
+            logger.info("the leader is silent: this worker leads, with its standby")
+        return begins
+
+    def take_report(self, report: Report) -> None:
+        self._positions.update(report.positions)
+        self._participant.take_report(report)
+
+    def take_reports(self) -> None:
+        while (batch := self._reports.take()) is not None:
+            for offset, value, _ in batch.records:
+                where = f"{self._topics.reports}/0@{offset}"
+                try:
+                    report = self._codec.decode_report(value, where)
+                except (OtherIndexError, LogDecodeError) as error:
+                    self._metrics.foreign_record("reports")
+                    self._foreign.note(error)
+                    continue
+                if report.worker != self._participant.worker:
+                    self.take_report(report)
+
+    async def decide(self) -> None:
+        if self._appending or not self._prepared:
+            return
+        self._appending = True
+        try:
+            while self._prepared:
+                with self._metrics.stage("decide"):
+                    control = self._participant.control(self._limit)
+                if control is None:
+                    break
+                value = self._codec.encode(control)
+                self._metrics.internal_bytes("log", len(value))
+                try:
+                    offset = await self._appender.append(self._topics.log, value)
+                except AppendUnknownError as error:
+                    logger.warning("this worker starts to lead again: %s", error)
+                    self._participant.control_failed(control.leader)
+                else:
+                    self._participant.control_appended(offset, control.leader)
+        finally:
+            self._appending = False
+        self._note()
+
+    def _note(self) -> None:
+        leads = self._participant.leads
+        self._metrics.leader(leads)
+        if leads != self._led:
+            self._led = leads
+            logger.info("this worker %s", "leads" if leads else "leads no more")
+
+    def measure(self) -> None:
+        self._note()
+        decider = self._participant.decider
+        missing = set() if decider is None else decider.waits_for(self._participant.replica)
+        self._metrics.reports_missing(missing)
+
+    async def trim(self, partitions: int) -> None:
+        """Delete log records that no shard needs, every few seconds.
+
+        All ``partitions`` of the raw topic must have reported their positions, also empty shards.
+        """
+        now = self._now()
+        decider = self._participant.decider
+        if decider is None or not decider.leads or now - self._trimmed_at < _TRIM_SECONDS:
+            return
+        if LEADING_SHARD not in self._participant.shards:
+            return  # a failover leader may not know all positions
+        self._trimmed_at = now
+        for partition, shard in self._participant.shards.items():
+            self._positions[partition] = shard.stream.committed.needed
+        if not partitions or set(range(partitions)) - self._positions.keys():
+            return
+        self._known.append((now, min(self._positions.values())))
+        old = [position for at, position in self._known if now - at >= _POSITION_SECONDS]
+        if not old:
+            return
+        self._known = [each for each in self._known if now - each[0] < _POSITION_SECONDS]
+        if old[-1] > self._trimmed:
+            try:
+                await self._delete_before(old[-1])
+            except FirstseenError as error:
+                logger.warning("the log is not trimmed: %s", error)
+                return
+            self._trimmed = old[-1]
+            logger.debug("trimmed the log up to offset %d", self._trimmed)

@@ -1,0 +1,415 @@
+"""What a worker reads from Kafka about its index, apart from the documents."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import struct
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from confluent_kafka import KafkaException, TopicPartition
+
+from simhash_core.errors import FirstseenError
+from simhash_core.log.records import LogClock
+from streams.errors import BrokerUnavailableError, StateMismatchError
+from streams.kafka.client_config import (
+    admin_config,
+    changelog_group,
+    consumer_config,
+    output_config,
+)
+from streams.kafka.clients import AdminClient, Consumer, committed_offsets
+from streams.kafka.transactions import abort_left_open
+from streams.monitoring.group_watch import decode_offset_metadata
+from streams.settings.registry import schema_formats
+from streams.settings.settings import Delivery, Settings
+from streams.store.changelog import last_progress
+from streams.topics.admin import partitions_of
+from streams.topics.consumer_group import assigned_partitions, group_members, listed_group
+from streams.topics.shard_topics import TopicIdResolver, TopicIds, grow_changelog
+
+logger = logging.getLogger(__name__)
+
+# ---- Reading rules
+#
+# The identity of an index says which documents are near. The reading rules say which document a raw
+# record holds; workers with different rules would send different documents for one record.
+
+READER_VERSION: Final = 1
+"""The version of ``streams.documents.raw_documents``. Raise it when the same bytes and settings
+give another document."""
+
+_LATER_DEFAULTS: Final = frozenset({("scope", ""), ("key_format", "text")})
+"""Settings added later, with the values that mean the earlier behaviour."""
+
+_ESCAPES: Final = str.maketrans({"\\": "\\\\", "\r": "\\r", "\n": "\\n"})
+
+SCHEMA_READER_VERSION: Final = 1  # the same of ``streams.registry``
+
+
+def reading_rules(settings: Settings) -> str:
+    """Return the rules as text: one ``name=value`` per line, in a fixed order.
+
+    Line ends in values are escaped. ``fields.scope`` and ``fields.key_format`` are in the text only
+    if they are set, because some indexes are older than these settings.
+    """
+    rules = {
+        "reader": str(READER_VERSION),
+        **{
+            f"fields.{name}": value
+            for name, value in msgspec.structs.asdict(settings.fields).items()
+            if (name, value) not in _LATER_DEFAULTS
+        },
+        "max_record_bytes": str(settings.max_record_bytes),
+        **_of_the_registry(settings),
+    }
+    return "\n".join(f"{name}={value.translate(_ESCAPES)}" for name, value in rules.items())
+
+
+def _of_the_registry(settings: Settings) -> dict[str, str]:
+    """Return the rules for formats with schemas."""
+    formats = schema_formats(settings.fields)
+    if not formats:
+        return {}
+    # Not the registry's address: a copy with the same ids gives the same documents.
+    rules = {"schema_reader": str(SCHEMA_READER_VERSION)}
+    if "json-schema" in formats.values():
+        rules["registry.validate"] = str(settings.registry.validate).lower()
+    return rules
+
+
+# ---- The settings of an index, compared with those of this worker
+#
+# Each progress record of the changelog holds the identity (``simhash_core.text.profiles``) and the
+# reading rules; the last one of partition 0 counts. A worker compares them before it joins the
+# group or sends anything, so that a worker with other settings does no harm.
+
+_ABSENT: Final = "none"
+_SETTINGS: Final[Mapping[str, str]] = {
+    "bits": "index.bits",
+    "blocks": "index.blocks, index.block_bits, index.cuts",
+    "bands": "index.bands",
+    "distance": "index.distance",
+    "fingerprint": "index.fingerprint",
+    "segmenter": "index.segmenter, index.user_dictionary",
+    "weighting": "index.weighting",
+    "idf": "index.idf",
+    "hash": "index.feature_hash",
+    "min-features": "index.min_features, index.long_characters",
+    "stop-words": "index.stop_words",
+    "verify": "index.verify, index.verify_at",
+    "window": "index.window",
+    "lateness": "index.lateness",
+    "same-id": "index.same_id",
+    "scoped": "fields.scope",
+    "short-texts": "index.short_texts",
+    "folding": "index.fold_traditional",
+}
+"""The settings behind each part of an identity; other parts come from the program itself."""
+
+
+class Claim(NamedTuple):
+    """What a progress record says about its index, and where in the log its shard continues."""
+
+    identity: str
+    reading: str
+    position: int
+    control: int
+    writer: str = ""  # the transactional id of the worker that committed it
+    clock: LogClock | None = None
+
+
+class Difference(NamedTuple):
+    """The settings that differ, the value of the index, and this worker's."""
+
+    setting: str
+    theirs: str
+    ours: str
+
+    def __str__(self) -> str:
+        """Return e.g. ``index.distance: there 64, here 40``."""
+        return f"{self.setting}: there {self.theirs}, here {self.ours}"
+
+
+class OtherSettingsError(StateMismatchError):
+    def __init__(self, where: str, differences: list[Difference]) -> None:
+        self.differences = differences
+        lines = "\n  ".join(map(str, differences))
+        super().__init__(
+            f"{where} was made with other settings, so this worker refuses to start:\n  {lines}\n"
+            "Use the settings of the index; or start a new index with a new application_id, "
+            "which reads all raw records again."
+        )
+
+
+def read_claim(
+    topic: str, config: Mapping[str, Any], timeout_seconds: float, partition: int = 0
+) -> Claim | None:
+    """Return what the last progress record of a changelog partition says; None if there is none.
+
+    ``config`` is librdkafka's and needs a ``group.id``. Raises what ``last_progress`` raises.
+    """
+    logged = last_progress(topic, partition, config, timeout_seconds)
+    if logged is None:
+        return None
+    at = logged.progress
+    return Claim(logged.identity, logged.reading, at.position, at.control, logged.writer, at.clock)
+
+
+def differences(claim: Claim, identity: str, reading: str) -> list[Difference]:
+    all_differences = [
+        *_differing(_identity_parts(claim.identity), _identity_parts(identity), _SETTINGS),
+        *_differing(_pairs(claim.reading.split("\n")), _pairs(reading.split("\n")), {}),
+    ]
+    # Both texts may name ``fields.scope``; the value of the reading rules counts.
+    return list({each.setting: each for each in all_differences}.values())
+
+
+def refuse_other_settings(claim: Claim | None, identity: str, reading: str, where: str) -> None:
+    if claim is not None and (different := differences(claim, identity, reading)):
+        raise OtherSettingsError(where, different)
+
+
+def _differing(
+    theirs: Mapping[str, str], ours: Mapping[str, str], settings: Mapping[str, str]
+) -> list[Difference]:
+    return [
+        Difference(settings.get(part, part), theirs.get(part, _ABSENT), ours.get(part, _ABSENT))
+        for part in {**theirs, **ours}
+        if theirs.get(part) != ours.get(part)
+    ]
+
+
+def _identity_parts(identity: str) -> dict[str, str]:
+    name, *parts = identity.split(" ")
+    return {"format": name} | _pairs(parts)
+
+
+def _pairs(lines: list[str]) -> dict[str, str]:
+    pairs = (line.partition("=") for line in lines if line)
+    return {name: value for name, _, value in pairs}
+
+
+# ---- Who owns which shards, as the broker says
+
+_ANSWER_SECONDS: Final = 5.0
+
+Owned = Mapping[str, frozenset[int]]  # the shards of each worker, by its name in the group
+
+
+class GroupOwners:
+    """Queries who owns what; blocking, for one thread at a time."""
+
+    def __init__(self, settings: Settings, writer: str) -> None:
+        self._settings = settings
+        self._writer = writer
+        self._describes = settings.delivery is Delivery.EXACTLY_ONCE
+        self._admin: AdminClient | None = None
+
+    def read(self) -> Owned | None:
+        """Return who owns what, None in a rebalance; raises ``BrokerUnavailableError``."""
+        if self._admin is None:
+            self._admin = AdminClient({**admin_config(self._settings), "log_level": 0})
+        group, raw = self._settings.application_id, self._settings.topics.raw
+        try:
+            if not self._describes:
+                return self._noted(self._admin)
+            listed = listed_group(self._admin, group, _ANSWER_SECONDS)
+            if not listed.is_stable:
+                return None
+            return {each.name: assigned_partitions(each.assignment, raw) for each in listed.members}
+        except (KafkaException, struct.error) as error:
+            raise BrokerUnavailableError(
+                f"it is not known who else works in the group: {error}"
+            ) from error
+
+    def _noted(self, admin: AdminClient) -> Owned:
+        """Return who committed last, for the in-process broker, which describes no groups.
+
+        It does not show other workers that own nothing.
+        """
+        raw = self._settings.topics.raw
+        config = consumer_config(self._settings, group_id=self._settings.application_id)
+        partitions = partitions_of(admin, [raw]).get(raw, 0)
+        consumer = Consumer({**config, "log_level": 0})
+        try:
+            wanted = [TopicPartition(raw, each) for each in range(partitions)]
+            committed = committed_offsets(consumer, wanted, _ANSWER_SECONDS)
+        finally:
+            consumer.close()
+        owned: dict[str, set[int]] = {self._writer: set()}
+        for each in committed:
+            note = decode_offset_metadata(each.metadata)
+            if note is not None:
+                owned.setdefault(note.worker, set()).add(each.partition)
+        return {name: frozenset(partitions) for name, partitions in owned.items()}
+
+
+# ---- The index of one application
+
+_DELETE_SECONDS: Final = 10.0
+_MEMBERS_MAX: Final = 1_000  # how many members to remember; the latest stay
+_CLAIMS_TOGETHER: Final = 8
+_ID_TRIES: Final = 5
+
+
+class IndexOnKafka:
+    """The worker's queries about its index; coroutines run them in threads."""
+
+    def __init__(self, settings: Settings, identity: str, reading: str, writer: str) -> None:
+        """``writer`` is this worker's name in the group, and its transactional id."""
+        self._settings = settings
+        self._identity = identity
+        self._reading = reading
+        self._writer = writer
+        self._has_admin = settings.delivery is Delivery.EXACTLY_ONCE
+        self._looker: AdminClient | None = None
+        self._seen: dict[str, None] = {}  # members of the group, the latest at the end
+        resolver = TopicIdResolver(self._connect, has_ids=self._has_admin)
+        self._topic_ids = TopicIds(resolver, _ID_TRIES * settings.send_timeout_seconds)
+
+    async def topic_id(self) -> str:
+        """Return the id of the raw topic, or "" if the broker has no topic ids."""
+        return await self._topic_ids.of(self._settings.topics.raw)
+
+    def changelog_id(self) -> str:
+        """Return the id of the changelog topic, or ""; blocking; raises as ``TopicIds.of_now``."""
+        return self._topic_ids.of_now(self._settings.topics.changelog)
+
+    async def partitions(self) -> int:
+        """Return the number of partitions of the raw topic, 0 if it is missing.
+
+        This does not use the consumer: a call to confluent-kafka (2.16) within one of its callbacks
+        aborts the process at the next callback. Raises ``BrokerUnavailableError``.
+        """
+        return await asyncio.to_thread(self._partitions)
+
+    def _partitions(self) -> int:
+        raw = self._settings.topics.raw
+        self._looker = looker = self._looker or self._connect()
+        try:
+            return partitions_of(looker, [raw]).get(raw, 0)
+        except BrokerUnavailableError:
+            self._looker = None  # a new client, as for the id of the topic
+            raise
+
+    async def claim(self) -> Claim | None:
+        """Return the claim of shard 0, or None; raises ``OtherSettingsError`` if it differs."""
+        return await asyncio.to_thread(self._claim)
+
+    def refuse_other_settings(self) -> None:
+        """Raise ``OtherSettingsError`` if this worker must not join the group; blocking.
+
+        Other reading rules are refused only while other workers are in the group. Otherwise they
+        may change, for example to correct the name of a field: they do not decide what is near.
+        """
+        claim = self._claim()
+        if claim is None or claim.reading == self._reading:
+            return
+        if self._has_admin and self._members():
+            refuse_other_settings(claim, self._identity, self._reading, self._where)
+        for each in differences(claim, self._identity, self._reading):
+            logger.warning("reading settings have changed: %s was %s, and is now %s", *each)
+
+    @property
+    def _where(self) -> str:
+        topic = self._settings.topics.changelog
+        return f"the index of application {self._settings.application_id!r} ({topic})"
+
+    def _claim(self) -> Claim | None:
+        settings = self._settings
+        claim = read_claim(
+            settings.topics.changelog,
+            consumer_config(settings, group_id=changelog_group(settings)),
+            settings.send_timeout_seconds,
+        )
+        reading = self._reading if claim is None else claim.reading
+        refuse_other_settings(claim, self._identity, reading, self._where)
+        return claim
+
+    async def note_members(self) -> None:
+        """Remember who is in the group, to know later who has left it.
+
+        A worker that is killed in its first commit of a shard left no record there that names it.
+        If the group cannot be read now, a later call reads it.
+        """
+        if self._has_admin:
+            with contextlib.suppress(BrokerUnavailableError):
+                self._remember(await asyncio.to_thread(self._members))
+
+    async def abort_left_open(self, partitions: Iterable[int]) -> None:
+        """Abort open transactions of workers that left the group, instead of awaiting time-outs.
+
+        Readers of the outputs and the new owner of a shard would wait that long. Such workers are
+        the last writers of ``partitions``, and former members of the group. Raises
+        ``BrokerUnavailableError``.
+        """
+        if not self._has_admin:
+            return
+        last = await asyncio.to_thread(self._last_writers, set(partitions))
+        members = await asyncio.to_thread(self._members)
+        if self._writer not in members:
+            raise BrokerUnavailableError(
+                f"unknown who is in the group {self._settings.application_id}: its "
+                f"{len(members)} member(s) are without this worker, {self._writer}"
+            )
+        self._remember(members)
+        for writer in sorted((last | set(self._seen)) - members - {""}):
+            logger.info("%s has left the group: aborting its open transaction, if any", writer)
+            await abort_left_open(
+                output_config(self._settings), writer, self._settings.send_timeout_seconds
+            )
+            self._seen.pop(writer, None)
+
+    def _members(self) -> set[str]:
+        return group_members(self._connect(), self._settings.application_id)
+
+    def _remember(self, members: set[str]) -> None:
+        for each in sorted(members):
+            self._seen.pop(each, None)
+            self._seen[each] = None
+        for each in list(self._seen)[:-_MEMBERS_MAX]:
+            del self._seen[each]
+
+    def _last_writers(self, partitions: set[int]) -> set[str]:
+        settings = self._settings
+        config = consumer_config(settings, group_id=changelog_group(settings))
+
+        def writer_of(partition: int) -> str:
+            claim = read_claim(
+                settings.topics.changelog, config, settings.send_timeout_seconds, partition
+            )
+            return "" if claim is None else claim.writer
+
+        with ThreadPoolExecutor(_CLAIMS_TOGETHER) as threads:
+            return set(threads.map(writer_of, partitions))
+
+    async def grow_changelog(self) -> None:
+        if self._has_admin:
+            await asyncio.to_thread(lambda: grow_changelog(self._connect(), self._settings))
+
+    async def delete_before(self, offset: int) -> None:
+        if self._has_admin:
+            await asyncio.to_thread(self._delete_before, offset)
+
+    def _delete_before(self, offset: int) -> None:
+        log = self._settings.topics.log
+        admin = self._connect()  # keep it: a client that is collected gets no answer
+        futures: dict[TopicPartition, Future[object]] = admin.delete_records(
+            [TopicPartition(log, 0, offset)], request_timeout=_DELETE_SECONDS
+        )
+        try:
+            for future in futures.values():
+                future.result(_DELETE_SECONDS)
+        except (KafkaException, TimeoutError) as error:
+            raise FirstseenError(
+                f"records of {log} before offset {offset} cannot be deleted: {error}. "
+                "May this user delete records of the log (ACL: DELETE on the topic)?"
+            ) from error
+
+    def _connect(self) -> AdminClient:
+        return AdminClient(admin_config(self._settings))

@@ -1,0 +1,244 @@
+"""Look-up: the worker reads the log, and looks new documents up in its shards."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from simhash_core.errors import FirstseenError
+from simhash_core.index.prints import prints_of
+from simhash_core.log.participant import Participant
+from simhash_core.log.records import Packet, Report
+from streams.kafka.log_reader import LogRecords
+from streams.kafka.producers import AppendUnknownError
+from streams.monitoring.metrics import Metrics
+from streams.store.shard_store import ShardStore
+from streams.worker.clients import PartitionReader
+from streams.worker.fingerprint import PendingRecord
+from streams.worker.log_codec import LogDecodeError, LogVersionError, OtherIndexError
+from streams.worker.order import RETRY_SECONDS, LogClient, PacketSender, fail_append
+from streams.worker.worker_log import RateLimitedLog
+
+logger = logging.getLogger(__name__)
+
+_SLICE_SECONDS: Final = 0.01  # after this time the other stages get a turn
+_SAMPLE_SECONDS: Final = 1.0
+_SILENT_SECONDS: Final = 5.0  # a report without a decision for so long is made again
+_SILENT_SECONDS_MAX: Final = 60.0
+_MILLISECONDS: Final = 1000
+
+
+class LookUpEvents(NamedTuple):
+    """Callbacks of ``LogLookUp``.
+
+    ``on_report`` gets this worker's reports while it leads; ``on_look_up`` runs the stage again;
+    ``on_bucket`` gets the size of a document's fullest bucket, once a second.
+    """
+
+    on_report: Callable[[Report], None]
+    on_decided: Callable[[], None]
+    on_look_up: Callable[[], None]
+    on_failure: Callable[[FirstseenError], None]
+    on_bucket: Callable[[int], None]
+
+
+class LogLookUp:
+    """One worker's reading of the log; ``stores`` returns those of open shards and standbys."""
+
+    def __init__(
+        self,
+        participant: Participant[PendingRecord],
+        reader: PartitionReader,
+        sender: PacketSender,
+        log: LogClient,
+        metrics: Metrics,
+        events: LookUpEvents,
+        stores: Callable[[], Iterable[ShardStore]],
+        *,
+        limit: int,
+    ) -> None:
+        self._participant = participant
+        self._reader = reader
+        self._sender = sender
+        self._codec, self._appender, self._topics = log
+        self._metrics = metrics
+        self._limit = limit
+        self._events = events
+        self._stores = stores
+        self._session = 0
+        self._needs_ids = participant.nearness.replaces
+        self._ids_made_in = -1
+        self._sampled_at = 0.0
+        self._undecided_since: deque[tuple[int, int]] = deque()
+        self._awaited: int | None = None
+        self._awaited_since = 0.0
+        self._silent_seconds = _SILENT_SECONDS
+        self._foreign = RateLimitedLog(logger, "skipped %d records of the log; the last: %s")
+        self._out_of_chain = RateLimitedLog(
+            logger,
+            "skipped %d packets or control records that do not continue their chain: sent twice, "
+            "or by a worker that no longer owns the shard or leads; the last one before offset %s",
+        )
+
+    def begin(self, offset: int) -> None:
+        """Begin a session: read the log from an offset."""
+        self._session += 1
+        self._undecided_since.clear()
+        self._awaited = None
+        self._reader.seek(offset)
+
+    async def step(self) -> None:
+        """Read what is there, look it up, and report, in slices."""
+        while True:
+            await self._make_ids()
+            await self._report()
+            await self._sender.send()
+            batch = self._reader.take()
+            if batch is None:
+                return
+            await self._read_all(batch)
+
+    async def _read_all(self, batch: LogRecords) -> None:
+        participant, session = self._participant, self._session
+        skipped, refused = participant.packets_skipped, participant.controls_refused
+        slice_end = time.monotonic() + _SLICE_SECONDS
+        for offset, value, timestamp_ms in batch.records:
+            with self._metrics.stage("lookup"):
+                self._read(offset, value, timestamp_ms)
+            if time.monotonic() > slice_end:
+                await asyncio.sleep(0)
+                if session != self._session:
+                    return  # a new session reads the rest again
+                slice_end = time.monotonic() + _SLICE_SECONDS
+        packets = participant.packets_skipped - skipped
+        controls = participant.controls_refused - refused
+        self._metrics.packet_skipped(packets)
+        self._metrics.control_refused(controls)
+        self._out_of_chain.note(participant.replica.position, packets + controls)
+
+    def _read(self, offset: int, value: bytes, timestamp_ms: int) -> None:
+        where = f"{self._topics.log}/0@{offset}"
+        participant = self._participant
+        try:
+            record = self._codec.decode(value, where)
+        except LogVersionError:
+            raise  # newer workers read this record, so skipping it could change verdicts
+        except (OtherIndexError, LogDecodeError) as error:
+            self._foreign.note(error)
+            self._metrics.foreign_record("log")
+            participant.replica.skip(offset)
+            return
+        if participant.read(offset, record, timestamp_ms) is not None:
+            self._events.on_decided()
+        if isinstance(record, Packet) and record.columns.operations is not None:
+            self._needs_ids = True
+        if offset in participant.replica.undecided:
+            self._undecided_since.append((offset, timestamp_ms))
+
+    async def _make_ids(self) -> None:
+        """Index each store by id before the first delete is looked up, one store per turn."""
+        if not self._needs_ids or self._ids_made_in == self._session:
+            return
+        session = self._session
+        while session == self._session:
+            # Ask for the open stores each time: a thread may have closed some.
+            store = next((each for each in self._stores() if not each.ids_ready), None)
+            if store is None:
+                break
+            store.make_ids()
+            await asyncio.sleep(0)
+        self._ids_made_in = session
+
+    async def _report(self) -> None:
+        slice_end = time.monotonic() + _SLICE_SECONDS
+        while self._report_once():
+            if time.monotonic() > slice_end:
+                await asyncio.sleep(0)
+                slice_end = time.monotonic() + _SLICE_SECONDS
+
+    def _report_once(self) -> bool:
+        participant = self._participant
+        with self._metrics.stage("lookup"):
+            before = participant.index.candidates_seen
+            report = participant.report(self._limit)
+        if report is None:
+            return False
+        candidates = participant.index.candidates_seen - before
+        undecided = participant.replica.undecided
+        packets = [undecided.get(each.offset) for each in report.packets]
+        documents = sum(len(item) for item in packets if isinstance(item, Packet))
+        self._metrics.candidates(candidates, documents)
+        self._sample_buckets()
+        self._send(report)
+        return True
+
+    def _sample_buckets(self) -> None:
+        """Measure the fullest bucket of one waiting document, once a second."""
+        if time.monotonic() - self._sampled_at < _SAMPLE_SECONDS:
+            return
+        self._sampled_at = time.monotonic()
+        item = next(iter(self._participant.replica.undecided.values()), None)
+        if item is None or not len(item.columns) or item.columns.undecidable[0]:
+            return
+        index = self._participant.index
+        first = prints_of(index.scheme, item.columns, np.zeros(1, dtype=np.intp))
+        counts = index.bucket_counts(first)
+        self._events.on_bucket(counts.fullest)
+        self._metrics.bucket_documents([counts.fullest])
+
+    def _send(self, report: Report) -> None:
+        if not report.shards:
+            return
+        if self._participant.decider is not None:
+            self._events.on_report(report)
+            return
+        value = self._codec.encode_report(report)
+        self._metrics.internal_bytes("reports", len(value))
+        future = self._appender.append(self._topics.reports, value)
+        future.add_done_callback(self._reported)
+
+    def _reported(self, future: asyncio.Future[int]) -> None:
+        if future.cancelled() or (error := future.exception()) is None:
+            return
+        if not isinstance(error, AppendUnknownError):
+            fail_append(error, self._events.on_failure)
+            return
+        logger.warning("looking packets up again: %s", error)
+        self._participant.look_up_again()
+        asyncio.get_running_loop().call_later(RETRY_SECONDS, self._events.on_look_up)
+
+    # ---- called every second
+
+    def measure(self) -> None:
+        undecided = self._participant.replica.undecided
+        since = self._undecided_since
+        while since and since[0][0] not in undecided:
+            since.popleft()
+        age = time.time() - since[0][1] / _MILLISECONDS if since else 0.0
+        documents = sum(len(item.columns) for item in undecided.values())
+        self._metrics.undecided(documents, max(0.0, age))
+
+    def is_report_lost(self) -> bool:
+        """Return whether to report again, because nothing was decided for too long.
+
+        A new leader may have missed this report: an acknowledgement does not say that anybody read
+        it. The wait doubles each time.
+        """
+        now, waiting = time.monotonic(), next(iter(self._participant.replica.undecided), None)
+        if waiting != self._awaited or waiting is None:
+            self._awaited, self._awaited_since = waiting, now
+            self._silent_seconds = _SILENT_SECONDS
+            return False
+        if self._participant.decider is not None or not self._participant.caught_up:
+            return False
+        if now - self._awaited_since < self._silent_seconds:
+            return False
+        self._awaited_since = now
+        self._silent_seconds = min(2 * self._silent_seconds, _SILENT_SECONDS_MAX)
+        return True

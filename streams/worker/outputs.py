@@ -1,0 +1,408 @@
+"""Outputs: verdicts become records to produce; equal input gives equal bytes.
+
+An output keeps the headers of its raw record, in their order, before the filter's own headers.
+Three kinds are removed because they would be wrong: ``firstseen-*`` headers, which belong to the
+filter and come with records that passed a filter before or are replayed; ``content-type`` if the
+value is the filter's; and the error headers of an earlier dead letter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+
+from simhash_core.document_columns import DocumentColumns
+from simhash_core.documents import Headers, masked
+from simhash_core.log.columns import verdict_of
+from simhash_core.log.participant import ShardReady
+from simhash_core.log.records import Packet
+from simhash_core.log.shard_stream import Deleted, NoVerdict
+from simhash_core.log.shard_stream import Verdict as LogVerdict
+from simhash_core.text.profiles import index_digest
+from simhash_core.verdicts import DuplicateOf, Rejection, RejectionReason, Undecidable, verdict_name
+from streams.documents.output_records import (
+    ERROR_HEADER_PREFIX,
+    FILTER_HEADER_PREFIX,
+    REDELIVERIES_HEADER,
+    encode_duplicate,
+    similarity,
+)
+from streams.documents.timestamps import format_rfc3339
+from streams.kafka.producers import ProducerRecord
+from streams.monitoring.metric_labels import DEAD_LETTER
+from streams.monitoring.metrics import Metrics
+from streams.settings.settings import Mode, TopicSettings
+from streams.store.changelog_codec import ChangelogRecord, encode_progress
+from streams.store.entry_batch import StoreChange, records_of
+from streams.worker.fingerprint import PendingRecord
+
+logger = logging.getLogger(__name__)
+
+_READ_OTHERWISE: Final = (
+    "an earlier worker with other reading settings did not read this record as a document, but "
+    "this one does: the settings changed while it was in flight; replay it with 'firstseen dlq "
+    "replay'"
+)
+
+_TOGETHER: Final = 500  # outputs per step of the event loop; a step takes about 10 ms
+_UNIQUE: Final = ("firstseen-verdict", b"unique")
+_UNDECIDABLE: Final = ("firstseen-verdict", b"undecidable")
+_DUPLICATE: Final = ("firstseen-verdict", b"duplicate")
+_REPLACED: Final = ("firstseen-replaced", b"true")
+_JSON: Final = ("content-type", b"application/json")
+
+
+class OutputKind(StrEnum):
+    UNIQUE = "unique"
+    DUPLICATE_OF = "duplicate_of"
+    TAGGED = "tagged"  # any document or tombstone, with ``mode=tag``
+    DEAD_LETTER = "dead_letter"
+
+
+class Gone(StrEnum):
+    """Why there is a tombstone on ``unique``."""
+
+    DELETED = "deleted"  # by a raw tombstone
+    REPLACED = "replaced"  # by a later document with its id, which is a duplicate of another
+
+
+@dataclass(frozen=True, slots=True)
+class OutputRules:
+    """How outputs become records; the same for all shards of a worker.
+
+    ``identity``: the whole identity of the index. ``reading``: the reading rules. ``writer``: the
+    worker's transactional id. ``page``: the address of its ops page. ``retention_ms``: how long
+    each output topic keeps a record, if it has a limit.
+    """
+
+    identity: str
+    reading: str
+    writer: str
+    bits: int
+    topics: TopicSettings
+    include_body: bool
+    page: str | None = None
+    retention_ms: Mapping[str, int] = field(default_factory=dict)
+    mode: Mode = Mode.SPLIT
+
+    @property
+    def kinds(self) -> Mapping[str, OutputKind]:
+        topics = self.topics
+        return {
+            topics.unique: OutputKind.UNIQUE,
+            topics.duplicates: OutputKind.DUPLICATE_OF,
+            topics.tagged: OutputKind.TAGGED,
+            topics.dead_letters: OutputKind.DEAD_LETTER,
+        }
+
+
+@dataclass(slots=True)
+class OutputBatch:
+    """The records of one commit, and what it does.
+
+    ``offsets`` has every shard of the commit, so that Kafka checks the generation. ``deletes``
+    counts raw tombstones; ``removed`` and ``expired`` count entries that leave the stores.
+    """
+
+    records: list[ProducerRecord] = field(default_factory=list)
+    offsets: dict[int, int] = field(default_factory=dict)
+    outputs: list[PendingRecord] = field(default_factory=list)
+    rejections: list[Rejection] = field(default_factory=list)
+    changelog_bytes: int = 0
+    deletes: int = 0
+    removed: int = 0
+    expired: int = 0
+
+    def counts(self) -> Counter[str]:
+        counts = Counter(
+            verdict_name(each.verdict) for each in self.outputs if each.verdict is not None
+        )
+        if self.rejections:
+            counts[DEAD_LETTER] = len(self.rejections)
+        return counts
+
+
+async def output_batch(
+    shards: Sequence[ShardReady[PendingRecord]],
+    rules: OutputRules,
+    stored: Mapping[int, StoreChange],
+) -> OutputBatch:
+    """Return the records of a commit: outputs, then the changelog records of each shard.
+
+    ``stored`` is the change of each shard's store. The event loop gets turns.
+    """
+    batch = OutputBatch()
+    changes: list[tuple[int, ChangelogRecord]] = []
+    packet: Packet | None = None
+    rows: list[tuple[str, int, bytes]] = []
+    for partition, ready, progress in shards:
+        for number, (pending, said) in enumerate(ready.outputs, 1):
+            if not number % _TOGETHER:
+                await asyncio.sleep(0)
+            if isinstance(said, LogVerdict):
+                if said.packet is not packet:
+                    packet = said.packet
+                    rows = _rows(packet.columns)
+                pending.document_id, pending.event_time_ms, pending.fingerprint = rows[said.row]
+                pending.verdict = verdict_of(packet.columns, said.row, said.match)
+                batch.outputs.append(pending)
+                batch.records += document_records(pending, rules, replaced=said.replaced)
+            elif isinstance(said, Deleted):
+                pending.document_id = said.packet.columns.document_id(said.row)
+                batch.deletes += 1
+                # The topic of mode=tag also has duplicates of a key, so it gets every delete.
+                if said.put_out or rules.mode is Mode.TAG:
+                    batch.records.append(tombstone_record(pending, Gone.DELETED, rules))
+            elif (rejection := _rejection(pending, said)) is not None:
+                batch.rejections.append(rejection)
+                batch.records.append(dead_letter_record(rejection, rules))
+        change = stored[partition]
+        changes += [(partition, record) for record in records_of(change)]
+        batch.removed += change.removed
+        batch.expired += change.expired
+        committed = encode_progress(
+            progress, rules.identity, rules.reading, rules.writer, change.expired_before
+        )
+        changes.append((partition, committed))
+        batch.offsets[partition] = progress.next
+    for partition, (key, value) in changes:
+        batch.changelog_bytes += len(key) + len(value or b"")
+        batch.records.append(ProducerRecord(rules.topics.changelog, key, value, partition))
+    return batch
+
+
+def _rows(columns: DocumentColumns) -> list[tuple[str, int, bytes]]:
+    """Return id, event time and fingerprint of each document, without the mask of its scope.
+
+    All rows are converted at once: one value of a column takes as long as a hundred.
+    """
+    joined = columns.fingerprints.tobytes()
+    size = len(joined) // max(1, len(columns))
+    fingerprints = [joined[size * row : size * (row + 1)] for row in range(len(columns))]
+    if columns.scopes is not None:
+        scopes = (scope.decode() for scope in columns.scopes)
+        fingerprints = list(map(masked, fingerprints, scopes))
+    for row in np.flatnonzero(columns.undecidable).tolist():
+        fingerprints[row] = b""
+    ids = map(bytes.decode, columns.ids)
+    return list(zip(ids, columns.times_ms.tolist(), fingerprints, strict=True))
+
+
+def _rejection(pending: PendingRecord, why: NoVerdict) -> Rejection | None:
+    """Return why a record without a verdict is a dead letter; None if it has no output."""
+    if why is NoVerdict.READ_OTHERWISE:
+        reason = RejectionReason.READING_CHANGED
+        return Rejection(pending.source, pending.record, reason, _READ_OTHERWISE)
+    return pending.rejection
+
+
+# ---- records
+
+
+def document_records(
+    pending: PendingRecord, rules: OutputRules, *, replaced: bool = False
+) -> tuple[ProducerRecord, ...]:
+    """Return the records of a document that has its verdict.
+
+    ``replaced``: it replaced an entry with its id that was unique. Raises ``UsageError`` for a
+    distance that ``rules.bits`` cannot have.
+    """
+    record, verdict, topics = pending.record, pending.verdict, rules.topics
+    headers = _verdict_headers(pending, rules.identity)
+    # A compacted topic finds the replaced record by its key alone.
+    replaced = replaced and record.key is not None
+    if rules.mode is Mode.TAG:
+        if isinstance(verdict, DuplicateOf):
+            headers += _match_headers(verdict, rules.bits)
+            if replaced:
+                headers += (_REPLACED,)
+        return (_raw_record(topics.tagged, pending, headers),)
+    if not isinstance(verdict, DuplicateOf):
+        return (_raw_record(topics.unique, pending, headers),)
+    value = encode_duplicate(
+        pending.source,
+        pending.document_id,
+        pending.event_time_ms,
+        verdict,
+        rules.identity,
+        rules.bits,
+        body=record.value if rules.include_body else None,
+    )
+    own = tuple(pair for pair in _own_headers(record.headers) if pair[0].lower() != _JSON[0])
+    duplicate = ProducerRecord(
+        topics.duplicates,
+        record.key,
+        value,
+        None,
+        record.timestamp_ms,
+        # The value is JSON here, whatever the raw value was.
+        (*own, _JSON, *headers),
+        (pending.source,),
+    )
+    if not replaced:
+        return (duplicate,)
+    # The earlier document with this id was unique; the new one is not.
+    return tombstone_record(pending, Gone.REPLACED, rules), duplicate
+
+
+def tombstone_record(pending: PendingRecord, reason: Gone, rules: OutputRules) -> ProducerRecord:
+    """Return the tombstone that deletes a document from a compacted topic."""
+    record = pending.record
+    ours: Headers = (
+        ("firstseen-verdict", reason.encode()),
+        ("firstseen-id", pending.document_id.encode()),
+        ("firstseen-source", str(pending.source).encode()),
+        _index_header(rules.identity),
+    )
+    return ProducerRecord(
+        rules.topics.tagged if rules.mode is Mode.TAG else rules.topics.unique,
+        record.key,
+        None,
+        None,
+        record.timestamp_ms,
+        (*_own_headers(record.headers), *ours),
+        (pending.source,),
+    )
+
+
+def dead_letter_record(rejection: Rejection, rules: OutputRules) -> ProducerRecord:
+    """Return the raw record, with its position and the reason in headers.
+
+    The headers are those of Kafka Connect's dead letter queues, as UTF-8 strings, so that tools for
+    these read ours (source: ``DeadLetterQueueReporter`` in Apache Kafka). The record has no value
+    if the raw record is too large.
+    """
+    source, record, reason = rejection.source, rejection.record, rejection.reason
+    own = tuple(
+        (name, value)
+        for name, value in record.headers
+        if name == REDELIVERIES_HEADER
+        or not name.startswith((FILTER_HEADER_PREFIX, ERROR_HEADER_PREFIX))
+    )
+    exception = "".join(word.capitalize() for word in reason.split("_"))
+    errors = {
+        "topic": source.topic,
+        "partition": str(source.partition),
+        "offset": str(source.offset),
+        "stage": "VALUE_CONVERTER",
+        "class.name": "firstseen.DocumentReader",
+        "exception.class.name": f"firstseen.{exception}",  # Connect's tools group by it
+        "exception.message": rejection.detail,
+    }
+    ours: Headers = tuple(
+        (f"{ERROR_HEADER_PREFIX}{name}", text.encode(errors="replace"))
+        for name, text in errors.items()
+    )
+    return ProducerRecord(
+        rules.topics.dead_letters,
+        record.key,
+        None if reason is RejectionReason.TOO_LARGE else record.value,
+        None,
+        record.timestamp_ms,
+        (*own, *ours, ("firstseen-reason", reason.encode())),
+        (source,),
+    )
+
+
+def _raw_record(topic: str, pending: PendingRecord, ours: Headers) -> ProducerRecord:
+    record = pending.record
+    headers = (*_own_headers(record.headers), *ours) if record.headers else ours
+    source = (pending.source,)
+    return ProducerRecord(
+        topic, record.key, record.value, None, record.timestamp_ms, headers, source
+    )
+
+
+# ---- headers
+
+
+def _verdict_headers(pending: PendingRecord, identity: str) -> Headers:
+    """Return verdict, id, source, fingerprint and index, and the match of a duplicate."""
+    source, verdict, fingerprint = pending.source, pending.verdict, pending.fingerprint
+    position = (
+        ("firstseen-id", pending.document_id.encode()),
+        ("firstseen-source", f"{source.topic}/{source.partition}@{source.offset}".encode()),
+    )
+    index = _index_header(identity)
+    if isinstance(verdict, Undecidable):
+        return (_UNDECIDABLE, ("firstseen-reason", verdict.reason.encode()), *position, index)
+    # A duplicate without a fingerprint has the same content as its original.
+    print_header = (("firstseen-fingerprint", fingerprint.hex().encode()),) if fingerprint else ()
+    if isinstance(verdict, DuplicateOf):
+        return (
+            _DUPLICATE,
+            *position,
+            *print_header,
+            ("firstseen-original", verdict.original_id.encode()),
+            ("firstseen-distance", b"%d" % verdict.distance),
+            ("firstseen-method", verdict.method.encode()),
+            index,
+        )
+    return (_UNIQUE, *position, *print_header, index)
+
+
+def _match_headers(verdict: DuplicateOf, bits: int) -> Headers:
+    """Return what the JSON of a ``duplicate-of`` record says beyond ``_verdict_headers``."""
+    agreement = verdict.agreement
+    return (
+        ("firstseen-original-source", str(verdict.original).encode()),
+        ("firstseen-original-timestamp", format_rfc3339(verdict.original_event_time_ms).encode()),
+        ("firstseen-bits", b"%d" % bits),
+        ("firstseen-similarity", f"{similarity(verdict, bits)}".encode()),
+        *(() if agreement is None else (("firstseen-agreement", f"{agreement:.6g}".encode()),)),
+    )
+
+
+@lru_cache(maxsize=16)
+def _index_header(identity: str) -> tuple[str, bytes]:
+    return ("firstseen-index", index_digest(identity).encode())
+
+
+def _own_headers(headers: Headers) -> Headers:
+    return tuple(pair for pair in headers if not pair[0].startswith(FILTER_HEADER_PREFIX))
+
+
+# ---- expired outputs
+
+
+class ExpiredOutputs:
+    """Counts outputs that their topic deletes at once, and logs the first of each topic.
+
+    An output has the time of its raw record, and brokers delete by that time. Without this, an
+    archive sent to topics with a week of retention would vanish without a message.
+    """
+
+    def __init__(self, rules: OutputRules, metrics: Metrics) -> None:
+        self._retention_ms = rules.retention_ms
+        self._kinds = rules.kinds
+        self._metrics = metrics
+        self._logged: set[str] = set()
+
+    def note(self, records: Iterable[ProducerRecord], now_ms: int) -> None:
+        if not self._retention_ms:
+            return
+        oldest_kept = {topic: now_ms - kept for topic, kept in self._retention_ms.items()}
+        for record in records:
+            oldest, time_ms = oldest_kept.get(record.topic), record.timestamp_ms
+            if oldest is None or time_ms is None or time_ms >= oldest:
+                continue
+            self._metrics.expired_output(self._kinds[record.topic])
+            if record.topic not in self._logged:
+                self._logged.add(record.topic)
+                logger.warning(
+                    "%s deletes records that are older than %d s (retention.ms), and the record "
+                    "of %s is %d s old: the broker will soon delete it and others like it. Raise "
+                    "retention.ms, or set it to -1: 'firstseen topics check' says how",
+                    record.topic,
+                    self._retention_ms[record.topic] // 1000,
+                    ", ".join(map(str, record.about)),
+                    (now_ms - time_ms) // 1000,
+                )

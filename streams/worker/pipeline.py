@@ -1,0 +1,442 @@
+"""The stages of one worker, and how they are connected.
+
+::
+
+    group member ─► consume, fingerprint ─► order ─► log ─► look up ─► reports
+                                              ▲                           │
+                                    control records ◄──── decide ◄────────┘
+    commit ◄── verdicts read back in the log
+
+Four stages are Faust agents (``streams.worker.app``). The channel of each holds at most one event,
+which only wakes it; data waits in one place between two stages: raw records in the queues of
+shards, log records and reports in their readers, pending records in the streams of shards. All
+stages run on the event loop; Kafka clients have their own threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, Protocol
+
+from simhash_core.errors import FirstseenError
+from simhash_core.index.look_up import Nearness
+from simhash_core.log.participant import Participant
+from simhash_core.log.records import Report
+from simhash_core.log.shards import OwnedShard
+from simhash_core.text.fingerprinter import Fingerprinter
+from streams.errors import BrokerUnavailableError, StateMismatchError
+from streams.settings.settings import Settings
+from streams.store.compaction import KeptShard, SegmentKeeper
+from streams.store.row_store import StoreCorruptError
+from streams.store.shard_store import ShardStore
+from streams.topics.admin import TopicsError
+from streams.worker.assignment import Assignment, AssignmentEvents
+from streams.worker.clients import WorkerClients
+from streams.worker.commit import CommitEvents, Observers, OutputCommits
+from streams.worker.consume import Intake
+from streams.worker.decide import Leader
+from streams.worker.fingerprint import PendingRecord, RawBatches
+from streams.worker.log_codec import LogCodec
+from streams.worker.look_up import LogLookUp, LookUpEvents
+from streams.worker.order import LogClient, PacketSender
+from streams.worker.outputs import OutputRules
+from streams.worker.schema_prefetch import SchemaPrefetch
+from streams.worker.shard import Shard
+from streams.worker.standbys import StandbyGroup, Standbys, StandbyStores
+from streams.worker.worker_log import RateLimitedLog
+
+logger = logging.getLogger(__name__)
+
+_PACKET_BYTES: Final = 256 * 1024  # the columns of one packet; one document may exceed it
+_STORES_SECONDS: Final = 5.0  # how often to read RocksDB's figures; there are eight per shard
+_REPORTED_AGAIN: Final = 64  # packets that are reported again at once if a report may be lost
+_LOOK_SECONDS: Final = 5.0  # how often to look for a new raw topic, or missing partitions
+
+
+class Channel(Protocol):
+    async def send(self, *, value: Any) -> Any:  # noqa: ANN401 - Faust's channels
+        ...
+
+
+class Wake:
+    """Wakes an agent: any number of calls before the agent runs make one event."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._task: asyncio.Task[Any] | None = None
+
+    def __call__(self) -> None:
+        if self._task is None:
+            self._task = asyncio.ensure_future(self._channel.send(value=None))
+
+    def awake(self) -> None:
+        """Note that the agent runs, so that the next call wakes it again."""
+        self._task = None
+
+
+class Pipeline:
+    """One worker; implements ``GroupEvents``."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        fingerprinter: Fingerprinter,
+        rules: OutputRules,
+        observers: Observers,
+        clients: WorkerClients,
+        channels: Sequence[Channel],
+        on_failure: Callable[[FirstseenError], object],
+    ) -> None:
+        """Connect nothing yet; ``channels`` are in the order of the four agents."""
+        topics, metrics = settings.topics, observers.metrics
+        self.metrics = metrics
+        self.failure: FirstseenError | None = None
+        self.shards: dict[int, Shard] = {}  # the assigned shards, by raw partition
+        self._topic = topics.raw
+        self._clients = clients
+        self._on_failure = on_failure
+        self._is_stopping = False
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._wakes = [Wake(channel) for channel in channels]
+        self._wake_intake, self._wake_look_up, self._wake_decide, self._wake_commit = self._wakes
+        self.participant: Participant[PendingRecord] = Participant(
+            f"{rules.writer}.{uuid.uuid4().hex[:8]}", Nearness.of(fingerprinter.profile)
+        )
+        self.schemas = SchemaPrefetch(settings, metrics)
+        log = LogClient(LogCodec(rules.identity), clients.appender, topics)
+        self._intake = Intake(settings, clients.member, self.shards, metrics, self._wake_intake)
+        batches = RawBatches(topics.raw, self.schemas.reader, fingerprinter, _PACKET_BYTES, metrics)
+        self.sender = PacketSender(
+            self.participant, self.shards, batches, log, self._intake, metrics, self.fail
+        )
+        self._leader = Leader(
+            self.participant,
+            log,
+            clients.reports,
+            metrics,
+            clients.index.delete_before,
+            limit=settings.batch.packets,
+        )
+        self._look_up = LogLookUp(
+            self.participant,
+            clients.log,
+            self.sender,
+            log,
+            metrics,
+            LookUpEvents(
+                self._own_report,
+                self._wake_commit,
+                self._wake_look_up,
+                self.fail,
+                observers.on_bucket,
+            ),
+            self._stores,
+            limit=settings.batch.packets,
+        )
+        self._commits = OutputCommits(
+            self.participant,
+            self.shards,
+            rules,
+            clients,
+            self._intake,
+            observers,
+            CommitEvents(
+                lambda: self.assignment.begun(),  # noqa: PLW0108 - it is made below
+                lambda shards, error: self.assignment.reopen(shards, error),  # noqa: PLW0108
+            ),
+            limit=settings.batch.documents * settings.batch.packets,
+        )
+        self._standbys = self._standbys_of(settings, rules, clients)
+        self.assignment = Assignment(
+            topics.raw,
+            self.shards,
+            self.participant,
+            clients,
+            self._standbys,
+            metrics,
+            AssignmentEvents(
+                self._leader.prepare,
+                self._session_began,
+                self._shard_opened,
+                self._intake.end,
+                self._begin_shards,
+                self._commits.without,
+                self._go_on,
+                self.fail,
+            ),
+        )
+        self._segments = SegmentKeeper(self.participant.index)
+        self._partitions = 0
+        self._looked_at = self._stores_measured_at = -math.inf
+
+    def _standbys_of(
+        self, settings: Settings, rules: OutputRules, clients: WorkerClients
+    ) -> Standbys:
+        troubles = RateLimitedLog(
+            logger, "%d troubles with standbys, which are tried again; the last: %s"
+        )
+        stores = StandbyStores(
+            self.participant, clients.follow, rules.identity, self.metrics, troubles
+        )
+        return Standbys(
+            settings.standbys,
+            StandbyGroup(rules.writer, clients.owners, self._watch_leader),
+            stores,
+            clients.stores,
+            self.participant.index,
+            clients.log,
+            troubles,
+        )
+
+    @property
+    def is_full(self) -> bool:
+        return self._intake.is_held
+
+    # ---- start and stop
+
+    async def open(self) -> None:
+        clients = self._clients
+        try:
+            clients.appender.open()
+            await clients.committer.open()
+            clients.log.open(self._wake_look_up, self.fail)
+            clients.reports.open(self._wake_decide, self.fail)
+            self.assignment.open()
+            clients.member.open(self)
+            self._standbys.open(self.assignment)
+        except FirstseenError as error:
+            self.fail(error)
+
+    async def close(self) -> None:
+        self.interrupt()
+        await self.assignment.close()
+        clients = self._clients
+        # All at once: if the broker does not answer, each takes its full time-out.
+        await asyncio.gather(
+            clients.member.close(),
+            clients.log.close(),
+            clients.reports.close(),
+            clients.appender.close(),
+            clients.committer.close(),
+        )
+
+    def interrupt(self) -> None:
+        """Stop taking in and committing, and let running recoveries end soon."""
+        self._is_stopping = True
+        self._intake.stop()
+        self._commits.stop()
+        self.assignment.interrupt()
+
+    def fail(self, error: FirstseenError) -> None:
+        """Keep the first failure for the exit message, and stop the worker."""
+        if self.failure is None and not self._is_stopping:
+            self.failure = error
+            self._on_failure(error)
+
+    # ---- the stages: each runs after an event of its channel
+
+    async def fingerprint(self) -> None:
+        self._wake_intake.awake()
+        with self._guarded("fingerprint"):
+            while batch := self._intake.batch():
+                await self.schemas.ready(batch)  # shards may close meanwhile
+                await self.sender.take_in(batch)
+                self._wake_commit()  # records without a document need no verdict
+                await asyncio.sleep(0)
+
+    async def look_up(self) -> None:
+        self._wake_look_up.awake()
+        with self._guarded("lookup"):
+            await self._look_up.step()
+            if self.participant.decider is not None:
+                self._wake_decide()
+
+    async def decide(self) -> None:
+        self._wake_decide.awake()
+        with self._guarded("decide"):
+            self._leader.take_reports()
+            await self._leader.decide()
+
+    async def commit(self) -> None:
+        self._wake_commit.awake()
+        with self._guarded("output"):
+            await self._commits.step()
+
+    async def tick(self) -> None:
+        """Update metrics, and do the periodic work; called every second."""
+        with self._guarded("output"):
+            self._intake.measure()
+            if time.monotonic() - self._stores_measured_at >= _STORES_SECONDS:
+                self._stores_measured_at = time.monotonic()
+                self._clients.stores.measure()
+            self._standbys.stores.measure()
+            self._commits.measure()
+            self._look_up.measure()
+            self._leader.measure()
+            self._start(self._segments.step(self._kept))
+            await self._look_at_topic()
+            await self._leader.trim(self._partitions)
+            if self._look_up.is_report_lost():
+                self.participant.report_again(_REPORTED_AGAIN)
+            for wake in self._wakes:
+                wake()
+
+    # ---- GroupEvents
+
+    def fetched(self) -> None:
+        self._wake_intake()
+
+    def assigned(self, partitions: frozenset[int], metadata: bytes) -> None:
+        """Open shards, and repeat a commit that was refused for its old generation."""
+        self._commits.metadata = metadata
+        self._start(self._clients.index.note_members())
+        if partitions:
+            self.metrics.rebalance()
+            for partition in partitions:
+                self.metrics.watched(self._topic, partition)
+            logger.info("assigned by the group: %s", _named(partitions))
+            self.assignment.assigned(partitions)
+        self._wake_commit()
+
+    def revoked(self, partitions: frozenset[int], metadata: bytes) -> Awaitable[None]:
+        """Close shards at once; await the result until no commit with one of them runs."""
+        self._commits.metadata = metadata
+        logger.info("revoked by the group: %s", _named(partitions))
+        return self.assignment.revoked(partitions)
+
+    def lost(self, partitions: frozenset[int], metadata: bytes) -> None:
+        self._commits.metadata = metadata
+        logger.warning("lost, the group has moved them to other workers: %s", _named(partitions))
+        self.assignment.lost(partitions)
+
+    def failed(self, error: FirstseenError) -> None:
+        self.fail(error)
+
+    # ---- events of the parts
+
+    def _session_began(self, offset: int) -> None:
+        self._look_up.begin(offset)
+        self._go_on()
+
+    def _shard_opened(self, shard: Shard) -> None:
+        assert shard.progress is not None
+        self._intake.begin(shard, shard.progress.next)
+
+    def _begin_shards(self, shards: Iterable[Shard]) -> None:
+        self._commits.begin(shards)
+        self._wake_commit()
+
+    def _go_on(self) -> None:
+        """Wake the stages after a change that no new log record announces."""
+        self._wake_look_up()
+        self._wake_decide()
+        self._wake_commit()
+
+    def _own_report(self, report: Report) -> None:
+        self._leader.take_report(report)
+        self._wake_decide()
+
+    async def _watch_leader(self) -> None:
+        if self._leader.is_missing and await self._leader.stand_in():
+            self._wake_decide()
+
+    def _open_shards(self) -> list[tuple[Shard, OwnedShard[PendingRecord], ShardStore]]:
+        return [
+            (shard, shard.owned, shard.store)
+            for shard in self.shards.values()
+            if shard.owned is not None and shard.store is not None
+        ]
+
+    def _stores(self) -> list[ShardStore]:
+        owned = (store for _, _, store in self._open_shards())
+        return [*owned, *self._standbys.stores.open_stores()]
+
+    def rebuild(self, damage: StoreCorruptError) -> bool:
+        """Refill the shard or standby that has a damaged store; return false if none has it."""
+        for shard in list(self.shards.values()):
+            if shard.store is not None and shard.store.path == damage.path:
+                logger.error("shard %d is rebuilt from its changelog: %s", shard.partition, damage)
+                shard.store.mark_damaged(damage)
+                self.assignment.reopen([shard], damage)
+                break
+        else:
+            if not self._standbys.stores.drop_damaged(damage):
+                return False
+        self.participant.look_up_again()  # the error may have interrupted a look-up
+        self._go_on()
+        return True
+
+    def _kept(self) -> list[KeptShard]:
+        kept = [
+            KeptShard(owned.slot, store, segments)
+            for _, owned, store in self._open_shards()
+            if (segments := store.segments) is not None
+        ]
+        return [*kept, *self._standbys.stores.kept()]
+
+    async def _look_at_topic(self) -> None:
+        """Reopen shards of a recreated topic; ``StateMismatchError`` if it has fewer partitions."""
+        opened = [shard for shard, _, _ in self._open_shards()]
+        if not opened or time.monotonic() - self._looked_at < _LOOK_SECONDS:
+            return
+        self._looked_at = time.monotonic()
+        index = self._clients.index
+        try:
+            partitions = self._partitions = await index.partitions()
+            topic_id = await index.topic_id()
+        except (BrokerUnavailableError, TopicsError):
+            return  # ``WorkerWatch`` logs it, and the next tick tries again
+        others = [  # of those that are still open
+            shard
+            for shard in opened
+            if shard.owned is not None and shard.owned.stream.chain.topic_id != topic_id
+        ]
+        if others:
+            why = FirstseenError(f"{self._topic} was deleted and created again")
+            self.assignment.reopen(others, why)
+            return
+        decider = self.participant.decider
+        missing = [] if decider is None else [s for s in sorted(decider.shards) if s >= partitions]
+        if missing and partitions:
+            raise StateMismatchError(
+                f"{self._topic} has {partitions} partitions, but the index has documents of "
+                f"partition {' '.join(map(str, missing))}: the topic was created again with fewer. "
+                "Create it with as many as before, or start a new index with another application_id"
+            )
+
+    def _start(self, work: Coroutine[Any, Any, object]) -> None:
+        """Run a background task; its error stops the worker, unless the broker is unavailable."""
+
+        async def guarded() -> None:
+            try:
+                await work
+            except BrokerUnavailableError as error:
+                logger.debug("tried again later: %s", error)
+            except FirstseenError as error:
+                self.fail(error)
+
+        task = asyncio.ensure_future(guarded())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    @contextmanager
+    def _guarded(self, stage: str) -> Iterator[None]:
+        """Keep a stage's first failure for the exit message; instead, rebuild a damaged store."""
+        try:
+            with self.metrics.failures(stage):
+                yield
+        except FirstseenError as error:
+            if isinstance(error, StoreCorruptError) and self.rebuild(error):
+                return
+            self.failure = self.failure or error
+            raise
+
+
+def _named(partitions: Iterable[int]) -> str:
+    return " ".join(map(str, sorted(partitions))) or "none"

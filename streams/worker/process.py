@@ -1,0 +1,315 @@
+"""A worker process: builds all parts of a worker, and runs it until a signal or a failure."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import threading
+import uuid
+from typing import Final, NamedTuple
+
+import faust
+
+from simhash_core.text.fingerprinter import Fingerprinter
+from simhash_core.text.profiles import index_digest
+from streams.errors import ExitCode, report
+from streams.kafka.client_config import (
+    admin_config,
+    appender_config,
+    changelog_group,
+    consumer_config,
+    log_reader_config,
+    output_config,
+    raw_consumer_config,
+)
+from streams.kafka.connection import connect_admin
+from streams.kafka.log_reader import LogReader
+from streams.kafka.producers import AcknowledgedSends, Appender
+from streams.kafka.raw_consumer import RawConsumer
+from streams.kafka.transactions import OutputTransactions
+from streams.monitoring.group_watch import GroupWatch
+from streams.monitoring.health import Health
+from streams.monitoring.metrics import IndexInfo, Metrics
+from streams.monitoring.worker_watch import LoopBeat, TransactionWatch, WatchedTopics, WorkerWatch
+from streams.ops_page.duplicates import RecentDocuments
+from streams.ops_page.server import OpsPage, OpsServer
+from streams.ops_page.status import FullestBuckets, Monitored
+from streams.settings.settings import Delivery, Settings
+from streams.store.changelog import ChangelogFollower
+from streams.store.recovery import ShardStores
+from streams.topics.admin import TopicsError, can_administer
+from streams.topics.checking import SyncCopies, check, output_retentions, refuse_missing_permissions
+from streams.topics.consumer_group import GroupReader
+from streams.topics.open_transactions import partitions_to_check
+from streams.topics.plans import topic_plans
+from streams.topics.watermarks import BrokerWatermarks
+from streams.worker.app import add_agents, create_app, create_channels
+from streams.worker.clients import OutputCommitter, WorkerClients
+from streams.worker.commit import Observers
+from streams.worker.index_on_kafka import GroupOwners, IndexOnKafka, reading_rules
+from streams.worker.outputs import OutputRules
+from streams.worker.pipeline import Pipeline
+from streams.worker.status import PipelineView
+
+logger = logging.getLogger(__name__)
+
+_LEAVE_SECONDS: Final = 5.0
+_WATCH_SECONDS: Final = 5.0  # the longest wait for lag, the group, and copies of topics
+_COLLECTED_OBJECTS: Final = 50_000  # new objects between two runs of the garbage collector
+
+
+def run_worker(settings: Settings) -> int:
+    """Run a worker in the main thread until a signal stops it; return its exit code.
+
+    Raises ``FirstseenError`` for what prevents its start, and for the failure that stops it.
+    """
+    limits = _await_topics(settings)
+    settings.state_path().mkdir(parents=True, exist_ok=True)
+    profile = settings.index_profile()
+    fingerprinter = Fingerprinter(profile)
+    identity, reading = fingerprinter.identity, reading_rules(settings)
+    logger.info("index %s: %s", index_digest(identity), identity)
+    # A static member keeps its name, so its next process aborts the transaction of this one.
+    life = settings.group_instance_id or uuid.uuid4().hex[:12]
+    writer = f"{settings.application_id}.{life}"
+    index = IndexOnKafka(settings, identity, reading, writer)
+    index.refuse_other_settings()  # before the group is joined, or anything is sent
+    index_info = IndexInfo(
+        index_digest(identity),
+        settings.application_id,
+        settings.profile,
+        settings.delivery,
+        settings.mode,
+    )
+    metrics = Metrics(index=index_info)
+    recent = RecentDocuments(settings.web.recent_bytes if settings.web.serves_data else 0)
+    fullest = FullestBuckets()
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    app = create_app(settings)
+    channels = create_channels(app)
+    rules = OutputRules(
+        identity,
+        reading,
+        writer,
+        fingerprinter.scheme.bits,
+        settings.topics,
+        settings.include_body,
+        settings.web.page_url,
+        limits.retention_ms,
+        settings.mode,
+    )
+    clients = _connect(settings, rules, index, metrics)
+    pipeline = Pipeline(
+        settings,
+        fingerprinter,
+        rules,
+        Observers(metrics, recent, fullest.note),
+        clients,
+        channels,
+        lambda error: app.add_future(app.crash(error)),
+    )
+    view = PipelineView(pipeline, clients.stores, fingerprinter)
+    health = Health(settings.stall_seconds, lambda: pipeline.failure)
+    add_agents(app, channels, pipeline)
+    # In this order: if ``note_waits`` fails, ``health`` must not hear a beat.
+    LoopBeat(loop, metrics.event_loop_lag, (view.note_waits, health.beat))
+    group = GroupWatch(
+        GroupReader(
+            admin_config(settings), settings.application_id, settings.topics.raw, _WATCH_SECONDS
+        )
+    )
+    monitored = Monitored(
+        view, metrics, health, recent, fullest, index_info, profile, writer, group
+    )
+    page = OpsPage(settings, monitored, loop, pipeline.schemas.reader)
+    watch = WorkerWatch(
+        view,
+        WatchedTopics(
+            settings.topics.raw,
+            settings.topics.log,
+            settings.topics.changelog,
+            SyncCopies(admin_config(settings), limits.min_in_sync, _WATCH_SECONDS),
+            limits.transactions,
+        ),
+        BrokerWatermarks(admin_config(settings), settings.application_id, _WATCH_SECONDS),
+        health,
+        metrics,
+        settings.state_path(),
+        settings.stall_seconds,
+        group,
+    )
+    # Everything loaded so far stays, so the collector can skip it. Objects of pending documents
+    # are gone before the threshold is reached.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_COLLECTED_OBJECTS)
+    with OpsServer(settings, page) as server, watch:
+        if server.url is not None:
+            served = "pages" if settings.web.serves_data else "health and metrics, no page,"
+            logger.info("%s of this worker: %s", served, server.url)
+        code = _Worker(app, pipeline, settings.send_timeout_seconds, loop=loop).run()
+        pipeline.interrupt()  # otherwise the exit waits for a recovery in its thread
+    if pipeline.failure is not None:
+        raise pipeline.failure
+    logger.info("stopped: exit code %d", code)
+    return code
+
+
+def _connect(
+    settings: Settings, rules: OutputRules, index: IndexOnKafka, metrics: Metrics
+) -> WorkerClients:
+    topics = settings.topics
+    member = RawConsumer(
+        raw_consumer_config(settings, rules.writer),
+        topics.raw,
+        poll_records=settings.batch.documents,
+    )
+    committer: OutputCommitter
+    if settings.delivery is Delivery.EXACTLY_ONCE:
+        committer = OutputTransactions(
+            output_config(settings),
+            rules.writer,
+            source_topic=topics.raw,
+            changelog_topic=topics.changelog,
+            timeout_seconds=settings.session_timeout_seconds,
+            answer_seconds=settings.send_timeout_seconds,
+        )
+    else:
+        committer = AcknowledgedSends(
+            output_config(settings),
+            member.commit,
+            changelog_topic=topics.changelog,
+            answer_seconds=settings.send_timeout_seconds,
+        )
+    changelog_config = consumer_config(settings, group_id=changelog_group(settings))
+    return WorkerClients(
+        member,
+        LogReader(log_reader_config(settings), topics.log),
+        LogReader(log_reader_config(settings), topics.reports),
+        Appender(appender_config(settings)),
+        committer,
+        index,
+        ShardStores(settings, changelog_config, rules.identity, index.changelog_id(), metrics),
+        lambda deliver: ChangelogFollower(changelog_config, topics.changelog, deliver),
+        GroupOwners(settings, rules.writer).read,
+    )
+
+
+class _TopicLimits(NamedTuple):
+    """By topic ``retention_ms`` of outputs and ``min.insync.replicas``."""
+
+    retention_ms: dict[str, int]
+    min_in_sync: dict[str, int]
+    transactions: TransactionWatch | None  # None if the broker has none
+
+
+def _await_topics(settings: Settings) -> _TopicLimits:
+    """Wait for a broker, and check the topics.
+
+    Raises ``BrokerUnavailableError`` if the wait has a limit and it passed, ``TopicsError`` if
+    topics are missing or wrong, ``SettingsError`` if the user lacks permissions.
+    """
+    admin = connect_admin(settings, settings.broker_wait_seconds, logger.warning)
+    if settings.delivery is Delivery.EXACTLY_ONCE and not can_administer(admin):
+        raise TopicsError(
+            "delivery is exactly_once, but this broker has no transactions that hide what is not "
+            "committed (librdkafka's in-process broker has none): set delivery=at_least_once"
+        )
+    plans = topic_plans(settings)
+    checked = check(admin, plans)
+    if checked.differences:
+        raise TopicsError("\n  ".join(["the topics do not fit:", *map(str, checked.differences)]))
+    for note in checked.notes:
+        logger.warning("%s", note)
+    transactions: TransactionWatch | None = None
+    if can_administer(admin):
+        refuse_missing_permissions(admin, settings)
+        outputs = partitions_to_check(admin, settings.output_topics, settings.application_id)
+        sources = (settings.topics.raw, settings.topics.changelog)
+        transactions = TransactionWatch(sources, outputs)
+    durable = {plan.name for plan in plans if plan.is_durable}
+    return _TopicLimits(
+        output_retentions(admin, plans),
+        {state.topic: state.min_in_sync or 1 for state in checked.states if state.topic in durable},
+        transactions,
+    )
+
+
+class _Worker(faust.Worker):
+    """Faust's worker without its logging, terminal spinner and exit."""
+
+    def __init__(
+        self,
+        app: faust.App,
+        pipeline: Pipeline,
+        send_timeout_seconds: float,
+        *,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        super().__init__(app, quiet=True, redirect_stdouts=False, override_logging=False, loop=loop)
+        self.spinner = None
+        self._pipeline = pipeline
+        self._stopped_by: ExitCode | None = None
+        # A commit that still runs may take the whole send time-out.
+        self._exit_seconds = send_timeout_seconds + _LEAVE_SECONDS
+        self._shutdown_watchdog = threading.Timer(self._exit_seconds, self._end_now)
+        self._shutdown_watchdog.daemon = True
+
+    def run(self) -> int:
+        """Run until stopped; return the exit code, which is 0 after SIGTERM."""
+        try:
+            self.execute_from_commandline()
+        except SystemExit as exit_:
+            code = exit_.code
+        except asyncio.CancelledError:
+            # A signal cancelled an agent, or a failure that the pipeline keeps.
+            code = ExitCode.RUNTIME
+        finally:
+            self._shutdown_watchdog.cancel()
+        if self._stopped_by is not None:
+            return self._stopped_by
+        return code if isinstance(code, int) else ExitCode.RUNTIME
+
+    def on_worker_shutdown(self) -> None:
+        super().on_worker_shutdown()
+        self._shutdown_watchdog.start()
+
+    def _end_now(self) -> None:
+        """End the process if the broker does not confirm in time that this worker left its group.
+
+        Nothing is lost: what counts is committed, or will be repeated, as after SIGKILL.
+        """
+        logger.warning(
+            "the broker did not confirm within %g s that this worker left: it ends anyway, and "
+            "nothing is lost",
+            self._exit_seconds,
+        )
+        os._exit(self._exit_code())
+
+    def _exit_code(self) -> int:
+        if self._stopped_by is None and self._pipeline.failure is not None:
+            return report(self._pipeline.failure)
+        if self._stopped_by is ExitCode.OK:
+            return ExitCode.TERMINATED  # not a clean stop
+        return self._stopped_by or ExitCode.RUNTIME
+
+    def _on_sigint(self) -> None:
+        self._stopped_by = ExitCode.INTERRUPTED
+        logger.info("stopping: SIGINT; the batch under way is ended first")
+        self._pipeline.interrupt()
+        super()._on_sigint()
+
+    def _on_sigterm(self) -> None:
+        self._stopped_by = ExitCode.OK
+        logger.info("stopping: SIGTERM; the batch under way is ended first")
+        self._pipeline.interrupt()
+        super()._on_sigterm()
+
+    async def _sentinel_task(self) -> None:
+        """Skip Faust's last sleep of a second: nothing of ours still runs then."""
+
+    def _setproctitle(self, info: str, *, ident: str = "") -> None:
+        """Keep the title of the process: operators look for the command that they started."""

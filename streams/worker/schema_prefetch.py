@@ -1,0 +1,139 @@
+"""Schema prefetch: raw records wait until the schemas that they need are fetched.
+
+While the registry does not answer, the worker takes no more records, so that none is skipped or
+becomes a dead letter. Records whose schemas are cached continue. If the registry refuses the
+worker's user, the worker stops: waiting would not help, and a supervisor notices.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
+
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, wait_exponential_jitter
+
+from simhash_core.documents import Headers
+from streams.documents.raw_documents import DocumentReader
+from streams.documents.schema_framing import KEY, VALUE, Part, SchemaDecoders, SchemaId
+from streams.errors import RegistryRefusedError
+from streams.kafka.raw_consumer import RawRecords
+from streams.monitoring.metrics import Metrics
+from streams.registry.registry_client import RegistryClient
+from streams.registry.schema_cache import SchemaCache, SchemaFetches
+from streams.registry.schemas import RegistryUnavailableError
+from streams.settings.registry import schema_formats
+from streams.settings.settings import Settings
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message
+
+logger = logging.getLogger(__name__)
+
+_FIRST_WAIT_SECONDS: Final = 0.5
+_LONGEST_WAIT_SECONDS: Final = 10.0
+_LINE_SECONDS: Final = 30.0  # the shortest time between two equal log lines
+_REFUSALS_MAX: Final = 3
+"""So many refusals in a row stop the worker. A starting registry may refuse some for a moment, and
+a token may have been revoked."""
+
+
+class _PartSchemas(NamedTuple):
+    """The schemas of keys or values; ``framed`` yields those of a batch, with their headers."""
+
+    cache: SchemaCache
+    fetches: SchemaFetches
+    framed: Callable[[Sequence[RawRecords]], Iterator[tuple[Headers, bytes]]]
+
+    def missing(self, batch: Sequence[RawRecords]) -> list[SchemaId]:
+        return self.cache.missing(self.framed(batch))
+
+
+class SchemaPrefetch:
+    """Fetches the schemas of batches; ``reader`` reads records after ``ready``."""
+
+    def __init__(self, settings: Settings, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._waiting: str | None = None
+        self._line_at = 0.0
+        self._refusals = 0
+        self._url = settings.registry.url
+        self._parts: list[_PartSchemas] = []
+        caches: dict[Part, SchemaCache] = {}
+        formats = schema_formats(settings.fields)
+        for part, framed in ((VALUE, _values), (KEY, _keys)):
+            if part.setting in formats:
+                client = RegistryClient(settings.registry, formats[part.setting])
+                cache = SchemaCache(settings.fields, part, validate=settings.registry.validate)
+                fetches = SchemaFetches(client, cache, metrics.schema_fetch)
+                self._parts.append(_PartSchemas(cache, fetches, framed))
+                caches[part] = cache
+        schemas = SchemaDecoders(caches.get(VALUE), caches.get(KEY))
+        self.reader = DocumentReader(settings.fields, settings.max_record_bytes, schemas)
+
+    def why_waiting(self) -> str | None:
+        """Return what records wait for, or None; from any thread."""
+        return self._waiting
+
+    async def ready(self, batch: Sequence[RawRecords]) -> None:
+        """Wait until the schemas of a batch are cached; raises ``RegistryRefusedError``."""
+        if not any(part.missing(batch) for part in self._parts):
+            return
+        again = AsyncRetrying(
+            retry=retry_if_exception(self._is_tried_again),
+            wait=wait_exponential_jitter(_FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS),
+            before_sleep=self._note,
+            reraise=True,
+        )
+        self._refusals = 0
+        try:
+            await again(self._fetch, batch)
+        finally:
+            self._metrics.registry_waiting(waiting=False)
+        if self._waiting is not None:
+            logger.warning("the schema registry answers again; reading goes on")
+            self._waiting = None
+
+    async def _fetch(self, batch: Sequence[RawRecords]) -> None:
+        for part in self._parts:
+            await asyncio.to_thread(part.fetches.fetch, part.missing(batch))
+            part.cache.trim(part.cache.schemas_of(part.framed(batch)))
+
+    def _is_tried_again(self, error: BaseException) -> bool:
+        if isinstance(error, RegistryRefusedError):
+            self._refusals += 1
+            return self._refusals < _REFUSALS_MAX
+        self._refusals = 0
+        return isinstance(error, RegistryUnavailableError)
+
+    def _note(self, state: RetryCallState) -> None:
+        error = state.outcome.exception() if state.outcome is not None else None
+        if isinstance(error, RegistryRefusedError):
+            self._waiting = str(error)
+            return  # the third refusal stops the worker
+        self._waiting = f"the schema registry does not answer ({self._url}): {error}"
+        self._metrics.registry_waiting(waiting=True)
+        now = time.monotonic()
+        if now - self._line_at >= _LINE_SECONDS:
+            self._line_at = now
+            logger.warning(
+                "%s. This worker waits until it does: no record is lost, and none becomes a dead "
+                "letter",
+                self._waiting,
+            )
+
+
+def _values(batch: Sequence[RawRecords]) -> Iterator[tuple[Headers, bytes]]:
+    messages = (message for run in batch for message in run.messages)
+    return ((_headers(each), value) for each in messages if (value := each.value()) is not None)
+
+
+def _keys(batch: Sequence[RawRecords]) -> Iterator[tuple[Headers, bytes]]:
+    messages = (message for run in batch for message in run.messages)
+    return ((_headers(each), key) for each in messages if (key := each.key()))
+
+
+def _headers(message: Message) -> Headers:
+    return tuple(cast("list[tuple[str, bytes | None]]", message.headers() or ()))

@@ -1,0 +1,92 @@
+"""A shard: one assignment of one raw partition to this worker, until its release.
+
+It holds everything that the worker has of the partition: fetched records, store, index entries,
+pending records, progress. A partition that comes back is a new ``Shard``; old references see a
+closed one, so no second place must be kept in step.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from enum import Enum, auto
+
+from simhash_core.errors import ProtocolError
+from simhash_core.log.records import Progress
+from simhash_core.log.shards import OwnedShard
+from streams.store.shard_store import ShardStore
+from streams.worker.fingerprint import PendingRecord
+from streams.worker.timestamp_merge import RawQueue
+
+
+class AssignmentState(Enum):
+    """The state of a shard, which only moves forward."""
+
+    OPENING = auto()  # its store opens and the index is filled; it joins the next session
+    OPEN = auto()
+    CLOSING = auto()  # it takes no part any more; a thread may still use its store
+    CLOSED = auto()
+
+
+class Shard:
+    """A shard, on the event loop.
+
+    Attributes:
+        number: Of the assignment; it rises, and fetched records carry it.
+        slot: Of its index entries, from filling until ``owned`` has it.
+        progress: Where it continues, once the store is open.
+        is_new: Its first progress must be committed before its documents are in the log.
+        log_end: The end of the log before the changelog was read.
+        is_filled: It can join the next session.
+        is_standby: The store belongs to a standby until the session begins.
+        is_in_use: Its opening runs, and releases it if it closes meanwhile.
+        owned: Its part in the protocol while it is open.
+    """
+
+    def __init__(self, partition: int, number: int) -> None:
+        self.partition = partition
+        self.number = number
+        self.state = AssignmentState.OPENING
+        self.interrupted = threading.Event()
+        self.queue = RawQueue(partition, number)
+        self.store: ShardStore | None = None
+        self.slot: int | None = None
+        self.progress: Progress | None = None
+        self.is_new = False
+        self.log_end: int | None = None
+        self.is_filled = False
+        self.is_standby = False
+        self.is_in_use = False
+        self.owned: OwnedShard[PendingRecord] | None = None
+        self.assigned_at = time.monotonic()
+        self._released = asyncio.Event()
+
+    @property
+    def is_opening(self) -> bool:
+        return self.state is AssignmentState.OPENING
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it takes part: only then may anything be committed for it."""
+        return self.state is AssignmentState.OPEN
+
+    def opened(self, owned: OwnedShard[PendingRecord]) -> None:
+        if self.state is not AssignmentState.OPENING:
+            raise ProtocolError(f"shard {self.partition} is {self.state.name}, and cannot open")
+        self.state = AssignmentState.OPEN
+        self.owned = owned
+        self.slot = None
+
+    def close(self) -> None:
+        """Take no part any more, at once; a second call has no effect."""
+        if self.state in (AssignmentState.OPENING, AssignmentState.OPEN):
+            self.state = AssignmentState.CLOSING
+            self.interrupted.set()
+
+    def release(self) -> None:
+        self.state = AssignmentState.CLOSED
+        self._released.set()
+
+    async def released(self) -> None:
+        await self._released.wait()

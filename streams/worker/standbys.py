@@ -1,0 +1,454 @@
+"""Standbys: copies of other workers' shards, which read the log and report like their owners.
+
+Packets are decided while the group waits for an owner that was killed. The next owner of its shards
+is probably the worker with the standby, and has them open already. ``standby_plan`` computes from
+the group's members which worker keeps which standby; it runs every few seconds. An error here never
+ends the worker: it drops the standby, and opens it again later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from typing import Final, NamedTuple, Protocol
+
+from simhash_core.errors import FirstseenError
+from simhash_core.index.document_index import DocumentIndex
+from simhash_core.log.participant import Participant
+from simhash_core.log.records import Chain, Progress, log_offset_of, sequence_number
+from simhash_core.log.shards import Standby
+from streams.kafka.errors import becomes_true_on_loop
+from streams.monitoring.metrics import Metrics
+from streams.store.changelog import LoggedBatch
+from streams.store.compaction import KeptShard
+from streams.store.entry_batch import Removal
+from streams.store.recovery import fill_index, load_batch
+from streams.store.row_store import StoreCorruptError
+from streams.store.shard_store import ShardStore
+from streams.worker.clients import ChangelogClient, Deliver, PartitionReader, StoreOpener
+from streams.worker.fingerprint import PendingRecord
+from streams.worker.index_on_kafka import Owned
+from streams.worker.worker_log import RateLimitedLog
+
+logger = logging.getLogger(__name__)
+
+_LEVEL_SECONDS: Final = 10.0  # the longest wait for the end of a changelog, before a normal opening
+_LOG_SECONDS: Final = 1.0
+_AGAIN_SECONDS: Final = 0.01
+_WATCH_SECONDS: Final = 0.1
+_LOOK_SECONDS: Final = 0.5
+_GROUP_SECONDS: Final = 4.0
+_TOGETHER_SECONDS: Final = 10.0  # opened standbys wait for others: a session reads the log again
+_OPENED_TOGETHER: Final = 2
+
+
+def standby_plan(owned: Mapping[str, Collection[int]], copies: int) -> dict[int, tuple[str, ...]]:
+    """Return the workers that keep standbys of each shard, the likely next owner first.
+
+    A standby is most useful on the worker that gets the shard when its owner is killed. The sticky
+    assignor of librdkafka 2 makes that predictable: it gives the partitions of a member that left,
+    highest first, each to the member with the fewest partitions, and of equals to the first by
+    name. If the group decides otherwise, the new owner opens the shard as if there were no standby.
+
+    ``owned`` also has the members without shards. Small groups have fewer ``copies`` of a shard.
+    """
+    plan: dict[int, tuple[str, ...]] = {}
+    for owner, shards in owned.items():
+        loads = {name: len(each) for name, each in owned.items() if name != owner}
+        if not loads:
+            continue
+        for partition in sorted(shards, reverse=True):
+            by_load = sorted(loads, key=lambda name: (loads[name], name))
+            plan[partition] = tuple(by_load[:copies])
+            loads[by_load[0]] += 1
+    return plan
+
+
+class FilledStore(NamedTuple):
+    """An open store, with its entries in a slot of the index that no look-up reads yet."""
+
+    store: ShardStore
+    progress: Progress
+    slot: int
+    log_end: int  # before the changelog was read
+
+
+class StandbyStores:
+    """The standbys of this worker, from their first session until they close or become shards."""
+
+    def __init__(
+        self,
+        participant: Participant[PendingRecord],
+        follow: Callable[[Deliver], ChangelogClient],
+        identity: str,
+        metrics: Metrics,
+        troubles: RateLimitedLog,
+    ) -> None:
+        self._participant = participant
+        self._held = participant.held
+        self._follow_changelog = follow
+        self._identity = identity
+        self._metrics = metrics
+        self._troubles = troubles
+        self._stores: dict[int, ShardStore] = {}
+        self._follower: ChangelogClient | None = None
+        self._closing: set[asyncio.Task[None]] = set()
+
+    def __contains__(self, partition: int) -> bool:
+        return partition in self._stores
+
+    @property
+    def partitions(self) -> list[int]:
+        return sorted(self._stores)
+
+    @property
+    def await_session(self) -> bool:
+        """Whether a standby waits for the next session to take part."""
+        return not all(each.in_session for each in self._held.standbys.values())
+
+    async def close(self) -> None:
+        for partition in self.partitions:
+            self.drop(partition, "the worker stops")
+        follower, self._follower = self._follower, None
+        if follower is not None:
+            await follower.close()
+        if self._closing:
+            await asyncio.wait(self._closing)
+
+    def measure(self) -> None:
+        lag = 0 if self._follower is None else self._follower.lag
+        self._metrics.standbys(len(self._stores), lag)
+
+    def kept(self) -> list[KeptShard]:
+        before = sequence_number(self._participant.replica.decided_before, 0)
+        return [
+            KeptShard(standby.slot, store, store.segments, before)
+            for partition, store in self._stores.items()
+            if store.segments is not None
+            and (standby := self._held.standbys.get(partition)) is not None
+            and standby.in_session
+        ]
+
+    # ---- open and close
+
+    def take_in(self, partition: int, filled: FilledStore) -> None:
+        store, progress, slot, log_end = filled
+        self._held.stand_by(progress, store, slot, log_end)
+        self._stores[partition] = store
+        self._follow(partition, store.changelog_offset)
+        logger.info(
+            "standby of shard %d open: %d documents, next raw offset %d",
+            partition,
+            len(store),
+            progress.next,
+        )
+
+    def drop(self, partition: int, why: str) -> None:
+        self._participant.drop_standby(partition)
+        if self._follower is not None:
+            self._follower.leave(partition)
+        store = self._stores.pop(partition, None)
+        if store is not None:
+            store.close()
+            logger.info("standby of shard %d closed: %s", partition, why)
+
+    def open_stores(self) -> list[ShardStore]:
+        return list(self._stores.values())
+
+    def drop_damaged(self, damage: StoreCorruptError) -> bool:
+        for partition, store in self._stores.items():
+            if store.path == damage.path:
+                store.mark_damaged(damage)
+                self.drop(partition, str(damage))
+                return True
+        return False
+
+    def drop_outdated(self) -> None:
+        for partition in self.partitions:
+            if self._held.standbys[partition].is_outdated:
+                self.drop(partition, "the raw topic was created again")
+
+    def before_session(self, log_start: int) -> None:
+        """Drop standbys that need records which the log, from ``log_start`` on, no longer has."""
+        self._held.progresses(self._participant.replica.decided_before)
+        for partition in self.partitions:
+            if self._held.standbys[partition].progress.needed < log_start:
+                self.drop(partition, "the log was trimmed past it")
+
+    # ---- take-over
+
+    async def level(self, chain: Chain, committed_next: int) -> ShardStore | None:
+        """Read a standby's changelog to its end; return its store, or None if none is level.
+
+        Call it when no earlier owner can commit any more. ``committed_next`` is the raw offset that
+        the group has committed. The store stays with the standby until ``promote``.
+        """
+        partition = chain.partition
+        store = self._stores.get(partition)
+        if store is None:
+            return None
+        try:
+            if await self._is_level(chain, store, committed_next):
+                return store
+        except FirstseenError as error:
+            self._troubles.note(error)
+        self.drop(partition, "it is not level with its owner: the shard is opened")
+        return None
+
+    def promote(self, progress: Progress) -> ShardStore | None:
+        """Make a standby this worker's shard; return its store, or None if it is not up to date."""
+        partition = progress.chain.partition
+        shard = self._participant.promote(progress)
+        if shard is None:
+            self.drop(partition, "the log was not read as far as its owner's progress")
+            return None
+        if self._follower is not None:
+            self._follower.leave(partition)
+        logger.info("the standby of shard %d becomes the shard", partition)
+        return self._stores.pop(partition)
+
+    async def _is_level(self, chain: Chain, store: ShardStore, committed_next: int) -> bool:
+        partition, follower = chain.partition, self._follower
+        if follower is None:
+            return False
+        deadline = time.monotonic() + _LEVEL_SECONDS
+        while True:
+            end = await follower.end(partition, _LEVEL_SECONDS)
+            if not await follower.reach(partition, end, deadline - time.monotonic()):
+                return False
+            stored = store.progress()
+            # A committed transaction may not be readable in all partitions yet.
+            if stored is not None and stored.progress.next >= committed_next:
+                break
+            await asyncio.sleep(_AGAIN_SECONDS)
+        position = stored.progress.position
+        if not await becomes_true_on_loop(
+            lambda: self._participant.replica.decided_before >= position,
+            _LOG_SECONDS,
+            _AGAIN_SECONDS,
+        ):
+            return False
+        standby = self._held.standbys.get(partition)
+        return standby is not None and not standby.is_outdated and standby.chain == chain
+
+    # ---- the changelog
+
+    def _follow(self, partition: int, offset: int) -> None:
+        if self._follower is None:
+            self._follower = self._follow_changelog(self._read)
+            self._follower.begin(self._follower_failed)
+        self._follower.follow(partition, offset)
+
+    def _follower_failed(self, error: Exception) -> None:
+        self._troubles.note(error)
+        for partition in self.partitions:
+            self.drop(partition, f"the changelog cannot be followed: {error}")
+        follower, self._follower = self._follower, None
+        if follower is not None:
+            task = asyncio.ensure_future(follower.close())
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+    async def _read(self, partition: int, batch: LoggedBatch) -> None:
+        store, standby = self._stores.get(partition), self._held.standbys.get(partition)
+        if store is None or standby is None:
+            return
+        try:
+            removal = load_batch(store, batch, self._identity)
+        except FirstseenError as error:
+            self._troubles.note(error)
+            self.drop(partition, str(error))
+            return
+        stored = store.progress()
+        if stored is not None:
+            removed = _removed(standby, removal, store.expired_before)
+            standby.owner_committed(stored.progress, removed)
+        await asyncio.sleep(0)
+
+
+def _removed(standby: Standby, removal: Removal, expired_before: int) -> Iterable[int]:
+    """Return the entries that the log removed, and that are now gone from the store as well."""
+    sequences = {sequence for each in removal.deletions for sequence in each.sequences}
+    packets = {log_offset_of(each.first) for each in removal.ends}
+    return [
+        each
+        for each in standby.removed
+        if each in sequences or log_offset_of(each) in packets or each < expired_before
+    ]
+
+
+class ShardSessions(Protocol):
+    """What standbys need from ``Assignment``, which imports this module."""
+
+    def has(self, partition: int) -> bool: ...
+
+    def join(self, add: Callable[[], bool]) -> None:
+        """Call ``add`` before the next session; if it returns true, a session begins soon."""
+
+
+class StandbyGroup(NamedTuple):
+    """This worker's name, a blocking query of who owns what, and a frequent check of the leader."""
+
+    writer: str
+    owners: Callable[[], Owned | None]
+    watch_leader: Callable[[], Awaitable[None]]
+
+
+class Standbys:
+    """Decides which standbys this worker keeps, and opens them; on the event loop."""
+
+    def __init__(
+        self,
+        copies: int,
+        group: StandbyGroup,
+        stores: StandbyStores,
+        open_stores: StoreOpener,
+        index: DocumentIndex,
+        log_reader: PartitionReader,
+        troubles: RateLimitedLog,
+    ) -> None:
+        self.stores = stores
+        self._copies = copies
+        self._group = group
+        self._open_stores = open_stores
+        self._index = index
+        self._log_reader = log_reader
+        self._troubles = troubles
+        self._filling: dict[int, asyncio.Task[None]] = {}
+        self._filled: dict[int, FilledStore] = {}
+        self._filled_since: float | None = None
+        self._threads = asyncio.Semaphore(_OPENED_TOGETHER)
+        self._wanted: set[int] = set()
+        self._described_at = self._looked_at = 0.0
+        self._task: asyncio.Task[None] | None = None
+        self._sessions: ShardSessions | None = None
+
+    def open(self, sessions: ShardSessions) -> None:
+        self._sessions = sessions
+        if self._copies:
+            self._task = asyncio.ensure_future(self._run(sessions))
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+        for partition in [*self._filling, *self._filled]:
+            await self._give_up(partition)
+        await self.stores.close()
+
+    async def level(self, chain: Chain, committed_next: int) -> ShardStore | None:
+        """Return the store of a level standby, or None; then no store of the shard is open here."""
+        await self._give_up(chain.partition)
+        return await self.stores.level(chain, committed_next)
+
+    async def _run(self, sessions: ShardSessions) -> None:
+        while True:
+            await asyncio.sleep(_WATCH_SECONDS)
+            try:
+                await self._group.watch_leader()
+                await self._look(sessions)
+            except FirstseenError as error:
+                self._troubles.note(error)
+
+    async def _look(self, sessions: ShardSessions) -> None:
+        now = time.monotonic()
+        if now - self._looked_at < _LOOK_SECONDS:
+            return
+        self._looked_at = now
+        if now - self._described_at >= _GROUP_SECONDS:
+            self._described_at = now
+            owned = await asyncio.to_thread(self._group.owners)
+            if owned is not None and self._group.writer in owned:
+                self._plan(owned, sessions)
+        if not self._filled and not self.stores.await_session:
+            self._filled_since = None
+            return
+        self._filled_since = self._filled_since or now
+        if not self._filling or now - self._filled_since > _TOGETHER_SECONDS:
+            sessions.join(self._take_in)
+
+    def _plan(self, owned: Owned, sessions: ShardSessions) -> None:
+        plan = standby_plan(owned, self._copies)
+        wanted = {partition for partition, names in plan.items() if self._group.writer in names}
+        self.stores.drop_outdated()
+        for partition in self.stores.partitions:
+            # A standby of a shard that the group assigned to this worker becomes the shard soon.
+            is_mine = partition in owned[self._group.writer] or sessions.has(partition)
+            if partition not in wanted and not is_mine:
+                self.stores.drop(partition, "another worker stands by")
+        # Open only what two plans in a row want: members often join or leave together.
+        steady, self._wanted = wanted & self._wanted, wanted
+        for partition in sorted(steady - self._filling.keys() - self._filled.keys()):
+            if partition not in self.stores and not sessions.has(partition):
+                self._filling[partition] = asyncio.ensure_future(self._fill(partition))
+
+    async def _fill(self, partition: int) -> None:
+        try:
+            async with self._threads:
+                filled = await self._opened(partition)
+            if filled is not None:
+                self._filled[partition] = filled
+        except FirstseenError as error:
+            self._troubles.note(error)
+        finally:
+            self._filling.pop(partition, None)
+
+    async def _opened(self, partition: int) -> FilledStore | None:
+        # The end of the log is read first, so that everything in the changelog is before it.
+        log_end = (await self._log_reader.offsets())[1]
+        store = await self._open_store(partition)
+        slot: int | None = None
+        try:
+            stored = store.progress()
+            if stored is None:  # the owner has not committed anything yet
+                store.close()
+                return None
+            slot = self._index.open_slot(visible=False)
+            for _ in fill_index(self._index, slot, store):
+                await asyncio.sleep(0)
+        except BaseException:
+            if slot is not None:
+                self._index.drop_slot(slot)
+            store.close()
+            raise
+        return FilledStore(store, stored.progress, slot, log_end)
+
+    async def _open_store(self, partition: int) -> ShardStore:
+        """Open a store and read its whole changelog; close it again if this is cancelled."""
+        interrupted = threading.Event()
+        opening = asyncio.ensure_future(
+            asyncio.to_thread(self._open_stores.open, partition, 0, interrupted)
+        )
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            interrupted.set()
+            await asyncio.wait([opening])
+            if opening.exception() is None:
+                opening.result().close()
+            raise
+
+    async def _give_up(self, partition: int) -> None:
+        """Stop opening a standby, and close what was opened."""
+        task = self._filling.get(partition)
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+        filled = self._filled.pop(partition, None)
+        if filled is not None:
+            self._index.drop_slot(filled.slot)
+            filled.store.close()
+
+    def _take_in(self) -> bool:
+        """Add opened standbys before a session begins; return whether any joins it."""
+        filled, self._filled = self._filled, {}
+        for partition, each in filled.items():
+            if self._sessions is not None and self._sessions.has(partition):
+                self._index.drop_slot(each.slot)
+                each.store.close()
+            else:
+                self.stores.take_in(partition, each)
+        return self.stores.await_session

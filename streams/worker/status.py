@@ -1,0 +1,142 @@
+"""Status: the worker's state for pages and probes, and its answers about a text."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import Final
+
+from simhash_core.documents import Content, Document, SourcePosition
+from simhash_core.errors import FirstseenError
+from simhash_core.log.columns import document_columns
+from simhash_core.log.records import Query
+from simhash_core.log.shards import OwnedShard
+from simhash_core.text.fingerprinter import Fingerprinter
+from simhash_core.verdicts import Answer
+from streams.kafka.errors import becomes_true_on_loop
+from streams.monitoring.worker_state import CheckUnavailableError, NextStep, ShardState, Waits
+from streams.worker.clients import StoreOpener
+from streams.worker.fingerprint import PendingRecord
+from streams.worker.pipeline import Pipeline
+
+_ANSWER_SECONDS: Final = 5.0
+_ANSWER_LOOK_SECONDS: Final = 0.005
+_WORD_BITS: Final = 64
+
+
+class PipelineView:
+    """Implements ``WorkerView``; all methods but ``ask`` and ``note_waits`` run in any thread."""
+
+    def __init__(
+        self, pipeline: Pipeline, stores: StoreOpener, fingerprinter: Fingerprinter
+    ) -> None:
+        self._pipeline = pipeline
+        self._participant = pipeline.participant
+        self._assignment = pipeline.assignment
+        self._stores = stores
+        self._fingerprinter = fingerprinter
+        self._waits = Waits()
+
+    @property
+    def failure(self) -> FirstseenError | None:
+        return self._pipeline.failure
+
+    @property
+    def ready(self) -> bool:
+        """Whether all shards are open, the log is read to its end, and no schema is missing."""
+        return self._assignment.ready and self._pipeline.schemas.why_waiting() is None
+
+    @property
+    def leads(self) -> bool:
+        return self._participant.leads
+
+    @property
+    def leader(self) -> str | None:
+        latest = self._participant.replica.latest
+        return None if latest is None else latest.leader.rpartition(".")[0]
+
+    @property
+    def log_position(self) -> int | None:
+        """The next offset of the log to read; None before reading begins."""
+        return self._participant.replica.position if self._participant.shards else None
+
+    def why_not_ready(self) -> str | None:
+        return self._why_not_open() or self._pipeline.schemas.why_waiting()
+
+    def _why_not_open(self) -> str | None:
+        """Return what prevents answers from the index; these need no raw records."""
+        opening = sorted(shard.partition for shard in self._assignment.opening)
+        if opening:
+            count = len(self._pipeline.shards)
+            return (
+                f"{len(opening)} of {count} shards are being opened: {' '.join(map(str, opening))}"
+            )
+        if not self._assignment.assigned_once:
+            return "no partitions assigned yet"
+        if not self._participant.caught_up:
+            return "the log is being read to its end"
+        return None
+
+    def waits(self) -> Waits:
+        return self._waits
+
+    def note_waits(self) -> None:
+        """Determine what documents wait for; once a second, on the event loop."""
+        shards = self._participant.shards
+        steps = {partition: self._next_step(shard) for partition, shard in shards.items()}
+        self._waits = Waits(self._participant.waits_for(), self._pipeline.is_full, steps)
+
+    def shards(self) -> Mapping[int, ShardState]:
+        recoveries = self._stores.recoveries()
+        states = {}
+        for partition, shard in sorted(self._pipeline.shards.copy().items()):
+            store, owned = shard.store, shard.owned
+            if owned is None or store is None:
+                recovery = recoveries.get(partition)
+                left = 0 if recovery is None else recovery.remaining
+                states[partition] = ShardState(False, 0, 0, 0, 0, left)
+                continue
+            stream = owned.stream
+            states[partition] = ShardState(
+                True, len(store), stream.waiting, stream.next, stream.committed.needed, 0
+            )
+        return states
+
+    async def ask(self, content: Content, limit: int, scope: str = "") -> Answer:
+        """Send a document through the log, and return what the whole index says about it.
+
+        The index does not keep it. With a window, its time is that of the latest documents. Raises
+        ``CheckUnavailableError`` if the worker is not ready, or no leader answers in time.
+        """
+        why = self._why_not_open()
+        if why is not None:
+            raise CheckUnavailableError(f"this worker is not ready: {why}")
+        if not self._participant.shards:
+            raise CheckUnavailableError("this worker has no shards: ask another worker")
+        replica = self._participant.replica
+        clock = replica.clock_before(replica.decided_before)
+        time_ms = 0 if clock is None else clock.watermark
+        document = Document("", content.text, SourcePosition("", 0, 0), time_ms, scope=scope)
+        printed = self._fingerprinter.fingerprint(content)
+        words = self._fingerprinter.scheme.bits // _WORD_BITS
+        query = Query(uuid.uuid4().hex, limit, document_columns([document], [printed], words))
+        answers = self._participant.answers
+        answers[query.identifier] = None
+        try:
+            await self._pipeline.sender.ask(query)
+            await becomes_true_on_loop(
+                lambda: answers[query.identifier] is not None, _ANSWER_SECONDS, _ANSWER_LOOK_SECONDS
+            )
+        finally:
+            answer = answers.pop(query.identifier)
+        if answer is None:
+            raise CheckUnavailableError(
+                f"no answer within {_ANSWER_SECONDS:g} s: no worker leads now, or a shard does "
+                "not report (metrics firstseen_leader and firstseen_report_missing)"
+            )
+        return answer
+
+    def _next_step(self, shard: OwnedShard[PendingRecord]) -> NextStep:
+        if not shard.stream.waiting:
+            return NextStep.READ
+        return NextStep.COMMIT if self._participant.next_is_ready(shard) else NextStep.VERDICT

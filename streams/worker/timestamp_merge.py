@@ -1,0 +1,195 @@
+"""The order in which records of several partitions are taken: by timestamp, but fair.
+
+The log orders documents as they come, and the first of its kind is the original. So a worker with a
+backlog takes the partition with the earliest next record, and an original comes before its copies
+if both wait. It takes whole chunks, up to a batch, within which records of other partitions may be
+earlier. If a partition is not at its end and has no record here, the merge waits up to
+``idle_seconds`` for it, as stream processors do (Kafka's KIP-353). No partition waits for long,
+whatever its timestamps: otherwise one with a wrong clock, or one added beside a backlog, would
+never have a turn.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from heapq import heapify, heappop, heappush
+from itertools import count
+from typing import TYPE_CHECKING, Final
+
+from streams.kafka.raw_consumer import RawRecords
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message
+
+_KIB: Final = 1024
+_MIB: Final = 1024 * _KIB
+_BYTES: Final = 128 * _MIB  # of all waiting records; a running fetch may exceed it
+_PARTITION_BYTES: Final = 2 * _MIB  # per partition if there are few; about one fetch
+_PARTITION_BYTES_MIN: Final = 64 * _KIB
+_TURN_SECONDS: Final = 2.0
+_TURNS_PASSED: Final = 4  # a queue comes next after ``_TURN_SECONDS`` and so many turns a queue
+_SPARE_ENTRIES: Final = 64  # outdated heap entries, besides twice the queues in line
+
+
+class RawQueue:
+    """The fetched records of one shard's partition that are not in a batch yet.
+
+    ``next``: the lowest offset that may come. ``reading``: the number that its records carry.
+    ``since``, ``turn``: the time and turn at which it joined the line. ``entry``: the number of its
+    heap entry.
+    """
+
+    def __init__(self, partition: int, reading: int) -> None:
+        self.partition = partition
+        self.reading = reading
+        self.next = 0
+        self.messages: list[Message] = []
+        self.size = 0
+        self.is_paused = False
+        self.is_at_end = False
+        self.since = 0.0
+        self.turn = 0
+        self.entry = -1
+
+    @property
+    def time_ms(self) -> int:
+        """The next record's timestamp in milliseconds; a record without one is the earliest."""
+        return int(self.messages[0].timestamp()[1])
+
+
+class TimestampMerge:
+    """The queues of all shards; a step costs the logarithm of their number."""
+
+    def __init__(self, idle_seconds: float, now: Callable[[], float] | None = None) -> None:
+        self._idle_seconds = idle_seconds
+        self._now = now or time.monotonic
+        self._turns = 0
+        self._queues: set[RawQueue] = set()
+        self._numbers = count()
+        # Queues with records: a heap by their next timestamp, and a line by their last turn.
+        self._by_time: list[tuple[int, int, RawQueue]] = []
+        self._in_line: dict[RawQueue, None] = {}
+        # Queues that may have earlier records that are not fetched yet, the latest last.
+        self._awaited: dict[RawQueue, None] = {}
+        self._changed: set[RawQueue] = set()
+
+    def __len__(self) -> int:
+        return len(self._in_line)
+
+    def add(self, queue: RawQueue) -> None:
+        """Take records of a queue from now on; the partition is read from ``queue.next``."""
+        self._queues.add(queue)
+        self._await(queue)
+
+    def remove(self, queue: RawQueue) -> None:
+        self._queues.discard(queue)
+        self._in_line.pop(queue, None)
+        self._awaited.pop(queue, None)
+        self._changed.discard(queue)
+        queue.messages.clear()
+        queue.size = 0
+        queue.entry = -1
+
+    def put(self, queue: RawQueue, run: RawRecords) -> None:
+        if queue not in self._queues:
+            return
+        was_empty = not queue.messages
+        queue.messages += run.messages
+        queue.size += run.size
+        queue.next = (run.messages[-1].offset() or 0) + 1
+        queue.is_at_end = False
+        self._changed.add(queue)
+        if was_empty:
+            self._awaited.pop(queue, None)
+            self._stand_in_line(queue)
+
+    def at_end(self, queue: RawQueue) -> None:
+        queue.is_at_end = True
+        self._awaited.pop(queue, None)
+
+    def wait_seconds(self) -> float:
+        """Return how long to wait for partitions that may have earlier records; 0: take now."""
+        if not self._in_line or not self._awaited:
+            return 0.0
+        latest = next(reversed(self._awaited))
+        return max(0.0, latest.since + self._idle_seconds - self._now())
+
+    def take(self, records: int, size: int) -> list[RawRecords]:
+        """Return the next batch: one record or more, if there is any, and one run per queue."""
+        batch: list[RawRecords] = []
+        while records > 0 and (queue := self._next()) is not None:
+            run = self._cut(queue, records, size, must=not batch)
+            if not run.messages:
+                break
+            batch.append(run)
+            if queue.messages or self.wait_seconds():
+                break  # full, or the partition's next records may be earlier than the others'
+            records -= len(run.messages)
+            size -= run.size
+        return batch
+
+    def _next(self) -> RawQueue | None:
+        """Return the queue with the earliest record, or one that has waited too long."""
+        if not self._in_line:
+            return None
+        longest = next(iter(self._in_line))
+        if self._is_passed_over(longest):
+            return longest
+        while self._by_time[0][1] != self._by_time[0][2].entry:
+            heappop(self._by_time)  # outdated: the queue was taken from or removed
+        return self._by_time[0][2]
+
+    def _is_passed_over(self, queue: RawQueue) -> bool:
+        turns = self._turns - queue.turn
+        has_waited = self._now() - queue.since >= _TURN_SECONDS
+        return has_waited and turns >= _TURNS_PASSED * len(self._in_line)
+
+    def _cut(self, queue: RawQueue, records: int, size: int, *, must: bool) -> RawRecords:
+        messages = queue.messages
+        taken = total = 0
+        for message in messages[:records]:
+            length = len(message)
+            if total + length > size and (taken or not must):
+                break
+            taken += 1
+            total += length
+        run = RawRecords(queue.partition, queue.reading, messages[:taken], total)
+        if taken:
+            del messages[:taken]
+            queue.size -= total
+            self._changed.add(queue)
+            self._turns += 1
+            del self._in_line[queue]
+            queue.entry = -1
+            if messages:
+                self._stand_in_line(queue)
+            elif not queue.is_at_end:
+                self._await(queue)
+        return run
+
+    def _stand_in_line(self, queue: RawQueue) -> None:
+        queue.since, queue.turn = self._now(), self._turns
+        queue.entry = next(self._numbers)
+        heappush(self._by_time, (queue.time_ms, queue.entry, queue))
+        self._in_line[queue] = None
+        if len(self._by_time) > 2 * len(self._in_line) + _SPARE_ENTRIES:
+            # Outdated entries may never come to the top.
+            self._by_time = [each for each in self._by_time if each[1] == each[2].entry]
+            heapify(self._by_time)
+
+    def _await(self, queue: RawQueue) -> None:
+        queue.since = self._now()
+        self._awaited.pop(queue, None)
+        self._awaited[queue] = None
+
+    def changed_pauses(self) -> tuple[list[int], list[int]]:
+        """Return the partitions to pause, because they have much here, and to resume; each once."""
+        limit = min(_PARTITION_BYTES, _BYTES // max(1, len(self._queues)))
+        limit = max(_PARTITION_BYTES_MIN, limit)
+        changed, self._changed = self._changed, set()
+        paused = [each for each in changed if not each.is_paused and each.size >= limit]
+        resumed = [each for each in changed if each.is_paused and each.size <= limit // 2]
+        for queue in (*paused, *resumed):
+            queue.is_paused = not queue.is_paused
+        return [each.partition for each in paused], [each.partition for each in resumed]

@@ -1,0 +1,119 @@
+"""A test that hangs in C, or ends its own process, fails by its name, and all others run.
+
+A pytest plugin module: tests/conftest.py lists it in `pytest_plugins`.
+
+pytest-timeout fails a test by a signal, and the tests after it go on in the same process. A call in
+C that does not return keeps Python from seeing the signal. The process is then ended a little
+later, by a thread of `faulthandler`, which needs nothing of Python and prints where all threads
+are. Beside pytest-xdist the test fails by its name; without it, the run ends there.
+
+What pytest-xdist (3.8) does with the files of a process that has ended, under `--dist loadfile`,
+makes a run stand still: the test that ended it runs again in the next process; a file of which all
+tests have run, or one test, may be all that this process is given, which then waits; and two that
+begin at a time end the run with an error. `FilesOfEndedProcesses` gives them what has not begun.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+from collections.abc import Generator
+from typing import Final
+
+import pytest
+from pytest_timeout import Settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
+from xdist.scheduler.protocol import Scheduling
+from xdist.workermanage import WorkerController
+
+GRACE_SECONDS: Final = 30.0
+"""How long after its limit a test may still end by itself."""
+_TO_BEGIN: Final = 2
+GRACE_VARIABLE: Final = "FIRSTSEEN_TEST_GRACE_SECONDS"
+"""For the test of this module."""
+
+
+class ProcessLimit:
+    """Ends the process of a test that does not end by the signal of pytest-timeout."""
+
+    def __init__(self) -> None:
+        """While a test runs, the standard error of the process is captured."""
+        self._standard_error = os.dup(2)
+        self._grace_seconds = float(os.environ.get(GRACE_VARIABLE) or GRACE_SECONDS)
+        self._settings: Settings | None = None
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self) -> Generator[None, object, object]:
+        """End the limit with the test."""
+        try:
+            return (yield)
+        finally:
+            faulthandler.cancel_dump_traceback_later()
+            self._settings = None
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_timeout_set_timer(self, settings: Settings) -> Generator[None, object, object]:
+        """Begin the limit with that of pytest-timeout."""
+        self._settings = settings
+        faulthandler.dump_traceback_later(
+            settings.timeout + self._grace_seconds, file=self._standard_error, exit=True
+        )
+        return (yield)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_exception_interact(self, node: pytest.Item | pytest.Collector) -> None:
+        """Begin both limits again, for the teardown of a test that has failed.
+
+        pytest and pytest-timeout have ended theirs, in case somebody debugs the failure.
+        """
+        if self._settings is not None and not node.config.getoption("usepdb"):
+            node.config.hook.pytest_timeout_set_timer(item=node, settings=self._settings)
+
+
+class FilesOfEndedProcesses(LoadFileScheduling):  # type: ignore[misc] # it has no types
+    """Gives the tests of a process that has ended to another one, but for the one it ended in."""
+
+    def remove_node(self, node: WorkerController) -> str | None:
+        """Return the test in which a process has ended, None where it had none."""
+        files: dict[str, dict[str, bool]] = self.assigned_work.pop(node)
+        left = [
+            (file, test)
+            for file, tests in files.items()
+            for test, has_ended in tests.items()
+            if not has_ended
+        ]
+        if not left:
+            return None
+        ended_in_file, ended_in = left[0]
+        files[ended_in_file][ended_in] = True
+        self.workqueue.update(
+            {file: tests for file, tests in files.items() if not all(tests.values())}
+        )
+        for other in self.assigned_work:
+            self._reschedule(other)
+        return ended_in
+
+    def _reschedule(self, node: WorkerController) -> None:
+        if node not in self.registered_collections:
+            return  # it has not said which tests there are, and is given some when it has
+        super()._reschedule(node)
+        # It begins no test before it knows the one after it, or that there is none.
+        while not node.shutting_down and self._pending_of(self.assigned_work[node]) < _TO_BEGIN:
+            if self.workqueue:
+                self._assign_work_unit(node)
+            else:
+                node.shutdown()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Set the limits of all tests."""
+    config.pluginmanager.register(ProcessLimit(), "limits-of-processes")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling | None:
+    """Choose how tests are given to processes."""
+    if config.getvalue("dist") == "loadfile":
+        return FilesOfEndedProcesses(config, log)
+    return None

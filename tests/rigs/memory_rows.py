@@ -1,0 +1,269 @@
+"""Databases in memory, for simulations and models of the classes that work on a shard's store.
+
+A ``MemoryDisk`` stands for the disk of one machine. It keeps what was written when a process ends
+without closing; and it can lose the last commits or a few in the middle, be copied, be put back as
+it was, and be damaged.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from streams.store.row_store import (
+    Rows,
+    StoreAccessError,
+    StoreClosedError,
+    StoreCorruptError,
+    StoreLockedError,
+    StoreMissingError,
+)
+
+_COMMITS_KEPT = 16
+
+_Changes = list[tuple[bytes, bytes | None]]
+
+
+class _Database:
+    """What is on the disk of one database.
+
+    ``base`` and the last ``commits`` after it; together they are ``values``, with sorted ``keys``.
+    """
+
+    def __init__(self, base: Mapping[bytes, bytes], commits: Iterable[_Changes] = ()) -> None:
+        self.base = dict(base)
+        self.commits = list(commits)
+        self.damage: str | None = None
+        self.is_open = False
+        self.values = dict(self.base)
+        for changes in self.commits:
+            _apply(changes, self.values)
+        self.keys = sorted(self.values)
+        self.is_read = False
+        """Whether a scan holds ``keys`` and ``values``."""
+
+    def copy(self) -> _Database:
+        """Return a database that is closed, and has the same."""
+        copied = _Database(self.base, self.commits)
+        copied.damage = self.damage
+        return copied
+
+    def write(self, changes: _Changes) -> None:
+        """Apply a commit."""
+        self.commits.append(changes)
+        if len(self.commits) > _COMMITS_KEPT:
+            _apply(self.commits.pop(0), self.base)
+        if self.is_read:
+            self.keys, self.values = self.keys.copy(), self.values.copy()
+            self.is_read = False
+        for key, value in changes:
+            if value is None:
+                if self.values.pop(key, None) is not None:
+                    del self.keys[bisect_left(self.keys, key)]
+                continue
+            if key not in self.values:
+                insort(self.keys, key)
+            self.values[key] = value
+
+
+class MemoryDisk:
+    """The databases of one machine, by directory. A ``StoreDisk``."""
+
+    def __init__(self) -> None:
+        self._databases: dict[Path, _Database] = {}
+        self._failure: str | None = None
+
+    # ---- what a worker does
+
+    def holds(self, path: Path) -> bool:
+        """Return whether there is a database; raises ``StoreCorruptError`` for a damaged one."""
+        database = self._databases.get(path)
+        if database is not None and database.damage is not None:
+            raise StoreCorruptError(path, database.damage)
+        return database is not None
+
+    def open(self, path: Path, *, create: bool) -> MemoryRows:
+        """Open the database in a directory."""
+        if self._failure is not None:
+            raise StoreAccessError(path, self._failure)
+        if not self.holds(path):
+            if not create:
+                raise StoreMissingError(path, "there is no database here")
+            self._databases[path] = _Database({})
+        database = self._databases[path]
+        if database.is_open:
+            raise StoreLockedError(path, "it is open")
+        database.is_open = True
+        return MemoryRows(path, database)
+
+    def discard(self, path: Path) -> None:
+        """Delete the database in a directory, if there is one; it must be closed."""
+        if self._failure is not None:
+            raise StoreAccessError(path, self._failure)
+        database = self._databases.pop(path, None)
+        if database is not None:
+            assert not database.is_open, f"{path} is open"
+
+    # ---- what happens to the machine
+
+    @property
+    def paths(self) -> list[Path]:
+        """The directories that have a database, in order."""
+        return sorted(self._databases)
+
+    def kill(self) -> None:
+        """End the process that has databases open: each has what was written, and is closed."""
+        for path, database in self._databases.items():
+            self._databases[path] = database.copy()
+
+    def lose(self, path: Path, first: int, last: int = 0) -> None:
+        """Lose commits of a closed database: from the ``first`` from the end, to before ``last``.
+
+        ``lose(path, 3)`` loses the last three, as a loss of power does; ``lose(path, 3, 1)`` two
+        before the last, as a disk that loses a file. At most 16 can be lost.
+        """
+        database = self._closed(path)
+        kept = len(database.commits)
+        commits = database.commits[: max(0, kept - first)] + database.commits[kept - last :][:last]
+        self._databases[path] = _Database(database.base, commits)
+
+    def copy(self) -> MemoryDisk:
+        """Return the disk as it is now, with nothing open."""
+        copied = MemoryDisk()
+        copied._databases = {path: each.copy() for path, each in self._databases.items()}
+        return copied
+
+    def put_back(self, copied: MemoryDisk) -> None:
+        """Replace everything by a copy, as one does with a backup. Nothing may be open."""
+        for path in self.paths:
+            self._closed(path)
+        self._databases = copied.copy()._databases
+
+    def damage(self, path: Path, what: str = "a file is damaged") -> None:
+        """Let the next reading or opening of a database find damage."""
+        self._databases[path].damage = what
+
+    def fail(self, what: str | None) -> None:
+        """Let no database be opened or deleted, for this reason; None: as usual again."""
+        self._failure = what
+
+    def _closed(self, path: Path) -> _Database:
+        database = self._databases[path]
+        assert not database.is_open, f"{path} is open"
+        return database
+
+
+class MemoryRows:
+    """A ``RowStore`` that is open until ``close``."""
+
+    def __init__(self, path: Path, database: _Database) -> None:
+        self.path = path
+        self.closed = False
+        self._database = database
+
+    def get(self, key: bytes) -> bytes | None:
+        """Return the value of a key."""
+        return self._opened().values.get(key)
+
+    def get_all(self, keys: list[bytes]) -> list[bytes | None]:
+        """Return the values of keys, in step."""
+        return [*map(self._opened().values.get, keys)]
+
+    def scan(self, lower: bytes, upper: bytes, limit: int) -> Iterator[Rows]:
+        """Yield rows between two keys, as they are when it begins."""
+        database = self._opened()
+        database.is_read = True
+        keys, values = database.keys, database.values
+        first, end = bisect_left(keys, lower), bisect_left(keys, upper)
+        for start in range(first, end, limit):
+            self._opened()
+            part = keys[start : min(start + limit, end)]
+            yield part, [values[key] for key in part]
+
+    def last_key_between(self, lower: bytes, upper: bytes) -> bytes | None:
+        """Return the last key between two keys."""
+        keys = self._opened().keys
+        index = bisect_left(keys, upper) - 1
+        return keys[index] if index >= 0 and keys[index] >= lower else None
+
+    def number(self, name: str) -> int:
+        """Return 0: these are figures of RocksDB."""
+        del name
+        self._opened()
+        return 0
+
+    def batch(self) -> MemoryBatch:
+        """Return an empty batch."""
+        return MemoryBatch(self)
+
+    def write(self, changes: _Changes) -> None:
+        """Write the changes of a batch."""
+        self._opened().write(changes)
+
+    def keys_between(self, lower: bytes, upper: bytes) -> list[bytes]:
+        """Return the keys from ``lower`` up to, not including, ``upper``."""
+        keys = self._opened().keys
+        return keys[bisect_left(keys, lower) : bisect_left(keys, upper)]
+
+    def damaged(self, what: str) -> StoreCorruptError:
+        """Mark the database as damaged; return the error to raise."""
+        self._database.damage = what
+        return StoreCorruptError(self.path, what)
+
+    def close(self) -> None:
+        """Let it go."""
+        if not self.closed:
+            self.closed = True
+            self._database.is_open = False
+
+    def _opened(self) -> _Database:
+        database = self._database
+        if self.closed:
+            raise StoreClosedError(self.path, "the store was closed")
+        if database.damage is not None:
+            raise StoreCorruptError(self.path, database.damage)
+        return database
+
+
+class MemoryBatch:
+    """A ``RowBatch`` of ``MemoryRows``."""
+
+    def __init__(self, store: MemoryRows) -> None:
+        self._store = store
+        self._changes: _Changes = []
+
+    def put(self, key: bytes, value: bytes) -> None:
+        """Set a row."""
+        self._changes.append((key, value))
+
+    def delete(self, key: bytes) -> None:
+        """Delete a row."""
+        self._changes.append((key, None))
+
+    def put_entries(self, keys: Iterable[bytes], values: Iterable[bytes]) -> None:
+        """Set rows of entries."""
+        self._changes += zip(keys, values, strict=True)
+
+    def delete_entry(self, key: bytes) -> None:
+        """Delete the row of an entry."""
+        self._changes.append((key, None))
+
+    def delete_entries(self, lower: bytes, upper: bytes) -> None:
+        """Delete rows of entries between two keys, those that this batch has put included."""
+        put = [key for key, value in self._changes if value is not None and lower <= key < upper]
+        there = self._store.keys_between(lower, upper)
+        self._changes += [(key, None) for key in [*there, *put]]
+
+    def write(self) -> None:
+        """Write all of it."""
+        self._store.write(self._changes)
+        self._changes = []
+
+
+def _apply(changes: _Changes, values: dict[bytes, bytes]) -> None:
+    for key, value in changes:
+        if value is None:
+            values.pop(key, None)
+        else:
+            values[key] = value

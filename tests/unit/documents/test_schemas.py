@@ -1,0 +1,321 @@
+"""The JSON Schemas: real records satisfy them, and records that are a little wrong do not."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from simhash_core.documents import Document, RawRecord
+from simhash_core.errors import UnknownNameError
+from simhash_core.verdicts import (
+    DuplicateOf,
+    Rejection,
+    RejectionReason,
+    Undecidable,
+    UndecidableReason,
+    Unique,
+    Verdict,
+)
+from streams import schemas
+from streams.documents.output_records import record_view
+from streams.kafka.producers import ProducerRecord
+from streams.worker.outputs import Gone, dead_letter_record, document_records, tombstone_record
+from tests.unit.documents.samples import (
+    EXACT,
+    HERE,
+    IDENTITY,
+    NEAR,
+    RULES,
+    TAG_RULES,
+    WITH_BODY,
+    any_records,
+    as_json,
+    json_objects,
+    output_of,
+    pending,
+    raw,
+    read,
+)
+
+VALIDATORS = {name: Draft202012Validator(schemas.load(name)) for name in schemas.SCHEMAS}
+
+
+def errors_of(name: str, instance: object) -> list[str]:
+    """What a schema finds wrong with a JSON value, one line each."""
+    return [error.message for error in VALIDATORS[name].iter_errors(instance)]
+
+
+def view(output: ProducerRecord) -> dict[str, Any]:
+    """A record as the schemas of whole records see it."""
+    assert output.timestamp_ms is not None
+    return record_view(output.key, output.value, output.timestamp_ms, tuple(output.headers))
+
+
+def duplicate_value(**changes: object) -> dict[str, Any]:
+    """The value of a near duplicate, changed."""
+    output = output_of(pending(raw(b""), NEAR))
+    assert output.value is not None
+    return {**json.loads(output.value), **changes}
+
+
+UNIQUE = view(output_of(pending(raw(b"value"))))
+UNDECIDABLE = view(
+    output_of(pending(raw(b"value"), Undecidable(UndecidableReason.EMPTY))),
+)
+TAGGED = view(output_of(pending(raw(b"value"), NEAR), TAG_RULES))
+DEAD_LETTER = view(
+    dead_letter_record(Rejection(HERE, raw(b"{"), RejectionReason.NOT_JSON, "detail"), RULES)
+)
+
+
+@pytest.mark.parametrize("name", schemas.SCHEMAS)
+def test_schemas_are_schemas(name: str) -> None:
+    """Each schema is valid JSON Schema 2020-12, and says which form and version it is of."""
+    schema = schemas.load(name)
+
+    Draft202012Validator.check_schema(schema)
+    assert schema["$schema"] == Draft202012Validator.META_SCHEMA["$id"]
+    form, version = name.split(".v")
+    assert schema["$id"] == f"urn:firstseen:schema:{form}:{version}"
+    assert schema["title"]
+    assert schema["description"]
+
+
+def test_the_list_of_schemas_is_complete() -> None:
+    """Every schema file in the package is listed, and none is missing."""
+    present = {item.name for item in files(schemas).iterdir() if item.name.endswith(".json")}
+
+    assert present == {f"{name}.json" for name in schemas.SCHEMAS}
+
+
+def test_a_schema_that_is_not_ours_is_named() -> None:
+    """Given an unknown name, then the error lists the known ones."""
+    with pytest.raises(UnknownNameError, match=r"'x'.*duplicate-of\.v2"):
+        schemas.load("x")
+
+
+@given(any_records, st.sampled_from(UndecidableReason))
+def test_unique_records_satisfy_their_schema(record: RawRecord, why: UndecidableReason) -> None:
+    """Given any record that is put out, with a fingerprint or without, then it has its form."""
+    unique = output_of(pending(record))
+    undecidable = output_of(pending(record, Undecidable(why)))
+
+    assert errors_of("unique-record.v1", view(unique)) == []
+    assert errors_of("unique-record.v1", view(undecidable)) == []
+
+
+@given(any_records, st.sampled_from([NEAR, EXACT, msgspec.structs.replace(EXACT, block=None)]))
+def test_duplicates_satisfy_their_schema(record: RawRecord, verdict: DuplicateOf) -> None:
+    """Given any record that repeats another, then what is said of it has its form."""
+    output = output_of(pending(record, verdict), WITH_BODY)
+
+    assert output.value is not None
+    assert errors_of("duplicate-of.v2", json.loads(output.value)) == []
+
+
+@given(
+    any_records,
+    st.sampled_from([Unique(), NEAR, EXACT, msgspec.structs.replace(NEAR, agreement=0.518)]),
+    st.sampled_from(UndecidableReason),
+    st.booleans(),
+)
+def test_tagged_records_satisfy_their_schema(
+    record: RawRecord, verdict: Verdict, why: UndecidableReason, replaced: bool
+) -> None:
+    """Given any record and verdict, then what is put out with mode=tag has its form."""
+    short = msgspec.structs.replace(pending(record, EXACT), fingerprint=b"")
+    for output in (
+        *document_records(pending(record, verdict), TAG_RULES, replaced=replaced),
+        output_of(pending(record, Undecidable(why)), TAG_RULES),
+        output_of(short, TAG_RULES),
+        tombstone_record(pending(record), Gone.DELETED, TAG_RULES),
+    ):
+        assert errors_of("tagged-record.v1", view(output)) == []
+
+
+@given(any_records, st.sampled_from(RejectionReason))
+def test_dead_letters_satisfy_their_schema(record: RawRecord, reason: RejectionReason) -> None:
+    """Given any record that is refused, for any reason, then its dead letter has its form."""
+    letter = dead_letter_record(Rejection(HERE, record, reason, "detail"), RULES)
+
+    assert errors_of("dead-letter.v1", view(letter)) == []
+
+
+@given(json_objects)
+def test_reader_and_schema_agree_on_documents(content: dict[str, Any]) -> None:
+    """Given any object, then what is read satisfies the schema.
+
+    What satisfies it is read, save where the schema says that it cannot tell: days that are not in
+    the calendar, and ids with halves of surrogate pairs.
+    """
+    result = read(raw(as_json(content)))
+
+    valid = errors_of("raw-document.v1", content) == []
+    if isinstance(result, Document):
+        assert valid
+    elif valid:
+        assert isinstance(result, Rejection)
+        assert result.reason in (RejectionReason.BAD_TIMESTAMP, RejectionReason.WRONG_TYPE)
+
+
+@pytest.mark.parametrize(
+    ("content", "valid"),
+    [
+        ({"text": ""}, True),
+        ({"text": "x", "id": 17, "timestamp": 17.5, "keywords": "one", "other": [1]}, True),
+        ({"text": "x", "id": None, "title": None, "tags": None, "timestamp": None}, True),
+        ({"text": "x", "timestamp": "2024-05-01T12:00:00.5+08:00"}, True),
+        ({}, False),
+        ([], False),
+        ({"text": None}, False),
+        ({"text": 17}, False),
+        ({"text": "x", "id": 1.5}, False),
+        ({"text": "x", "id": True}, False),
+        ({"text": "x", "id": "x" * 4_097}, False),
+        ({"text": "x", "title": 17}, False),
+        ({"text": "x", "keywords": [17]}, False),
+        ({"text": "x", "references": {}}, False),
+        ({"text": "x", "timestamp": "2024-05-01"}, False),
+        ({"text": "x", "timestamp": True}, False),
+        ({"text": "x", "timestamp": 1e15}, False),
+    ],
+)
+def test_raw_documents(content: object, valid: bool) -> None:
+    """Given objects near the edge, then schema and reader say the same of each."""
+    assert (errors_of("raw-document.v1", content) == []) is valid
+    assert isinstance(read(raw(as_json(content))), Document) is valid
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"schema": "firstseen.duplicate-of/1"},
+        {"id": 17},
+        {"source": ["raw-documents", 0, 7]},
+        {"source": {"topic": "raw-documents", "partition": -1, "offset": 7}},
+        {"original": {"id": "weather"}},
+        {"distance": 2.5},
+        {"distance": -1},
+        {"bits": 65},
+        {"similarity": 1.1},
+        {"block": "1"},
+        {"method": "fuzzy"},
+        {"index": IDENTITY},
+        {"timestamp": 1_714_536_000_000},
+        {"timestamp": "2024-05-01T04:05:00Z"},
+        {"body": None},
+        {"body": "x", "body_base64": "eA=="},
+        {"body_base64": "no base64"},
+        {"other": 1},
+    ],
+)
+def test_wrong_duplicates_are_found(changes: dict[str, object]) -> None:
+    """Given a duplicate with one thing wrong, then its schema says so."""
+    assert errors_of("duplicate-of.v2", duplicate_value()) == []
+    assert errors_of("duplicate-of.v2", duplicate_value(**changes)) != []
+
+
+@pytest.mark.parametrize("field", list(duplicate_value()))
+def test_no_field_of_a_duplicate_can_be_missing(field: str) -> None:
+    """Given a duplicate less one field, then its schema says so."""
+    value = duplicate_value()
+    del value[field]
+
+    assert errors_of("duplicate-of.v2", value) != []
+
+
+@pytest.mark.parametrize(
+    ("name", "record"),
+    [
+        ("unique-record.v1", UNIQUE),
+        ("unique-record.v1", UNDECIDABLE),
+        ("tagged-record.v1", UNIQUE),
+        ("tagged-record.v1", UNDECIDABLE),
+        ("dead-letter.v1", DEAD_LETTER),
+    ],
+)
+def test_every_header_must_be_there_once(name: str, record: dict[str, Any]) -> None:
+    """Given a record with one header missing, doubled or wrong, then its schema says so."""
+    assert errors_of(name, record) == []
+    for index, header in enumerate(record["headers"]):
+        others = [*record["headers"][:index], *record["headers"][index + 1 :]]
+        for headers in (
+            others,
+            [*record["headers"], header],
+            [*others, {**header, "value": None}],
+            [*others, {**header, "value": {"base64": "/w=="}}],
+        ):
+            assert errors_of(name, {**record, "headers": headers}) != [], headers
+
+
+def test_a_tagged_duplicate_says_all_that_a_record_of_its_own_would() -> None:
+    """Given a tagged duplicate with one header missing or doubled, then its schema says so; only
+    the fingerprint may be missing, as a text too short to have one can repeat another.
+    """
+    headers = TAGGED["headers"]
+    for index, header in enumerate(headers):
+        others = [*headers[:index], *headers[index + 1 :]]
+        missing = errors_of("tagged-record.v1", {**TAGGED, "headers": others})
+        assert bool(missing) is (header["name"] != "firstseen-fingerprint")
+        assert errors_of("tagged-record.v1", {**TAGGED, "headers": [*headers, header]})
+
+
+@pytest.mark.parametrize(
+    ("name", "record"), [("unique-record.v1", UNIQUE), ("dead-letter.v1", DEAD_LETTER)]
+)
+def test_wrong_records_are_found(name: str, record: dict[str, Any]) -> None:
+    """Given headers of no verdict, or a record less one of its parts, then the schema says so."""
+    unknown = [*record["headers"], {"name": "firstseen-mood", "value": "good"}]
+    fingerprint = {"name": "firstseen-fingerprint", "value": "9C3F"}
+
+    for wrong in (
+        {**record, "headers": unknown},
+        {**record, "headers": [*record["headers"], fingerprint]},
+        {**record, "headers": {}},
+        {**record, "value": 17},
+        {**record, "timestamp_ms": "2024-05-01T04:00:00Z"},
+        {**record, "topic": "unique"},
+        {key: value for key, value in record.items() if key != "key"},
+    ):
+        assert errors_of(name, wrong) != [], wrong
+
+
+@pytest.mark.parametrize(
+    ("record", "name", "value"),
+    [
+        (UNDECIDABLE, "firstseen-fingerprint", "9c3f00e1a7d2485b"),
+        (UNIQUE, "firstseen-reason", "empty"),
+        (UNIQUE, "firstseen-verdict", "undecidable"),
+        (UNDECIDABLE, "firstseen-verdict", "unique"),
+    ],
+)
+def test_a_record_has_one_verdict(record: dict[str, Any], name: str, value: str) -> None:
+    """Given a record with a right header of the other verdict added, then its schema says so."""
+    both = [*record["headers"], {"name": name, "value": value}]
+
+    assert errors_of("unique-record.v1", {**record, "headers": both}) != []
+
+
+def test_too_large_dead_letters_have_no_value() -> None:
+    """Given the reason `too_large` beside a value, then the schema says so."""
+    rejection = Rejection(HERE, raw(b"large"), RejectionReason.TOO_LARGE, "detail")
+    letter = view(dead_letter_record(rejection, RULES))
+
+    assert errors_of("dead-letter.v1", letter) == []
+    assert errors_of("dead-letter.v1", {**letter, "value": "large"}) != []
+
+
+def test_schemas_list_the_reasons_that_exist() -> None:
+    """The closed lists in the schemas are those of the code."""
+    dead_letter = schemas.load("dead-letter.v1")["$defs"]["reason"]["properties"]["value"]["enum"]
+    unique = schemas.load("unique-record.v1")["$defs"]["reason"]["properties"]["value"]["enum"]
+
+    assert dead_letter == [str(reason) for reason in RejectionReason]
+    assert unique == [str(reason) for reason in UndecidableReason]

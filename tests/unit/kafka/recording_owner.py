@@ -1,0 +1,143 @@
+"""A worker's side of a raw consumer, which notes everything that it learns."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+from simhash_core.errors import FirstseenError
+from streams.kafka.client_config import raw_consumer_config
+from streams.kafka.raw_consumer import Fetched, RawConsumer
+from streams.settings.settings import Settings
+from tests.rigs.brokers.broker import Broker
+
+WAIT_SECONDS = 30.0
+
+
+async def until(condition: Callable[[], object], seconds: float = WAIT_SECONDS) -> None:
+    """Wait for a condition, up to a limit."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "this did not come to be in time"
+        await asyncio.sleep(0.01)
+
+
+def settings_for(broker: Broker, application: str, *, instance_id: str | None = None) -> Settings:
+    """Settings of a worker whose group rebalances quickly."""
+    return Settings(
+        application_id=application,
+        brokers=broker.bootstrap_servers,
+        group_instance_id=instance_id,
+        kafka={"fetch.wait.max.ms": "20"},
+    )
+
+
+class RecordingOwner:
+    """Implements ``GroupEvents``.
+
+    Reads each partition from ``starts`` (0 unless given) if it ``is_eager``, and takes what is
+    fetched unless it ``is_held``. Each reading has the next number.
+    """
+
+    def __init__(self, *, starts: dict[int, int] | None = None, is_eager: bool = True) -> None:
+        self.consumer: RawConsumer | None = None
+        self.starts = starts or {}
+        self.is_eager = is_eager
+        self.is_held = False
+        self.fetches: list[Fetched] = []
+        self.offsets: dict[int, list[int]] = defaultdict(list)
+        self.readings = 0
+        self.events: list[tuple[str, frozenset[int]]] = []
+        self.metadata = b""
+        self.owned: frozenset[int] = frozenset()
+        self.failure: FirstseenError | None = None
+        self.on_revoke: Callable[[frozenset[int]], Awaitable[None]] | None = None
+
+    def open(
+        self,
+        settings: Settings,
+        topic: str,
+        *,
+        config: dict[str, Any] | None = None,
+        **limits: Any,  # noqa: ANN401 - of several types
+    ) -> RawConsumer:
+        """Make the consumer, and join."""
+        self.consumer = RawConsumer(
+            {**raw_consumer_config(settings, "worker"), **(config or {})}, topic, **limits
+        )
+        self.consumer.open(self)
+        return self.consumer
+
+    @property
+    def count(self) -> int:
+        """Records that have come."""
+        return sum(map(len, self.offsets.values()))
+
+    @property
+    def generations(self) -> int:
+        """How many assignments there were; each generation has one."""
+        return sum(name == "assigned" for name, _ in self.events)
+
+    def read(self, partition: int, offset: int) -> int:
+        """Read a partition; return the number of the reading."""
+        assert self.consumer is not None
+        self.readings += 1
+        self.consumer.read(partition, offset, self.readings)
+        return self.readings
+
+    async def committed(self, partitions: Iterable[int]) -> dict[int, int]:
+        """Return the group's offsets once no transaction on them is open; -1 stands for none."""
+        assert self.consumer is not None
+        wanted, offsets = set(partitions), dict[int, int]()
+        deadline = time.monotonic() + WAIT_SECONDS
+        while missing := wanted - offsets.keys():
+            assert time.monotonic() < deadline, f"offsets of {missing} are not stable"
+            offsets |= await self.consumer.committed(missing)
+        return offsets
+
+    def fetched(self) -> None:
+        """Take what there is."""
+        assert self.consumer is not None
+        while not self.is_held and (fetched := self.consumer.take()) is not None:
+            self.fetches.append(fetched)
+            for run in fetched.runs:
+                offsets = [message.offset() or 0 for message in run.messages]
+                self.offsets[run.partition] += offsets
+
+    def release(self) -> None:
+        """Take again, after ``is_held``."""
+        self.is_held = False
+        self.fetched()
+
+    def assigned(self, partitions: frozenset[int], metadata: bytes) -> None:
+        """Read them."""
+        self._note("assigned", partitions, metadata)
+        self.owned |= partitions
+        if self.is_eager:
+            for partition in partitions:
+                self.read(partition, self.starts.get(partition, 0))
+
+    async def revoked(self, partitions: frozenset[int], metadata: bytes) -> None:
+        """Do as ``on_revoke`` says."""
+        self.metadata = metadata
+        if self.on_revoke is not None:
+            await self.on_revoke(partitions)
+        self._note("revoked", partitions, metadata)
+        self.owned -= partitions
+
+    def lost(self, partitions: frozenset[int], metadata: bytes) -> None:
+        """Note it."""
+        self._note("lost", partitions, metadata)
+        self.owned -= partitions
+
+    def failed(self, error: FirstseenError) -> None:
+        """Note it; more than once would be a fault."""
+        assert self.failure is None
+        self.failure = error
+
+    def _note(self, event: str, partitions: frozenset[int], metadata: bytes) -> None:
+        self.events.append((event, partitions))
+        self.metadata = metadata

@@ -1,0 +1,151 @@
+"""Lines of entries: the example of docs/formats.md, there and back, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from simhash_core.documents import Entry, SourcePosition
+from simhash_core.errors import UsageError
+from streams.maintenance.exporting import EntryLines, encode_entry, encode_header, header_in
+from streams.maintenance.loading import loaded_runs
+from tests.unit.formats.internal_samples import PAGE
+
+EXAMPLE = PAGE.partition("<!-- example: export -->\n```json\n")[2].partition("```")[0].encode()
+HEADER, *LINES = EXAMPLE.splitlines()
+READER = EntryLines(64, needs_sketches=False)
+
+
+def joined(lines: list[bytes]) -> bytes:
+    """Lines as a file has them."""
+    return b"".join([line + b"\n" for line in lines])
+
+
+def entries() -> list[tuple[int, Entry, str]]:
+    """The entries of the example, as an index has them."""
+    digest = bytes(range(16))
+    print_ = bytes.fromhex("0123456789abcdef")
+    return [
+        (
+            17 << 16,
+            Entry(SourcePosition("raw", 2, 10), "a", 1714536000000, print_, digest, b"\x5e|"),
+            "",
+        ),
+        (
+            (17 << 16) + 1,
+            Entry(SourcePosition("raw", 2, 12), "bc", 1714536000500, b"", b"\xff" * 16),
+            "too_few_features",
+        ),
+    ]
+
+
+def test_the_example_is_what_is_written() -> None:
+    """Given the entries of the example; when they are written; then the lines are the page's."""
+    header = header_in(HEADER)
+    assert header is not None
+    assert encode_header(header) == HEADER + b"\n"
+    assert [encode_entry(*each) for each in entries()] == [line + b"\n" for line in LINES]
+
+
+def test_the_example_is_read() -> None:
+    """Given the lines of the page; when they are read; then the columns are those entries."""
+    places, columns = READER.columns(1, joined(LINES), "seen.jsonl")
+    assert places == [("raw", 2), ("raw", 2)]
+    assert columns.offsets.tolist() == [10, 12]
+    assert columns.times_ms.tolist() == [1714536000000, 1714536000500]
+    assert [columns.document_id(row) for row in (0, 1)] == ["a", "bc"]
+    assert columns.fingerprints[0].tobytes().hex() == "0123456789abcdef"
+    assert columns.undecidable.tolist() == [0, 3]
+    assert columns.digest(1) == b"\xff" * 16
+    assert list(columns.sketches) == [b"\x5e|", b""]
+
+
+def test_what_is_not_said_stands_for_something_of_its_own() -> None:
+    """Given two lines with nothing but id and fingerprint; when they are read; then their source is
+    the line, and their contents are equal to no other's.
+    """
+    lines = [
+        b'{"id":"x","fingerprint":"0123456789abcdef"}',
+        b'{"id":"y","fingerprint":"0123456789abcdef"}',
+    ]
+    places, columns = READER.columns(0, joined(lines), "mine.jsonl")
+    assert places == [("mine.jsonl", 0)] * 2
+    assert columns.offsets.tolist() == [0, 1]
+    assert columns.digest(0) != columns.digest(1)
+
+
+def test_blank_lines_are_left_out_and_counted() -> None:
+    """Given lines between blank ones; when they are read; then each has its number in the file."""
+    line = b'{"id":"x","fingerprint":"0123456789abcdef"}'
+    content = b"\n" + line + b"\r\n  \n" + line + b"\n\n"
+    _, columns = READER.columns(3, content, "mine.jsonl")
+    assert columns.offsets.tolist() == [4, 6]
+    _, columns = READER.columns(3, b"\n \n", "mine.jsonl")
+    assert len(columns) == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (b'{"id":"x"}', "16 hex digits"),
+        (b'{"id":"x","fingerprint":"01234567"}', "16 hex digits"),
+        (b'{"id":"x","fingerprint":"0123456789abcdeg"}', "hex"),
+        (b'{"id":"x","fingerprint":"0123456789 abcde"}', "hex"),
+        (b'{"id":"x","undecidable":"empty"}', "digest"),
+        (b'{"id":"x","undecidable":"dull","content":"' + b"00" * 16 + b'"}', "'dull'"),
+        (b'{"id":"x","fingerprint":"0123456789abcdef","time":"today"}', "line 5"),
+        (b'{"fingerprint":"0123456789abcdef"}', "id"),
+        (b"not JSON", "line 5"),
+    ],
+)
+def test_a_line_that_is_wrong_is_named(line: bytes, said: str) -> None:
+    """Given a line that is wrong; when it is read; then the error names the line, and what is
+    wrong.
+    """
+    with pytest.raises(UsageError, match=said) as error:
+        READER.columns(4, joined([line]), "mine.jsonl")
+    assert "mine.jsonl, line 5" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        b'{"id":"x"}',
+        b'{"id":"x","fingerprint":"0123456789abcdef","time":"2024-05-32T04:00:00.000Z"}',
+        b'{"id":"x","fingerprint":"0123456789abcdeg"}',
+        b'{"id":"x","fingerprint":"0123456789abcdef","source":{"topic":"t","partition":-1,"offset":0}}',
+        b'{"id":"x","fingerprint":"0123456789abcdef"} {"id":"y","fingerprint":"0123456789abcdef"}',
+    ],
+)
+def test_a_wrong_line_among_good_ones_is_named(wrong: bytes) -> None:
+    """Given lines that are read together, one of them wrong, then the error names that one."""
+    good = b'{"id":"x","fingerprint":"0123456789abcdef","time":"2024-05-01T04:00:00.000Z"}'
+    lines = [good] * 7 + [wrong] + [good] * 7
+    with pytest.raises(UsageError, match=r"mine\.jsonl, line 8"):
+        READER.columns(0, joined(lines), "mine.jsonl")
+
+
+def test_an_index_with_sketches_wants_them() -> None:
+    """Given an index that confirms by sketches; when a line has none; then it is refused."""
+    strict = EntryLines(64, needs_sketches=True)
+    with pytest.raises(UsageError, match="sketch"):
+        strict.columns(0, b'{"id":"x","fingerprint":"0123456789abcdef"}\n', "mine.jsonl")
+
+
+def test_runs_have_one_source_and_rising_offsets() -> None:
+    """Given documents of two sources, mixed, one going back; when they are divided; then each run
+    is of one source and rises, and no document is lost.
+    """
+    offsets = [5, 1, 6, 2, 3, 3]
+    lines = [
+        (
+            f'{{"id":"{row}","fingerprint":"0123456789abcdef","source":'
+            f'{{"topic":"t","partition":{row % 2},"offset":{offset}}}}}'
+        ).encode()
+        for row, offset in enumerate(offsets)
+    ]
+    runs = list(loaded_runs(*READER.columns(0, joined(lines), "f")))
+    assert [(run.partition, run.columns.offsets.tolist()) for run in runs] == [
+        (0, [5, 6]),
+        (0, [3]),
+        (1, [1, 2, 3]),
+    ]

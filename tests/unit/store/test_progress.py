@@ -1,0 +1,168 @@
+"""Progress that would go back is refused by whoever reads it, wherever the batches end."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import closing
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simhash_core.log.records import Chain, Progress
+from streams.store.changelog import LoggedBatch
+from streams.store.changelog_codec import (
+    ChangelogRecord,
+    LoggedProgress,
+    encode_entries,
+    encode_progress,
+    furthest,
+    goes_back,
+)
+from streams.store.recovery import load_batch
+from streams.store.shard_directory import open_shard
+from streams.store.shard_store import ShardStore
+from tests.rigs.memory_rows import MemoryDisk
+from tests.unit.store.samples import (
+    BITS,
+    CHAIN,
+    IDENTITY,
+    INDEX,
+    READING,
+    expected,
+    new_entries,
+    sample,
+)
+
+CREATED_AGAIN = Chain(CHAIN.topic, "another topic id", CHAIN.partition)
+COMMAND = ""
+
+logged = st.builds(
+    lambda chain, following, position, writer, expired: LoggedProgress(
+        Progress(chain, following, position, position - 1), INDEX, READING, writer, expired
+    ),
+    st.sampled_from([CHAIN, CHAIN, CHAIN, CREATED_AGAIN]),
+    st.integers(0, 5),
+    st.integers(0, 3),
+    st.sampled_from(["worker-1", "worker-2", "worker-2", COMMAND]),
+    st.integers(0, 3).map(lambda packet: packet << 16),
+)
+
+
+def at(following: int, position: int = 0, *, writer: str = "worker-1") -> LoggedProgress:
+    """Progress of a worker."""
+    return LoggedProgress(Progress(CHAIN, following, position, -1), INDEX, READING, writer)
+
+
+def opened() -> ShardStore:
+    """An empty store in memory."""
+    return open_shard(Path("shard-3"), IDENTITY, BITS, MemoryDisk())
+
+
+def encoded(progress: LoggedProgress) -> ChangelogRecord:
+    """The record of a progress."""
+    return encode_progress(*(getattr(progress, name) for name in progress.__struct_fields__))
+
+
+def load(store: ShardStore, records: list[ChangelogRecord]) -> None:
+    """Take records in, as one batch."""
+    first = store.changelog_offset
+    batch = LoggedBatch(
+        [each.key for each in records],
+        [each.value for each in records],
+        list(range(first, first + len(records))),
+        1_700_000_000_000,
+        "changelog/3",
+    )
+    load_batch(store, batch, INDEX)
+
+
+@given(records=st.lists(logged, min_size=1, max_size=12), data=st.data())
+def test_furthest_counts_wherever_batches_end(
+    records: list[LoggedProgress], data: st.DataObject
+) -> None:
+    """Given progress of workers and commands in any order, then a store that reads it in any
+    batches ends where one does that reads it one by one, and so does whoever looks for the last.
+    Of the records of one worker after another on one topic the furthest counts.
+    """
+    cuts = data.draw(st.sets(st.integers(0, len(records))))
+    bounds = sorted({0, len(records)} | cuts)
+    wanted: LoggedProgress | None = None
+    refused = 0
+    for each in records:
+        if wanted is not None and goes_back(each, wanted.progress):
+            refused += 1
+        wanted = furthest(wanted, [each])
+    assert wanted is not None
+
+    with closing(opened()) as store:
+        for first, end in pairwise(bounds):
+            load(store, [encoded(each) for each in records[first:end]])
+        stored = store.progress()
+
+    assert stored is not None
+    assert stored.progress == wanted.progress
+    assert stored.expired_before == max(each.expired_before for each in records)
+    assert store.progress_refused == refused
+    assert furthest(None, records) == wanted
+    if len({each.progress.chain for each in records}) == 1 and COMMAND not in {
+        each.writer for each in records
+    }:
+        best = max((each.progress.next, each.progress.position) for each in records)
+        assert (stored.progress.next, stored.progress.position) == best
+
+
+def test_older_progress_after_that_of_the_next_owner(caplog: pytest.LogCaptureFixture) -> None:
+    """Given a worker that wakes in the middle of sending, and writes entries and older progress
+    after those of the next owner, then the further progress counts, the entries are taken once,
+    and it is said once.
+    """
+    packets = [new_entries(number, [sample(number)]) for number in range(4)]
+    with closing(opened()) as store, caplog.at_level(logging.WARNING):
+        load(store, [encode_entries(packets[0]), encoded(at(1))])
+        for number in (1, 2, 3):
+            load(store, [encode_entries(packets[number]), encoded(at(number + 1, writer="next"))])
+        for number in (1, 2):
+            load(store, [encode_entries(packets[number]), encoded(at(number + 1))])
+
+        stored = store.progress()
+        assert stored is not None
+        assert stored.progress == at(4).progress
+        assert dict(store.all_entries()) == expected(packets)
+        assert len(store) == 4
+        assert store.progress_refused == 2
+        assert store.changelog_offset == 12
+    (warning,) = caplog.messages
+    assert "worker-1 has written progress that goes back, raw offset 2 after 4" in warning
+
+
+@pytest.mark.parametrize(
+    ("read", "is_refused"),
+    [
+        (at(9, 6), True),
+        (at(10, 4), True),
+        (at(10, 5), False),
+        (at(10, 6), False),
+        (at(11, 2), False),
+        (at(9, 9, writer=COMMAND), False),
+    ],
+)
+def test_what_goes_back(read: LoggedProgress, *, is_refused: bool) -> None:
+    """Given progress at raw offset 10 and position 5 of the log, then less of either goes back,
+    unless a command wrote it, as one that begins a new log.
+    """
+    assert goes_back(read, at(10, 5).progress) is is_refused
+
+
+def test_topic_that_was_created_again_does_not_go_back() -> None:
+    """Given progress on a raw topic with another id, then it counts, however low its offset."""
+    again = LoggedProgress(Progress(CREATED_AGAIN, 0, 3, -1), INDEX, READING, "worker-1")
+    with closing(opened()) as store:
+        load(store, [encoded(at(9, 9)), encoded(again)])
+
+        stored = store.progress()
+        assert stored is not None
+        assert stored.progress == again.progress
+        assert store.progress_refused == 0

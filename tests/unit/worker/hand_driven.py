@@ -1,0 +1,625 @@
+"""A whole worker on clients that a test drives by hand: no network, no threads but those of stores.
+
+What is appended and committed is in lists of a ``Broker``, and each client can be held or made to
+fail. The worker is the real one, with its real stores on a disk in memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import threading
+import time
+from collections import defaultdict, deque
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import cast
+
+import pytest
+from confluent_kafka import Message
+from prometheus_client import CollectorRegistry
+
+from simhash_core.errors import FirstseenError
+from simhash_core.log.records import LogRecord, Packet
+from simhash_core.text.fingerprinter import Fingerprinter
+from simhash_core.verdicts import Rejection
+from streams.kafka.log_reader import LogRecords
+from streams.kafka.producers import ProducerRecord
+from streams.kafka.raw_consumer import Fetched, GroupEvents, RawRecords
+from streams.monitoring.metrics import Metrics
+from streams.settings.settings import IntakeSettings, Settings
+from streams.store.changelog import Changelog, LoggedBatch, Report
+from streams.store.changelog_codec import PROGRESS_KEY, LoggedProgress
+from streams.store.recovery import Recovery, catch_up
+from streams.store.row_codec import StoreIdentity
+from streams.store.shard_directory import open_shard
+from streams.store.shard_store import ShardStore
+from streams.worker import assignment, commit, look_up
+from streams.worker.clients import ChangelogClient, Deliver, WorkerClients
+from streams.worker.commit import Observers
+from streams.worker.fingerprint import PendingRecord
+from streams.worker.index_on_kafka import Claim
+from streams.worker.log_codec import LogCodec
+from streams.worker.outputs import OutputRules
+from streams.worker.pipeline import Pipeline
+from streams.worker.shard import Shard
+from tests.rigs.memory_rows import MemoryDisk
+
+SETTINGS = Settings(
+    application_id="hand-driven",
+    profile="classic",
+    state_dir=Path("/hand-driven"),
+    intake=IntakeSettings(idle_ms=0),
+)
+TOPICS = SETTINGS.topics
+FINGERPRINTER = Fingerprinter(SETTINGS.index_profile())
+WRITER = "hand-driven.worker"
+RULES = OutputRules(FINGERPRINTER.identity, "the rules", WRITER, 64, TOPICS, include_body=False)
+WAIT_SECONDS = 20.0
+START_MS = 1_700_000_000_000
+_WORDS = tuple(map("".join, product("bdfgklmnprstvz", "aeiou", "lmnrst", "aeiou")))
+
+
+def text(number: int) -> str:
+    """A text that is near to no other."""
+    return " ".join(random.Random(number).choices(_WORDS, k=40))
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Wait for a condition, up to a limit."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, "this did not come to be"
+        await asyncio.sleep(0.001)
+
+
+async def turns(count: int = 50) -> None:
+    """Let everything run that can run without waiting for a test."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a worker wait for milliseconds where it waits for seconds."""
+    for module, name in (
+        (assignment, "_RETRY_SECONDS"),
+        (assignment, "_UNSTABLE_SECONDS"),
+        (assignment, "_TOGETHER_SECONDS"),
+        (assignment, "_LOOK_SECONDS"),
+        (commit, "_ABORTED_WAIT_SECONDS"),
+        (commit, "_STALE_WAIT_SECONDS"),
+        (look_up, "_SILENT_SECONDS"),
+    ):
+        assert name in vars(module)
+        monkeypatch.setattr(module, name, 0.002)
+
+
+@dataclass
+class Broker:
+    """What is appended and committed."""
+
+    log: list[tuple[bytes, int]] = field(default_factory=list)
+    reports: list[tuple[bytes, int]] = field(default_factory=list)
+    changelog: defaultdict[int, list[tuple[bytes | None, bytes | None]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    offsets: dict[int, int] = field(default_factory=dict)
+    outputs: list[ProducerRecord] = field(default_factory=list)
+    unstable: set[int] = field(default_factory=set)
+    topic_id: str = "raw-id"
+    partitions: int = 4
+
+    def records(self) -> list[LogRecord]:
+        """The log, decoded."""
+        codec = LogCodec(FINGERPRINTER.identity)
+        return [codec.decode(value, f"log@{at}") for at, (value, _) in enumerate(self.log)]
+
+    def logged(self, partition: int) -> list[LoggedProgress]:
+        """The progresses that were committed of a shard."""
+        batches = [
+            LoggedBatch([key], [value], [at], 0, "changelog")
+            for at, (key, value) in enumerate(self.changelog[partition])
+            if key == PROGRESS_KEY
+        ]
+        return [progress for each in batches for progress in each.decoded().progress]
+
+    def packets(self, partition: int) -> list[Packet]:
+        """The packets of a raw partition in the log."""
+        return [
+            each
+            for each in self.records()
+            if isinstance(each, Packet) and each.chain.partition == partition
+        ]
+
+
+class Reader:
+    """A ``PartitionReader`` of a list."""
+
+    def __init__(self, records: list[tuple[bytes, int]]) -> None:
+        self.records = records
+        self.error: FirstseenError | None = None
+        self._next: int | None = None
+        self._epoch = 0
+        self._filled: Callable[[], object] = lambda: None
+
+    def open(
+        self, filled: Callable[[], object], failed: Callable[[FirstseenError], object]
+    ) -> None:
+        """Begin."""
+        del failed  # nothing ends it
+        self._filled = filled
+
+    async def close(self) -> None:
+        """End."""
+        self._next = None
+
+    def append(self, value: bytes) -> int:
+        """Add a record; return its offset."""
+        self.records.append((value, START_MS + len(self.records)))
+        self._filled()
+        return len(self.records) - 1
+
+    def seek(self, offset: int) -> None:
+        """Read from an offset."""
+        self._next = offset
+        self._epoch += 1
+        self._filled()
+
+    def take(self) -> LogRecords | None:
+        """Return what is there."""
+        if self._next is None or self._next >= len(self.records):
+            return None
+        first, self._next = self._next, len(self.records)
+        records = [(first + at, *each) for at, each in enumerate(self.records[first:])]
+        return LogRecords(self._epoch, records)
+
+    async def offsets(self) -> tuple[int, int]:
+        """Return first offset and end."""
+        if self.error is not None:
+            raise self.error
+        return 0, len(self.records)
+
+
+class Appender:
+    """A ``RecordAppender``. ``dropped``: topics whose records are acknowledged, and gone."""
+
+    def __init__(self, readers: Mapping[str, Reader]) -> None:
+        self._readers = readers
+        self.dropped: set[str] = set()
+        self.appended: list[str] = []
+
+    def open(self) -> None:
+        """Begin."""
+
+    async def close(self) -> None:
+        """End."""
+
+    def append(self, topic: str, value: bytes) -> asyncio.Future[int]:
+        """Append a record."""
+        future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self.appended.append(topic)
+        if topic in self.dropped:
+            future.set_result(len(self._readers[topic].records))
+        else:
+            future.set_result(self._readers[topic].append(value))
+        return future
+
+
+class Member:
+    """A ``GroupMember``. ``generation``: the group metadata of now."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._events: GroupEvents | None = None
+        self._fetched: deque[Fetched] = deque()
+        self.generation = b"generation 1"
+        self.reads: list[tuple[int, int, int]] = []
+        self.stopped: list[int] = []
+        self.paused: set[int] = set()
+        self.error: FirstseenError | None = None
+
+    def open(self, events: GroupEvents) -> None:
+        """Join."""
+        self._events = events
+
+    async def close(self) -> None:
+        """Leave."""
+
+    def read(self, partition: int, offset: int, reading: int) -> None:
+        """Note what is to be read."""
+        self.reads.append((partition, offset, reading))
+
+    def stop(self, partition: int) -> None:
+        """Note that it is not read any more."""
+        self.stopped.append(partition)
+
+    def pause(self, partitions: Iterable[int], *, paused: bool) -> None:
+        """Note what is fetched no more."""
+        (self.paused.update if paused else self.paused.difference_update)(partitions)
+
+    def put(self, *runs: RawRecords, ended: Iterable[int] = ()) -> None:
+        """Fetch records."""
+        self._fetched.append(Fetched(list(runs), frozenset(ended)))
+        assert self._events is not None
+        self._events.fetched()
+
+    def take(self) -> Fetched | None:
+        """Return what was fetched next."""
+        return self._fetched.popleft() if self._fetched else None
+
+    def gather(self, seconds: float) -> None:
+        """Fetch no slower for it: tests say when something comes."""
+
+    async def metadata(self) -> bytes:
+        """Return the generation of now."""
+        return self.generation
+
+    async def committed(self, partitions: Iterable[int]) -> dict[int, int]:
+        """Return offsets, without those in open transactions."""
+        if self.error is not None:
+            raise self.error
+        stable = set(partitions) - self._broker.unstable
+        return {partition: self._broker.offsets.get(partition, -1) for partition in stable}
+
+    async def commit(self, offsets: Mapping[int, int], note: str = "") -> None:
+        """Commit offsets."""
+        del note
+        self._broker.offsets |= offsets
+
+    async def log_start(self, partition: int) -> int:
+        """Return the first offset, which is always 0."""
+        del partition
+        return 0
+
+
+class Commit:
+    """One call of the committer. It waits for ``go``, and then fails with ``error``, if any.
+
+    ``is_done``: the broker commits it, whatever the worker learns.
+    """
+
+    def __init__(
+        self, error: FirstseenError | None = None, *, is_held: bool = False, is_done: bool = False
+    ) -> None:
+        self.error = error
+        self.is_done = is_done or error is None
+        self.go = asyncio.Event()
+        self.began = asyncio.Event()
+        if not is_held:
+            self.go.set()
+
+
+class Committer:
+    """An ``OutputCommitter``: all or none. ``script``: how the next commits go."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self.script: deque[Commit] = deque()
+        self.calls: list[tuple[list[int], bytes]] = []
+
+    async def open(self) -> None:
+        """Begin."""
+
+    async def close(self) -> None:
+        """End."""
+
+    async def commit(
+        self,
+        records: Sequence[ProducerRecord],
+        offsets: Mapping[int, int],
+        group_metadata: bytes,
+        note: str = "",
+    ) -> dict[int, int]:
+        """Commit as the script says; else at once, with success.
+
+        Whatever is committed of a shard has its offset, so that the group checks the generation.
+        """
+        del note
+        changed = {each.partition for each in records if each.topic == TOPICS.changelog}
+        assert changed == offsets.keys(), "a commit must have the offsets of each shard in it"
+        assert offsets, "a commit must have offsets"
+        self.calls.append((sorted(offsets), group_metadata))
+        step = self.script.popleft() if self.script else Commit()
+        self._broker.unstable |= offsets.keys()
+        step.began.set()
+        await step.go.wait()
+        await asyncio.sleep(0)
+        self._broker.unstable -= offsets.keys()
+        ends = self._apply(records, offsets) if step.is_done else {}
+        if step.error is not None:
+            raise step.error
+        return ends
+
+    def _apply(
+        self, records: Sequence[ProducerRecord], offsets: Mapping[int, int]
+    ) -> dict[int, int]:
+        ends = {}
+        for each in records:
+            if each.topic == TOPICS.changelog:
+                assert each.partition is not None
+                changelog = self._broker.changelog[each.partition]
+                changelog.append((each.key, each.value))
+                ends[each.partition] = len(changelog)
+            else:
+                self._broker.outputs.append(each)
+        self._broker.offsets |= offsets
+        return ends
+
+
+class Index:
+    """An ``IndexAdmin``. ``error``: what each request raises."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self.error: FirstseenError | None = None
+        self.foreign_claim: Claim | None = None
+
+    async def topic_id(self) -> str:
+        """Return the id of the raw topic."""
+        if self.error is not None:
+            raise self.error
+        return self._broker.topic_id
+
+    async def partitions(self) -> int:
+        """Return the number of partitions."""
+        return self._broker.partitions
+
+    async def claim(self) -> Claim | None:
+        """Return the last progress of shard 0, or that of a worker that is not here."""
+        logged = self._broker.logged(0)
+        if not logged:
+            return self.foreign_claim
+        progress = logged[-1].progress
+        return Claim(
+            logged[-1].identity,
+            logged[-1].reading,
+            progress.position,
+            progress.control,
+            clock=progress.clock,
+        )
+
+    async def grow_changelog(self) -> None:
+        """Need nothing."""
+
+    async def note_members(self) -> None:
+        """Need nothing."""
+
+    async def abort_left_open(self, partitions: Iterable[int]) -> None:
+        """Need nothing: a test says what is open."""
+
+    async def delete_before(self, offset: int) -> None:
+        """Keep all."""
+
+
+class _ListedChangelog:
+    """As much of a ``Changelog`` as recovery reads."""
+
+    def __init__(self, records: list[tuple[bytes | None, bytes | None]], partition: int) -> None:
+        self._records = records
+        self._name = f"changelog/{partition}"
+
+    def read(self, start: int, report: Report, lacks: Callable[[], str]) -> Iterator[LoggedBatch]:
+        """Yield all from an offset on."""
+        del report
+        for at, (key, value) in enumerate(self._records[start:], start):
+            yield LoggedBatch([key], [value], [at], START_MS, self._name)
+        assert not lacks(), f"{self._name} is behind the group: {lacks()}"
+
+
+class Stores:
+    """A ``StoreOpener`` on a disk in memory, which refuses to open a store twice.
+
+    ``gates``: openings of a shard wait for it. ``errors``: what its next openings raise.
+    ``is_deaf``: an opening that is interrupted ends all the same.
+    """
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._disk = MemoryDisk()
+        self.gates: dict[int, threading.Event] = {}
+        self.errors: defaultdict[int, deque[FirstseenError]] = defaultdict(deque)
+        self.is_deaf = False
+        self.begun: list[int] = []
+        self.open_now: defaultdict[int, int] = defaultdict(int)
+
+    def open(self, partition: int, committed_next: int, interrupted: threading.Event) -> ShardStore:
+        """Open the store of a shard."""
+        self.begun.append(partition)
+        if (gate := self.gates.get(partition)) is not None:
+            assert gate.wait(WAIT_SECONDS), "nobody opens the gate"
+        if interrupted.is_set() and not self.is_deaf:
+            raise InterruptedError
+        if self.errors[partition]:
+            raise self.errors[partition].popleft()
+        path = Path(f"/hand-driven/shard-{partition}")
+        identity = StoreIdentity(FINGERPRINTER.identity, "hand-driven", partition)
+        store = open_shard(path, identity, 64, self._disk)
+        log = _ListedChangelog(self._broker.changelog[partition], partition)
+        catch_up(
+            store,
+            cast(Changelog, log),
+            FINGERPRINTER.identity,
+            committed_next,
+            lambda _: None,
+        )
+        return store
+
+    def measure(self) -> None:
+        """Have no figures."""
+
+    def recoveries(self) -> Mapping[int, Recovery]:
+        """Have none."""
+        return {}
+
+
+class _Channel:
+    """Holds one event at most."""
+
+    def __init__(self) -> None:
+        self._queue: asyncio.Queue[object] = asyncio.Queue(1)
+
+    async def send(self, *, value: object) -> None:
+        """Hand an event over."""
+        await self._queue.put(value)
+
+    async def get(self) -> None:
+        """Wait for one."""
+        await self._queue.get()
+
+
+class _Observer:
+    def note(self, outputs: Sequence[PendingRecord], now_ms: int) -> None:
+        """Need nothing."""
+
+    def note_rejections(self, rejections: Sequence[Rejection], now_ms: int) -> None:
+        """Need nothing."""
+
+
+def _follow(deliver: Deliver) -> ChangelogClient:
+    del deliver
+    raise AssertionError("there are no standbys here")
+
+
+class HandDriven:
+    """A worker. ``failures``: what has ended it. ``sent``: documents, by raw partition."""
+
+    def __init__(self, broker: Broker | None = None) -> None:
+        self.broker = broker or Broker()
+        self.log, self.reports = Reader(self.broker.log), Reader(self.broker.reports)
+        self.appender = Appender({TOPICS.log: self.log, TOPICS.reports: self.reports})
+        self.member = Member(self.broker)
+        self.committer = Committer(self.broker)
+        self.index = Index(self.broker)
+        self.stores = Stores(self.broker)
+        self.registry = CollectorRegistry()
+        self.failures: list[BaseException] = []
+        self.sent: defaultdict[int, int] = defaultdict(int)
+        self._channels = [_Channel() for _ in range(4)]
+        self.pipeline = Pipeline(
+            SETTINGS,
+            FINGERPRINTER,
+            RULES,
+            Observers(Metrics(self.registry), _Observer(), lambda _: None),
+            WorkerClients(
+                self.member,
+                self.log,
+                self.reports,
+                self.appender,
+                self.committer,
+                self.index,
+                self.stores,
+                _follow,
+                lambda: None,
+            ),
+            self._channels,
+            self.failures.append,
+        )
+
+    @property
+    def shards(self) -> Mapping[int, Shard]:
+        """The worker's shards."""
+        return self.pipeline.shards
+
+    def assign(self, *partitions: int) -> None:
+        """Let the group assign partitions, in the generation of now."""
+        self.pipeline.assigned(frozenset(partitions), self.member.generation)
+
+    def revoke(self, *partitions: int) -> asyncio.Future[None]:
+        """Let the group revoke partitions; the result is done when the worker lets go of them."""
+        given_up = self.pipeline.revoked(frozenset(partitions), self.member.generation)
+        return asyncio.ensure_future(given_up)
+
+    async def open(self, *partitions: int) -> list[Shard]:
+        """Assign partitions, and wait until their shards are open."""
+        self.assign(*partitions)
+        await until(lambda: all(self.is_open(each) for each in partitions))
+        return [self.shards[each] for each in partitions]
+
+    def is_open(self, partition: int) -> bool:
+        """Whether a shard is open."""
+        shard = self.shards.get(partition)
+        return shard is not None and shard.is_open
+
+    def send(self, partition: int, *texts: str) -> None:
+        """Produce documents to a raw partition, which are fetched as the shard is read.
+
+        The id of each is the partition and the offset, such as ``1@7``.
+        """
+        first = self.sent[partition]
+        self.sent[partition] += len(texts)
+        self.fetch(partition, first, texts)
+
+    def fetch(self, partition: int, first: int, texts: Sequence[str | None]) -> None:
+        """Hand ``records`` over that a member has fetched."""
+        self.member.put(self.records(partition, first, texts), ended=[partition])
+
+    def records(self, partition: int, first: int, texts: Sequence[str | None]) -> RawRecords:
+        """Records for the shard of a partition; None is a tombstone of id ``gone``."""
+        values = [
+            None if text is None else json.dumps({"id": f"{partition}@{at}", "text": text}).encode()
+            for at, text in enumerate(texts, first)
+        ]
+        messages = [
+            Message(
+                topic=TOPICS.raw,
+                partition=partition,
+                offset=at,
+                key=b"%d@%d" % (partition, at) if value else b"gone",
+                value=value,
+                timestamp=(1, START_MS + at),
+                headers=[],
+            )
+            for at, value in enumerate(values, first)
+        ]
+        reading = self.shards[partition].number
+        return RawRecords(partition, reading, messages, sum(map(len, messages)))
+
+    @property
+    def outputs(self) -> list[tuple[str, str]]:
+        """Topic and key of what was put out and committed."""
+        return [(each.topic, (each.key or b"").decode()) for each in self.broker.outputs]
+
+    async def _run(self, channel: _Channel, stage: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            await channel.get()
+            try:
+                await stage()
+            except Exception as error:  # noqa: BLE001 - it ends the worker, whatever it is
+                self.failures.append(error)
+                return
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[HandDriven]:
+        """Run it; it must not have failed in the end, unless the test took its failures."""
+        pipeline = self.pipeline
+        stages = (pipeline.fingerprint, pipeline.look_up, pipeline.decide, pipeline.commit)
+        tasks = [
+            asyncio.ensure_future(self._run(channel, stage))
+            for channel, stage in zip(self._channels, stages, strict=True)
+        ]
+        await pipeline.open()
+        try:
+            yield self
+        finally:
+            for gate in self.stores.gates.values():
+                gate.set()
+            for step in self.committer.script:
+                step.go.set()
+            await asyncio.wait_for(pipeline.close(), WAIT_SECONDS)
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+        assert self.failures == []

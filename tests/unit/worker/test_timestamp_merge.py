@@ -1,0 +1,345 @@
+"""Records of several partitions are taken by their timestamps, and no partition is passed over."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from types import FrameType
+from typing import Any, cast
+
+import pytest
+from confluent_kafka import Message
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streams.kafka.raw_consumer import RawRecords
+from streams.worker import timestamp_merge
+from streams.worker.timestamp_merge import RawQueue, TimestampMerge
+from tests.rigs.manual_clock import ManualClock
+
+IDLE_SECONDS = 0.2
+ALL = 1_000_000
+TURN_SECONDS = timestamp_merge._TURN_SECONDS
+TURNS_PASSED = timestamp_merge._TURNS_PASSED
+
+
+class Record:
+    """As much of a message as its order depends on."""
+
+    def __init__(self, offset: int, time_ms: int, size: int = 10) -> None:
+        self.place = offset
+        self.time_ms = time_ms
+        self.size = size
+
+    def offset(self) -> int:
+        """Its offset."""
+        return self.place
+
+    def timestamp(self) -> tuple[int, int]:
+        """Its type and its time."""
+        return 1, self.time_ms
+
+    def __len__(self) -> int:
+        """Return the bytes of the value."""
+        return self.size
+
+
+class Merged:
+    """A merge of several queues, and a clock that goes by hand."""
+
+    def __init__(self, count: int) -> None:
+        self.clock = ManualClock()
+        self.merge = TimestampMerge(IDLE_SECONDS, self.clock)
+        self.queues = [RawQueue(partition, 1) for partition in range(count)]
+        for queue in self.queues:
+            self.merge.add(queue)
+
+    def put(self, partition: int, *times_ms: int, size: int = 10) -> None:
+        """Add records of these timestamps to a queue."""
+        queue = self.queues[partition]
+        records = [Record(queue.next + at, each, size) for at, each in enumerate(times_ms)]
+        messages = cast("list[Message]", records)
+        self.merge.put(queue, RawRecords(partition, 1, messages, size * len(times_ms)))
+
+    def end(self, *partitions: int) -> None:
+        """Note that partitions are at their ends."""
+        for partition in partitions:
+            self.merge.at_end(self.queues[partition])
+
+    def take(self, records: int = ALL, size: int = ALL) -> list[tuple[int, list[int]]]:
+        """Take a batch; return its partitions with the timestamps of their records."""
+        return times(self.merge.take(records, size))
+
+
+def times(batch: Sequence[RawRecords]) -> list[tuple[int, list[int]]]:
+    """The partitions of a batch with the timestamps of their records."""
+    return [(each.partition, [item.timestamp()[1] for item in each.messages]) for each in batch]
+
+
+def test_the_partition_with_the_earliest_record_goes_first() -> None:
+    """Given backlogs of two partitions, when batches of two are taken, then each comes from the
+    partition whose next record is the earliest.
+    """
+    merged = Merged(2)
+    merged.put(0, 10, 40, 50)
+    merged.put(1, 20, 30, 60)
+    merged.end(0, 1)
+
+    batches = [merged.take(2) for _ in range(4)]
+
+    assert batches == [[(0, [10, 40])], [(1, [20, 30])], [(0, [50]), (1, [60])], []]
+
+
+def test_a_partition_without_records_is_waited_for() -> None:
+    """Given a partition that has not said that it is at its end, then others wait for it until the
+    time for that has passed.
+    """
+    merged = Merged(2)
+    merged.put(0, 10)
+    assert merged.merge.wait_seconds() == pytest.approx(IDLE_SECONDS)
+    merged.clock.now += IDLE_SECONDS / 2
+    assert merged.merge.wait_seconds() == pytest.approx(IDLE_SECONDS / 2)
+    merged.clock.now += IDLE_SECONDS
+    assert merged.merge.wait_seconds() == 0.0
+
+
+def test_a_partition_at_its_end_is_not_waited_for() -> None:
+    """Given a partition at its end, then nothing waits; once it has had records again, it does,
+    and so a batch ends with them.
+    """
+    merged = Merged(2)
+    merged.end(1)
+    merged.put(0, 10)
+    assert merged.merge.wait_seconds() == 0.0
+    merged.put(1, 5)
+    assert merged.take(10) == [(1, [5])]
+    assert merged.merge.wait_seconds() > 0.0
+    merged.end(1)
+    assert merged.merge.wait_seconds() == 0.0
+    assert merged.take(10) == [(0, [10])]
+
+
+def test_nothing_to_take_is_not_waited_for() -> None:
+    """Given no record at all, then there is nothing that could wait."""
+    merged = Merged(2)
+    assert not merged.merge
+    assert merged.merge.wait_seconds() == 0.0
+    assert merged.take() == []
+
+
+def test_a_queue_that_is_removed_is_forgotten() -> None:
+    """Given records of a shard that closes, then they never come, nothing waits for its partition,
+    and what is fetched of it later is dropped.
+    """
+    merged = Merged(2)
+    merged.put(0, 1, 2)
+    merged.put(1, 3)
+    merged.end(1)
+    merged.merge.remove(merged.queues[0])
+    merged.put(0, 0)
+    assert merged.merge.wait_seconds() == 0.0
+    assert merged.take() == [(1, [3])]
+    assert not merged.merge
+    assert (merged.queues[0].messages, merged.queues[0].size) == ([], 0)
+
+
+def test_a_record_that_is_too_large_comes_alone() -> None:
+    """Given records larger than a batch may be, then each is a batch."""
+    merged = Merged(1)
+    merged.put(0, 1, 2, size=500)
+    assert [merged.take(10, 100) for _ in range(3)] == [[(0, [1])], [(0, [2])], []]
+
+
+def test_a_partition_far_ahead_is_paused_and_resumed() -> None:
+    """Given more of one partition than may wait, then it is to be paused, once; when half of it is
+    taken it is to be resumed, once.
+    """
+    merged = Merged(16)
+    merged.put(3, *range(30), size=100_000)
+    changed = merged.merge.changed_pauses
+    assert (changed(), changed()) == (([3], []), ([], []))
+    merged.merge.take(9, ALL * 100)
+    assert changed() == ([], [])
+    merged.merge.take(11, ALL * 100)
+    assert (changed(), changed()) == (([], [3]), ([], []))
+
+
+@pytest.mark.parametrize("count", [1, 16, 100, 1000])
+def test_what_waits_is_bounded_whatever_the_number_of_partitions(count: int) -> None:
+    """Given partitions that each bring records until they are to be paused, then all of them
+    together hold no more than the limit, and a fetch for each above it.
+    """
+    merged = Merged(count)
+    fetch = 16 * 1024
+    for partition in range(count):
+        while not merged.queues[partition].is_paused:
+            merged.put(partition, 1, size=fetch)
+            merged.merge.changed_pauses()
+    waiting = sum(queue.size for queue in merged.queues)
+    assert waiting <= timestamp_merge._BYTES + count * fetch
+    assert waiting >= min(timestamp_merge._BYTES, count * timestamp_merge._PARTITION_BYTES) // 2
+
+
+# ---- fairness
+
+
+def test_a_partition_with_later_timestamps_has_its_turn_beside_a_backlog() -> None:
+    """Given a backlog of four partitions that never ends, and one whose clock is a day ahead; then
+    that one is taken from as often as its time is over, and the others not much less than before;
+    and nothing is kept of turns that are long over.
+    """
+    merged = Merged(5)
+    day_ms = 86_400_000
+    merged.put(4, *(day_ms + at for at in range(1000)))
+    turns = dict.fromkeys(range(5), 0)
+    for round_ in range(10_000):
+        for partition in range(4):
+            if not merged.queues[partition].messages:
+                merged.put(partition, *range(round_ * 10, round_ * 10 + 10))
+        ((partition, _),) = merged.take(1)
+        turns[partition] += 1
+        merged.clock.now += TURN_SECONDS / 100
+
+    assert turns[4] == pytest.approx(100, abs=2)
+    assert all(turns[partition] > 2000 for partition in range(4))
+    assert len(merged.merge._by_time) < 80
+
+
+@given(
+    backlog=st.lists(st.lists(st.integers(0, 1000), min_size=1, max_size=12), min_size=1),
+    others=st.lists(st.lists(st.integers(0, 9000), min_size=1, max_size=12), min_size=1),
+    records=st.integers(1, 5),
+    seconds=st.floats(TURN_SECONDS / 20, TURN_SECONDS),
+)
+@settings(max_examples=50)
+def test_no_partition_is_passed_over_for_longer_than_the_bound(
+    backlog: list[list[int]], others: list[list[int]], records: int, seconds: float
+) -> None:
+    """Given any timestamps, beside partitions that have more records as soon as they are empty;
+    then a queue that has records has its turn when its time is over and each queue had as many
+    turns as may pass it by, or as soon as those have theirs that have waited longer.
+    """
+    merged = Merged(len(backlog) + len(others))
+    count = len(merged.queues)
+    merged.end(*range(count))
+    for partition, times_ms in enumerate([*backlog, *others]):
+        merged.put(partition, *times_ms)
+    stands = dict.fromkeys(range(count), (0, merged.clock.now))
+    bounds: dict[int, int] = {}
+    cuts = 0
+    for _ in range(30 * count):
+        for partition, times_ms in enumerate(backlog):
+            if not merged.queues[partition].messages:
+                merged.put(partition, *times_ms)
+                stands[partition] = cuts, merged.clock.now
+        merged.end(*range(count))
+        for partition, _ in merged.take(records):
+            cuts += 1
+            stands[partition] = cuts, merged.clock.now
+            bounds.pop(partition, None)
+        merged.clock.now += seconds
+        for partition, (since_cut, since) in stands.items():
+            if merged.queues[partition].messages and merged.clock.now - since >= TURN_SECONDS:
+                bounds.setdefault(partition, max(cuts, since_cut + TURNS_PASSED * count) + count)
+        assert all(cuts <= bound for bound in bounds.values())
+
+
+@given(
+    partitions=st.lists(st.lists(st.integers(0, 50), max_size=20), min_size=1, max_size=5),
+    records=st.integers(1, 10),
+    size=st.integers(1, 200),
+)
+def test_each_record_comes_once_in_the_order_of_its_partition(
+    partitions: list[list[int]], records: int, size: int
+) -> None:
+    """Given any records and limits, then each comes once, in its partition's order, in batches
+    within the limits; each run of a partition begins with the earliest of all next records, and the
+    queues know what is left.
+    """
+    merged = Merged(len(partitions))
+    for partition, times_ms in enumerate(partitions):
+        if times_ms:
+            merged.put(partition, *times_ms)
+    merged.end(*range(len(partitions)))
+    left = [list(times_ms) for times_ms in partitions]
+    while merged.merge:
+        batch = merged.merge.take(records, size)
+        taken = [len(each.messages) for each in batch]
+        assert 1 <= sum(taken) <= records
+        assert sum(each.size for each in batch) <= size or sum(taken) == 1
+        for partition, times_ms in times(batch):
+            assert times_ms[0] == min(each[0] for each in left if each)
+            assert left[partition][: len(times_ms)] == times_ms
+            del left[partition][: len(times_ms)]
+        assert [queue.size for queue in merged.queues] == [10 * len(each) for each in left]
+    assert not any(left)
+
+
+# ---- cost
+
+
+def bytecodes(work: Callable[[], object]) -> int:
+    """How many bytecodes of the merge ``work`` runs: its cost, whatever the machine does."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:  # noqa: ANN401 - itself
+        nonlocal count
+        if frame.f_globals.get("__name__") != timestamp_merge.__name__:
+            return None
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        count += event == "opcode"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def test_a_turn_costs_the_same_among_ten_partitions_and_a_thousand() -> None:
+    """Given backlogs of 10 and of 1,000 partitions, when batches are taken, records added, and
+    pauses looked at, then each takes as many bytecodes: only what the heap does grows, with the
+    logarithm of its size.
+    """
+    costs = []
+    for count in (10, 1000):
+        merged = Merged(count)
+        for partition in range(count):
+            merged.put(partition, *range(partition, partition + 100))
+        merged.end(*range(count))
+        merged.merge.changed_pauses()
+
+        def turns(merged: Merged = merged) -> None:
+            for _ in range(50):
+                ((partition, _times),) = merged.take(1)
+                merged.put(partition, 10_000)
+                merged.merge.wait_seconds()
+                merged.merge.changed_pauses()
+
+        costs.append(bytecodes(turns))
+    ten, thousand = costs
+    assert 1000 < thousand <= ten * 1.1
+
+
+def test_an_empty_batch_of_a_thousand_idle_partitions_costs_nothing() -> None:
+    """Given 1,000 partitions of which one has a record now and then, then taking it costs as much
+    as with ten.
+    """
+    costs = []
+    for count in (10, 1000):
+        merged = Merged(count)
+        merged.end(*range(count))
+
+        def turns(merged: Merged = merged) -> None:
+            for at in range(50):
+                merged.put(7, at)
+                merged.end(7)
+                assert merged.take() == [(7, [at])]
+                assert merged.take() == []
+
+        costs.append(bytecodes(turns))
+    ten, thousand = costs
+    assert 1000 < thousand <= ten * 1.1

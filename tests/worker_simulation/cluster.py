@@ -1,0 +1,256 @@
+"""The simulated Kafka: topics, one group, transactions, and what is asked of them.
+
+Each method is what a broker does when a request has arrived; ``Network`` brings it there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from tests.worker_simulation.group import Committed, GroupCoordinator, GroupMetadata
+from tests.worker_simulation.loop import EPOCH_SECONDS, SimulatedLoop
+from tests.worker_simulation.network import Code, Network, RefusedError
+from tests.worker_simulation.partitions import Headers, Partition, Producer, Stored
+from tests.worker_simulation.transactions import OFFSETS, Place, TransactionCoordinator
+
+_MILLISECONDS: Final = 1_000
+_FETCH_SECONDS: Final = 2.0
+"""How long a broker holds a fetch for which there is nothing."""
+
+
+class Fetch(NamedTuple):
+    """What is read of one partition."""
+
+    place: Place
+    offset: int
+
+
+class FetchAnswer(NamedTuple):
+    """What was read of one partition. ``next``: the offset to go on with; ``end``: of the log."""
+
+    records: list[Stored]
+    next: int
+    end: int
+    error: Code | None = None
+
+
+class Append(NamedTuple):
+    """A record to append."""
+
+    place: Place
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int | None = None
+    headers: Headers = ()
+
+
+@dataclass(slots=True)
+class Topic:
+    """A topic of this name; ``id``: of this one, for there may be others before and after."""
+
+    id: str
+    partitions: list[Partition] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterLimits:
+    """``markers_seconds``: how long the marker of a transaction takes, at most, now and then.
+
+    ``bumps_epochs``: as of ``TransactionCoordinator``.
+    """
+
+    session_seconds: float = 6.0
+    rebalance_seconds: float = 30.0
+    delay_seconds: float = 0.0
+    record_bytes: int = 1 << 30
+    markers_seconds: float = 0.01
+    slow_markers: float = 0.0
+    bumps_epochs: bool = False
+
+
+class Cluster:
+    """All brokers as one."""
+
+    def __init__(
+        self,
+        loop: SimulatedLoop,
+        raw_topic: str,
+        limits: ClusterLimits,
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """Begin without topics. The group reads ``raw_topic``."""
+        self.loop = loop
+        self._raw_topic = raw_topic
+        self.limits = limits
+        self.tell = tell
+        self.topics: dict[str, Topic] = {}
+        self.random = random.Random(loop.random.random())
+        self.network = Network(loop, random.Random(loop.random.random()), tell=tell)
+        self.group = GroupCoordinator(
+            loop,
+            lambda: len(self.topics[raw_topic].partitions) if raw_topic in self.topics else 0,
+            tell,
+            session_seconds=limits.session_seconds,
+            rebalance_seconds=limits.rebalance_seconds,
+            delay_seconds=limits.delay_seconds,
+            is_away=lambda: self.network.away,
+        )
+        self.transactions = TransactionCoordinator(
+            loop.call_later,
+            self._marker_seconds,
+            self._write_marker,
+            tell,
+            bumps_epochs=limits.bumps_epochs,
+            is_away=lambda: self.network.away,
+        )
+        self._topic_ids = 0
+        self._waiting: dict[Place, dict[asyncio.Future[None], None]] = {}
+
+    def now_ms(self) -> int:
+        """Return what the clock of the brokers shows."""
+        return int((EPOCH_SECONDS + self.loop.time()) * _MILLISECONDS)
+
+    # ---- topics
+
+    def create_topic(self, name: str, partitions: int) -> Topic:
+        """Create a topic."""
+        self._topic_ids += 1
+        topic = self.topics[name] = Topic(f"id-{self._topic_ids}")
+        self.add_partitions(name, partitions)
+        return topic
+
+    def add_partitions(self, name: str, partitions: int) -> None:
+        """Let a topic have so many partitions."""
+        topic = self.topics[name]
+        for number in range(len(topic.partitions), partitions):
+            place = name, number
+            topic.partitions.append(Partition(self.now_ms, lambda place=place: self._wake(place)))  # type: ignore[misc]
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic, with all its records."""
+        topic = self.topics.pop(name)
+        if name == self._raw_topic:
+            self.group.offsets.clear()
+        for number in range(len(topic.partitions)):
+            self._wake((name, number))
+
+    def partition(self, place: Place) -> Partition:
+        """Return a partition; refuses one that there is not."""
+        name, number = place
+        topic = self.topics.get(name)
+        if topic is None or number >= len(topic.partitions):
+            raise RefusedError(Code.UNKNOWN_TOPIC)
+        return topic.partitions[number]
+
+    # ---- requests
+
+    def produce(
+        self,
+        append: Append,
+        producer: Producer,
+        sequence: int,
+        transactional_id: str | None = None,
+    ) -> int:
+        """Append a record; return its offset."""
+        if len(append.value or b"") > self.limits.record_bytes:
+            raise RefusedError(Code.RECORD_TOO_LARGE)
+        partition = self.partition(append.place)
+        if transactional_id is not None:
+            self.transactions.verify(transactional_id, producer, append.place)
+        return partition.append(
+            append.key,
+            append.value,
+            append.timestamp_ms,
+            append.headers,
+            producer=producer,
+            sequence=sequence,
+            transactional=transactional_id is not None,
+        )
+
+    def fetch(
+        self, wanted: Sequence[Fetch], limit: int, *, committed: bool
+    ) -> asyncio.Future[dict[Place, FetchAnswer]]:
+        """Return what can be read of partitions, as soon as there is anything."""
+        future: asyncio.Future[dict[Place, FetchAnswer]] = self.loop.create_future()
+        answers = self._read(wanted, limit, committed=committed)
+        if any(a.records or a.error or a.next > w.offset for w, a in _pairs(wanted, answers)):
+            future.set_result(answers)
+            return future
+        news: asyncio.Future[None] = self.loop.create_future()
+        for each in wanted:
+            self._waiting.setdefault(each.place, {})[news] = None
+
+        def over(_: object = None) -> None:
+            timer.cancel()
+            for each in wanted:
+                self._waiting[each.place].pop(news, None)
+            if not future.done():
+                future.set_result(self._read(wanted, limit, committed=committed))
+
+        timer = self.loop.call_later(_FETCH_SECONDS, over)
+        news.add_done_callback(over)
+        return future
+
+    def read_now(self, wanted: Fetch, limit: int, *, committed: bool) -> FetchAnswer:
+        """Return what can be read of a partition now."""
+        return self._read([wanted], limit, committed=committed)[wanted.place]
+
+    def _read(
+        self, wanted: Sequence[Fetch], limit: int, *, committed: bool
+    ) -> dict[Place, FetchAnswer]:
+        answers = {}
+        for place, offset in wanted:
+            try:
+                partition = self.partition(place)
+                records, following = partition.read(offset, limit, committed=committed)
+                end = partition.stable_end if committed else partition.end
+                answers[place] = FetchAnswer(records, following, end)
+            except RefusedError as error:
+                answers[place] = FetchAnswer([], offset, offset, error.code)
+        return answers
+
+    def _wake(self, place: Place) -> None:
+        for news in self._waiting.pop(place, ()):
+            if not news.done():
+                news.set_result(None)
+        self._waiting[place] = {}
+
+    def offsets(self, place: Place, *, committed: bool = False) -> tuple[int, int]:
+        """Return the offset of the first record of a partition, and the one after the last."""
+        partition = self.partition(place)
+        return partition.start, partition.stable_end if committed else partition.end
+
+    def add_offsets(
+        self,
+        transactional_id: str,
+        producer: Producer,
+        metadata: GroupMetadata,
+        offsets: Mapping[int, Committed],
+    ) -> None:
+        """Make offsets of the group a part of a transaction."""
+        self.transactions.verify(transactional_id, producer, OFFSETS)
+        self.group.commit_in_transaction(producer.id, metadata, offsets)
+
+    def _marker_seconds(self) -> float:
+        longest = self.limits.markers_seconds
+        if self.random.random() >= self.limits.slow_markers:
+            longest = min(longest, 0.005)
+        return self.random.uniform(0.0002, longest)
+
+    def _write_marker(self, place: Place, producer: Producer, committed: bool) -> None:
+        if place == OFFSETS:
+            self.group.mark(producer.id, committed=committed)
+            return
+        topic = self.topics.get(place[0])
+        if topic is not None and place[1] < len(topic.partitions):
+            topic.partitions[place[1]].mark(producer, committed=committed)
+
+
+def _pairs(
+    wanted: Sequence[Fetch], answers: Mapping[Place, FetchAnswer]
+) -> list[tuple[Fetch, FetchAnswer]]:
+    return [(each, answers[each.place]) for each in wanted]

@@ -1,0 +1,340 @@
+"""Simulated committers of outputs: in transactions, and at least once.
+
+As ``streams.kafka.transactions`` and ``streams.kafka.producers`` with librdkafka
+below. The rules by which they keep a late request from harm are methods, so that a mutant can
+break them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, NoReturn, TypeVar
+
+from simhash_core.errors import FirstseenError
+from streams.errors import UnansweredError
+from streams.kafka.errors import (
+    AbortedError,
+    FencedError,
+    StaleGenerationError,
+)
+from streams.kafka.producers import ProducerRecord, RecordTooLargeError
+from tests.worker_simulation.cluster import Append
+from tests.worker_simulation.group import Committed, GroupMetadata
+from tests.worker_simulation.host import Host
+from tests.worker_simulation.member import STALE
+from tests.worker_simulation.network import Code, NoAnswerError, RefusedError
+from tests.worker_simulation.partitions import Producer
+from tests.worker_simulation.transactions import OFFSETS, Place
+
+BEGIN: Final = "begin a commit"
+"""A moment for faults, as the names of requests are."""
+_RETRY_SECONDS: Final = 0.002
+_HANGING_SECONDS: Final = 2.0
+_FENCED: Final = frozenset({Code.PRODUCER_FENCED})
+
+_Answer = TypeVar("_Answer")
+
+
+def partition_of(key: bytes | None, partitions: int) -> int:
+    """Return the partition for a key."""
+    return zlib.crc32(key or b"") % partitions
+
+
+class _Sends:
+    """What both have in common: where a record goes, and in which order its partition has it."""
+
+    def __init__(self, host: Host, changelog_topic: str) -> None:
+        self._host = host
+        self._changelog_topic = changelog_topic
+        self._sequences: dict[Place, int] = {}
+
+    def _append_of(self, record: ProducerRecord) -> Append:
+        partition = record.partition
+        if partition is None:
+            count = len(self._host.cluster.topics[record.topic].partitions)
+            partition = partition_of(record.key, count)
+        place = record.topic, partition
+        return Append(place, record.key, record.value, record.timestamp_ms, record.headers)
+
+    async def _produce(
+        self,
+        records: Sequence[ProducerRecord],
+        producer: Producer,
+        transactional_id: str | None,
+        deadline: float,
+    ) -> dict[int, int]:
+        """Append records, those of one partition in order; raises ``NoAnswerError`` when late."""
+        by_place: dict[Place, list[Append]] = {}
+        for record in records:
+            append = self._append_of(record)
+            by_place.setdefault(append.place, []).append(append)
+        ends: dict[int, int] = {}
+
+        async def one_place(place: Place, appends: list[Append]) -> None:
+            for append in appends:
+                offset = await self._one(append, producer, transactional_id, deadline)
+                if place[0] == self._changelog_topic:
+                    ends[place[1]] = offset + 1
+
+        work = [one_place(*each) for each in by_place.items()]
+        for result in await asyncio.gather(*work, return_exceptions=True):
+            if isinstance(result, BaseException):
+                raise result
+        return ends
+
+    async def _one(
+        self, append: Append, producer: Producer, transactional_id: str | None, deadline: float
+    ) -> int:
+        cluster = self._host.cluster
+        sequence = self._sequences.get(append.place, 0)
+        while True:
+            left = deadline - self._host.loop.time()
+            if left <= 0:
+                raise NoAnswerError("produce")
+            try:
+                offset = await self._host.ask(
+                    "produce",
+                    lambda: cluster.produce(append, producer, sequence, transactional_id),
+                    min(5.0, left),
+                )
+            except NoAnswerError:
+                self._disconnected()
+                await self._host.pause()
+                continue
+            self._sequences[append.place] = sequence + 1
+            return offset
+
+    def _disconnected(self) -> None:
+        """Note that a request had no answer."""
+
+
+class SimulatedTransactions(_Sends):
+    """An ``OutputCommitter`` with transactions."""
+
+    def __init__(
+        self,
+        host: Host,
+        transactional_id: str,
+        *,
+        changelog_topic: str,
+        timeout_seconds: float = 6.0,
+        answer_seconds: float = 30.0,
+    ) -> None:
+        """Connect nothing yet."""
+        super().__init__(host, changelog_topic)
+        self._id = transactional_id
+        self._timeout_seconds = timeout_seconds
+        self._answer_seconds = answer_seconds
+        self._step_seconds = min(answer_seconds, timeout_seconds + _HANGING_SECONDS)
+        self._producer: Producer | None = None
+        self._is_disconnected = False
+        self._under_way = asyncio.Lock()
+
+    async def open(self) -> None:
+        """Fence an earlier life of this worker."""
+        await self._host.in_client(self._in_turn(self._open))
+
+    async def commit(
+        self,
+        records: Sequence[ProducerRecord],
+        offsets: Mapping[int, int],
+        group_metadata: bytes,
+        note: str = "",
+    ) -> dict[int, int]:
+        """Commit records and offsets: all or none."""
+        self._host.cluster.network.reached(self._host.machine, BEGIN)
+        kept = {partition: Committed(offset, note) for partition, offset in offsets.items()}
+        metadata = GroupMetadata.decoded(group_metadata)
+        return await self._host.in_client(
+            self._in_turn(lambda: self._commit(records, kept, metadata))
+        )
+
+    async def close(self) -> None:
+        """Drop the client, after the commit that is under way."""
+
+        async def nothing() -> None:
+            self._producer = None
+
+        await self._host.in_client(self._in_turn(nothing))
+
+    async def _in_turn(self, work: Callable[[], Awaitable[_Answer]]) -> _Answer:
+        async with self._under_way:  # one thread
+            return await work()
+
+    # ---- in the thread
+
+    async def _open(self) -> None:
+        self._producer = None
+        producer = await self._until_done(
+            "open",
+            lambda: self._host.cluster.transactions.init(self._id, self._timeout_seconds),
+            self._answer_seconds,
+        )
+        self._producer = producer
+        self._sequences.clear()
+        self._is_disconnected = False
+
+    async def _commit(
+        self,
+        records: Sequence[ProducerRecord],
+        offsets: Mapping[int, Committed],
+        metadata: GroupMetadata,
+    ) -> dict[int, int]:
+        if self._producer is None or self._needs_new_epoch():
+            await self._open()
+        producer = self._producer
+        assert producer is not None
+        transactions, cluster = self._host.cluster.transactions, self._host.cluster
+        if offsets:
+            await self._step("add offsets", lambda: transactions.add(self._id, producer, [OFFSETS]))
+            await self._step(
+                "commit offsets in a transaction",
+                lambda: cluster.add_offsets(self._id, producer, metadata, offsets),
+            )
+        places = list(dict.fromkeys(self._append_of(each).place for each in records))
+        if places:
+            await self._step("add partitions", lambda: transactions.add(self._id, producer, places))
+        deadline = self._host.loop.time() + self._answer_seconds
+        try:
+            ends = await self._produce(records, producer, self._id, deadline)
+        except NoAnswerError as error:
+            self._drop()
+            raise UnansweredError(f"{self._id}: records were not acknowledged") from error
+        except RefusedError as error:
+            if error.code is Code.RECORD_TOO_LARGE:
+                await self._abort(producer, RecordTooLargeError(records))
+            await self._judge("produce", producer, error)
+        if not (offsets or places):
+            return ends
+        end = await self._step(
+            "end a transaction",
+            lambda: transactions.end(self._id, producer, committed=True),
+        )
+        self._go_on_with(end)
+        return ends
+
+    def _needs_new_epoch(self) -> bool:
+        """Return whether a request of before may arrive in the next transaction."""
+        return self._is_disconnected
+
+    def _disconnected(self) -> None:
+        self._is_disconnected = True
+
+    async def _step(self, name: str, work: Callable[[], _Answer]) -> _Answer:
+        producer = self._producer
+        assert producer is not None
+        try:
+            return await self._until_done(name, work, self._step_seconds)
+        except RefusedError as error:
+            await self._judge(name, producer, error)
+
+    async def _until_done(self, name: str, work: Callable[[], _Answer], seconds: float) -> _Answer:
+        deadline = self._host.loop.time() + seconds
+        while True:
+            left = deadline - self._host.loop.time()
+            if left <= 0:
+                self._drop()
+                raise UnansweredError(f"{self._id}: no answer within {seconds:g} s to {name}")
+            try:
+                return await self._host.ask(name, work, min(5.0, left))
+            except NoAnswerError:
+                self._disconnected()
+                await self._host.pause()
+            except RefusedError as error:
+                if error.code is not Code.CONCURRENT_TRANSACTIONS:
+                    raise
+                await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _judge(self, step: str, producer: Producer, error: RefusedError) -> NoReturn:
+        if error.code in _FENCED:
+            self._drop()
+            raise FencedError(f"{self._id}: fenced: {error}")
+        if error.code in STALE:
+            await self._abort(producer, StaleGenerationError(f"{self._id}: cannot {step}: {error}"))
+        if step == "produce":
+            await self._abort(producer, AbortedError(f"{self._id}: cannot {step}: {error}"))
+        self._drop()
+        raise UnansweredError(f"{self._id}: cannot {step}: {error}")
+
+    async def _abort(self, producer: Producer, error: FirstseenError) -> NoReturn:
+        try:
+            end = await self._until_done(
+                "abort a transaction",
+                lambda: self._host.cluster.transactions.end(self._id, producer, committed=False),
+                self._step_seconds,
+            )
+        except RefusedError as refused:
+            self._drop()
+            if refused.code in _FENCED:
+                raise FencedError(f"{self._id}: fenced: {refused}") from refused
+            raise UnansweredError(f"{self._id}: cannot abort: {refused}") from refused
+        self._go_on_with(end)
+        raise error
+
+    def _go_on_with(self, producer: Producer) -> None:
+        if producer != self._producer:
+            self._producer = producer
+            self._sequences.clear()
+
+    def _drop(self) -> None:
+        self._producer = None
+
+
+class SimulatedSends(_Sends):
+    """An ``OutputCommitter`` without transactions: outputs, then the changelog, then offsets."""
+
+    def __init__(
+        self,
+        host: Host,
+        commit_offsets: Callable[[Mapping[int, int], str], Awaitable[None]],
+        *,
+        changelog_topic: str,
+        answer_seconds: float = 30.0,
+    ) -> None:
+        """``commit_offsets``: of the member."""
+        super().__init__(host, changelog_topic)
+        self._commit_offsets = commit_offsets
+        self._answer_seconds = answer_seconds
+        self._producer = host.cluster.transactions.new_producer()
+
+    async def open(self) -> None:
+        """Connect with the first commit."""
+
+    async def close(self) -> None:
+        """Drop the client."""
+
+    async def commit(
+        self,
+        records: Sequence[ProducerRecord],
+        offsets: Mapping[int, int],
+        group_metadata: bytes,  # noqa: ARG002 - the member itself commits here
+        note: str = "",
+    ) -> dict[int, int]:
+        """Send records, then commit offsets."""
+        outputs = [each for each in records if each.topic != self._changelog_topic]
+        changes = [each for each in records if each.topic == self._changelog_topic]
+        if outputs:
+            await self._host.in_client(self._send(outputs))
+        ends = await self._host.in_client(self._send(changes))
+        if offsets:
+            await self._commit_offsets(offsets, note)
+        return ends
+
+    async def _send(self, records: Sequence[ProducerRecord]) -> dict[int, int]:
+        deadline = self._host.loop.time() + self._answer_seconds
+        try:
+            return await self._produce(records, self._producer, None, deadline)
+        except NoAnswerError as error:
+            self._renew()
+            raise UnansweredError("records were not acknowledged") from error
+        except RefusedError as error:
+            self._renew()
+            if error.code is Code.RECORD_TOO_LARGE:
+                raise RecordTooLargeError(records) from error
+            raise UnansweredError(f"a record was not delivered: {error}") from error
+
+    def _renew(self) -> None:
+        self._producer = self._host.cluster.transactions.new_producer()
+        self._sequences.clear()

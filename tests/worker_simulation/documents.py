@@ -1,0 +1,123 @@
+"""Documents of ``tests.simulation`` as raw records, and a fingerprinter that knows them.
+
+The text of a record names its document, so that a fingerprint costs a look-up in a table.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple, cast
+
+from simhash_core.document_columns import REASON_CODES
+from simhash_core.documents import Content
+from simhash_core.fingerprints.blocks import BlockScheme
+from simhash_core.text.fingerprinter import Fingerprinted, Fingerprinter
+from simhash_core.text.profiles import COMPARE, REPLACE, Profile
+from simhash_core.text.verification import Verifier
+from simhash_core.verdicts import UndecidableReason
+from simhash_core.window import Window
+from tests.simulation.documents import SimulatedDocument
+
+IDENTITY: Final = "simulated-index v=1"
+READING: Final = "simulated"
+UNREADABLE: Final = b"{"
+
+
+class RawDocument(NamedTuple):
+    """A raw record that is to be produced. ``document`` None: it cannot be read."""
+
+    offset: int
+    document: SimulatedDocument | None
+    key: bytes
+    value: bytes | None
+
+
+def raw_document(offset: int, name: str, document: SimulatedDocument | None) -> RawDocument:
+    """Return a document as a raw record; ``name``: what its text is."""
+    if document is None:
+        return RawDocument(offset, None, name.encode(), UNREADABLE)
+    key = document.document_id.encode()
+    if document.is_delete:
+        return RawDocument(offset, document, key, None)
+    fields = {
+        "id": document.document_id,
+        "text": name,
+        "timestamp": document.time_ms,
+        "scope": document.scope,
+    }
+    if not document.scope:
+        del fields["scope"]
+    return RawDocument(offset, document, key, json.dumps(fields).encode())
+
+
+class SimulatedProfile(Profile, frozen=True):
+    """A profile whose scheme and verifier are those of a scenario."""
+
+    def scheme(self) -> BlockScheme:
+        """Return the block scheme."""
+        return BlockScheme(
+            self.bits, self.blocks, self.distance, self.block_bits, self.cuts, self.bands
+        )
+
+    def verifier(self) -> Verifier | None:
+        """Return what confirms candidates."""
+        return _VERIFIERS.get(self)
+
+
+_VERIFIERS: dict[Profile, Verifier | None] = {}
+
+
+def profile_of(
+    scheme: BlockScheme, verifier: Verifier | None, window: Window | None, *, replaces: bool
+) -> SimulatedProfile:
+    """Return a profile in which the same documents are near as in a scenario."""
+    profile = SimulatedProfile(
+        scheme.bits,
+        scheme.blocks,
+        scheme.block_bits,
+        scheme.distance,
+        cuts=scheme.cuts,
+        bands=scheme.bands,
+        verify="none" if verifier is None else "shingles",
+        verify_at=0.0 if verifier is None else verifier.at,
+        window=None if window is None else window.window_ms,
+        lateness=0 if window is None else window.lateness_ms,
+        same_id=REPLACE if replaces else COMPARE,
+        scoped=True,
+    )
+    _VERIFIERS[profile] = verifier
+    return profile
+
+
+class SimulatedFingerprinter:
+    """What the worker calls of a ``Fingerprinter``."""
+
+    def __init__(
+        self, profile: SimulatedProfile, documents: Mapping[str, SimulatedDocument]
+    ) -> None:
+        """``documents``: by the text of their records."""
+        self.profile = profile
+        self.scheme = profile.scheme()
+        self.verifier = profile.verifier()
+        self.identity = IDENTITY
+        self._documents = documents
+
+    def fingerprint_batch(self, contents: Sequence[Content | str]) -> list[Fingerprinted]:
+        """Return the fingerprints of documents, in order."""
+        return [self._of(each if isinstance(each, str) else each.text) for each in contents]
+
+    def _of(self, text: str) -> Fingerprinted:
+        document = self._documents[text]
+        if document.fingerprint is None:
+            reason = cast(UndecidableReason, REASON_CODES[document.reason])
+            return Fingerprinted(b"", document.digest, 0, reason)
+        fingerprint = document.fingerprint.to_bytes(self.scheme.bits // 8, "big")
+        return Fingerprinted(fingerprint, document.digest, 99, None, document.sketch)
+
+
+def fingerprinter_of(
+    profile: SimulatedProfile, documents: Mapping[str, SimulatedDocument]
+) -> Fingerprinter:
+    """Return a fingerprinter of some documents, as the worker takes it."""
+    return cast(Fingerprinter, SimulatedFingerprinter(profile, documents))

@@ -1,0 +1,372 @@
+"""The coordinator of the group: generations, assignments, sessions, and committed offsets.
+
+A rebalance is cooperative: a partition that is to move is first taken from its owner, and given to
+another member by the next rebalance. Members join, the first of them brings the assignment, and
+whoever does not come in time is no member any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Final, NamedTuple
+
+from tests.worker_simulation.network import Code, RefusedError
+
+NO_GENERATION: Final = -1
+NO_OFFSET: Final = -1
+
+
+class GroupMetadata(NamedTuple):
+    """What a member says of itself: with commits above all."""
+
+    member_id: str
+    generation: int
+    instance_id: str | None
+
+    def encoded(self) -> bytes:
+        """Return the bytes that ``GroupEvents`` has."""
+        return f"{self.member_id}|{self.generation}|{self.instance_id or ''}".encode()
+
+    @classmethod
+    def decoded(cls, metadata: bytes) -> GroupMetadata:
+        """Return what bytes say."""
+        member_id, generation, instance_id = metadata.decode().split("|")
+        return cls(member_id, int(generation), instance_id or None)
+
+
+class Joined(NamedTuple):
+    """The answer to who joins."""
+
+    member_id: str
+    generation: int
+
+
+class Committed(NamedTuple):
+    """An offset of the group, and what was noted beside it."""
+
+    offset: int
+    note: str
+
+
+class _State(Enum):
+    EMPTY = auto()
+    JOINING = auto()
+    AWAITING_SYNC = auto()
+    STABLE = auto()
+
+
+@dataclass(slots=True)
+class _Member:
+    """``owned``: as it said when it joined; ``assigned``: by the assignment of this generation."""
+
+    id: str
+    name: str
+    instance_id: str | None
+    owned: frozenset[int] = frozenset()
+    assigned: frozenset[int] = frozenset()
+    timer: asyncio.TimerHandle | None = None
+    joining: asyncio.Future[Joined] | None = None
+    syncing: asyncio.Future[frozenset[int]] | None = field(default=None)
+
+
+class GroupCoordinator:
+    """One group that reads one topic.
+
+    ``later``: calls after so many seconds. ``partitions``: how many the topic has now.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        partitions: Callable[[], int],
+        tell: Callable[[str], None],
+        *,
+        session_seconds: float,
+        rebalance_seconds: float,
+        delay_seconds: float,
+        is_away: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Begin without members.
+
+        ``delay_seconds``: before the first generation. ``is_away``: whether no broker runs.
+        """
+        self._is_away = is_away
+        self.expired: Callable[[str], None] = lambda _: None
+        """Called with the name of a member whose session ends."""
+        self.generation = 0
+        self.offsets: dict[int, Committed] = {}
+        self._loop = loop
+        self._partitions = partitions
+        self._tell = tell
+        self._session_seconds = session_seconds
+        self._rebalance_seconds = rebalance_seconds
+        self._delay_seconds = delay_seconds
+        self._state = _State.EMPTY
+        self._members: dict[str, _Member] = {}
+        self._named = 0
+        self._waits_for_all = True
+        self._pending: dict[int, dict[int, Committed]] = {}
+        """By producer: offsets of transactions that are open."""
+        self._deadline: asyncio.TimerHandle | None = None
+
+    # ---- members
+
+    def join(
+        self, name: str, member_id: str, instance_id: str | None, owned: frozenset[int]
+    ) -> asyncio.Future[Joined]:
+        """Become a member of the next generation. ``owned``: what this member has now."""
+        member = self._member_that_joins(name, member_id, instance_id)
+        member.owned = owned
+        self._heard(member)
+        future: asyncio.Future[Joined] = self._loop.create_future()
+        self._drop_request(member)
+        stays = instance_id is not None and not member_id and member.assigned and not owned
+        if stays and self._state is _State.STABLE and self._is_complete():
+            # A static member that comes back within its session: nothing moves.
+            future.set_result(Joined(member.id, self.generation))
+            return future
+        member.joining = future
+        if self._state is not _State.JOINING:
+            self._begin_join()
+        self._end_join_if_all()
+        return future
+
+    def _member_that_joins(self, name: str, member_id: str, instance_id: str | None) -> _Member:
+        if member_id:
+            return self._of(member_id, instance_id)
+        self._named += 1
+        member = _Member(f"{name}-{self._named}", name, instance_id)
+        if instance_id is not None:
+            for each in list(self._members.values()):
+                if each.instance_id == instance_id:  # fenced from now on
+                    self._remove(each.id)
+                    member.assigned = each.assigned
+        self._members[member.id] = member
+        return member
+
+    def sync(self, member_id: str, generation: int) -> asyncio.Future[frozenset[int]]:
+        """Return the assignment, once the first member has come for it."""
+        member = self._of(member_id, None, is_checked=False)
+        self._check_generation(generation)
+        self._heard(member)
+        future: asyncio.Future[frozenset[int]] = self._loop.create_future()
+        if self._state is _State.JOINING:
+            raise RefusedError(Code.REBALANCE_IN_PROGRESS)
+        if self._state is _State.STABLE:
+            future.set_result(member.assigned)
+            return future
+        member.syncing = future
+        if member is next(iter(self._members.values())):
+            self._assign()
+        return future
+
+    def heartbeat(self, member_id: str, generation: int, instance_id: str | None) -> None:
+        """Stay a member; refused where the group moves on."""
+        member = self._of(member_id, instance_id)
+        self._check_generation(generation)
+        self._heard(member)
+        if self._state is _State.JOINING:
+            raise RefusedError(Code.REBALANCE_IN_PROGRESS)
+
+    def leave(self, member_id: str) -> None:
+        """Be a member no more."""
+        if member_id in self._members:
+            self._tell(f"{member_id} leaves the group")
+            self._remove(member_id)
+            self._after_loss()
+
+    def is_short_of(self) -> bool:
+        """Return whether the topic has partitions that no member was assigned."""
+        return self._state is _State.STABLE and not self._is_complete()
+
+    def names(self) -> set[str]:
+        """Return the names of the members."""
+        return {member.name for member in self._members.values()}
+
+    def owners(self) -> dict[int, str]:
+        """Return by partition the name of who is assigned it."""
+        return {p: member.name for member in self._members.values() for p in member.assigned}
+
+    def owned(self) -> dict[str, frozenset[int]] | None:
+        """Return what each member owns, by its name; None while partitions move."""
+        if self._state is not _State.STABLE:
+            return None
+        return {member.name: member.assigned for member in self._members.values()}
+
+    def _is_complete(self) -> bool:
+        return len(self.owners()) >= self._partitions()
+
+    def _of(self, member_id: str, instance_id: str | None, *, is_checked: bool = True) -> _Member:
+        member = self._members.get(member_id)
+        if member is not None:
+            return member
+        if is_checked and instance_id is not None:
+            for each in self._members.values():
+                if each.instance_id == instance_id:
+                    raise RefusedError(Code.FENCED_INSTANCE_ID)
+        raise RefusedError(Code.UNKNOWN_MEMBER_ID)
+
+    def _check_generation(self, generation: int) -> None:
+        if generation != self.generation:
+            raise RefusedError(Code.ILLEGAL_GENERATION)
+
+    def _heard(self, member: _Member) -> None:
+        if member.timer is not None:
+            member.timer.cancel()
+        member.timer = self._loop.call_later(self._session_seconds, self._expired, member)
+
+    def _expired(self, member: _Member) -> None:
+        if self._members.get(member.id) is not member:
+            return
+        if member.joining is not None or self._is_away():
+            self._heard(member)  # it waits for the others; or nobody could hear it
+            return
+        self._tell(f"the session of {member.id} ends")
+        self._remove(member.id)
+        if member.name not in self.names():  # else it joined again, as the answer was lost
+            self.expired(member.name)
+        self._after_loss()
+
+    def _remove(self, member_id: str) -> None:
+        member = self._members.pop(member_id)
+        if member.timer is not None:
+            member.timer.cancel()
+        self._drop_request(member)
+
+    def _drop_request(self, member: _Member) -> None:
+        for future in (member.joining, member.syncing):
+            if future is not None and not future.done():
+                future.set_exception(RefusedError(Code.UNKNOWN_MEMBER_ID))
+                future.exception()
+        member.joining = member.syncing = None
+
+    def _after_loss(self) -> None:
+        if not self._members:
+            self._state = _State.EMPTY
+        elif self._state is _State.JOINING:
+            self._end_join_if_all()
+        else:
+            self._begin_join()
+
+    def resume(self) -> None:
+        """Begin the sessions of all members again: a broker coordinates the group that was away."""
+        for member in self._members.values():
+            self._heard(member)
+
+    # ---- a rebalance
+
+    def _begin_join(self) -> None:
+        is_first = self._state is _State.EMPTY
+        for member in self._members.values():
+            if member.syncing is not None and not member.syncing.done():
+                member.syncing.set_exception(RefusedError(Code.REBALANCE_IN_PROGRESS))
+                member.syncing.exception()
+            member.syncing = None
+        self._state = _State.JOINING
+        if self._deadline is not None:
+            self._deadline.cancel()
+        seconds = self._delay_seconds if is_first else self._rebalance_seconds
+        self._deadline = self._loop.call_later(seconds, self._end_join)
+        self._waits_for_all = not is_first
+
+    def _end_join_if_all(self) -> None:
+        all_joined = all(member.joining is not None for member in self._members.values())
+        if self._state is _State.JOINING and self._waits_for_all and all_joined:
+            self._end_join()
+
+    def _end_join(self) -> None:
+        if self._state is not _State.JOINING:
+            return
+        if self._deadline is not None:
+            self._deadline.cancel()
+        for member in [m for m in self._members.values() if m.joining is None]:
+            self._tell(f"{member.id} did not join in time")
+            self._remove(member.id)
+        if not self._members:
+            self._state = _State.EMPTY
+            return
+        self.generation += 1
+        self._state = _State.AWAITING_SYNC
+        for member in self._members.values():
+            assert member.joining is not None
+            if not member.joining.done():
+                member.joining.set_result(Joined(member.id, self.generation))
+            member.joining = None
+            self._heard(member)
+
+    def _assign(self) -> None:
+        owned = {member.id: member.owned for member in self._members.values()}
+        assigned = sticky_assignment(owned, self._partitions())
+        self._state = _State.STABLE
+        for member in self._members.values():
+            member.assigned = assigned[member.id]
+            if member.syncing is not None and not member.syncing.done():
+                member.syncing.set_result(member.assigned)
+            member.syncing = None
+        shown = ", ".join(f"{m.id} {sorted(m.assigned)}" for m in self._members.values())
+        self._tell(f"generation {self.generation}: {shown}")
+
+    # ---- offsets
+
+    def commit(self, metadata: GroupMetadata, offsets: Mapping[int, Committed]) -> None:
+        """Commit offsets outside of a transaction."""
+        self._check_member(metadata)
+        if self._state is _State.AWAITING_SYNC:
+            raise RefusedError(Code.REBALANCE_IN_PROGRESS)
+        self.offsets.update(offsets)
+
+    def commit_in_transaction(
+        self, producer_id: int, metadata: GroupMetadata, offsets: Mapping[int, Committed]
+    ) -> None:
+        """Keep offsets until the transaction of a producer ends."""
+        self._check_member(metadata)
+        self._pending.setdefault(producer_id, {}).update(offsets)
+
+    def mark(self, producer_id: int, *, committed: bool) -> None:
+        """Take in the end of a transaction."""
+        offsets = self._pending.pop(producer_id, {})
+        if committed:
+            self.offsets.update(offsets)
+
+    def fetch_offsets(self, partitions: Iterable[int]) -> dict[int, int]:
+        """Return stable offsets, those of partitions in open transactions left out."""
+        unstable = {p for offsets in self._pending.values() for p in offsets}
+        return {
+            p: self.offsets[p].offset if p in self.offsets else NO_OFFSET
+            for p in partitions
+            if p not in unstable
+        }
+
+    def _check_member(self, metadata: GroupMetadata) -> None:
+        self._of(metadata.member_id, metadata.instance_id)
+        self._check_generation(metadata.generation)
+
+
+def sticky_assignment(
+    owned: Mapping[str, frozenset[int]], partitions: int
+) -> dict[str, frozenset[int]]:
+    """Return who is assigned what: members keep what they have, as far as all have equally many.
+
+    What is to move from one to another is assigned to nobody: its owner gives it up first.
+    """
+    members = list(owned)
+    kept: dict[str, list[int]] = {member: [] for member in members}
+    taken: set[int] = set()
+    for member in members:
+        for partition in sorted(owned[member]):
+            if partition < partitions and partition not in taken:
+                kept[member].append(partition)
+                taken.add(partition)
+    free = [partition for partition in range(partitions) if partition not in taken]
+    low, more = divmod(partitions, len(members))
+    by_size = sorted(members, key=lambda member: -len(kept[member]))
+    target = {member: low + (at < more) for at, member in enumerate(by_size)}
+    for member in members:
+        del kept[member][target[member] :]  # to be moved in the next generation
+    for member in members:
+        while free and len(kept[member]) < target[member]:
+            kept[member].append(free.pop(0))
+    return {member: frozenset(kept[member]) for member in members}

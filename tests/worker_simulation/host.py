@@ -1,0 +1,88 @@
+"""What a simulated client needs of its machine: tasks, requests, and calls of the worker."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, TypeVar, overload
+
+from tests.worker_simulation.cluster import Cluster
+from tests.worker_simulation.loop import Machine
+from tests.worker_simulation.network import NoAnswerError
+
+_Answer = TypeVar("_Answer")
+
+AGAIN_SECONDS: Final = (0.01, 0.5)
+"""How long a client waits before it connects again."""
+
+
+class Host:
+    """One machine and its way to the cluster."""
+
+    def __init__(self, machine: Machine, cluster: Cluster) -> None:
+        """``machine`` runs what is started here."""
+        self.machine = machine
+        self.cluster = cluster
+        self.loop = cluster.loop
+        self.name = machine.name
+
+    def start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Do something in a thread of a client."""
+        return self.loop.start(self.machine.clients, work)
+
+    def call(self, function: Callable[..., object], *arguments: object) -> None:
+        """Call the worker on its event loop, in the order of such calls."""
+        self.loop.call_soon(function, *arguments, context=self.machine.program.context)
+
+    @overload
+    def ask(
+        self, name: str, work: Callable[[], asyncio.Future[_Answer]], seconds: float = ...
+    ) -> asyncio.Future[_Answer]: ...
+
+    @overload
+    def ask(
+        self, name: str, work: Callable[[], _Answer], seconds: float = ...
+    ) -> asyncio.Future[_Answer]: ...
+
+    def ask(self, name: str, work: Callable[[], Any], seconds: float = 10.0) -> asyncio.Future[Any]:
+        """Return the broker's answer; see ``Network.ask``."""
+        return self.cluster.network.ask(self.machine, name, work, seconds)
+
+    async def pause(self) -> None:
+        """Wait before the next try."""
+        await asyncio.sleep(self.cluster.network.random.uniform(*AGAIN_SECONDS))
+
+    async def ask_until(self, name: str, work: Callable[[], _Answer], seconds: float) -> _Answer:
+        """Ask again until there is an answer; raises ``NoAnswerError`` after so many seconds."""
+        deadline = self.loop.time() + seconds
+        while True:
+            left = deadline - self.loop.time()
+            if left <= 0:
+                raise NoAnswerError(name)
+            try:
+                return await self.ask(name, work, min(10.0, left))
+            except NoAnswerError:
+                await self.pause()
+
+    def client_done(self, result: asyncio.Future[_Answer]) -> asyncio.Future[_Answer]:
+        """Return a future of the worker's that gets the result of a client's task."""
+        future: asyncio.Future[_Answer] = self.loop.create_future()
+
+        def resolve() -> None:
+            if future.done():
+                return
+            if result.cancelled():
+                future.cancel()
+            elif (error := result.exception()) is not None:
+                future.set_exception(error)
+            else:
+                future.set_result(result.result())
+
+        result.add_done_callback(lambda _: self.call(resolve), context=self.machine.clients.context)
+        return future
+
+    async def in_client(self, work: Coroutine[Any, Any, _Answer]) -> _Answer:
+        """Return what a client does in its own thread; the worker waits on its loop."""
+        task = self.loop.create_task(work, context=self.machine.clients.new_context())
+        self.loop.keep(task)
+        return await self.client_done(task)

@@ -1,0 +1,460 @@
+"""Simulated clients of the index: its admin, the changelog, and the opening of stores.
+
+Stores are opened by ``streams.store.recovery`` on a disk in memory, and read their changelog as
+``streams.store.changelog`` does, with a simulated consumer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, Final, cast
+
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+from simhash_core.errors import FirstseenError
+from simhash_core.log.records import Progress
+from simhash_core.text.profiles import Profile
+from streams.errors import BrokerUnavailableError, UnansweredError
+from streams.kafka.clients import Consumer
+from streams.monitoring.metrics import Metrics
+from streams.settings.settings import Delivery, Settings
+from streams.store.changelog import Changelog, LoggedBatch
+from streams.store.changelog_codec import PROGRESS_KEY, LoggedProgress, furthest
+from streams.store.recovery import ShardStores
+from streams.store.row_store import StoreDisk
+from streams.store.shard_store import ShardStore
+from streams.worker.index_on_kafka import Claim, Owned, refuse_other_settings
+from tests.worker_simulation.cluster import Fetch
+from tests.worker_simulation.host import Host
+from tests.worker_simulation.loop import block, in_thread
+from tests.worker_simulation.member import SimulatedMessage, resolve
+from tests.worker_simulation.network import NoAnswerError, RefusedError
+from tests.worker_simulation.partitions import Stored
+from tests.worker_simulation.transactions import Place
+
+_ANSWER_SECONDS: Final = 10.0
+_BATCH: Final = 20
+"""Records of one changelog that are read at one time."""
+
+
+class SimulatedIndexAdmin:
+    """An ``IndexAdmin`` on the simulated cluster."""
+
+    def __init__(self, host: Host, settings: Settings, identity: str, writer: str) -> None:
+        """``identity``: of this worker's index. ``writer``: its name."""
+        self._host = host
+        self._topics = settings.topics
+        self._identity = identity
+        self._writer = writer
+        self._has_transactions = settings.delivery is Delivery.EXACTLY_ONCE
+        self._timeout_seconds = settings.session_timeout_seconds
+        self._seen: set[str] = set()
+
+    async def topic_id(self) -> str:
+        """Return the id of the raw topic."""
+        return cast(str, await self._ask("describe topic", self._topic_id))
+
+    async def partitions(self) -> int:
+        """Return the number of partitions of the raw topic."""
+        return cast(int, await self._ask("metadata", self._count))
+
+    async def claim(self) -> Claim | None:
+        """Return the last progress of shard 0."""
+        logged = await self._last_progress(0)
+        if logged is None:
+            return None
+        progress = logged.progress
+        claim = Claim(
+            logged.identity,
+            logged.reading,
+            progress.position,
+            progress.control,
+            logged.writer,
+            progress.clock,
+        )
+        refuse_other_settings(claim, self._identity, claim.reading, "the simulated index")
+        return claim
+
+    async def grow_changelog(self) -> None:
+        """Give the changelog as many partitions as the raw topic has."""
+
+        def grow() -> None:
+            partitions = self._count()
+            if partitions > len(self._host.cluster.topics[self._topics.changelog].partitions):
+                self._host.cluster.add_partitions(self._topics.changelog, partitions)
+
+        await self._ask("create partitions", grow)
+
+    async def note_members(self) -> None:
+        """Remember who is in the group now."""
+        self._seen |= cast(
+            "set[str]", await self._ask("list group", self._host.cluster.group.names)
+        )
+
+    async def abort_left_open(self, partitions: Iterable[int]) -> None:
+        """Abort what owners of partitions and members that are gone have left open."""
+        if not self._has_transactions:
+            return
+        writers = set(self._seen)
+        for partition in partitions:
+            logged = await self._last_progress(partition)
+            if logged is not None:
+                writers.add(logged.writer)
+        members = cast("set[str]", await self._ask("list group", self._host.cluster.group.names))
+        for writer in sorted(writers - members - {"", self._writer}):
+            await self._abort(writer)
+            self._seen.discard(writer)
+
+    async def _abort(self, writer: str) -> None:
+        transactions = self._host.cluster.transactions
+        deadline = self._host.loop.time() + _ANSWER_SECONDS
+        while self._host.loop.time() < deadline:
+            try:
+                await self._ask("abort", lambda: transactions.init(writer, self._timeout_seconds))
+            except RefusedError:
+                await asyncio.sleep(0.01)
+            else:
+                return
+        raise UnansweredError(f"cannot abort the transaction of {writer}")
+
+    async def delete_before(self, offset: int) -> None:
+        """Delete the records of the log before an offset."""
+        place = self._topics.log, 0
+        cluster = self._host.cluster
+        cluster.tell(f"{self._host.name} deletes the log before {offset}")
+        await self._ask("delete records", lambda: cluster.partition(place).trim(offset))
+
+    def _topic_id(self) -> str:
+        topic = self._host.cluster.topics.get(self._topics.raw)
+        if topic is None:
+            raise NoAnswerError("there is no such topic")
+        return topic.id
+
+    def _count(self) -> int:
+        topic = self._host.cluster.topics.get(self._topics.raw)
+        return 0 if topic is None else len(topic.partitions)
+
+    async def _last_progress(self, partition: int) -> LoggedProgress | None:
+        def last() -> LoggedProgress | None:
+            changelog = self._host.cluster.topics[self._topics.changelog]
+            if partition >= len(changelog.partitions):
+                return None
+            return last_progress(changelog.partitions[partition].read_committed())
+
+        return cast("LoggedProgress | None", await self._ask("read claim", last))
+
+    async def _ask(self, name: str, work: Callable[[], Any]) -> Any:  # noqa: ANN401 - of any
+        async def ask() -> Any:  # noqa: ANN401 - of any request
+            return await self._host.ask_until(name, work, _ANSWER_SECONDS)
+
+        try:
+            return await self._host.in_client(ask())
+        except NoAnswerError as error:
+            raise UnansweredError(f"no answer: {error}") from error
+
+
+def last_progress(records: Iterable[Stored]) -> LoggedProgress | None:
+    """Return the last progress among records of a changelog that does not go back."""
+    return furthest(None, _logged(records))
+
+
+def progresses_of(records: Iterable[Stored]) -> list[Progress]:
+    """Return all progresses among records of a changelog."""
+    return [each.progress for each in _logged(records)]
+
+
+def _logged(records: Iterable[Stored]) -> list[LoggedProgress]:
+    kept = [record for record in records if record.key == PROGRESS_KEY]
+    if not kept:
+        return []
+    keys, values = [record.key for record in kept], [record.value for record in kept]
+    offsets = [record.offset for record in kept]
+    return list(LoggedBatch(keys, values, offsets, 0, "changelog").decoded().progress)
+
+
+class _Interruption:
+    """A ``threading.Event`` that waits in virtual time."""
+
+    def __init__(self, event: threading.Event) -> None:
+        self._event = event
+
+    def is_set(self) -> bool:
+        return self._event.is_set()
+
+    def wait(self, seconds: float) -> bool:
+        block(seconds)
+        return self._event.is_set()
+
+
+class _Consumer:
+    """A consumer of one partition, in a thread. ``slowness``: seconds that each read takes."""
+
+    def __init__(self, host: Host, slowness: Callable[[], float], *, committed: bool) -> None:
+        self._host = host
+        self._slowness = slowness
+        self._committed = committed
+        self._place: Place = ("", 0)
+        self._next = 0
+
+    def get_watermark_offsets(
+        self,
+        partition: TopicPartition,
+        timeout: float,
+        cached: bool,  # noqa: ARG002 - of a Consumer
+    ) -> tuple[int, int]:
+        place = partition.topic, partition.partition
+        return cast(
+            "tuple[int, int]",
+            self._ask(
+                lambda: self._host.cluster.offsets(place, committed=self._committed), timeout
+            ),
+        )
+
+    def assign(self, partitions: list[TopicPartition]) -> None:
+        self._place = partitions[0].topic, partitions[0].partition
+        self._next = partitions[0].offset
+
+    def consume(self, number: int, seconds: float) -> list[SimulatedMessage | _End]:
+        left = self._slowness()
+        block(max(left, 0.0005))
+        wanted = Fetch(self._place, self._next)
+        try:
+            answer = self._ask(
+                lambda: self._host.cluster.read_now(
+                    wanted, min(number, _BATCH), committed=self._committed
+                ),
+                seconds,
+            )
+        except KafkaException:
+            return []
+        self._next = answer.next
+        messages: list[SimulatedMessage | _End] = [
+            SimulatedMessage(self._place, stored) for stored in answer.records
+        ]
+        if answer.next >= answer.end:
+            messages.append(_End(answer.next))
+            if not answer.records:
+                block(seconds)
+        return messages
+
+    def close(self) -> None:
+        pass
+
+    def _ask(self, work: Callable[[], Any], timeout: float) -> Any:  # noqa: ANN401 - of any
+        network = self._host.cluster.network
+        deadline = self._host.loop.time() + timeout
+        while True:
+            block(network.random.uniform(0.0005, 0.005))
+            if network.reaches(self._host.machine):
+                try:
+                    return work()
+                except RefusedError:
+                    pass
+            if self._host.loop.time() > deadline:
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+            block(0.1)
+
+
+class _End:
+    """The sign of a consumer that a partition was read to its end."""
+
+    def __init__(self, offset: int) -> None:
+        self._offset = offset
+
+    def error(self) -> KafkaError:
+        return KafkaError(KafkaError._PARTITION_EOF)
+
+    def offset(self) -> int:
+        return self._offset
+
+
+class _Changelog(Changelog):
+    """A changelog that is read with a simulated consumer."""
+
+    @contextmanager
+    def _consumer(self, isolation: str = "read_committed") -> Iterator[Consumer]:
+        host, slowness = self.config["host"], self.config["slowness"]
+        consumer = _Consumer(host, slowness, committed=isolation == "read_committed")
+        yield cast(Consumer, consumer)
+
+
+class SimulatedStores(ShardStores):
+    """A ``StoreOpener`` on a disk in memory.
+
+    ``slowness`` draws how long each read of a changelog takes: seconds.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        settings: Settings,
+        identity: str,
+        profile: Profile,
+        metrics: Metrics,
+        disk: StoreDisk,
+        slowness: Callable[[], float],
+    ) -> None:
+        """``identity``, ``profile``: of the index."""
+        self._host = host
+        changelog_id = host.cluster.topics[settings.topics.changelog].id
+        config = {"host": host, "slowness": slowness}
+        super().__init__(settings, config, identity, changelog_id, metrics, disk)
+        self._profile = profile
+
+    def _changelog(self, partition: int, interrupted: threading.Event) -> Changelog:
+        settings = self._settings
+        return _Changelog(
+            settings.topics.changelog,
+            partition,
+            self._config,
+            settings.send_timeout_seconds,
+            cast(threading.Event, _Interruption(interrupted)),
+            may_be_cut=settings.delivery is Delivery.AT_LEAST_ONCE,
+        )
+
+    def open(self, partition: int, committed_next: int, interrupted: threading.Event) -> ShardStore:
+        """Open a store, whose closing takes a while in a thread."""
+        store = super().open(partition, committed_next, interrupted)
+        close, draw = store.close, self._host.cluster.network.random
+
+        def close_slowly() -> None:
+            if in_thread():
+                block(draw.uniform(0.0, 0.5))
+            close()
+
+        store.close = close_slowly  # type: ignore[method-assign]
+        return store
+
+    def measure(self) -> None:
+        """RocksDB has no figures here."""
+
+
+Deliver = Callable[[int, LoggedBatch], Awaitable[None]]
+
+
+class SimulatedFollower:
+    """A ``ChangelogClient`` on the simulated cluster."""
+
+    def __init__(self, host: Host, topic: str, deliver: Deliver) -> None:
+        """``deliver`` takes one batch of a partition at a time."""
+        self._host = host
+        self._topic = topic
+        self._deliver = deliver
+        self._next: dict[int, int] = {}
+        self._number: dict[int, int] = {}
+        self._follows = 0
+        self._news = asyncio.Event()
+        self._closed = False
+        self._done: dict[int, int] = {}
+
+    def begin(self, failed: Callable[[FirstseenError], object]) -> None:
+        """Deliver from now on."""
+        del failed  # nothing ends it
+        self._host.start(self._read())
+
+    async def close(self) -> None:
+        """Deliver nothing any more."""
+        self._closed = True
+        self._next.clear()
+        self._news.set()
+
+    def follow(self, partition: int, offset: int) -> None:
+        """Read a partition from an offset on."""
+        self._follows += 1
+        self._number[partition] = self._follows
+        self._next[partition] = self._done[partition] = offset
+        self._news.set()
+
+    def leave(self, partition: int) -> None:
+        """Read a partition no more."""
+        self._next.pop(partition, None)
+        self._number.pop(partition, None)
+
+    async def end(self, partition: int, seconds: float) -> int:
+        """Return where what is committed to a partition ends."""
+        place = self._topic, partition
+
+        async def ask() -> tuple[int, int]:
+            return await self._host.ask_until(
+                "list offsets",
+                lambda: self._host.cluster.offsets(place, committed=True),
+                seconds,
+            )
+
+        try:
+            return (await self._host.in_client(ask()))[1]
+        except (NoAnswerError, RefusedError) as error:
+            raise UnansweredError(f"no end of {place}: {error}") from error
+
+    async def reach(self, partition: int, offset: int, seconds: float) -> bool:
+        """Wait until all before an offset is delivered."""
+        deadline = self._host.loop.time() + seconds
+        while self._done.get(partition, offset) < offset:
+            if self._host.loop.time() > deadline:
+                return False
+            await asyncio.sleep(0.01)
+        return True
+
+    @property
+    def lag(self) -> int:
+        """The records that were committed and not read yet."""
+        return 0
+
+    async def _read(self) -> None:
+        while not self._closed:
+            if not self._next:
+                self._news.clear()
+                await self._news.wait()
+                continue
+            self._news.clear()
+            numbers = dict(self._number)
+            wanted = [Fetch((self._topic, p), offset) for p, offset in self._next.items()]
+            try:
+                fetch = partial(self._host.cluster.fetch, wanted, 50, committed=True)
+                answers = await self._host.ask("follow", fetch, 5.0)
+            except NoAnswerError:
+                await self._host.pause()
+                continue
+            for (_, partition), answer in answers.items():
+                if self._number.get(partition) != numbers[partition] or answer.error:
+                    continue
+                self._next[partition] = answer.next
+                delivered: asyncio.Future[None] = self._host.loop.create_future()
+                self._host.call(self._begin, partition, answer.records, answer.next, delivered)
+                await delivered
+
+    def _begin(
+        self, partition: int, records: list[Stored], end: int, delivered: asyncio.Future[None]
+    ) -> None:
+        number = self._number.get(partition)
+
+        async def deliver() -> None:
+            if records:
+                batch = LoggedBatch(
+                    [each.key for each in records],
+                    [each.value for each in records],
+                    [each.offset for each in records],
+                    records[-1].timestamp_ms,
+                    f"{self._topic}/{partition}",
+                )
+                await self._deliver(partition, batch)
+            if self._number.get(partition) == number:
+                self._done[partition] = end
+
+        task = self._host.loop.start(self._host.machine.program, deliver())
+        task.add_done_callback(
+            lambda _: resolve(delivered),
+            context=self._host.machine.clients.context,
+        )
+
+
+def owners_of(host: Host) -> Owned | None:
+    """Return who owns which shards; blocking, in a thread."""
+    block(host.cluster.network.random.uniform(0.001, 0.05))
+    if not host.cluster.network.reaches(host.machine):
+        raise BrokerUnavailableError("it is not known who else works in the group")
+    return host.cluster.group.owned()

@@ -1,0 +1,310 @@
+"""What must hold for whole workers, told from what is on the brokers alone.
+
+The log is judged record by record as in ``tests.simulation.judge``: one reader of the log says what
+each document is. The output topics, as a reader of committed records sees them, must say the same,
+of each raw record once and in raw order; and what is committed of the index must be the unique
+documents.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple, cast
+
+from simhash_core import documents
+from simhash_core.documents import Entry, SourcePosition
+from simhash_core.log.records import Chain, LogRecord, Progress
+from streams.documents.output_records import (
+    DeadLetterOutput,
+    DuplicateOutput,
+    ReceivedOutput,
+    TombstoneOutput,
+    UniqueOutput,
+    received_output,
+)
+from streams.settings.settings import Delivery, Settings
+from streams.store.changelog import LoggedBatch
+from streams.store.recovery import load_batch
+from streams.store.row_codec import StoreIdentity
+from streams.store.shard_directory import open_shard
+from streams.worker.log_codec import LogCodec
+from tests.rigs.memory_rows import MemoryDisk
+from tests.simulation.broker import RawPartition
+from tests.simulation.documents import SimulatedDocument, print_of
+from tests.simulation.judge import Judge, ViolationError
+from tests.simulation.one_reader import Truth
+from tests.simulation.scenario import Scenario
+from tests.worker_simulation.cluster import Cluster
+from tests.worker_simulation.documents import IDENTITY, RawDocument
+from tests.worker_simulation.index_clients import progresses_of
+from tests.worker_simulation.partitions import Stored
+from tests.worker_simulation.scenario import WorkerScenario
+
+
+class RawChain(NamedTuple):
+    """A raw partition of one topic, and all records that it will have."""
+
+    chain: Chain
+    records: list[RawDocument]
+
+
+class LogJudge(Judge):
+    """Judges the log, and knows what is to be put out of each raw record."""
+
+    def truth(self, chain: Chain, offset: int) -> Truth | None:
+        """Return what one reader says of a document, None if no packet that counts has it."""
+        return self._truths.get((chain, offset))
+
+    def is_decided(self, chain: Chain, offset: int) -> bool:
+        """Return whether its verdict is in the log."""
+        return (chain, offset) in self._decided
+
+
+class WorkerJudge:
+    """Judges one run."""
+
+    def __init__(self, scenario: WorkerScenario, settings: Settings, cluster: Cluster) -> None:
+        """Begin with an empty log."""
+        self._scenario = scenario
+        self._topics = settings.topics
+        self._cluster = cluster
+        self._codec = LogCodec(IDENTITY)
+        self.log = LogJudge(cast(Scenario, scenario))
+        self.chains: list[RawChain] = []
+
+    def produced(self, chains: Sequence[RawChain]) -> None:
+        """Learn what raw records there will be."""
+        self.chains += chains
+        self.log.produced(cast("Iterable[RawPartition]", chains))
+
+    def appended(self, stored: Stored) -> None:
+        """Judge a record of the log."""
+        record: LogRecord = self._codec.decode(stored.value, f"log@{stored.offset}")
+        self.log.appended(stored.offset, record, stored.timestamp_ms)
+
+    # ---- outputs
+
+    def is_put_out(self) -> bool:
+        """Return whether what is committed is behind the last record of each partition.
+
+        At least once, a late request may take an offset of the group back; the changelog counts.
+        """
+        offsets = self._cluster.group.offsets
+        exactly = self._scenario.delivery is Delivery.EXACTLY_ONCE
+        for chain, records in self._current():
+            if not records:
+                continue
+            committed = offsets.get(chain.partition)
+            if exactly and (committed is None or committed.offset <= records[-1].offset):
+                return False
+            if not exactly and self._progress(chain) <= records[-1].offset:
+                return False
+        return not self._is_marker_missing()
+
+    def _progress(self, chain: Chain) -> int:
+        """Return the next raw offset by the changelog: the furthest, as readers take it."""
+        changelogs = self._cluster.topics[self._topics.changelog].partitions
+        if chain.partition >= len(changelogs):
+            return -1
+        progresses = progresses_of(changelogs[chain.partition].records)
+        return max((each.next for each in progresses if each.chain == chain), default=-1)
+
+    def _current(self) -> list[RawChain]:
+        topic_id = self._cluster.topics[self._topics.raw].id
+        return [each for each in self.chains if each.chain.topic_id == topic_id]
+
+    def _is_marker_missing(self) -> bool:
+        return any(
+            partition.stable_end != partition.end
+            for topic in self._cluster.topics.values()
+            for partition in topic.partitions
+        )
+
+    def waits_for(self) -> str:
+        """Return what is not put out yet."""
+        offsets = {p: each.offset for p, each in self._cluster.group.offsets.items()}
+        ends = {c.partition: r[-1].offset + 1 for c, r in self._current() if r}
+        undecided = [*self.log.undecided]
+        return f"committed {offsets} of {ends}, undecided packets {undecided[:5]}"
+
+    def at_the_end(self) -> None:
+        """Judge all outputs, and the index."""
+        outputs = self._outputs()
+        repeats = self._scenario.delivery is Delivery.AT_LEAST_ONCE
+        for chain, records in self.chains:
+            for record in records:
+                self._judge_record(chain, record, outputs, repeats=repeats)
+        for place, received in outputs.items():
+            if received and not (repeats and self._scenario.again):
+                raise ViolationError(f"{place}: {received[:3]}, which is too much")
+        self._separation_and_index()
+        if not repeats:
+            self._progress_rises()
+
+    def _progress_rises(self) -> None:
+        """Judge that no committed progress of a shard is behind one before."""
+        for number, partition in enumerate(self._cluster.topics[self._topics.changelog].partitions):
+            last: Progress | None = None
+            for each in progresses_of(partition.read_committed()):
+                is_same = last is not None and last.chain == each.chain
+                if (
+                    is_same
+                    and last is not None
+                    and (each.next, each.needed) < (last.next, last.needed)
+                ):
+                    raise ViolationError(
+                        f"shard {number}: progress {each} is committed after {last}"
+                    )
+                last = each
+
+    def _outputs(self) -> dict[tuple[int, int], list[ReceivedOutput]]:
+        """Return by raw partition and offset what was put out; checks the order."""
+        outputs: dict[tuple[int, int], list[ReceivedOutput]] = defaultdict(list)
+        for name in (self._topics.unique, self._topics.duplicates, self._topics.dead_letters):
+            for number, partition in enumerate(self._cluster.topics[name].partitions):
+                last: dict[int, int] = {}
+                for stored in partition.read_committed():
+                    received = received_output(stored.value, stored.headers)
+                    if received is None:
+                        raise ViolationError(f"{name}/{number}@{stored.offset} is no output")
+                    source = received.source
+                    outputs[source.partition, source.offset].append(received)
+                    before = last.get(source.partition, -1)
+                    if source.offset < before and self._is_ordered:
+                        raise ViolationError(
+                            f"{name}/{number}: {source} is put out after offset {before}"
+                        )
+                    last[source.partition] = source.offset
+        return outputs
+
+    @property
+    def _is_ordered(self) -> bool:
+        """Whether raw order can be told: no output may repeat, and no offset came twice."""
+        return self._scenario.delivery is Delivery.EXACTLY_ONCE and not self._scenario.again
+
+    def _judge_record(
+        self,
+        chain: Chain,
+        record: RawDocument,
+        outputs: dict[tuple[int, int], list[ReceivedOutput]],
+        *,
+        repeats: bool,
+    ) -> None:
+        received = outputs[chain.partition, record.offset]
+        expected = self._expected(chain, record)
+        where = f"{chain.topic}-{chain.topic_id}/{chain.partition}@{record.offset}"
+        for each in expected:
+            found = [other for other in received if _is_same(each, other)]
+            if not found:
+                raise ViolationError(f"{where}: {each} is missing; put out: {received}")
+            for other in found if repeats and not self._scenario.again else found[:1]:
+                received.remove(other)
+        if received and not self._scenario.again:
+            raise ViolationError(f"{where}: {received} beside {expected}")
+
+    def _expected(self, chain: Chain, record: RawDocument) -> list[ReceivedOutput]:
+
+        source = SourcePosition(chain.topic, chain.partition, record.offset)
+        document = record.document
+        if document is None:
+            return [DeadLetterOutput(source, "", "")]
+        truth = self.log.truth(chain, record.offset)
+        if truth is None or not self.log.is_decided(chain, record.offset):
+            raise ViolationError(f"{source} is put out, and there is no verdict in the log")
+        gone = bool(truth.removed)
+        if document.is_delete:
+            put_out = gone or self._scenario.window is not None
+            return [TombstoneOutput(source, document.document_id, "deleted")] if put_out else []
+        if truth.original is None:
+            return [UniqueOutput(source, document.document_id, "")]
+        original = truth.original
+        duplicate = DuplicateOutput(
+            source,
+            document.document_id,
+            original.source,
+            original.document.document_id,
+            truth.distance,
+            self._scenario.scheme.bits,
+            0.0,
+            "",
+        )
+        if gone:
+            return [TombstoneOutput(source, document.document_id, "replaced"), duplicate]
+        return [duplicate]
+
+    # ---- the index
+
+    def _separation_and_index(self) -> None:
+        log = self.log
+        uniques = [each for each in log.one_reader.uniques if self._is_put_out(each.source)]
+        log._separation(uniques)
+        entries = self._entries()
+        known = {each.sequence: each for each in uniques}
+        differing = entries.keys() ^ (known.keys() - log.removed)
+        if any(each >= log.expired_before for each in differing):
+            raise ViolationError(f"entries and unique documents differ: {sorted(differing)}")
+        for sequence, entry in entries.items():
+            original = known.get(sequence)
+            if original is None:
+                continue
+            document: SimulatedDocument = original.document
+            expected = Entry(
+                original.source,
+                document.document_id,
+                document.time_ms,
+                print_of(self._scenario.scheme, document),
+                documents.scoped_digest(document.digest, document.scope),
+                document.sketch if document.fingerprint is not None else b"",
+                document.scope,
+            )
+            if entry != expected:
+                raise ViolationError(f"the entry of {sequence} is {entry}, not {expected}")
+
+    def _is_put_out(self, source: object) -> bool:
+        del source  # all that is decided is put out by now
+        return True
+
+    def _entries(self) -> dict[int, Entry]:
+        """Return the entries that a new worker would read from the changelog."""
+        entries: dict[int, Entry] = {}
+        for number, partition in enumerate(self._cluster.topics[self._topics.changelog].partitions):
+            owner = StoreIdentity(IDENTITY, "judge", number, "")
+            store = open_shard(Path(str(number)), owner, self._scenario.scheme.bits, MemoryDisk())
+            records = partition.read_committed()
+            if records:
+                batch = LoggedBatch(
+                    [each.key for each in records],
+                    [each.value for each in records],
+                    [each.offset for each in records],
+                    records[-1].timestamp_ms,
+                    f"changelog/{number}",
+                )
+                load_batch(store, batch, IDENTITY)
+            entries.update(store.all_entries())
+        return entries
+
+
+def _is_same(expected: ReceivedOutput, received: ReceivedOutput) -> bool:
+    """Return whether an output says what is expected, as far as it is."""
+    match expected, received:
+        case UniqueOutput(), UniqueOutput():
+            return expected.id == received.id
+        case DeadLetterOutput(), DeadLetterOutput():
+            return True
+        case TombstoneOutput(), TombstoneOutput():
+            return expected == received
+        case DuplicateOutput(), DuplicateOutput():
+            return (
+                expected.id == received.id
+                and expected.original == received.original
+                and expected.original_id == received.original_id
+                and expected.distance == received.distance
+            )
+    return False
+
+
+def packets_of(judge: LogJudge) -> int:
+    """Return how many packets count."""
+    return sum(len(each) for each in judge._counting.values())

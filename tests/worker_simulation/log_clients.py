@@ -1,0 +1,218 @@
+"""Simulated clients of internal topics: a reader of one partition, and what appends to them.
+
+As ``streams.kafka.log_reader`` and ``streams.kafka.producers`` with librdkafka below: the reader is
+never moved over a gap; the appender sends what has waited together, again and again until it is
+answered or too old, and then goes on as a new producer, while what it gave up may still arrive.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from simhash_core.errors import FirstseenError
+from streams.errors import BrokerRefusedError, UnansweredError
+from streams.kafka.errors import TopicGoneError
+from streams.kafka.log_reader import LogCutError, LogRecords
+from streams.kafka.producers import AppendUnknownError, ProducerRecord, RecordTooLargeError
+from tests.worker_simulation.cluster import Append, Fetch
+from tests.worker_simulation.host import Host
+from tests.worker_simulation.network import Code, NoAnswerError, RefusedError
+
+_BATCHES: Final = 4
+_ANSWER_SECONDS: Final = 10.0
+_GONE_CHECKS: Final = 2
+_CLOSE_SECONDS: Final = 5.0
+
+
+class SimulatedReader:
+    """A ``PartitionReader`` of partition 0 of a topic."""
+
+    def __init__(self, host: Host, topic: str, *, batch_records: int = 500) -> None:
+        """Read nothing before ``seek``."""
+        self._host = host
+        self._topic = topic
+        self._batch_records = batch_records
+        self._filled: Callable[[], object] = lambda: None
+        self._failed: Callable[[FirstseenError], object] = lambda _: None
+        self._epoch = 0
+        self._next: int | None = None
+        self._batches: deque[LogRecords] = deque()
+        self._news = asyncio.Event()
+        self._closed = False
+        self.most_queued = 0
+
+    def open(
+        self, filled: Callable[[], object], failed: Callable[[FirstseenError], object]
+    ) -> None:
+        """Begin."""
+        self._filled, self._failed = filled, failed
+        self._host.start(self._fetch())
+
+    async def close(self) -> None:
+        """End; nothing is returned any more."""
+        self._closed = True
+        self._batches.clear()
+        self._news.set()
+
+    def seek(self, offset: int) -> None:
+        """Read from an offset; nothing of an earlier reading is returned."""
+        self._epoch += 1
+        self._next = offset
+        self._batches.clear()
+        self._news.set()
+
+    def take(self) -> LogRecords | None:
+        """Return the next records, None for nothing."""
+        if not self._batches:
+            return None
+        self._news.set()
+        return self._batches.popleft()
+
+    async def offsets(self) -> tuple[int, int]:
+        """Return the offset of the first record, and the one after the last."""
+        place = self._topic, 0
+
+        async def ask() -> tuple[int, int]:
+            return await self._host.ask_until(
+                "list offsets", lambda: self._host.cluster.offsets(place), _ANSWER_SECONDS
+            )
+
+        try:
+            return await self._host.in_client(ask())
+        except (NoAnswerError, RefusedError) as error:
+            raise UnansweredError(f"no offsets of {self._topic}: {error}") from error
+
+    async def _fetch(self) -> None:
+        missing = 0
+        while not self._closed:
+            if self._next is None or len(self._batches) >= _BATCHES:
+                self._news.clear()
+                await self._news.wait()
+                continue
+            epoch, offset = self._epoch, self._next
+            place = self._topic, 0
+            wanted = [Fetch(place, offset)]
+            try:
+                fetch = partial(
+                    self._host.cluster.fetch, wanted, self._batch_records, committed=False
+                )
+                answers = await self._host.ask("fetch log", fetch)
+            except NoAnswerError:
+                await self._host.pause()
+                continue
+            if epoch != self._epoch:
+                continue
+            answer = answers[place]
+            if answer.error is Code.UNKNOWN_TOPIC:
+                missing += 1
+                if missing < _GONE_CHECKS:
+                    await self._host.pause()
+                    continue
+                self._stop_with(TopicGoneError(self._topic))
+            elif answer.error is not None:
+                start, end = self._host.cluster.offsets(place)
+                self._stop_with(LogCutError(self._topic, offset, start, end))
+            else:
+                missing = 0
+                self._next = answer.next
+                if answer.records:
+                    records = [(r.offset, r.value or b"", r.timestamp_ms) for r in answer.records]
+                    self._batches.append(LogRecords(epoch, records))
+                    self.most_queued = max(self.most_queued, len(self._batches))
+                    self._host.call(self._filled)
+
+    def _stop_with(self, error: FirstseenError) -> None:
+        epoch, self._next = self._epoch, None
+
+        def on_loop() -> None:
+            if epoch == self._epoch and not self._closed:
+                self._failed(error)
+
+        self._host.call(on_loop)
+
+
+class SimulatedAppender:
+    """A ``RecordAppender``; ``message_seconds``: how long it tries to send a record."""
+
+    def __init__(self, host: Host, *, message_seconds: float = 30.0) -> None:
+        """Send nothing yet."""
+        self._host = host
+        self._message_seconds = message_seconds
+        self._producer = host.cluster.transactions.new_producer()
+        self._sequences: dict[str, int] = {}
+        self._queued: deque[tuple[float, str, bytes, asyncio.Future[int]]] = deque()
+        self._waiting: set[asyncio.Future[int]] = set()
+        self._news = asyncio.Event()
+        self._closed = False
+
+    def open(self) -> None:
+        """Begin."""
+        self._host.start(self._send())
+
+    async def close(self) -> None:
+        """Wait a limited time for what was appended; the rest is ``AppendUnknownError``."""
+        if self._waiting:
+            await asyncio.wait(self._waiting, timeout=_CLOSE_SECONDS)
+        self._closed = True
+        self._news.set()
+        for future in list(self._waiting):
+            future.set_exception(AppendUnknownError("the worker ended before the broker answered"))
+
+    def append(self, topic: str, value: bytes) -> asyncio.Future[int]:
+        """Append a record; the result is its offset."""
+        future: asyncio.Future[int] = self._host.loop.create_future()
+        self._waiting.add(future)
+        future.add_done_callback(self._waiting.discard)
+        self._queued.append((self._host.loop.time(), topic, value, future))
+        self._news.set()
+        return future
+
+    async def _send(self) -> None:
+        while not self._closed:
+            if not self._queued:
+                self._news.clear()
+                await self._news.wait()
+                continue
+            group = list(self._queued)
+            self._queued.clear()
+            for at, topic, value, future in group:
+                result = await self._append(topic, value, at + self._message_seconds)
+                self._host.call(_resolve, future, result)
+
+    async def _append(self, topic: str, value: bytes, deadline: float) -> int | FirstseenError:
+        cluster, producer = self._host.cluster, self._producer
+        sequence = self._sequences.get(topic, 0)
+        append = Append((topic, 0), None, value)
+        while True:
+            left = deadline - self._host.loop.time()
+            if left <= 0:
+                # What was sent may arrive yet; who comes after has no part in its order.
+                self._producer = cluster.transactions.new_producer()
+                self._sequences.clear()
+                return AppendUnknownError(f"unknown whether {topic} has a record")
+            try:
+                offset = await self._host.ask(
+                    "append", lambda: cluster.produce(append, producer, sequence), min(5.0, left)
+                )
+            except NoAnswerError:
+                await self._host.pause()
+                continue
+            except RefusedError as error:
+                if error.code is Code.RECORD_TOO_LARGE:
+                    return RecordTooLargeError([ProducerRecord(topic, None, value)])
+                return BrokerRefusedError(f"a record was not appended to {topic}: {error}")
+            self._sequences[topic] = sequence + 1
+            return offset
+
+
+def _resolve(future: asyncio.Future[int], result: int | FirstseenError) -> None:
+    if future.done():
+        return
+    if isinstance(result, FirstseenError):
+        future.set_exception(result)
+    else:
+        future.set_result(result)

@@ -1,0 +1,512 @@
+"""An event loop with virtual time, and machines that stand still, end, and differ in their clocks.
+
+Time moves only when nothing is ready. What other threads do is done in real threads of which one
+runs at a time, while the loop waits: they take the virtual time that they ask for. So the order of
+everything follows from the seed.
+
+A callback belongs to a part of a machine, by the context in which it was scheduled. Those of a part
+that stands still wait for it; those of a part that has ended are never called, and nothing of it is
+cleaned up, as after kill -9.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import gc
+import random
+import sys
+import threading
+import time
+import traceback
+import types
+import uuid
+import warnings
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from heapq import heappop
+from typing import Any, Final, TypeVar
+
+EPOCH_SECONDS: Final = 1_000.0
+"""What the clock of the brokers shows when a run begins."""
+CALL_SECONDS: Final = 1e-6
+"""The time that a call of a function takes, where steps are counted: about that of a real one."""
+ASKED_SECONDS: Final = 5e-5
+"""What passes between two times that a program asks what time it is."""
+_BUSY_SECONDS_MAX: Final = 3.0
+"""Of that, in all: ten times what a long run takes."""
+_RESOLUTION: Final = 1e-9
+_THREAD_SECONDS: Final = (0.0002, 0.02)
+"""When a thread begins with what it is handed."""
+_STACK_FRAMES: Final = 3
+
+_Result = TypeVar("_Result")
+
+
+class StuckError(Exception):
+    """Nothing is ready and nothing is scheduled, yet the program has not ended."""
+
+
+class LimitError(Exception):
+    """A run takes more time or events than it may, or a callback does too much."""
+
+
+class UnhandledError(Exception):
+    """A task or a callback has raised an exception that nobody takes."""
+
+
+class ThreadEndedError(BaseException):
+    """The machine of a thread has ended: the thread ends wherever it is."""
+
+
+class Part:
+    """What of a machine stands still together: its event loop, or the threads of its clients."""
+
+    __slots__ = ("context", "ended", "machine", "standing", "waiting")
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.standing = False
+        self.ended = False
+        self.waiting: deque[asyncio.Handle] = deque()
+        self.context = contextvars.copy_context()
+        self.context.run(_PART.set, self)
+
+    def new_context(self) -> contextvars.Context:
+        """Return a context whose callbacks belong to this part."""
+        return self.context.copy()
+
+
+_PART: contextvars.ContextVar[Part | None] = contextvars.ContextVar("part", default=None)
+
+
+class Machine:
+    """Where one worker runs. ``clock_seconds``: how far its clock is ahead of the brokers'."""
+
+    def __init__(self, loop: SimulatedLoop, name: str, clock_seconds: float = 0.0) -> None:
+        """Run at once."""
+        self.name = name
+        self.clock_seconds = clock_seconds
+        self.program = Part(self)
+        self.clients = Part(self)
+        self._loop = loop
+
+    @property
+    def ended(self) -> bool:
+        """Whether it was killed."""
+        return self.program.ended
+
+    @property
+    def stands_still(self) -> bool:
+        """Whether its program does nothing for a time."""
+        return self.program.standing
+
+    def stand_still(self, *, clients: bool) -> None:
+        """Stop for a time; with its ``clients``: the whole process."""
+        self.program.standing = True
+        self.clients.standing = clients
+
+    def go_on(self) -> None:
+        """Do all that has waited."""
+        for part in (self.clients, self.program):
+            part.standing = False
+            self._loop.resume(part)
+
+    def kill(self) -> None:
+        """End at once: nothing is cleaned up, and nothing is called any more."""
+        for part in (self.program, self.clients):
+            part.ended = True
+            part.waiting.clear()
+
+
+class _Work:
+    """What a thread does: it runs while the loop waits, until it blocks or is done."""
+
+    def __init__(self, function: Callable[[], Any], future: asyncio.Future[Any]) -> None:
+        self.function = function
+        self.future = future
+        self.blocks_seconds: float | None = None
+        self.ended = False
+        self._go = threading.Semaphore(0)
+        self._back = threading.Semaphore(0)
+        self._result: Any = None
+        self._error: BaseException | None = None
+        self._thread: threading.Thread | None = None
+
+    def run(self) -> bool:
+        """Go on until it blocks; return whether it is done."""
+        self.blocks_seconds = None
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, daemon=True)
+            self._thread.start()
+        else:
+            self._go.release()
+        self._back.acquire()
+        return self.blocks_seconds is None
+
+    def block(self, seconds: float) -> None:
+        """Let the loop go on for so long; in the thread."""
+        self.blocks_seconds = seconds
+        self._back.release()
+        self._go.acquire()
+        if self.ended:
+            raise ThreadEndedError
+
+    def resolve(self) -> None:
+        """Give the future what came of it."""
+        if self.future.done():
+            return
+        if isinstance(self._error, Exception):
+            self.future.set_exception(self._error)
+        elif self._error is None:
+            self.future.set_result(self._result)
+
+    def _run(self) -> None:
+        _OF_THREAD.work, _OF_THREAD.is_simulated = self, True
+        try:
+            self._result = self.function()
+        except BaseException as error:  # noqa: BLE001 - it belongs to the caller
+            self._error = error
+        self._back.release()
+
+
+class _OfThread(threading.local):
+    """``is_simulated``: its clocks are those of the loop. A process may have other threads."""
+
+    work: _Work | None = None
+    is_simulated = False
+
+
+_OF_THREAD = _OfThread()
+
+
+class SimulatedLoop(asyncio.BaseEventLoop):
+    """One seed's loop; ``run`` sets the clocks of the program to it."""
+
+    def __init__(self, seed: int) -> None:
+        """``random`` orders all that happens."""
+        super().__init__()
+        self.random = random.Random(seed)
+        self.events = 0
+        self.step_seconds: float | None = None
+        """How long one callback of a program may take by the functions that it calls; None: they
+        are not counted, and take no time."""
+        self.longest_step = 0.0
+        self.unhandled: list[str] = []
+        self._now = 0.0
+        self._busy = 0.0
+        self._limits = (3_600.0, 10_000_000)
+        self._blocked: set[_Work] = set()
+        self._kept: list[object] = []
+        self._ready: deque[asyncio.Handle]
+        self._scheduled: list[asyncio.TimerHandle]
+        self.set_exception_handler(self._on_exception)
+
+    # ---- time
+
+    def time(self) -> float:
+        """Return the seconds since the run began."""
+        return self._now
+
+    def monotonic(self) -> float:
+        """Return the time to a program, which has taken some since it asked last.
+
+        So a program that goes on until its time is over does not go on for ever.
+        """
+        self._now += ASKED_SECONDS
+        self._busy += ASKED_SECONDS
+        if self._busy > _BUSY_SECONDS_MAX:
+            raise LimitError(f"a program asks for the time all the time: {self._waiting()}")
+        return self._now
+
+    def wall_seconds(self) -> float:
+        """Return what the clock of the machine shows that runs, or that of the brokers."""
+        part = _PART.get()
+        ahead = 0.0 if part is None else part.machine.clock_seconds
+        return EPOCH_SECONDS + self._now + ahead
+
+    def limit(self, seconds: float, events: int) -> None:
+        """End the run with ``LimitError`` after so much virtual time, or so many events."""
+        self._limits = seconds, events
+
+    def _run_once(self) -> None:
+        handle = self._next()
+        part: Part | None = handle._context.get(_PART)  # type: ignore[attr-defined]
+        if handle.cancelled():
+            return
+        if part is not None and part.ended:
+            self._kept.append(handle)
+            return
+        if part is not None and part.standing:
+            part.waiting.append(handle)
+            return
+        self.events += 1
+        if self.events > self._limits[1]:
+            raise LimitError(f"no end after {self.events} events: {self._waiting()}")
+        if self.step_seconds is None or part is None or part is not part.machine.program:
+            handle._run()
+        else:
+            self._run_counted(handle, self.step_seconds)
+
+    def _next(self) -> asyncio.Handle:
+        """Return the callback that is ready, if need be after a step in time."""
+        if self.unhandled:
+            raise UnhandledError("; ".join(self.unhandled))
+        ready, scheduled = self._ready, self._scheduled
+        while True:
+            now = self._now + _RESOLUTION
+            while scheduled and (scheduled[0].cancelled() or scheduled[0].when() <= now):
+                ready.append(heappop(scheduled))
+            if ready:
+                break
+            if not scheduled:
+                raise StuckError(self._waiting())
+            self._now = scheduled[0].when()
+            if self._now > self._limits[0]:
+                raise LimitError(f"no end after {self._limits[0]:g} s: {self._waiting()}")
+        return ready.popleft()
+
+    def _run_counted(self, handle: asyncio.Handle, limit_seconds: float) -> None:
+        """Run a callback while the clock goes on with each function that it calls."""
+        began = self._now
+
+        def count(_: types.FrameType, event: str, __: object) -> None:
+            if event == "call":
+                self._now += CALL_SECONDS
+
+        sys.setprofile(count)
+        try:
+            handle._run()
+        finally:
+            sys.setprofile(None)
+        step = self._now - began
+        self.longest_step = max(self.longest_step, step)
+        if step > limit_seconds:
+            raise LimitError(
+                f"a step of {step:.3f} s, the limit is {limit_seconds:g} s: {handle!r}"
+            )
+
+    def resume(self, part: Part) -> None:
+        """Let what has waited for a part be called, in its order."""
+        self._ready.extend(part.waiting)
+        part.waiting.clear()
+
+    def _waiting(self) -> str:
+        waiting = []
+        for task in asyncio.all_tasks(self):
+            frames = task.get_stack(limit=_STACK_FRAMES)
+            places = [f"{f.f_code.co_filename.split('/')[-1]}:{f.f_lineno}" for f in frames]
+            coroutine = getattr(task.get_coro(), "__qualname__", "")
+            waiting.append(f"{coroutine} at {', '.join(places) or 'its end'}")
+        return "; ".join(sorted(waiting)) or "no task waits"
+
+    # ---- what asyncio asks of a loop
+
+    def _write_to_self(self) -> None:
+        """Other threads run only while this one waits for them."""
+
+    def _process_events(self, event_list: list[Any]) -> None:
+        """There are no sockets."""
+
+    def _on_exception(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        self.unhandled.append(f"{context.get('message')}: {described(error)}")
+
+    # ---- tasks and threads
+
+    def start(self, part: Part | None, work: Coroutine[Any, Any, _Result]) -> asyncio.Task[_Result]:
+        """Return a task that belongs to a part of a machine, or to none."""
+        context = contextvars.Context() if part is None else part.new_context()
+        task = self.create_task(work, context=context)
+        self.keep(task)
+        if part is not None:
+            task.add_done_callback(self._check)
+        return task
+
+    def keep(self, thing: object) -> None:
+        """Keep something until the run is over: a coroutine that is collected runs its end."""
+        self._kept.append(thing)
+
+    def _check(self, task: asyncio.Task[Any]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.unhandled.append(f"a task has ended: {described(error)}")
+
+    def run_in_executor(  # type: ignore[override]
+        self,
+        executor: object,  # noqa: ARG002 - there is one kind of thread
+        func: Callable[..., _Result],
+        *args: Any,  # noqa: ANN401 - of asyncio
+    ) -> asyncio.Future[_Result]:
+        """Do something in a thread, which begins a little later."""
+        future: asyncio.Future[_Result] = self.create_future()
+        context = contextvars.copy_context()
+        work = _Work(lambda: context.run(func, *args), future)
+        self.call_later(self.random.uniform(*_THREAD_SECONDS), self._serve, work)
+        return future
+
+    def _serve(self, work: _Work) -> None:
+        self._blocked.discard(work)
+        if work.run():
+            work.resolve()
+            return
+        self._blocked.add(work)
+        assert work.blocks_seconds is not None
+        self.call_later(work.blocks_seconds, self._serve, work)
+
+    def finish(self) -> None:
+        """End threads and tasks that are left, and close the loop."""
+        for work in self._blocked:
+            work.ended = True
+            work.run()
+        for task in asyncio.all_tasks(self):
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+        self._ready.clear()
+        self._scheduled.clear()
+        self._kept.clear()
+        self._blocked.clear()
+        self.close()
+        with warnings.catch_warnings():
+            # Of machines that were killed there are coroutines that have not begun.
+            warnings.simplefilter("ignore", RuntimeWarning)
+            gc.collect()
+
+    def _check_closed(self) -> None:
+        """Let coroutines that are collected after the run end without an error."""
+
+
+def block(seconds: float) -> None:
+    """Let time pass in a thread."""
+    work = _OF_THREAD.work
+    if work is None:
+        raise LimitError(f"the event loop is blocked for {seconds:g} s")
+    work.block(seconds)
+
+
+def in_thread() -> bool:
+    """Return whether this is a thread beside the loop."""
+    return _OF_THREAD.work is not None
+
+
+def current_machine() -> Machine | None:
+    """Return the machine whose callback or thread runs."""
+    part = _PART.get()
+    return None if part is None else part.machine
+
+
+@contextmanager
+def simulated(loop: SimulatedLoop) -> Iterator[None]:
+    """Let clocks, sleeps and random names of the program be those of the loop.
+
+    Clocks that functions took as defaults when they were imported are replaced as well.
+    """
+    names = random.Random(loop.random.random())
+    before = time.monotonic, time.time, time.sleep, uuid.uuid4
+    replaced: dict[Callable[..., Any], Callable[..., Any]] = {
+        time.monotonic: _here(loop.monotonic, time.monotonic),
+        time.time: _here(loop.wall_seconds, time.time),
+        time.sleep: _here(block, time.sleep),
+        uuid.uuid4: _here(lambda: uuid.UUID(int=names.getrandbits(128)), uuid.uuid4),
+    }
+    _OF_THREAD.is_simulated = True
+    state = random.getstate()
+    random.seed(names.random())
+    time.monotonic, time.time, time.sleep, uuid.uuid4 = (replaced[each] for each in before)
+    bound = _bound_defaults(replaced)
+    for function, _, defaults in bound:
+        _set_defaults(function, defaults)
+    try:
+        yield
+    finally:
+        _OF_THREAD.is_simulated = False
+        time.monotonic, time.time, time.sleep, uuid.uuid4 = before
+        random.setstate(state)
+        for function, defaults, _ in bound:
+            _set_defaults(function, defaults)
+
+
+def _here(
+    simulated_one: Callable[..., _Result], real_one: Callable[..., _Result]
+) -> Callable[..., _Result]:
+    """Return what calls the simulated function in simulated threads, and the real one in others."""
+
+    def call(*arguments: Any) -> _Result:  # noqa: ANN401 - of any clock
+        return (simulated_one if _OF_THREAD.is_simulated else real_one)(*arguments)
+
+    return call
+
+
+def described(error: object) -> str:
+    """Return an error and where it comes from, in one line."""
+    if not isinstance(error, BaseException):
+        return repr(error)
+    trace = traceback.extract_tb(error.__traceback__)
+    places = [f"{frame.filename.split('/')[-1]}:{frame.lineno}" for frame in trace]
+    return f"{error!r} at {' '.join(places)}"
+
+
+_Defaults = tuple[tuple[Any, ...] | None, dict[str, Any] | None]
+
+
+def _bound_defaults(
+    replaced: dict[Callable[..., Any], Callable[..., Any]],
+) -> list[tuple[types.FunctionType, _Defaults, _Defaults]]:
+    """Return the functions of the product with a clock as a default: defaults before and after."""
+
+    def other(value: Any) -> Any:  # noqa: ANN401 - any default
+        return replaced.get(value, value) if callable(value) else value
+
+    found = []
+    for function in _clocked_functions():
+        positional, named = function.__defaults__, function.__kwdefaults__
+        after = (
+            None if positional is None else tuple(map(other, positional)),
+            None if named is None else {name: other(value) for name, value in named.items()},
+        )
+        found.append((function, (positional, named), after))
+    return found
+
+
+_CLOCKED: list[types.FunctionType] = []
+_SEEN_MODULES: set[str] = set()
+_CLOCKS: Final = frozenset({time.monotonic, time.time, time.sleep, uuid.uuid4})
+
+
+def _clocked_functions() -> list[types.FunctionType]:
+    for name, module in list(sys.modules.items()):
+        if name in _SEEN_MODULES or name.split(".")[0] not in {"streams", "simhash_core", "tests"}:
+            continue
+        _SEEN_MODULES.add(name)
+        for value in list(vars(module).values()):
+            owners = [value, *(vars(value).values() if isinstance(value, type) else ())]
+            for each in owners:
+                if isinstance(each, types.FunctionType) and each.__module__ == name:
+                    defaults = [*(each.__defaults__ or ()), *(each.__kwdefaults__ or {}).values()]
+                    if any(callable(d) and d in _CLOCKS for d in defaults if _hashable(d)):
+                        _CLOCKED.append(each)
+    return _CLOCKED
+
+
+def _hashable(value: object) -> bool:
+    return isinstance(value, types.BuiltinFunctionType | types.FunctionType)
+
+
+def _set_defaults(function: types.FunctionType, defaults: _Defaults) -> None:
+    function.__defaults__, function.__kwdefaults__ = defaults
+
+
+def run(
+    seed: int,
+    program: Callable[[SimulatedLoop], Coroutine[Any, Any, _Result]],
+    *,
+    seconds: float = 3_600.0,
+    events: int = 10_000_000,
+) -> _Result:
+    """Run a program within a limit of virtual time and of events."""
+    loop = SimulatedLoop(seed)
+    loop.limit(seconds, events)
+    with simulated(loop):
+        try:
+            return loop.run_until_complete(loop.start(None, program(loop)))
+        finally:
+            loop.finish()

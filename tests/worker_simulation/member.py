@@ -1,0 +1,530 @@
+"""A simulated member of the group: joins, reads, gives partitions up, and misses its session.
+
+As ``streams.kafka.raw_consumer`` with librdkafka below: heartbeats go on while the worker gives
+partitions up, a rebalance waits a limited time for it, and where the session is missed all is lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+
+from streams.errors import BrokerUnavailableError, UnansweredError
+from streams.kafka.errors import AbortedError, MemberFencedError, StaleGenerationError
+from streams.kafka.raw_consumer import Fetched, GroupEvents, RawRecords
+from tests.worker_simulation.cluster import Fetch, FetchAnswer
+from tests.worker_simulation.group import NO_GENERATION, Committed, GroupMetadata
+from tests.worker_simulation.host import Host
+from tests.worker_simulation.network import Code, NoAnswerError, RefusedError
+from tests.worker_simulation.partitions import Stored
+from tests.worker_simulation.transactions import Place
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message
+
+_Answer = TypeVar("_Answer")
+
+_FETCHES: Final = 2
+"""Polls whose records wait for the worker."""
+_ANSWER_SECONDS: Final = 2.0
+_ASKING: Final = 0.1
+"""How often the thread asks something when it should poll."""
+_HEARTBEATS: Final = 3
+"""In a session."""
+_REFRESH_SECONDS: Final = 5.0
+"""How often the first member looks for new partitions."""
+
+STALE: Final = frozenset({Code.ILLEGAL_GENERATION, Code.UNKNOWN_MEMBER_ID, Code.FENCED_INSTANCE_ID})
+
+
+class SimulatedMessage:
+    """A raw record with the methods of a ``Message`` that the worker calls."""
+
+    __slots__ = ("_place", "_stored")
+
+    def __init__(self, place: Place, stored: Stored) -> None:
+        """Show a record of a partition."""
+        self._place = place
+        self._stored = stored
+
+    def __len__(self) -> int:
+        """Return the bytes of the value."""
+        return len(self._stored.value or b"")
+
+    def error(self) -> None:
+        """Return None: it is a record."""
+
+    def topic(self) -> str:
+        """Return the name of the topic."""
+        return self._place[0]
+
+    def partition(self) -> int:
+        """Return the number of the partition."""
+        return self._place[1]
+
+    def offset(self) -> int:
+        """Return the offset."""
+        return self._stored.offset
+
+    def key(self) -> bytes | None:
+        """Return the key."""
+        return self._stored.key
+
+    def value(self) -> bytes | None:
+        """Return the value."""
+        return self._stored.value
+
+    def timestamp(self) -> tuple[int, int]:
+        """Return the kind of the time, and the time in milliseconds."""
+        return 1, self._stored.timestamp_ms
+
+    def headers(self) -> list[tuple[str, bytes | None]] | None:
+        """Return names and values."""
+        return list(self._stored.headers) or None
+
+
+@dataclass(slots=True)
+class _Reading:
+    number: int
+    next: int
+    is_stopped: bool = False
+    is_paused: bool = False
+    is_at_end: bool = False
+
+
+class SimulatedGroupMember:
+    """A ``GroupMember`` on the simulated cluster."""
+
+    def __init__(
+        self,
+        host: Host,
+        topic: str,
+        *,
+        client_id: str,
+        instance_id: str | None = None,
+        poll_records: int = 500,
+        poll_seconds: float = 0.005,
+        revoke_seconds: float = 10.0,
+    ) -> None:
+        """Join nothing yet."""
+        self._host = host
+        self._group = host.cluster.group
+        self._session_seconds = host.cluster.limits.session_seconds
+        self._topic = topic
+        self._client_id = client_id
+        self._instance_id = instance_id
+        self._poll_records = poll_records
+        self._poll_seconds = poll_seconds
+        self._revoke_seconds = revoke_seconds
+        self._events: GroupEvents | None = None
+        self._closing = False
+        self._ended: asyncio.Future[None] = host.loop.create_future()
+        self._member_id = ""
+        self._generation = NO_GENERATION
+        self._owned: set[int] = set()
+        self._readings: dict[int, _Reading] = {}
+        self._fetched: deque[Fetched] = deque()
+        self._news = asyncio.Event()
+        """There is room, or something else to fetch."""
+        self._moves = asyncio.Event()
+        """The group moves on, the session is lost, or the member ends."""
+        self._lost: str | None = None
+        self._is_rebalancing = False
+        self._heard_at = 0.0
+        self._gather_until = 0.0
+        self._failed = False
+
+    # ---- on the loop of the worker
+
+    def open(self, events: GroupEvents) -> None:
+        """Join the group."""
+        self._events = events
+        self._host.start(self._live())
+        self._host.start(self._fetch())
+        self._host.start(self._beat())
+
+    async def close(self) -> None:
+        """Leave the group, after ``GroupEvents.revoked``; a static member keeps its partitions."""
+        self._closing = True
+        self._moves.set()
+        if self._events is not None:
+            await self._host.client_done(self._ended)
+        self._fetched.clear()
+
+    def read(self, partition: int, offset: int, reading: int) -> None:
+        """Read an owned partition from an offset."""
+        if partition in self._owned:
+            paused = False
+            self._readings[partition] = _Reading(reading, offset, is_paused=paused)
+            self._news.set()
+
+    def stop(self, partition: int) -> None:
+        """Read a partition no more; it stays owned."""
+        if partition in self._readings:
+            self._readings[partition].is_stopped = True
+
+    def pause(self, partitions: Iterable[int], *, paused: bool) -> None:
+        """Fetch no more of partitions, or go on."""
+        for partition in partitions:
+            if partition in self._readings:
+                self._readings[partition].is_paused = paused
+        self._news.set()
+
+    def take(self) -> Fetched | None:
+        """Return what was fetched next, None for nothing."""
+        while self._fetched:
+            fetched = self._fetched.popleft()
+            self._news.set()
+            runs = [run for run in fetched.runs if self._is_current(run)]
+            ended = frozenset(p for p in fetched.ended if p in self._readings)
+            if runs or ended:
+                return Fetched(runs, ended)
+        return None
+
+    def gather(self, seconds: float) -> None:
+        """Ask for records no sooner than in so many seconds."""
+        self._gather_until = self._host.loop.time() + seconds
+
+    async def metadata(self) -> bytes:
+        """Return the group metadata as it is now."""
+        return await self._host.in_client(self._metadata_soon())
+
+    async def committed(self, partitions: Iterable[int]) -> dict[int, int]:
+        """Return the group's offsets, -1 for none, without those that are not stable."""
+        wanted = list(partitions)
+        return await self._answered(
+            "offset fetch", lambda: self._group.fetch_offsets(wanted), UnansweredError
+        )
+
+    async def commit(self, offsets: Mapping[int, int], note: str = "") -> None:
+        """Commit offsets outside of a transaction."""
+        kept = {partition: Committed(offset, note) for partition, offset in offsets.items()}
+        metadata = self._named()
+        try:
+            await self._answered(
+                "offset commit", lambda: self._group.commit(metadata, kept), UnansweredError
+            )
+        except RefusedError as error:
+            if error.code in STALE:
+                raise StaleGenerationError(f"offsets are not committed: {error}") from error
+            raise AbortedError(f"offsets are not committed: {error}") from error
+
+    async def log_start(self, partition: int) -> int:
+        """Return the first offset that a partition has."""
+        place = self._topic, partition
+        try:
+            start, _ = await self._answered(
+                "list offsets", lambda: self._host.cluster.offsets(place), BrokerUnavailableError
+            )
+        except RefusedError as error:
+            raise BrokerUnavailableError(f"no start of {place}: {error}") from error
+        return start
+
+    async def _answered(
+        self,
+        name: str,
+        work: Callable[[], _Answer],
+        error: type[BrokerUnavailableError],
+    ) -> _Answer:
+        if self._failed or self._ended.done():
+            raise UnansweredError(f"the consumer of {self._topic} has ended")
+
+        async def ask() -> _Answer:
+            return await self._host.ask(name, work, _ANSWER_SECONDS)
+
+        try:
+            return await self._host.in_client(ask())
+        except NoAnswerError as silence:
+            raise error(f"no answer: {silence}") from silence
+
+    async def _metadata_soon(self) -> bytes:
+        return self._metadata()
+
+    def _metadata(self) -> bytes:
+        return self._named().encoded()
+
+    def _named(self) -> GroupMetadata:
+        return GroupMetadata(self._member_id, self._generation, self._instance_id)
+
+    def _is_current(self, run: RawRecords) -> bool:
+        reading = self._readings.get(run.partition)
+        return reading is not None and reading.number == run.reading and not reading.is_stopped
+
+    # ---- the life of the member, in its own thread
+
+    async def _live(self) -> None:
+        try:
+            while not self._closing and not self._failed:
+                await self._join()
+                await self._until_moved()
+            if not self._failed:
+                await self._give_up(set(self._owned))
+                if self._instance_id is None and self._member_id:
+                    member_id = self._member_id
+                    await self._host.ask(
+                        "leave", lambda: self._group.leave(member_id), _ANSWER_SECONDS
+                    )
+        except NoAnswerError:
+            pass
+        finally:
+            self._owned.clear()
+            self._readings.clear()
+            self._closing = True
+            self._news.set()
+            if not self._ended.done():
+                self._ended.set_result(None)
+
+    async def _join(self) -> None:
+        """Become a member of the next generation, and take its assignment over."""
+        host, group = self._host, self._group
+        while not self._closing:
+            self._moves.clear()
+            self._is_rebalancing = False
+            if self._lost is not None:
+                await self._poll()
+            self._note_lost()
+            member_id, owned = self._member_id, frozenset(self._owned)
+            try:
+                join = partial(group.join, self._client_id, member_id, self._instance_id, owned)
+                joined = await host.ask("join", join, 60.0)
+                self._member_id, generation = joined
+                self._heard_at = host.loop.time()
+                assigned = await host.ask("sync", partial(group.sync, self._member_id, generation))
+            except NoAnswerError:
+                self._check_session()
+                await host.pause()
+                continue
+            except RefusedError as error:
+                if error.code is Code.FENCED_INSTANCE_ID:
+                    self._fail_fenced()
+                    return
+                if error.code is Code.UNKNOWN_MEMBER_ID:
+                    self._member_id = ""
+                    self._lost = str(error)
+                await asyncio.sleep(0.01)
+                continue
+            self._generation = generation
+            self._is_rebalancing = False  # an answer of before
+            self._heard_at = host.loop.time()
+            if self._lost is None:
+                await self._take_over(set(assigned))
+            return
+
+    async def _take_over(self, assigned: set[int]) -> None:
+        revoked = self._owned - assigned
+        if revoked:
+            await self._give_up(revoked)
+            self._is_rebalancing = True  # so that others can have them
+            self._moves.set()
+        if self._lost is not None:
+            return
+        await self._poll()
+        if self._is_lost():
+            return
+        added = assigned - self._owned - revoked
+        self._owned |= added
+        assert self._events is not None
+        self._host.call(self._events.assigned, frozenset(added), self._metadata())
+
+    async def _until_moved(self) -> None:
+        while not (self._closing or self._is_rebalancing or self._lost or self._failed):
+            await self._moves.wait()
+            self._moves.clear()
+
+    async def _give_up(self, partitions: set[int]) -> None:
+        """Let the worker give partitions up, for a limited time."""
+        await self._poll()
+        if not partitions or self._events is None:
+            return
+        for partition in partitions:
+            self._owned.discard(partition)
+            self._readings.pop(partition, None)
+        events, metadata = self._events, self._metadata()
+        done: asyncio.Future[None] = self._host.loop.create_future()
+
+        async def revoked() -> None:
+            await events.revoked(frozenset(partitions), metadata)
+
+        def begin() -> None:
+            task = self._host.loop.start(self._host.machine.program, revoked())
+            task.add_done_callback(
+                lambda _: resolve(done),
+                context=self._host.machine.clients.context,
+            )
+
+        self._host.call(begin)
+        await asyncio.wait([done], timeout=self._revoke_seconds)
+        if not done.done():
+            self._host.cluster.tell(f"{self._host.name} gives up {sorted(partitions)} in time")
+
+    def _is_lost(self) -> bool:
+        return self._lost is not None
+
+    async def _poll(self) -> None:
+        """Wait until the thread that tells the worker polls again; it may be asking a broker."""
+        draw = self._host.cluster.network.random
+        longest = _ANSWER_SECONDS if draw.random() < _ASKING else self._poll_seconds
+        await asyncio.sleep(draw.uniform(0.0, longest))
+
+    def _note_lost(self) -> None:
+        """Tell the worker that what it owned may be another's."""
+        if self._lost is None:
+            return
+        self._lost = None
+        lost = frozenset(self._owned)
+        self._owned.clear()
+        self._readings.clear()
+        self._generation = NO_GENERATION
+        if lost and self._events is not None:
+            self._host.call(self._events.lost, lost, self._metadata())
+
+    def _check_session(self) -> None:
+        silent = self._host.loop.time() - self._heard_at
+        if self._generation != NO_GENERATION and silent > self._session_seconds:
+            self._lost = "no heartbeat was answered"
+            self._moves.set()
+
+    async def _beat(self) -> None:
+        host = self._host
+        refreshed_at = 0.0
+        while not self._closing:
+            await asyncio.sleep(self._session_seconds / _HEARTBEATS)
+            if self._generation == NO_GENERATION or self._closing:
+                continue
+            self._check_session()
+            if self._lost is not None:
+                continue
+            named = self._named()
+            try:
+                await host.ask(
+                    "heartbeat",
+                    partial(self._group.heartbeat, *named),
+                    self._session_seconds / 2,
+                )
+            except NoAnswerError:
+                self._check_session()
+                continue
+            except RefusedError as error:
+                self._heard_at = host.loop.time()
+                if named == self._named():
+                    self._refused(error)
+                continue
+            self._heard_at = host.loop.time()
+            if host.loop.time() - refreshed_at > _REFRESH_SECONDS and 0 in self._owned:
+                refreshed_at = host.loop.time()
+                if self._group.is_short_of():
+                    self._is_rebalancing = True
+                    self._moves.set()
+
+    def _refused(self, error: RefusedError) -> None:
+        if error.code is Code.FENCED_INSTANCE_ID:
+            self._fail_fenced()
+        elif error.code is Code.REBALANCE_IN_PROGRESS:
+            self._is_rebalancing = True
+        else:
+            if error.code is Code.UNKNOWN_MEMBER_ID:
+                self._member_id = ""
+            self._lost = str(error)
+        self._moves.set()
+
+    def _fail_fenced(self) -> None:
+        self._failed = True
+        self._moves.set()
+        if self._events is not None:
+            self._host.call(
+                self._events.failed, MemberFencedError("another worker has this instance id")
+            )
+
+    # ---- records
+
+    async def _fetch(self) -> None:
+        host = self._host
+        while not self._closing:
+            wanted = self._wanted()
+            if len(self._fetched) >= _FETCHES or not wanted:
+                self._news.clear()
+                await self._news.wait()
+                continue
+            wait = self._gather_until - host.loop.time()
+            if wait > 0:
+                await asyncio.sleep(wait)
+                continue
+            places = [
+                Fetch((self._topic, partition), reading.next)
+                for partition, reading in wanted.items()
+            ]
+            self._news.clear()
+            fetch = partial(host.cluster.fetch, places, self._poll_records, committed=True)
+            answer = host.ask("fetch", fetch)
+            if not await self._answered_unless_moved(answer, wanted):
+                continue
+            try:
+                self._put(wanted, answer.result())
+            except NoAnswerError:
+                await host.pause()
+            else:
+                if any(a.error for a in answer.result().values()):
+                    await host.pause()
+
+    async def _answered_unless_moved(
+        self, answer: asyncio.Future[dict[Place, FetchAnswer]], wanted: dict[int, _Reading]
+    ) -> bool:
+        """Wait for a fetch; return false where something else is to be read by now."""
+        while not answer.done():
+            news = asyncio.ensure_future(self._news.wait())
+            waiting: list[asyncio.Future[Any]] = [answer, news]
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            news.cancel()
+            self._news.clear()
+            now = self._wanted()
+            if not answer.done() and list(map(id, now.values())) != list(map(id, wanted.values())):
+                answer.add_done_callback(lambda done: done.cancelled() or done.exception())
+                return False
+        return True
+
+    def _wanted(self) -> dict[int, _Reading]:
+        return {
+            partition: reading
+            for partition, reading in self._readings.items()
+            if not reading.is_stopped and not reading.is_paused
+        }
+
+    def _put(self, wanted: dict[int, _Reading], answers: dict[Place, FetchAnswer]) -> None:
+        runs: list[RawRecords] = []
+        ended: set[int] = set()
+        for (_, partition), answer in answers.items():
+            reading = wanted[partition]
+            if self._readings.get(partition) is not reading or reading.is_stopped:
+                continue
+            if answer.error is Code.OFFSET_OUT_OF_RANGE:
+                start, _ = self._host.cluster.offsets((self._topic, partition))
+                reading.next = start  # auto.offset.reset=earliest
+                continue
+            if answer.error is not None:
+                continue
+            place = self._topic, partition
+            messages = [SimulatedMessage(place, stored) for stored in answer.records]
+            reading.next = answer.next
+            if messages:
+                size = sum(map(len, messages))
+                runs.append(
+                    RawRecords(partition, reading.number, cast("list[Message]", messages), size)
+                )
+            at_end = answer.next >= answer.end
+            if at_end and (messages or not reading.is_at_end):
+                ended.add(partition)
+            reading.is_at_end = at_end
+        if runs or ended:
+            self._fetched.append(Fetched(runs, frozenset(ended)))
+            assert self._events is not None
+            self._host.call(self._events.fetched)
+
+
+def resolve(done: asyncio.Future[None]) -> None:
+    """Resolve a future, unless it is."""
+    if not done.done():
+        done.set_result(None)

@@ -1,0 +1,585 @@
+"""The mutants of the shell: what streams/worker, the store and the clients must keep.
+
+Among them are the faults that a review found in the shell before it (its revocations that ended by
+their time limit, commits without offsets, and so on), as they would be in the code of today.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from simhash_core.log.participant import Participant
+from simhash_core.log.records import NO_CONTROL, Progress
+from streams.settings.settings import Delivery
+from streams.store import recovery
+from streams.store.row_codec import StoreIdentity
+from streams.store.shard_directory import open_shard, shard_directory
+from streams.store.shard_store import ShardStore
+from streams.worker import assignment, commit, decide, timestamp_merge
+from streams.worker.assignment import Assignment
+from streams.worker.commit import OutputCommits
+from streams.worker.consume import Intake
+from streams.worker.decide import Leader
+from streams.worker.look_up import LogLookUp
+from streams.worker.order import PacketSender
+from streams.worker.pipeline import Pipeline, Wake
+from streams.worker.shard import Shard
+from tests.simulation.documents import Families, SimulatedDocument
+from tests.simulation.scenario import draw_records
+from tests.worker_simulation import host
+from tests.worker_simulation.cluster import ClusterLimits
+from tests.worker_simulation.committers import BEGIN, SimulatedTransactions
+from tests.worker_simulation.group import GroupCoordinator
+from tests.worker_simulation.index_clients import SimulatedIndexAdmin
+from tests.worker_simulation.member import SimulatedGroupMember
+from tests.worker_simulation.mutant import Replacement, WorkerMutant
+from tests.worker_simulation.network import NetworkFaults
+from tests.worker_simulation.scenario import (
+    Event,
+    Fault,
+    StoreFate,
+    Theme,
+    WorkerScenario,
+    draw_events,
+)
+
+# ---- scenarios
+
+
+def faults_of(theme: Theme) -> Callable[[WorkerScenario], list[Event]]:
+    """Return a change: the faults of a theme."""
+
+    def events(scenario: WorkerScenario) -> list[Event]:
+        rng = random.Random(scenario.seed)
+        return sorted(draw_events(rng, theme, scenario.produced_seconds))
+
+    return events
+
+
+def group_of(workers: int, theme: Theme, **more: Any) -> dict[str, Any]:  # noqa: ANN401 - any field
+    """Return the changes for so many workers on partitions that are all there, with a theme."""
+    return {
+        "workers": workers,
+        "partitions": records(2 * workers, 40),
+        "born": 2 * workers,
+        "again": [],
+        "produced_seconds": 12.0,
+        "delivery": Delivery.EXACTLY_ONCE,
+        "events": faults_of(theme),
+        **more,
+    }
+
+
+def records(
+    partitions: int, count: int
+) -> Callable[[WorkerScenario], list[list[SimulatedDocument | None]]]:
+    """Return a change: so many records in so many partitions."""
+
+    def drawn(scenario: WorkerScenario) -> list[list[SimulatedDocument | None]]:
+        rng = random.Random(scenario.seed)
+        families = Families(rng, scenario.scheme, scenario.verifier)
+        return draw_records(rng, families, partitions, count)
+
+    return drawn
+
+
+def at_moments(fault: Fault, moments: tuple[str, ...], seconds: float) -> list[Event]:
+    """Return faults that come with requests, one every three seconds."""
+    return [
+        Event(0.0 + 3 * at, fault, seconds, (at * 0.37) % 1, StoreFate.KEPT, moment)
+        for at, moment in enumerate(moments)
+    ]
+
+
+def slow_markers(scenario: WorkerScenario) -> ClusterLimits:
+    """Return a change: the ends of transactions take seconds to be seen, here and there."""
+    return replace(scenario.cluster, markers_seconds=5.5, slow_markers=1.0)
+
+
+def joins(scenario: WorkerScenario) -> list[Event]:
+    """Return a change: workers join, again and again."""
+    rng = random.Random(scenario.seed)
+    times = [4.0 + 6 * each + rng.uniform(0.0, 5.0) for each in range(6)]
+    return [Event(at, Fault.JOIN, 0.0, 0.0, StoreFate.KEPT) for at in times]
+
+
+def zombies_of_positions(scenario: WorkerScenario) -> list[Event]:
+    """Return a change: workers stand still when they begin a commit, most of them of positions."""
+    rng = random.Random(scenario.seed)
+    return [
+        Event(at, Fault.PAUSE, rng.uniform(8.0, 12.0), rng.random(), StoreFate.KEPT, BEGIN)
+        for at in (9.0, 10.0, 19.0, 20.0, 29.0, 39.0, 49.0)
+    ]
+
+
+# ---- what stands in the place of a rule
+
+
+def nothing(_: object) -> Callable[..., None]:
+    """Replace a method by one that does nothing."""
+    return lambda *_, **__: None
+
+
+def nothing_awaited(_: object) -> Callable[..., Any]:
+    """Replace a coroutine by one that does nothing."""
+
+    async def nothing_(*_: object, **__: object) -> None:
+        pass
+
+    return nothing_
+
+
+def always(value: object) -> Callable[[object], Callable[..., Any]]:
+    """Replace a method by one that returns a value."""
+    return lambda _: lambda *_, **__: value
+
+
+def value(value_: object) -> Callable[[object], object]:
+    """Replace a value."""
+    return lambda _: value_
+
+
+def _revoked_later(_: object) -> Callable[..., Any]:
+    """Close no shard: its revocation was ended by the time limit."""
+
+    def revoked(self: Assignment, partitions: object) -> Any:  # noqa: ANN401 - of Assignment
+        del partitions
+        return self._events.without([])
+
+    return revoked
+
+
+def _known_shard(original: Any) -> Callable[..., Any]:  # noqa: ANN401 - of Assignment
+    def assign(self: Assignment, partition: int) -> Shard:
+        known = self.shards.get(partition)
+        return known if known is not None else original(self, partition)
+
+    return assign
+
+
+def _only_outputs_have_offsets(original: Any) -> Callable[..., Any]:  # noqa: ANN401 - a function
+    async def output_batch(shards: Any, *arguments: Any) -> Any:  # noqa: ANN401 - of commit
+        batch = await original(shards, *arguments)
+        with_outputs = {each.partition for each in shards if each.ready.outputs}
+        for partition in batch.offsets.keys() - with_outputs:
+            del batch.offsets[partition]
+        return batch
+
+    return output_batch
+
+
+def _with_reading_of_today(original: Any) -> Callable[..., Any]:  # noqa: ANN401 - of Intake
+    def put(self: Intake, run: Any) -> None:  # noqa: ANN401 - RawRecords
+        shard = self._shards.get(run.partition)
+        original(self, run if shard is None else run._replace(reading=shard.number))
+
+    return put
+
+
+def _all_is_stable(_: object) -> Callable[..., Any]:
+    def fetch_offsets(self: GroupCoordinator, partitions: Any) -> dict[int, int]:  # noqa: ANN401
+        return {p: self.offsets[p].offset if p in self.offsets else -1 for p in partitions}
+
+    return fetch_offsets
+
+
+def _as_far_as_it_is_read(original: Any) -> Callable[..., Any]:  # noqa: ANN401 - a function
+    def catch_up(store: Any, log: Any, identity: str, _: int, report: Any) -> Any:  # noqa: ANN401
+        return original(store, log, identity, 0, report)
+
+    return catch_up
+
+
+def _not_new(original: Any) -> Callable[..., Any]:  # noqa: ANN401 - of Assignment
+    def progress(self: Assignment, *arguments: Any) -> tuple[Progress, bool]:  # noqa: ANN401
+        return original(self, *arguments)[0], False
+
+    return progress
+
+
+def _begin_at_once(_: object) -> Callable[..., Any]:
+    """Take no position of shard 0."""
+
+    async def begin_new(self: Assignment, new: Any) -> None:  # noqa: ANN401 - shards
+        self._events.begin(shard for shard in new if self._is_wanted(shard))
+
+    return begin_new
+
+
+def _from_the_beginning(original: Any) -> Callable[..., Any]:  # noqa: ANN401 - of Assignment
+    def progress(self: Assignment, store: Any, chain: Any, cluster: Any) -> Any:  # noqa: ANN401
+        first, is_new = original(self, store, chain, cluster)
+        if not is_new or cluster.claim is None:
+            return first, is_new
+        return Progress(chain, 0, cluster.log_start, NO_CONTROL), True
+
+    return progress
+
+
+def _without_removals(original: Any) -> Callable[..., Any]:  # noqa: ANN401 - of ShardStore
+    def change(self: ShardStore, entries: Any, _: object = (), before: int = 0) -> Any:  # noqa: ANN401
+        return original(self, entries, (), before)
+
+    return change
+
+
+def _ahead(original: Any) -> Callable[..., Any]:  # noqa: ANN401 - of OutputCommits
+    def stored(self: OutputCommits, ready: Any, ends: Mapping[int, int]) -> Any:  # noqa: ANN401
+        return original(self, ready, {p: end + 2 for p, end in ends.items()})
+
+    return stored
+
+
+class _Furthest(dict[int, int]):
+    """Positions of which the furthest is taken for the lowest."""
+
+    def values(self) -> Any:  # noqa: ANN401 - of dict
+        return [max(super().values())]
+
+
+def _to_the_furthest(original: Any) -> Callable[..., Any]:  # noqa: ANN401 - of Leader
+    async def trim(self: Leader, partitions: int) -> None:
+        self._positions = _Furthest(self._positions)
+        await original(self, partitions)
+
+    return trim
+
+
+def _prepared_at_once(_: object) -> Callable[..., Any]:
+    async def prepare(self: Leader) -> None:
+        self._prepared = True
+
+    return prepare
+
+
+def _only_positions(_: object) -> Callable[..., Any]:
+    def take_report(self: Leader, report: Any) -> None:  # noqa: ANN401 - Report
+        self._positions.update(report.positions)
+
+    return take_report
+
+
+def _without_seek(_: object) -> Callable[..., Any]:
+    def begin(self: LogLookUp, offset: int) -> None:
+        del offset
+        self._session += 1
+
+    return begin
+
+
+def _keeps_in_flight(_: object) -> Callable[..., Any]:
+    def end(self: Intake, shard: Shard) -> None:
+        self._merge.remove(shard.queue)
+        self._turned_back.pop(shard, None)
+
+    return end
+
+
+def _not_rebuilt(_: object) -> Callable[..., Any]:
+    def open_(self: Any, partition: int) -> Any:  # noqa: ANN401 - of ShardStores
+        settings = self._settings
+        path = shard_directory(settings.state_dir, settings.application_id, partition)
+        owner = StoreIdentity(
+            self._identity, settings.application_id, partition, self._changelog_id
+        )
+        return open_shard(path, owner, self._profile.bits, self._disk)
+
+    return open_
+
+
+def _is_open(_: object) -> Callable[..., Any]:
+    def is_current(self: PacketSender, run: Any) -> bool:  # noqa: ANN401 - RawRecords
+        shard = self._shards.get(run.partition)
+        return shard is not None and shard.is_open
+
+    return is_current
+
+
+_ZOMBIES: Final = group_of(3, Theme.ZOMBIES)
+_MOVES: Final = group_of(3, Theme.MOVES)
+_LOSSES: Final = group_of(2, Theme.LOSSES, send_timeout_seconds=8.0)
+_OUTAGES: Final = group_of(2, Theme.OUTAGES, send_timeout_seconds=8.0)
+_KILLS: Final = group_of(2, Theme.KILLS)
+_CALM: Final = group_of(2, Theme.MIXED, events=[])
+_SILENCES: Final = group_of(2, Theme.SILENCES, send_timeout_seconds=8.0)
+_SLOW_COMMITS: Final = group_of(2, Theme.SLOW_COMMITS, partitions=records(4, 100))
+_SLOW_MARKERS: Final = {
+    **_MOVES,
+    "cluster": slow_markers,
+    "partitions": records(9, 300),
+    "born": 9,
+    "workers": 1,
+    "produced_seconds": 40.0,
+    "events": joins,
+    "poll_seconds": 0.005,
+    "in_flight": 4_000,
+    "settled_seconds": 400.0,
+}
+_FIRST_COMMITS: Final = group_of(
+    3,
+    Theme.KILLS,
+    transaction_seconds=600.0,
+    events=at_moments(Fault.KILL, ("produce",), 1.0),
+)
+
+
+def _mutant(
+    name: str,
+    owner: Any,  # noqa: ANN401 - a class or a module
+    attribute: str,
+    broken: Callable[[Any], Any],
+    changes: Mapping[str, Any],
+    start: int = 0,
+) -> WorkerMutant:
+    return WorkerMutant(name, (Replacement(owner, attribute, broken),), changes, start)
+
+
+MUTANTS: Final[tuple[WorkerMutant, ...]] = (
+    WorkerMutant(
+        "a revocation that takes too long leaves its shards open, and they come back as they are",
+        (
+            Replacement(Assignment, "revoked", _revoked_later),
+            Replacement(Assignment, "_assign", _known_shard),
+        ),
+        _MOVES,
+    ),
+    _mutant("shards that are lost stay open", Assignment, "lost", nothing, _ZOMBIES),
+    _mutant(
+        "a partition whose timestamps are late has no turn beside a backlog",
+        timestamp_merge.TimestampMerge,
+        "_is_passed_over",
+        always(False),
+        {
+            **_CALM,
+            "workers": 1,
+            "partitions": records(2, 600),
+            "born": 2,
+            "produced_seconds": 0.1,
+            "batch_documents": 4,
+            "batch_packets": 1,
+            "poll_records": 20,
+            "in_flight": 8,
+            "network": NetworkFaults(),
+            "late_partition": 1,
+            "settled_seconds": 600.0,
+            "fair_records": 150,
+        },
+    ),
+    _mutant(
+        "a commit without outputs has no offsets, and so no generation",
+        commit,
+        "output_batch",
+        _only_outputs_have_offsets,
+        {
+            **group_of(3, Theme.ZOMBIES, partitions=records(6, 40), produced_seconds=60.0),
+            "events": zombies_of_positions,
+            "poll_seconds": 0.2,
+        },
+    ),
+    _mutant(
+        "a client waits longer than a session before it connects again",
+        host,
+        "AGAIN_SECONDS",
+        value((0.01, 12.0)),
+        _OUTAGES,
+        start=20,
+    ),
+    _mutant(
+        "a report that was acknowledged and lost is never made again",
+        LogLookUp,
+        "is_report_lost",
+        always(False),
+        {**_CALM, "reports_lost": 0.3},
+    ),
+    _mutant(
+        "nobody knows who was in the group, and has left a transaction open",
+        SimulatedIndexAdmin,
+        "note_members",
+        nothing_awaited,
+        _FIRST_COMMITS,
+    ),
+    _mutant(
+        "what workers that are gone have left open is not aborted",
+        SimulatedIndexAdmin,
+        "abort_left_open",
+        nothing_awaited,
+        _FIRST_COMMITS,
+    ),
+    _mutant(
+        "offsets in open transactions are taken for stable",
+        GroupCoordinator,
+        "fetch_offsets",
+        _all_is_stable,
+        _SLOW_MARKERS,
+        start=12,
+    ),
+    _mutant(
+        "the coordinator takes commits of any generation",
+        GroupCoordinator,
+        "_check_member",
+        nothing,
+        _SLOW_COMMITS,
+    ),
+    _mutant(
+        "a store is taken as far as it can be read, not as far as the group has committed",
+        recovery,
+        "catch_up",
+        _as_far_as_it_is_read,
+        _SLOW_MARKERS,
+        start=2,
+    ),
+    _mutant("a store is not brought up", recovery, "catch_up", always(0), _KILLS),
+    _mutant(
+        "the index is not filled from the store",
+        assignment,
+        "fill_index",
+        lambda _: lambda *_: iter(()),
+        _MOVES,
+    ),
+    _mutant(
+        "after a commit without an answer a worker goes on",
+        Assignment,
+        "reopen",
+        nothing,
+        _SILENCES,
+    ),
+    _mutant(
+        "a packet of which nothing is known is not sent again",
+        PacketSender,
+        "_appended",
+        lambda _: lambda _self, _shard, _packet, future: future.exception(),
+        _SILENCES,
+    ),
+    _mutant(
+        "a leader waits for a control record that is not there",
+        Participant,
+        "control_failed",
+        nothing,
+        _SILENCES,
+    ),
+    _mutant("a leader reads no reports", Leader, "prepare", _prepared_at_once, _CALM),
+    _mutant(
+        "a leader does not take its own reports", Leader, "take_report", _only_positions, _CALM
+    ),
+    WorkerMutant(
+        "records that were read for an earlier shard are taken in",
+        (
+            Replacement(SimulatedGroupMember, "_is_current", always(True)),
+            Replacement(Intake, "_put", _with_reading_of_today),
+            Replacement(PacketSender, "_is_current", _is_open),
+        ),
+        _SILENCES,
+    ),
+    _mutant(
+        "a raw topic that is created again is not noticed",
+        Pipeline,
+        "_look_at_topic",
+        nothing_awaited,
+        {**_CALM, "again": records(4, 12)},
+    ),
+    _mutant(
+        "the changelog has no partition for one that was added",
+        SimulatedIndexAdmin,
+        "grow_changelog",
+        nothing_awaited,
+        {**_CALM, "born": 2, "events": [Event(2.0, Fault.PARTITION, 0.0, 0.0, StoreFate.KEPT)]},
+    ),
+    _mutant("a session goes on where the last one was", LogLookUp, "begin", _without_seek, _MOVES),
+    _mutant(
+        "the first progress of a shard is not committed",
+        Assignment,
+        "_progress",
+        _not_new,
+        {
+            **group_of(3, Theme.KILLS, partitions=records(6, 120), born=2, produced_seconds=30.0),
+            "events": [
+                Event(5.0, Fault.PARTITION, 0.0, 0.0, StoreFate.KEPT),
+                Event(5.5, Fault.KILL, 0.0, 0.0, StoreFate.KEPT, "add offsets"),
+                Event(7.5, Fault.KILL, 0.0, 0.4, StoreFate.KEPT, "add offsets"),
+                Event(9.5, Fault.KILL, 0.0, 0.9, StoreFate.KEPT, "add offsets"),
+            ],
+        },
+    ),
+    WorkerMutant(
+        "a new shard reads the log from its beginning, beside control records that it lacks",
+        (
+            Replacement(Assignment, "_progress", _from_the_beginning),
+            Replacement(Assignment, "_begin_new", _begin_at_once),
+        ),
+        {
+            **_CALM,
+            "born": 1,
+            "produced_seconds": 100.0,
+            "events": [Event(90.0, Fault.PARTITION, 0.0, 0.0, StoreFate.KEPT)],
+        },
+    ),
+    _mutant(
+        "entries that are removed stay in the store",
+        ShardStore,
+        "change",
+        _without_removals,
+        {**_KILLS, "replaces": True},
+    ),
+    _mutant(
+        "a store says that it has read more of its changelog than it has",
+        OutputCommits,
+        "_stored",
+        _ahead,
+        _KILLS,
+    ),
+    _mutant(
+        "a producer that lost its broker goes on with its epoch",
+        SimulatedTransactions,
+        "_needs_new_epoch",
+        always(False),
+        _LOSSES,
+        start=24,
+    ),
+    WorkerMutant(
+        "the log is trimmed to the furthest position, at once",
+        (
+            Replacement(Leader, "trim", _to_the_furthest),
+            Replacement(decide, "_POSITION_SECONDS", value(0.0)),
+        ),
+        {**_KILLS, "produced_seconds": 60.0},
+    ),
+    _mutant(
+        "the protocol keeps shards that are closed",
+        Participant,
+        "drop_shard",
+        nothing,
+        _MOVES,
+    ),
+    _mutant(
+        "a worker takes in more than it may",
+        Intake,
+        "_check_limits",
+        nothing,
+        {**_OUTAGES, "in_flight": 3, "poll_records": 50},
+    ),
+    _mutant(
+        "what a closed shard had in flight counts for ever",
+        Intake,
+        "end",
+        _keeps_in_flight,
+        {**_MOVES, "in_flight": 3, "batch_documents": 3},
+    ),
+    _mutant("a stage is woken once", Wake, "awake", nothing, _CALM),
+    _mutant(
+        "a shard is opened while its store is still in use",
+        Shard,
+        "released",
+        nothing_awaited,
+        _SILENCES,
+    ),
+    _mutant(
+        "a damaged store is not rebuilt",
+        recovery.ShardStores,
+        "_open_or_rebuild",
+        _not_rebuilt,
+        _KILLS,
+    ),
+)

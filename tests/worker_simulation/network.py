@@ -1,0 +1,212 @@
+"""Requests from machines to brokers: they take time, may be lost, and may arrive after others.
+
+Who asks learns one of three things: an answer, a refusal, or nothing. What has no answer may have
+arrived, or may arrive later, while its sender has long since connected again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final, TypeVar, overload
+
+from tests.worker_simulation.loop import Machine, Part, SimulatedLoop
+
+_Answer = TypeVar("_Answer")
+
+_OF_BROKERS: Final = contextvars.Context()
+_USUAL_SECONDS: Final = (0.0003, 0.003)
+_NOTICED_SECONDS: Final = (0.0, 0.2)
+"""How long until a client knows that a connection is broken."""
+
+
+class Code(StrEnum):
+    """Why a broker refuses."""
+
+    UNKNOWN_MEMBER_ID = "unknown member id"
+    ILLEGAL_GENERATION = "illegal generation"
+    REBALANCE_IN_PROGRESS = "rebalance in progress"
+    FENCED_INSTANCE_ID = "fenced instance id"
+    UNSTABLE_OFFSET_COMMIT = "unstable offset commit"
+    PRODUCER_FENCED = "producer fenced"
+    INVALID_TXN_STATE = "invalid transaction state"
+    CONCURRENT_TRANSACTIONS = "concurrent transactions"
+    OUT_OF_ORDER_SEQUENCE = "out of order sequence number"
+    OFFSET_OUT_OF_RANGE = "offset out of range"
+    UNKNOWN_TOPIC = "unknown topic or partition"
+    RECORD_TOO_LARGE = "record too large"
+
+
+class RefusedError(Exception):
+    """A broker has answered, and does not do it."""
+
+    def __init__(self, code: Code) -> None:
+        """``code``: why."""
+        super().__init__(code.value)
+        self.code = code
+
+
+class NoAnswerError(Exception):
+    """The connection broke, or nothing came in time: it may have arrived, or may arrive yet."""
+
+
+@dataclass(slots=True)
+class NetworkFaults:
+    """The chance of each for one request; ``late_seconds``: how late, at most."""
+
+    lost: float = 0.0
+    answer_lost: float = 0.0
+    late: float = 0.0
+    slow: float = 0.0
+    late_seconds: float = 5.0
+
+
+@dataclass(slots=True)
+class Network:
+    """Connects machines with the brokers. ``away``: no broker answers anybody."""
+
+    loop: SimulatedLoop
+    random: random.Random
+    faults: NetworkFaults = field(default_factory=NetworkFaults)
+    away: bool = False
+    cut: set[str] = field(default_factory=set)
+    """The names of machines that reach no broker."""
+    tell: Callable[[str], None] = lambda _: None
+    silent: set[tuple[str, str]] = field(default_factory=set)
+    """Machines and kinds of requests that arrive, and get no answer."""
+    watched: dict[tuple[str, str], Callable[[], None]] = field(default_factory=dict)
+    """What is called once when a machine sends a request, before it is on its way."""
+
+    def reaches(self, machine: Machine) -> bool:
+        """Return whether a machine and the brokers can speak to each other now."""
+        return not self.away and machine.name not in self.cut
+
+    def reached(self, machine: Machine, moment: str) -> None:
+        """Note that a machine sends a request, or does something else that faults come with."""
+        watching = self.watched.pop((machine.name, moment), None)
+        if watching is not None:
+            contextvars.Context().run(watching)
+
+    @overload
+    def ask(
+        self,
+        machine: Machine,
+        name: str,
+        work: Callable[[], asyncio.Future[_Answer]],
+        seconds: float = ...,
+    ) -> asyncio.Future[_Answer]: ...
+
+    @overload
+    def ask(
+        self, machine: Machine, name: str, work: Callable[[], _Answer], seconds: float = ...
+    ) -> asyncio.Future[_Answer]: ...
+
+    def ask(
+        self, machine: Machine, name: str, work: Callable[[], Any], seconds: float = 10.0
+    ) -> asyncio.Future[Any]:
+        """Return what ``work`` does at the broker, for a client of a machine.
+
+        ``seconds``: how long it waits for the answer. The future has ``RefusedError`` or
+        ``NoAnswerError`` otherwise.
+        """
+        loop = self.loop
+        future: asyncio.Future[Any] = loop.create_future()
+        _Request(self, machine.clients, name, work, future, seconds)
+        return future
+
+
+class _Request:
+    """One request on its way."""
+
+    __slots__ = ("future", "name", "network", "part", "seconds", "timer", "work")
+
+    def __init__(
+        self,
+        network: Network,
+        part: Part,
+        name: str,
+        work: Callable[[], Any],
+        future: asyncio.Future[Any],
+        seconds: float,
+    ) -> None:
+        self.network, self.part, self.name, self.work = network, part, name, work
+        self.future, self.seconds = future, seconds
+        loop, faults, draw = network.loop, network.faults, network.random
+        network.reached(part.machine, name)
+        self.timer = loop.call_later(seconds, self._fail, context=part.context)
+        delay = self._delay()
+        chance = draw.random()
+        if chance < faults.lost:
+            network.tell(f"{part.machine.name}: request is lost: {name}")
+            self._break()
+            return
+        if chance < faults.lost + faults.late and self._may_be_late():
+            # Its connection is broken; it waits in a queue of the broker.
+            delay = draw.uniform(0.05, faults.late_seconds)
+            network.tell(f"{part.machine.name}: request is {delay:.2f} s late: {name}")
+            self._break()
+        loop.call_later(delay, self._arrive, context=_OF_BROKERS.copy())
+
+    def _may_be_late(self) -> bool:
+        # A member has its id before it joins (KIP-394), so a late request to join has no effect.
+        return self.name != "join"
+
+    def _delay(self) -> float:
+        draw, faults = self.network.random, self.network.faults
+        usual = draw.uniform(*_USUAL_SECONDS)
+        return usual * 100 if draw.random() < faults.slow else usual
+
+    def _arrive(self) -> None:
+        network = self.network
+        if not network.reaches(self.part.machine):
+            self._break()
+            return
+        try:
+            answer = self.work()
+        except RefusedError as error:
+            self._answer(error)
+            return
+        if isinstance(answer, asyncio.Future):
+            answer.add_done_callback(self._answered, context=_OF_BROKERS.copy())
+        else:
+            self._answer(answer)
+
+    def _answered(self, answer: asyncio.Future[Any]) -> None:
+        if answer.cancelled():
+            self._break()
+        else:
+            self._answer(answer.exception() or answer.result())
+
+    def _answer(self, answer: Any) -> None:  # noqa: ANN401 - of any request
+        network = self.network
+        if not network.reaches(self.part.machine):
+            self._break()
+            return
+        is_silent = (self.part.machine.name, self.name) in network.silent
+        if is_silent or network.random.random() < network.faults.answer_lost:
+            network.tell(f"{self.part.machine.name}: answer is lost: {self.name}")
+            self._break()
+            return
+        network.loop.call_later(self._delay(), self._resolve, answer, context=self.part.context)
+
+    def _resolve(self, answer: Any) -> None:  # noqa: ANN401 - of any request
+        self.timer.cancel()
+        if self.future.done():
+            return
+        if isinstance(answer, Exception):
+            self.future.set_exception(answer)
+        else:
+            self.future.set_result(answer)
+
+    def _break(self) -> None:
+        delay = self.network.random.uniform(*_NOTICED_SECONDS)
+        self.network.loop.call_later(delay, self._fail, context=self.part.context)
+
+    def _fail(self) -> None:
+        self.timer.cancel()
+        if not self.future.done():
+            self.future.set_exception(NoAnswerError(self.name))

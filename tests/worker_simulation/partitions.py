@@ -1,0 +1,178 @@
+"""A partition at its broker: records in order, transactions that are open in it, and their markers.
+
+The end of a transaction takes an offset, as its marker does in Kafka. Who reads committed records
+sees them up to the first record of the first transaction that is open.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from tests.worker_simulation.network import Code, RefusedError
+
+_REMEMBERED: Final = 5
+"""How many records of a producer are known, to refuse doubles."""
+Headers = Sequence[tuple[str, bytes | None]]
+
+
+class Producer(NamedTuple):
+    """Who appends: an id that the brokers gave, and how often it was renewed."""
+
+    id: int
+    epoch: int
+
+
+class Opened:
+    """The part of a transaction that is in one partition. ``committed`` None: it is open."""
+
+    __slots__ = ("committed", "first")
+
+    def __init__(self, first: int) -> None:
+        self.first = first
+        self.committed: bool | None = None
+
+
+class Stored(NamedTuple):
+    """A record in a partition; ``transaction`` None: it is in none."""
+
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int
+    headers: Headers
+    transaction: Opened | None
+
+    @property
+    def is_committed(self) -> bool:
+        """Whether readers of committed records see it, once nothing before is open."""
+        return self.transaction is None or self.transaction.committed is True
+
+
+class _Known:
+    """What a partition knows of a producer."""
+
+    __slots__ = ("epoch", "next", "recent")
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch = epoch
+        self.next = 0
+        self.recent: dict[int, int] = {}
+
+
+class Partition:
+    """One partition. ``now_ms``: of the broker; ``changed``: something can be read that was not."""
+
+    def __init__(self, now_ms: Callable[[], int], changed: Callable[[], object]) -> None:
+        """Begin empty."""
+        self.records: list[Stored] = []
+        self.start = 0
+        self.end = 0
+        self.appended: Callable[[Stored], object] | None = None
+        self._now_ms = now_ms
+        self._changed = changed
+        self._open: dict[int, Opened] = {}
+        self._producers: dict[int, _Known] = {}
+
+    @property
+    def stable_end(self) -> int:
+        """The offset up to which all transactions have ended."""
+        return min((each.first for each in self._open.values()), default=self.end)
+
+    def append(
+        self,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp_ms: int | None = None,
+        headers: Headers = (),
+        *,
+        producer: Producer | None = None,
+        sequence: int = 0,
+        transactional: bool = False,
+    ) -> int:
+        """Append a record, unless it is there already; return its offset.
+
+        ``sequence``: of the record among all that a producer sends here in one epoch.
+        """
+        if producer is not None:
+            known = self._known(producer)
+            if sequence in known.recent:
+                return known.recent[sequence]
+            if sequence != known.next:
+                raise RefusedError(Code.OUT_OF_ORDER_SEQUENCE)
+            known.next = sequence + 1
+            known.recent[sequence] = self.end
+            if len(known.recent) > _REMEMBERED:
+                del known.recent[next(iter(known.recent))]
+        transaction = None
+        if transactional:
+            assert producer is not None
+            transaction = self._open.get(producer.id)
+            if transaction is None:
+                transaction = self._open[producer.id] = Opened(self.end)
+        time_ms = self._now_ms() if timestamp_ms is None else timestamp_ms
+        stored = Stored(self.end, key, value, time_ms, tuple(headers), transaction)
+        self.records.append(stored)
+        self.end += 1
+        if self.appended is not None:
+            self.appended(stored)
+        self._changed()
+        return stored.offset
+
+    def skip(self, offsets: int) -> None:
+        """Leave offsets without a record."""
+        self.end += offsets
+
+    def _known(self, producer: Producer) -> _Known:
+        known = self._producers.get(producer.id)
+        if known is None or known.epoch < producer.epoch:
+            known = self._producers[producer.id] = _Known(producer.epoch)
+        if producer.epoch < known.epoch:
+            raise RefusedError(Code.PRODUCER_FENCED)
+        return known
+
+    def mark(self, producer: Producer, *, committed: bool) -> None:
+        """End what a producer has open here."""
+        known = self._producers.get(producer.id)
+        if known is None or known.epoch < producer.epoch:
+            self._producers[producer.id] = _Known(producer.epoch)
+        transaction = self._open.pop(producer.id, None)
+        if transaction is not None:
+            transaction.committed = committed
+        self.end += 1
+        self._changed()
+
+    def read(self, offset: int, limit: int, *, committed: bool) -> tuple[list[Stored], int]:
+        """Return at most ``limit`` records from an offset, and the offset to go on with."""
+        if not self.start <= offset <= self.end:
+            raise RefusedError(Code.OFFSET_OUT_OF_RANGE)
+        end = self.stable_end if committed else self.end
+        first = bisect_left(self.records, offset, key=_offset)
+        read: list[Stored] = []
+        for record in self.records[first:]:
+            if record.offset >= end:
+                break
+            if len(read) == limit:
+                return read, record.offset
+            if not committed or record.is_committed:
+                read.append(record)
+        return read, max(offset, end)
+
+    def read_committed(self) -> list[Stored]:
+        """Return all records that a reader of committed ones sees."""
+        return self.read(self.start, len(self.records) + 1, committed=True)[0]
+
+    def trim(self, offset: int) -> None:
+        """Delete the records before an offset."""
+        self.start = max(self.start, min(offset, self.end))
+        del self.records[: bisect_left(self.records, self.start, key=_offset)]
+
+    def drop(self, offset: int) -> None:
+        """Lose one record, as a compaction does; others keep their offsets."""
+        at = bisect_left(self.records, offset, key=_offset)
+        del self.records[at]
+
+
+def _offset(record: Stored) -> int:
+    return record.offset

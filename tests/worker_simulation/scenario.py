@@ -1,0 +1,296 @@
+"""What one seed draws for whole workers: documents, partitions, workers, delays, and faults."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from simhash_core.fingerprints.blocks import BlockScheme
+from simhash_core.text.verification import Verifier
+from simhash_core.window import Window
+from streams.settings.settings import Delivery
+from tests.simulation.documents import SCHEMES, SHINGLES, TOY, Families, SimulatedDocument
+from tests.simulation.scenario import draw_records
+from tests.worker_simulation.cluster import ClusterLimits
+from tests.worker_simulation.network import NetworkFaults
+
+SESSION_SECONDS: Final = 6.0
+
+
+class Fault(StrEnum):
+    """What goes wrong, or changes."""
+
+    KILL = "a worker is killed, and starts again"
+    STOP = "a worker is stopped, and starts again"
+    LEAVE = "a worker is stopped for good"
+    JOIN = "a worker joins"
+    PAUSE = "a process stands still"
+    LOOP_PAUSE = "an event loop stands still"
+    CUT = "a worker is cut off"
+    AWAY = "the brokers are away"
+    SLOW_STORES = "stores are slow to open"
+    LOSSES = "requests and answers are lost, or late"
+    SILENCE = "requests of one kind get no answer"
+    CLOCK = "a clock jumps"
+    PARTITION = "a partition is added"
+
+
+class StoreFate(StrEnum):
+    """What a worker finds on its disk when it starts again."""
+
+    KEPT = "as it was"
+    OLDER = "an older copy"
+    EMPTY = "empty"
+    DAMAGED = "damaged"
+    SHORT = "less than was written"
+
+
+class Event(NamedTuple):
+    """A fault at a time. ``which``: a number from 0 to 1 that says whom it hits.
+
+    ``moment``: the request with which it comes, if the worker sends that soon, or which is not
+    answered; "" for none.
+    """
+
+    at: float
+    fault: Fault
+    seconds: float
+    which: float
+    fate: StoreFate
+    moment: str = ""
+
+
+MOMENTS: Final = (
+    "begin a commit",
+    "add offsets",
+    "produce",
+    "produce",
+    "end a transaction",
+    "commit offsets in a transaction",
+    "add partitions",
+    "offset commit",
+    "append",
+    "offset fetch",
+    "read claim",
+    "open",
+    "join",
+    "sync",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerScenario:
+    """One run.
+
+    ``partitions``: the records of each raw partition, None for one that cannot be read; those
+    beyond ``born`` are added later. ``again``: those of the topic of the same name that is created
+    once the first is drained; empty: none is. ``produced_seconds``: how long records come.
+    ``settled_seconds``: how long after the last fault all may take to be put out.
+    ``transaction_seconds``: after which the broker aborts one; None: a session. ``late_partition``:
+    the timestamps of one partition are a day ahead; None: of none. ``fair_records``: how many
+    records of other partitions may be put out while one that has records has none; 0: any.
+    ``poll_seconds``: until a member tells of a rebalance, at most, but for one time in ten.
+    ``reports_lost``: the chance that a report which was acknowledged is never read. ``counted``:
+    steps of event loops take time by the functions that they call, and have a limit.
+    """
+
+    seed: int
+    scheme: BlockScheme
+    verifier: Verifier | None
+    window: Window | None
+    replaces: bool
+    partitions: list[list[SimulatedDocument | None]]
+    born: int
+    again: list[list[SimulatedDocument | None]]
+    workers: int
+    delivery: Delivery
+    static: bool
+    standbys: int
+    produced_seconds: float
+    settled_seconds: float
+    batch_documents: int
+    batch_packets: int
+    poll_records: int
+    in_flight: int
+    output_partitions: int
+    send_timeout_seconds: float
+    reports_lost: float
+    poll_seconds: float
+    clocks: list[float]
+    cluster: ClusterLimits
+    network: NetworkFaults
+    losses: NetworkFaults
+    events: list[Event] = field(default_factory=list)
+    counted: bool = False
+    transaction_seconds: float | None = None
+    late_partition: int | None = None
+    fair_records: int = 0
+    memtable: int = 512
+    forgotten: int = 1024
+    compared: int = 1024
+
+
+def draw_worker_scenario(seed: int) -> WorkerScenario:
+    """Return what a seed stands for."""
+    rng = random.Random(seed)
+    scheme = rng.choice(SCHEMES)
+    verifier = rng.choice([None, None, TOY, TOY if scheme.bands else SHINGLES])
+    families = Families(rng, scheme, verifier)
+    count = rng.choice([1, 2, 2, 3, 4, 6])
+    records = draw_records(rng, families, count, rng.choice([10, 30, 60, 120]))
+    again = draw_records(rng, families, count, rng.randint(4, 20)) if rng.random() < 0.1 else []
+    born = count if rng.random() < 0.8 or again else rng.randint(1, count)
+    workers = rng.choice([1, 2, 2, 3, 5])
+    produced_seconds = rng.choice([3.0, 10.0, 30.0])
+    quiet = rng.random() < 0.1
+    theme = rng.choice([Theme.MIXED, Theme.MIXED, Theme.MIXED, *Theme])
+    events = [] if quiet else draw_events(rng, theme, produced_seconds)
+    if born < count:
+        at = rng.uniform(1.0, produced_seconds)
+        events.append(Event(at, Fault.PARTITION, 0.0, rng.random(), StoreFate.KEPT))
+    events.sort()
+    return WorkerScenario(
+        seed=seed,
+        scheme=scheme,
+        verifier=verifier,
+        window=_window(rng),
+        replaces=rng.random() < 0.3,
+        partitions=records,
+        born=born,
+        again=again,
+        workers=workers,
+        delivery=Delivery.EXACTLY_ONCE if rng.random() < 0.75 else Delivery.AT_LEAST_ONCE,
+        static=rng.random() < 0.25,
+        standbys=0,
+        produced_seconds=produced_seconds,
+        settled_seconds=150.0,
+        batch_documents=rng.choice([1, 3, 20]),
+        batch_packets=rng.choice([1, 3, 8]),
+        poll_records=rng.choice([1, 5, 50]),
+        in_flight=rng.choice([3, 20, 4_000]),
+        output_partitions=rng.choice([1, 3]),
+        send_timeout_seconds=rng.choice([8.0, 30.0]),
+        poll_seconds=rng.choice([0.005, 0.2]),
+        reports_lost=rng.choice([0.0, 0.0, 0.02]),
+        clocks=[rng.choice([0.0, 0.0, rng.uniform(-30, 30)]) for _ in range(16)],
+        cluster=ClusterLimits(
+            session_seconds=SESSION_SECONDS,
+            delay_seconds=rng.choice([0.0, 0.5]),
+            markers_seconds=rng.choice([0.005, 0.3, 3.0]),
+            slow_markers=rng.choice([0.0, 0.2]),
+        ),
+        network=NetworkFaults(
+            lost=rng.choice([0.0, 0.0, 0.005]),
+            answer_lost=rng.choice([0.0, 0.0, 0.005]),
+            late=rng.choice([0.0, 0.0, 0.005]),
+            slow=rng.choice([0.0, 0.02]),
+        ),
+        losses=NetworkFaults(lost=0.1, answer_lost=0.15, late=0.15, slow=0.1, late_seconds=8.0),
+        events=events,
+        counted=rng.random() < 0.1,
+        memtable=rng.choice([4, 16, 512]),
+        forgotten=rng.choice([2, 1024]),
+        compared=rng.choice([2, 1024]),
+    )
+
+
+class Theme(StrEnum):
+    """A course of faults that belongs together."""
+
+    MIXED = "some kinds of faults"
+    ZOMBIES = "processes stand still in a commit, and wake when others have their shards"
+    MOVES = "workers join and leave, and stores are slow to open"
+    OUTAGES = "the brokers are away for longer than a session"
+    LOSSES = "many requests and answers are lost, or late"
+    SILENCES = "brokers that do one thing for a worker do not answer it"
+    SLOW_COMMITS = "commits take longer than a rebalance waits for them"
+    KILLS = "workers are killed in all that they do, and find other stores"
+
+
+_COMMIT_MOMENTS: Final = (
+    "begin a commit",
+    "begin a commit",
+    "add offsets",
+    "produce",
+    "produce",
+    "end a transaction",
+    "commit offsets in a transaction",
+    "offset commit",
+)
+
+
+def draw_events(rng: random.Random, theme: Theme, produced_seconds: float) -> list[Event]:
+    """Return the faults of a run."""
+    if theme is Theme.MIXED:
+        return _mixed(rng, produced_seconds)
+    early, late = 1.0, max(4.0, produced_seconds)
+
+    def at(fault: Fault, seconds: tuple[float, float], moments: Sequence[str] = ("",)) -> Event:
+        return Event(
+            rng.uniform(early, late),
+            fault,
+            rng.uniform(*seconds),
+            rng.random(),
+            rng.choice(list(StoreFate)),
+            rng.choice(moments),
+        )
+
+    session = SESSION_SECONDS
+    match theme:
+        case Theme.ZOMBIES:
+            events = [at(Fault.PAUSE, (session + 1, 15.0), _COMMIT_MOMENTS) for _ in range(4)]
+            early, late = late, late + 20.0
+            events += [at(Fault.KILL, (1.0, 1.0)) for _ in range(2)]
+        case Theme.MOVES:
+            kinds = (Fault.JOIN, Fault.LEAVE, Fault.STOP, Fault.SLOW_STORES, Fault.JOIN)
+            events = [at(rng.choice(kinds), (1.0, 8.0)) for _ in range(rng.randint(3, 8))]
+        case Theme.OUTAGES:
+            events = [at(Fault.AWAY, (2.0, 16.0)) for _ in range(3)]
+        case Theme.SLOW_COMMITS:
+            events = []
+            for _ in range(3):
+                begins, which = rng.uniform(early, late), rng.choice([0.0, 0.4])
+                rest = which, StoreFate.KEPT
+                events += [
+                    Event(begins, Fault.SILENCE, rng.uniform(0.1, 1.0), *rest, "add offsets"),
+                    Event(begins, Fault.SILENCE, rng.uniform(10.0, 25.0), *rest, "open"),
+                    Event(begins + rng.uniform(0.0, 2.0), Fault.JOIN, 0.0, *rest),
+                ]
+        case Theme.SILENCES:
+            moments = ("end a transaction", "produce", "append", "offset commit", "add partitions")
+            events = [at(Fault.SILENCE, (3.0, 20.0), moments) for _ in range(4)]
+        case Theme.LOSSES:
+            events = [at(Fault.LOSSES, (2.0, 15.0)) for _ in range(3)]
+            events += [at(Fault.KILL, (1.0, 1.0)) for _ in range(rng.randint(0, 1))]
+        case _:
+            events = [at(Fault.KILL, (1.0, 1.0), MOMENTS) for _ in range(rng.randint(2, 6))]
+    return events
+
+
+def _mixed(rng: random.Random, produced_seconds: float) -> list[Event]:
+    kinds = [fault for fault in Fault if fault is not Fault.PARTITION]
+    chosen = rng.sample(kinds, rng.randint(1, 4))
+    events = []
+    for _ in range(rng.choice([1, 2, 4, 8])):
+        fault = rng.choice(chosen)
+        seconds = rng.choice([0.2, 2.0, SESSION_SECONDS - 1, SESSION_SECONDS + 3, 15.0])
+        events.append(
+            Event(
+                rng.uniform(0.0, produced_seconds + 5.0),
+                fault,
+                seconds * rng.uniform(0.8, 1.2),
+                rng.random(),
+                rng.choice(list(StoreFate)),
+                rng.choice(MOMENTS) if rng.random() < 0.6 else "",
+            )
+        )
+    return events
+
+
+def _window(rng: random.Random) -> Window | None:
+    if rng.random() < 0.6:
+        return None
+    return Window(rng.choice([40, 150, 400]), rng.choice([0, 60, 300]))

@@ -1,0 +1,49 @@
+"""Whole workers hold in the simulator, and the simulator notices each broken rule."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+
+import pytest
+
+from tests.simulate import tell_caught
+from tests.worker_simulation.mutants import MUTANTS
+from tests.worker_simulation.runs import WorkerRuns, chunks, prepare, run_seeds
+
+SEEDS = 40
+PROCESSES = 2
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[ProcessPoolExecutor]:
+    """Yield processes in which sets have the same order each time, so that seeds repeat."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONHASHSEED", "0")
+        spawn = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(PROCESSES, mp_context=spawn, initializer=prepare) as pool:
+            yield pool
+
+
+@pytest.mark.slow
+def test_whole_workers_hold(pool: ProcessPoolExecutor) -> None:
+    """Given random faults, then all invariants hold, and something was decided."""
+    total = WorkerRuns()
+    for runs in pool.map(run_seeds, chunks(0, SEEDS)):
+        total = total.joined(runs)
+
+    assert not total.failures
+    assert total.seeds == SEEDS
+    assert total.documents > 10 * SEEDS
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_mutants_are_caught(pool: ProcessPoolExecutor) -> None:
+    """Given workers with one rule broken, then some seed breaks an invariant."""
+    names = [each.name for each in MUTANTS]
+    caught = pool.map(tell_caught, names)
+
+    assert len(set(names)) == len(names) >= 30
+    assert [name for name, is_caught in zip(names, caught, strict=True) if not is_caught] == []

@@ -1,0 +1,194 @@
+"""The coordinator of transactions: producer ids and epochs, time-outs, commits in two phases.
+
+The end of a transaction is decided at once. Its markers are written later, partition by partition,
+and until the last one is there, its producer cannot go on. ``bumps_epochs`` says whether each end
+gives the producer a new epoch (transaction version 2 of Kafka, KIP-890). librdkafka does not speak
+that version, so for its clients a request of the one transaction that arrives during the next one
+is taken for one of that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from enum import Enum, auto
+from typing import Final
+
+from tests.worker_simulation.network import Code, RefusedError
+from tests.worker_simulation.partitions import Producer
+
+_MARKER_SECONDS: Final = (0.0005, 0.01)
+OFFSETS: Final = ("__consumer_offsets", 0)
+"""The partition that holds the group's offsets."""
+
+Place = tuple[str, int]
+WriteMarker = Callable[[Place, Producer, bool], None]
+
+
+class State(Enum):
+    """Of a transactional id."""
+
+    EMPTY = auto()
+    ONGOING = auto()
+    COMMITTING = auto()
+    ABORTING = auto()
+    COMMITTED = auto()
+    ABORTED = auto()
+
+
+class _Known:
+    """What the coordinator knows of a transactional id."""
+
+    def __init__(self, producer: Producer) -> None:
+        self.producer = producer
+        self.state = State.EMPTY
+        self.places: dict[Place, None] = {}
+        self.timeout_seconds = 0.0
+        self.timer: asyncio.TimerHandle | None = None
+        self.fencing = False
+
+
+class TransactionCoordinator:
+    """One for all transactional ids. ``later``: calls after so many seconds.
+
+    ``marker_seconds`` draws how long the next marker takes.
+    """
+
+    def __init__(
+        self,
+        later: Callable[[float, Callable[[], None]], asyncio.TimerHandle],
+        marker_seconds: Callable[[], float],
+        write_marker: WriteMarker,
+        tell: Callable[[str], None],
+        *,
+        bumps_epochs: bool = False,
+        is_away: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Know no producer."""
+        self._later = later
+        self._marker_seconds = marker_seconds
+        self._write_marker = write_marker
+        self._tell = tell
+        self._bumps_epochs = bumps_epochs
+        self._is_away = is_away
+        self._ids: dict[str, _Known] = {}
+        self._producers = 0
+
+    def new_producer(self) -> Producer:
+        """Return a producer without a transactional id."""
+        self._producers += 1
+        return Producer(self._producers, 0)
+
+    def init(self, transactional_id: str, timeout_seconds: float) -> Producer:
+        """Renew a producer: requests of its earlier epochs are refused, what is open is aborted."""
+        known = self._ids.get(transactional_id)
+        if known is None:
+            known = self._ids[transactional_id] = _Known(self.new_producer())
+            known.timeout_seconds = timeout_seconds
+            return known.producer
+        if known.state is State.ONGOING:
+            if not known.fencing:
+                known.fencing = True
+                self._bump(known)
+                self._end(known, committed=False)
+            raise RefusedError(Code.CONCURRENT_TRANSACTIONS)
+        if known.state in {State.COMMITTING, State.ABORTING}:
+            raise RefusedError(Code.CONCURRENT_TRANSACTIONS)
+        known.timeout_seconds = timeout_seconds
+        known.state = State.EMPTY
+        known.fencing = False
+        self._bump(known)
+        return known.producer
+
+    def add(self, transactional_id: str, producer: Producer, places: list[Place]) -> None:
+        """Make partitions a part of the transaction, which begins with the first."""
+        known = self._of(transactional_id, producer)
+        if known.state in {State.COMMITTING, State.ABORTING}:
+            raise RefusedError(Code.CONCURRENT_TRANSACTIONS)
+        if known.state is not State.ONGOING:
+            known.state = State.ONGOING
+            known.places.clear()
+            known.timer = self._later(
+                known.timeout_seconds, lambda: self._time_out(transactional_id, known)
+            )
+        known.places.update(dict.fromkeys(places))
+
+    def verify(self, transactional_id: str, producer: Producer, place: Place) -> None:
+        """Refuse a record whose partition is not a part of a transaction that is open."""
+        known = self._of(transactional_id, producer)
+        if known.state is not State.ONGOING or place not in known.places:
+            raise RefusedError(Code.INVALID_TXN_STATE)
+
+    def end(self, transactional_id: str, producer: Producer, *, committed: bool) -> Producer:
+        """Decide a transaction; return the producer that its client goes on with."""
+        known = self._ids.get(transactional_id)
+        if known is None or not self._asks_again(known, producer):
+            known = self._of(transactional_id, producer)
+        if known.state is State.ONGOING:
+            self._tell(f"{transactional_id} {'commits' if committed else 'aborts'}")
+            if self._bumps_epochs:
+                self._bump(known)
+            self._end(known, committed=committed)
+            return known.producer
+        done, under_way = (
+            (State.COMMITTED, State.COMMITTING) if committed else (State.ABORTED, State.ABORTING)
+        )
+        if known.state is under_way:
+            raise RefusedError(Code.CONCURRENT_TRANSACTIONS)
+        if known.state is done:
+            return known.producer
+        raise RefusedError(Code.INVALID_TXN_STATE)
+
+    def is_open(self, transactional_id: str) -> bool:
+        """Return whether a transaction has begun and its last marker is not there."""
+        known = self._ids.get(transactional_id)
+        return known is not None and known.state in {
+            State.ONGOING,
+            State.COMMITTING,
+            State.ABORTING,
+        }
+
+    def _of(self, transactional_id: str, producer: Producer) -> _Known:
+        known = self._ids.get(transactional_id)
+        if known is None or known.producer.id != producer.id:
+            raise RefusedError(Code.PRODUCER_FENCED)
+        if known.producer.epoch != producer.epoch:
+            raise RefusedError(Code.PRODUCER_FENCED)
+        return known
+
+    def _asks_again(self, known: _Known, producer: Producer) -> bool:
+        """Return whether an end is asked for by who did not learn of the epoch that it gave."""
+        if not self._bumps_epochs or known.fencing or known.state is State.ONGOING:
+            return False
+        return known.producer == Producer(producer.id, producer.epoch + 1)
+
+    def _bump(self, known: _Known) -> None:
+        known.producer = Producer(known.producer.id, known.producer.epoch + 1)
+
+    def _time_out(self, transactional_id: str, known: _Known) -> None:
+        if known.state is State.ONGOING and self._is_away():
+            known.timer = self._later(1.0, lambda: self._time_out(transactional_id, known))
+        elif known.state is State.ONGOING:
+            self._tell(f"{transactional_id} took too long: aborted")
+            self._bump(known)
+            self._end(known, committed=False)
+
+    def _end(self, known: _Known, *, committed: bool) -> None:
+        if known.timer is not None:
+            known.timer.cancel()
+        known.state = State.COMMITTING if committed else State.ABORTING
+        places = list(known.places)
+        producer = known.producer
+        left = len(places)
+
+        def write(place: Place) -> None:
+            nonlocal left
+            self._write_marker(place, producer, committed)
+            left -= 1
+            if not left:
+                known.state = State.COMMITTED if committed else State.ABORTED
+
+        for place in places:
+            self._later(self._marker_seconds(), lambda place=place: write(place))  # type: ignore[misc]
+        if not places:
+            known.state = State.COMMITTED if committed else State.ABORTED

@@ -1,0 +1,274 @@
+"""One simulated worker: the real pipeline, its stages as tasks, and its simulated clients."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from prometheus_client import CollectorRegistry
+
+from simhash_core.text.fingerprinter import Fingerprinter
+from simhash_core.verdicts import Rejection
+from streams.documents.fields import FieldSettings
+from streams.monitoring.metrics import Metrics
+from streams.settings.settings import (
+    BatchSettings,
+    Delivery,
+    InFlightSettings,
+    IntakeSettings,
+    Settings,
+)
+from streams.worker.clients import OutputCommitter, WorkerClients
+from streams.worker.commit import Observers
+from streams.worker.fingerprint import PendingRecord
+from streams.worker.outputs import OutputRules
+from streams.worker.pipeline import Pipeline
+from tests.rigs.memory_rows import MemoryDisk
+from tests.worker_simulation.cluster import Cluster
+from tests.worker_simulation.committers import SimulatedSends, SimulatedTransactions
+from tests.worker_simulation.documents import IDENTITY, READING
+from tests.worker_simulation.host import Host
+from tests.worker_simulation.index_clients import (
+    SimulatedFollower,
+    SimulatedIndexAdmin,
+    SimulatedStores,
+    owners_of,
+)
+from tests.worker_simulation.log_clients import SimulatedAppender, SimulatedReader
+from tests.worker_simulation.loop import Machine
+from tests.worker_simulation.member import SimulatedGroupMember
+from tests.worker_simulation.scenario import WorkerScenario
+
+_TICK_SECONDS: Final = 1.0
+STATE: Final = Path("/simulated")
+
+Story = Callable[[str], None]
+
+
+def settings_of(scenario: WorkerScenario, instance_id: str | None = None) -> Settings:
+    """Return the settings of a worker."""
+    return Settings(
+        application_id="simulated",
+        delivery=scenario.delivery,
+        session_timeout_seconds=scenario.cluster.session_seconds,
+        send_timeout_seconds=scenario.send_timeout_seconds,
+        standbys=scenario.standbys,
+        group_instance_id=instance_id,
+        state_dir=STATE,
+        fields=FieldSettings(scope="scope"),
+        batch=BatchSettings(documents=scenario.batch_documents, packets=scenario.batch_packets),
+        intake=IntakeSettings(idle_ms=20),
+        in_flight=InFlightSettings(documents=scenario.in_flight),
+    )
+
+
+class _Channel:
+    """Holds one event at most, as Faust's channels do for the stages."""
+
+    def __init__(self) -> None:
+        self._queue: asyncio.Queue[object] = asyncio.Queue(1)
+
+    async def send(self, *, value: object) -> None:
+        await self._queue.put(value)
+
+    async def get(self) -> None:
+        await self._queue.get()
+
+
+class _Observer:
+    """Is shown what was put out, and looks away."""
+
+    def note(self, outputs: Sequence[PendingRecord], now_ms: int) -> None:
+        pass
+
+    def note_rejections(self, rejections: Sequence[Rejection], now_ms: int) -> None:
+        pass
+
+
+_METRICS: dict[str, Metrics] = {}
+
+
+def _metrics_of(name: str) -> Metrics:
+    """Return the metrics for a worker of this name: to make them takes longer than a short run."""
+    if name not in _METRICS:
+        _METRICS[name] = Metrics(CollectorRegistry())
+    return _METRICS[name]
+
+
+@dataclass(slots=True)
+class Place:
+    """Where a worker runs, from one life to the next. ``slow_until``: stores open slowly."""
+
+    name: str
+    disk: MemoryDisk
+    instance_id: str | None
+    clock_seconds: float = 0.0
+    slow_until: float = 0.0
+    copies: list[MemoryDisk] | None = None
+
+
+class Worker:
+    """One life of a worker."""
+
+    def __init__(
+        self,
+        place: Place,
+        life: int,
+        scenario: WorkerScenario,
+        cluster: Cluster,
+        fingerprinter: Fingerprinter,
+        on_failure: Callable[[Worker, BaseException], None],
+    ) -> None:
+        """Start."""
+        self.place = place
+        self.name = place.instance_id or f"{place.name}.{life}"
+        self.machine = Machine(cluster.loop, self.name, place.clock_seconds)
+        self.stopped = False
+        self.is_open = False
+        self._cluster = cluster
+        self._on_failure = on_failure
+        self._host = Host(self.machine, cluster)
+        self._stages: list[asyncio.Task[None]] = []
+        self.machine.program.context.run(self._build, scenario, fingerprinter)
+
+    def _build(self, scenario: WorkerScenario, fingerprinter: Fingerprinter) -> None:
+        place, host = self.place, self._host
+        settings = settings_of(scenario, place.instance_id)
+        topics = settings.topics
+        writer = self.writer = f"{settings.application_id}.{self.name}"
+        metrics = _metrics_of(place.name)
+        member = SimulatedGroupMember(
+            host,
+            topics.raw,
+            client_id=writer,
+            instance_id=place.instance_id,
+            poll_records=scenario.poll_records,
+            poll_seconds=scenario.poll_seconds,
+        )
+        committer: OutputCommitter
+        if scenario.delivery is Delivery.EXACTLY_ONCE:
+            committer = SimulatedTransactions(
+                host,
+                writer,
+                changelog_topic=topics.changelog,
+                timeout_seconds=scenario.transaction_seconds or settings.session_timeout_seconds,
+                answer_seconds=settings.send_timeout_seconds,
+            )
+        else:
+            committer = SimulatedSends(
+                host,
+                member.commit,
+                changelog_topic=topics.changelog,
+                answer_seconds=settings.send_timeout_seconds,
+            )
+        batch = scenario.poll_records
+        clients = WorkerClients(
+            member,
+            SimulatedReader(host, topics.log, batch_records=batch),
+            SimulatedReader(host, topics.reports, batch_records=batch),
+            SimulatedAppender(host, message_seconds=settings.send_timeout_seconds),
+            committer,
+            SimulatedIndexAdmin(host, settings, IDENTITY, writer),
+            SimulatedStores(
+                host,
+                settings,
+                IDENTITY,
+                fingerprinter.profile,
+                metrics,
+                place.disk,
+                self._slowness,
+            ),
+            lambda deliver: SimulatedFollower(host, topics.changelog, deliver),
+            lambda: owners_of(host),
+        )
+        rules = OutputRules(
+            IDENTITY, READING, writer, scenario.scheme.bits, topics, include_body=False
+        )
+        channels = [_Channel() for _ in range(4)]
+        self.pipeline = Pipeline(
+            settings,
+            fingerprinter,
+            rules,
+            Observers(metrics, _Observer(), lambda _: None),
+            clients,
+            channels,
+            self._fail,
+        )
+        pipeline = self.pipeline
+        stages = (pipeline.fingerprint, pipeline.look_up, pipeline.decide, pipeline.commit)
+        for channel, stage in zip(channels, stages, strict=True):
+            self._start(self._run(channel, stage))
+        self._start(self._open())
+        self._start(self._tick())
+
+    def _start(self, work: Any) -> None:  # noqa: ANN401 - a coroutine
+        self._stages.append(self._cluster.loop.start(self.machine.program, work))
+
+    async def _open(self) -> None:
+        await self.pipeline.open()
+        self.is_open = True
+
+    async def _run(self, channel: _Channel, stage: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            await channel.get()
+            try:
+                await stage()
+            except Exception as error:  # noqa: BLE001 - it ends the worker, whatever it is
+                self._fail(error)
+                return
+            await asyncio.sleep(0)
+
+    async def _tick(self) -> None:
+        while not self.stopped:
+            await asyncio.sleep(_TICK_SECONDS)
+            try:
+                await self.pipeline.tick()
+            except Exception as error:  # noqa: BLE001 - it ends the worker, whatever it is
+                self._fail(error)
+                return
+
+    def _slowness(self) -> float:
+        rng, now = self._cluster.network.random, self._cluster.loop.time()
+        if now < self.place.slow_until:
+            return rng.uniform(0.5, 5.0)
+        return rng.uniform(0.0005, 0.05)
+
+    def _fail(self, error: BaseException) -> None:
+        if not self.stopped:
+            self._on_failure(self, error)
+
+    # ---- what happens to it
+
+    def kill(self) -> None:
+        """End at once."""
+        self.stopped = True
+        self.machine.kill()
+        self.place.disk.kill()
+
+    async def stop(self) -> None:
+        """End as after SIGTERM."""
+        pipeline = self.pipeline
+
+        async def close() -> None:
+            await pipeline.close()
+
+        self.stopped = True
+        pipeline.interrupt()
+        task = self._cluster.loop.start(self.machine.program, close())
+        await asyncio.wait([task])
+        self.machine.kill()  # what is left ends with the process
+        self.place.disk.kill()
+
+    @property
+    def undecided(self) -> int:
+        """The packets of the log that it knows no verdict of."""
+        return len(self.pipeline.participant.replica.undecided)
+
+    @property
+    def in_flight(self) -> int:
+        """The raw records that it has taken in, and not put out."""
+        shards = self.pipeline.shards.values()
+        return sum(each.owned.stream.waiting for each in shards if each.owned is not None)

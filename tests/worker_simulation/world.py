@@ -1,0 +1,545 @@
+"""The world of whole workers: records come, faults happen, and then all must be put out in time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final, cast
+
+from simhash_core.errors import FirstseenError
+from simhash_core.log.records import Chain
+from streams.errors import UnansweredError
+from tests.rigs.memory_rows import MemoryDisk
+from tests.simulation.core_limits import low_limits
+from tests.simulation.documents import SimulatedDocument
+from tests.simulation.judge import ViolationError
+from tests.simulation.scenario import Scenario
+from tests.worker_simulation.cluster import Cluster
+from tests.worker_simulation.documents import (
+    RawDocument,
+    fingerprinter_of,
+    profile_of,
+    raw_document,
+)
+from tests.worker_simulation.judge import RawChain, WorkerJudge, packets_of
+from tests.worker_simulation.loop import (
+    LimitError,
+    SimulatedLoop,
+    StuckError,
+    UnhandledError,
+    current_machine,
+    described,
+    simulated,
+)
+from tests.worker_simulation.network import NetworkFaults
+from tests.worker_simulation.scenario import Event, Fault, StoreFate, WorkerScenario
+from tests.worker_simulation.worker import Place, Worker, settings_of
+
+_LOOK_SECONDS: Final = 0.5
+_QUIET_SECONDS: Final = 12.0
+"""After all is put out: so long nothing more may come of it."""
+_NOTICED_SECONDS: Final = 15.0
+"""Until workers know that the topic is another one: before, records would be read as of the old."""
+_SECONDS_LIMIT: Final = 2_000.0
+_EVENTS_LIMIT: Final = 3_000_000
+STEP_SECONDS: Final = 0.05
+"""How long a step of an event loop may take, by the functions that it calls."""
+_RESTART_SECONDS: Final = (0.5, 8.0)
+_DAY_MS: Final = 86_400_000
+_STOP_SECONDS: Final = 90.0
+_MOMENT_SECONDS: Final = 5.0
+"""How long a fault waits for the request that it is to come with."""
+_BACK_SECONDS: Final = 8.0
+"""After the brokers are back: members that run have said so by then."""
+_WITH_REQUESTS: Final = (Fault.KILL, Fault.PAUSE, Fault.LOOP_PAUSE, Fault.CUT)
+
+Story = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class Summary:
+    """What a run did. ``seconds``: of virtual time."""
+
+    documents: int = 0
+    packets: int = 0
+    lives: int = 0
+    events: int = 0
+    seconds: float = 0.0
+    longest_step: float = 0.0
+    faults: Counter[str] = field(default_factory=Counter)
+
+
+class World:
+    """One run of one scenario."""
+
+    def __init__(
+        self, scenario: WorkerScenario, loop: SimulatedLoop, story: list[str] | None
+    ) -> None:
+        """``story`` gets a line for each thing that happens."""
+        self.scenario = scenario
+        self.loop = loop
+        self.summary = Summary()
+        self._story = story
+        self._random = random.Random(scenario.seed + 1)
+        settings = settings_of(scenario)
+        self._topics = settings.topics
+        self.cluster = Cluster(loop, settings.topics.raw, scenario.cluster, self.tell)
+        self.cluster.network.faults = scenario.network
+        self.judge = WorkerJudge(scenario, settings, self.cluster)
+        self._documents: dict[str, SimulatedDocument] = {}
+        profile = profile_of(
+            scenario.scheme, scenario.verifier, scenario.window, replaces=scenario.replaces
+        )
+        self._fingerprinter = fingerprinter_of(profile, self._documents)
+        self._create_topics()
+        self._chains = self._raw_chains("a", scenario.partitions)
+        self._place_number = 0
+        self._lives = 0
+        self.workers: list[Worker] = []
+        self._returning = 0
+        self._added = asyncio.Event()
+        self._back_at = -_BACK_SECONDS
+        self.cluster.group.expired = self._session_expired
+        self._under_way = 0
+        self._failure: BaseException | None = None
+
+    def tell(self, line: str) -> None:
+        """Add to the story."""
+        if self._story is not None:
+            self._story.append(f"{self.loop.time():9.4f} {line}")
+
+    def _call_in(self, seconds: float, function: Callable[[], object]) -> None:
+        """Call something later, whatever becomes of the worker that is running now."""
+        self.loop.call_later(seconds, function, context=contextvars.Context())
+
+    def _session_expired(self, name: str) -> None:
+        """Judge that a member missed its session: not just because the brokers were away."""
+        if self.loop.time() - self._back_at > _BACK_SECONDS or self._under_way:
+            return
+        for worker in self.workers:
+            if worker.writer == name and not worker.machine.stands_still and not worker.stopped:
+                raise ViolationError(f"{name} missed its session after the brokers were back")
+
+    # ---- topics
+
+    def _create_topics(self) -> None:
+        cluster, topics, scenario = self.cluster, self._topics, self.scenario
+        cluster.create_topic(topics.raw, scenario.born)
+        cluster.create_topic(topics.log, 1)
+        cluster.create_topic(topics.reports, 1)
+        cluster.create_topic(topics.changelog, scenario.born)
+        for name in (topics.unique, topics.duplicates, topics.dead_letters):
+            cluster.create_topic(name, scenario.output_partitions)
+        log = cluster.partition((topics.log, 0))
+        log.appended = self.judge.appended
+        if scenario.reports_lost:
+            reports = cluster.partition((topics.reports, 0))
+
+            def lose(stored: object) -> None:
+                if self._random.random() < scenario.reports_lost and not self._is_calm:
+                    self.tell("a report that was acknowledged is lost")
+                    reports.drop(reports.end - 1)
+                del stored
+
+            reports.appended = lose
+
+    _is_calm = False
+
+    def _raw_chains(
+        self, name: str, partitions: list[list[SimulatedDocument | None]]
+    ) -> list[RawChain]:
+        topic_id = self.cluster.topics[self._topics.raw].id
+        chains = []
+        for number, documents in enumerate(partitions):
+            records: list[RawDocument] = []
+            gaps = self._random.random() < 0.2
+            offset = 0
+            for document in documents:
+                offset += gaps and self._random.random() < 0.3
+                text = f"{name}{number}-{offset}"
+                if document is not None:
+                    self._documents[text] = document
+                records.append(raw_document(offset, text, document))
+                offset += 1
+            chains.append(RawChain(Chain(self._topics.raw, topic_id, number), records))
+        self.judge.produced(chains)
+        return chains
+
+    async def _produce(self, chains: list[RawChain], seconds: float) -> None:
+        """Let raw records come, at times that are drawn."""
+        await asyncio.gather(*(self._produce_to(*each, seconds) for each in chains))
+
+    async def _produce_to(self, chain: Chain, records: list[RawDocument], seconds: float) -> None:
+        began, number = self.loop.time(), chain.partition
+        if number >= len(self.cluster.topics[self._topics.raw].partitions):
+            await self._added.wait()
+        late = number == self.scenario.late_partition
+        times = sorted(self._random.uniform(0.0, seconds) for _ in records)
+        for after, record in zip(times, records, strict=True):
+            await asyncio.sleep(max(0.0, began + after - self.loop.time()))
+            partition = self.cluster.partition((self._topics.raw, number))
+            partition.skip(record.offset - partition.end)
+            time_ms = self.cluster.now_ms() + late * _DAY_MS
+            partition.append(record.key, record.value, time_ms)
+
+    # ---- the run
+
+    async def run(self) -> Summary:
+        """Let everything happen; raises ``ViolationError``."""
+        scenario = self.scenario
+        for number in range(scenario.workers):
+            self._join(number * self._random.choice([0.0, 0.1, 1.0]))
+        produced = self.loop.start(None, self._produce(self._chains, scenario.produced_seconds))
+        for event in scenario.events:
+            self._later(event.at - self.loop.time(), event)
+        watching = self.loop.start(None, self._watch())
+        watching.add_done_callback(self._check)
+        await self._while_faults(produced)
+        await self._settle()
+        if scenario.again:
+            self._create_topic_again()
+            again = self._raw_chains("b", scenario.again)
+            await asyncio.sleep(_NOTICED_SECONDS)
+            await self.loop.start(None, self._produce(again, 2.0))
+            await self._settle()
+        await asyncio.sleep(_QUIET_SECONDS)
+        self.judge.at_the_end()
+        self._check_workers()
+        summary = self.summary
+        summary.documents = sum(len(records) for _, records in self.judge.chains)
+        summary.packets = packets_of(self.judge.log)
+        summary.lives = self._lives
+        summary.events = self.loop.events
+        summary.seconds = self.loop.time()
+        summary.longest_step = self.loop.longest_step
+        return summary
+
+    async def _watch(self) -> None:
+        """Judge at times what may not grow, and what may not wait."""
+        scenario = self.scenario
+        limit = scenario.in_flight + scenario.batch_documents
+        put_out = dict.fromkeys(range(len(scenario.partitions)), 0)
+        others: Counter[int] = Counter()
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            for worker in self.workers:
+                if worker.in_flight > limit:
+                    raise ViolationError(
+                        f"{worker.name} has {worker.in_flight} records in flight, not {limit}"
+                    )
+            if scenario.fair_records:
+                self._judge_turns(put_out, others)
+
+    def _judge_turns(self, put_out: dict[int, int], others: Counter[int]) -> None:
+        """Judge that no partition waits while many records of others are put out."""
+        offsets = self.cluster.group.offsets
+        now = {p: offsets[p].offset if p in offsets else 0 for p in put_out}
+        total = sum(now.values()) - sum(put_out.values())
+        for partition, raw in enumerate(self.cluster.topics[self._topics.raw].partitions):
+            if now[partition] > put_out[partition] or now[partition] >= raw.end:
+                others[partition] = 0
+            else:
+                others[partition] += total
+            if others[partition] > self.scenario.fair_records:
+                raise ViolationError(
+                    f"partition {partition} waits while {others[partition]} records of others are "
+                    "put out"
+                )
+        put_out.update(now)
+
+    async def _while_faults(self, produced: asyncio.Task[None]) -> None:
+        while not produced.done() or self._under_way or self._returning:  # noqa: ASYNC110
+            await asyncio.sleep(_LOOK_SECONDS)  # each of them may begin another one
+        produced.result()
+        self._is_calm = True
+        self.cluster.network.faults = NetworkFaults()
+        if not self.workers:
+            self._join(0.0)
+        self.tell("calm")
+
+    async def _settle(self) -> None:
+        """Wait until all is put out, within a bound."""
+        deadline = self.loop.time() + self.scenario.settled_seconds
+        while not self.judge.is_put_out():
+            if self.loop.time() > deadline:
+                raise ViolationError(
+                    f"not put out within {self.scenario.settled_seconds:g} s: "
+                    f"{self.judge.waits_for()}"
+                )
+            await asyncio.sleep(_LOOK_SECONDS)
+        self.tell("all is put out")
+
+    def _check_workers(self) -> None:
+        for worker in self.workers:
+            if worker.undecided:
+                raise ViolationError(f"{worker.name} has {worker.undecided} undecided packets")
+
+    def _create_topic_again(self) -> None:
+        self.tell("the raw topic is created again")
+        count = len(self.cluster.topics[self._topics.raw].partitions)
+        self.cluster.delete_topic(self._topics.raw)
+        self.cluster.create_topic(self._topics.raw, count)
+
+    # ---- workers
+
+    def _join(self, seconds: float) -> None:
+        number = self._place_number
+        self._place_number += 1
+        name = f"w{number}"
+        clock = self.scenario.clocks[number % len(self.scenario.clocks)]
+        instance_id = name if self.scenario.static else None
+        place = Place(name, MemoryDisk(), instance_id, clock)
+        self._return_in(seconds, place)
+
+    def _return_in(self, seconds: float, place: Place) -> None:
+        self._returning += 1
+
+        def start() -> None:
+            self._returning -= 1
+            self._lives += 1
+            worker = Worker(
+                place, self._lives, self.scenario, self.cluster, self._fingerprinter, self._failed
+            )
+            self.tell(f"{worker.name} starts")
+            self.workers.append(worker)
+
+        self._call_in(seconds, start)
+
+    def _failed(self, worker: Worker, error: BaseException) -> None:
+        self.tell(f"{worker.name} fails: {error!r}")
+        if isinstance(error, UnansweredError) and not worker.is_open and not self._is_calm:
+            # It was not a member yet; whoever supervises it starts it again.
+            self.workers.remove(worker)
+            worker.kill()
+            self._return_in(1.0, worker.place)
+            return
+        self.loop.unhandled.append(f"{worker.name} has failed: {described(error)}")
+
+    # ---- faults
+
+    def _later(self, seconds: float, event: Event) -> None:
+        self._under_way += 1
+        self._call_in(max(0.0, seconds), lambda: self._happens(event))
+
+    def _end_in(self, seconds: float, end: Callable[[], object]) -> None:
+        """Let a fault end; until then there is no calm."""
+        self._under_way += 1
+
+        def over() -> None:
+            self._under_way -= 1
+            end()
+
+        self._call_in(seconds, over)
+
+    def _happens(self, event: Event) -> None:
+        self._under_way -= 1
+        if event.fault is Fault.PARTITION:
+            self.tell(f"FAULT {event.fault}")
+            self.cluster.add_partitions(self._topics.raw, len(self.scenario.partitions))
+            self._added.set()
+            return
+        alive = [each for each in self.workers if not each.stopped]
+        if not alive:
+            return
+        worker = alive[int(event.which * len(alive))]
+        if event.moment and event.fault in _WITH_REQUESTS:
+            self._at_request(event, worker)
+        else:
+            self._befall(event, worker)
+
+    def _at_request(self, event: Event, worker: Worker) -> None:
+        """Let a fault come with the next request of a kind, or after a while."""
+        self._under_way += 1
+        watched, key = self.cluster.network.watched, (worker.machine.name, event.moment)
+
+        def come() -> None:
+            if watched.get(key) is come:
+                del watched[key]
+            if not is_waiting:
+                return
+            is_waiting.clear()
+            self._under_way -= 1
+            if not worker.stopped:
+                self._befall(event, worker)
+
+        is_waiting = [True]
+        watched[key] = come
+        self._call_in(_MOMENT_SECONDS, come)
+
+    def _befall(self, event: Event, worker: Worker) -> None:
+        handlers: dict[Fault, Callable[[Event, Worker], object]] = {
+            Fault.KILL: self._kill,
+            Fault.STOP: self._stop,
+            Fault.LEAVE: self._leave,
+            Fault.JOIN: lambda _, __: self._join(0.0),
+            Fault.PAUSE: lambda e, w: self._pause(e, w, clients=True),
+            Fault.LOOP_PAUSE: lambda e, w: self._pause(e, w, clients=False),
+            Fault.CUT: self._cut,
+            Fault.AWAY: self._away,
+            Fault.SLOW_STORES: self._slow_stores,
+            Fault.LOSSES: self._losses,
+            Fault.SILENCE: self._silence,
+            Fault.CLOCK: self._clock,
+        }
+        moment = f", with a request to {event.moment}" if event.moment else ""
+        self.tell(
+            f"FAULT {event.fault}: {worker.name}, {event.seconds:.1f} s, {event.fate}{moment}"
+        )
+        self.summary.faults[event.fault] += 1
+        handlers[event.fault](event, worker)
+
+    def _kill(self, event: Event, worker: Worker) -> None:
+        self.workers.remove(worker)
+        worker.kill()
+        self._fate(event.fate, worker.place)
+        self._return_in(self._random.uniform(*_RESTART_SECONDS), worker.place)
+
+    def _stop(self, event: Event, worker: Worker) -> None:
+        self._begin_stop(worker, lambda: self._return_after_stop(event, worker))
+
+    def _return_after_stop(self, event: Event, worker: Worker) -> None:
+        self._fate(event.fate, worker.place)
+        self._return_in(self._random.uniform(0.1, 3.0), worker.place)
+
+    def _leave(self, event: Event, worker: Worker) -> None:
+        del event
+        if len(self.workers) > 1:
+            self._begin_stop(worker, lambda: None)
+
+    def _begin_stop(self, worker: Worker, then: Callable[[], object]) -> None:
+        self.workers.remove(worker)
+        self._under_way += 1
+        deadline = self.loop.time() + _STOP_SECONDS
+
+        async def stop() -> None:
+            await worker.stop()
+            self.tell(f"{worker.name} has stopped")
+            if self.loop.time() > deadline:
+                raise ViolationError(f"{worker.name} took longer than {_STOP_SECONDS:g} s to stop")
+            self._under_way -= 1
+            then()
+
+        self.loop.start(None, stop()).add_done_callback(self._check)
+
+    def _check(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.loop.unhandled.append(described(error))
+
+    def _fate(self, fate: StoreFate, place: Place) -> None:
+        disk = place.disk
+        if fate is StoreFate.OLDER and place.copies:
+            disk.put_back(self._random.choice(place.copies))
+        elif fate is StoreFate.EMPTY:
+            place.disk = MemoryDisk()
+        elif fate is StoreFate.DAMAGED:
+            for path in disk.paths:
+                if self._random.random() < 0.5:
+                    disk.damage(path)
+        elif fate is StoreFate.SHORT:
+            for path in disk.paths:
+                disk.lose(path, self._random.randint(0, 5))
+        place.copies = [*(place.copies or []), place.disk.copy()][-3:]
+
+    def _pause(self, event: Event, worker: Worker, *, clients: bool) -> None:
+        if worker.machine.stands_still:
+            return
+        worker.machine.stand_still(clients=clients)
+        self._end_in(event.seconds, worker.machine.go_on)
+
+    def _cut(self, event: Event, worker: Worker) -> None:
+        cut, name = self.cluster.network.cut, worker.machine.name
+        cut.add(name)
+        self._end_in(event.seconds, lambda: cut.discard(name))
+
+    def _away(self, event: Event, _: Worker) -> None:
+        network = self.cluster.network
+        network.away = True
+
+        def back() -> None:
+            network.away = False
+            self._back_at = self.loop.time()
+            self.cluster.group.resume()
+
+        self._end_in(event.seconds, back)
+
+    def _slow_stores(self, event: Event, worker: Worker) -> None:
+        worker.place.slow_until = self.loop.time() + 4 * event.seconds
+        self._end_in(4 * event.seconds, lambda: None)
+
+    def _losses(self, event: Event, _: Worker) -> None:
+        network = self.cluster.network
+        network.faults = self.scenario.losses
+
+        def over() -> None:
+            network.faults = self.scenario.network
+
+        self._end_in(event.seconds, over)
+
+    def _silence(self, event: Event, worker: Worker) -> None:
+        silent, key = self.cluster.network.silent, (worker.machine.name, event.moment)
+        silent.add(key)
+        self._end_in(event.seconds, lambda: silent.discard(key))
+
+    def _clock(self, event: Event, worker: Worker) -> None:
+        worker.machine.clock_seconds += (event.which - 0.5) * 20 * event.seconds
+        worker.place.clock_seconds = worker.machine.clock_seconds
+
+
+class _StoryHandler(logging.Handler):
+    """Puts what workers log into the story."""
+
+    def __init__(self, tell: Story) -> None:
+        super().__init__(logging.INFO)
+        self._tell = tell
+
+    def emit(self, record: logging.LogRecord) -> None:
+        machine = current_machine()
+        self._tell(f"{'' if machine is None else machine.name}: {record.getMessage()}")
+
+
+@contextmanager
+def _logged(tell: Story | None) -> Iterator[None]:
+    """Let the lines of workers be part of the story, or drop them."""
+    loggers = [logging.getLogger(name) for name in ("streams", "simhash_core")]
+    before = [(each.level, each.propagate, each.disabled) for each in loggers]
+    handler = None if tell is None else _StoryHandler(tell)
+    for each in loggers:
+        each.propagate = False
+        each.setLevel(logging.CRITICAL + 1 if handler is None else logging.INFO)
+        if handler is not None:
+            each.addHandler(handler)
+    try:
+        yield
+    finally:
+        for each, (level, propagate, disabled) in zip(loggers, before, strict=True):
+            each.level, each.propagate, each.disabled = level, propagate, disabled
+            if handler is not None:
+                each.removeHandler(handler)
+
+
+def simulate(
+    scenario: WorkerScenario, story: list[str] | None = None, *, counted: bool | None = None
+) -> Summary:
+    """Run a scenario; raises ``ViolationError`` where something does not hold.
+
+    ``counted``: whether steps of event loops take time and are limited; None: as the seed says.
+    """
+    loop = SimulatedLoop(scenario.seed)
+    loop.limit(_SECONDS_LIMIT, _EVENTS_LIMIT)
+    if scenario.counted if counted is None else counted:
+        loop.step_seconds = STEP_SECONDS
+    with low_limits(cast(Scenario, scenario)), simulated(loop):
+        world = World(scenario, loop, story)
+        with _logged(None if story is None else world.tell):
+            try:
+                return loop.run_until_complete(loop.start(None, world.run()))
+            except (StuckError, LimitError, UnhandledError, FirstseenError) as error:
+                raise ViolationError(f"{type(error).__name__}: {error}") from error
+            finally:
+                loop.finish()
