@@ -229,6 +229,7 @@ class AcknowledgedProducer:
             left = producer.flush(max(0.0, deadline - time.monotonic()) + 1.0)
         except (KafkaException, SystemError) as error:
             self.close()
+            deliveries.raise_too_large()
             raise _fatal(error, records) from error
         except Exception:
             self.close()
@@ -298,8 +299,9 @@ def _fatal(
 ) -> RecordTooLargeError | UnansweredError:
     """Return the error for a client that gave up for good.
 
-    It gives up where a record was refused and later ones may have been accepted. The exception
-    comes from the report on some record, and only its text has the reason.
+    It gives up where a record was refused and later ones may have been accepted. The client sets
+    the exception between two reports, before or after the one on the refused record. A report that
+    comes later fails with it as its cause; a log line in between clears it.
     """
     cause = error if isinstance(error, KafkaException) else error.__cause__
     if KafkaError(KafkaError.MSG_SIZE_TOO_LARGE).str() in str(cause):
@@ -351,6 +353,7 @@ class Appender:
         self._unanswered = 0
         self._is_sending_soon = False
         self._reports: list[Callable[[], None]] = []
+        self._takes_more = True
         self._closing = False
         self._is_fatal = False
         self._ended: list[Producer] = []
@@ -359,14 +362,18 @@ class Appender:
         self._loop = asyncio.get_running_loop()
         self._thread.start()
 
-    async def close(self, seconds: float = 5.0) -> None:
-        """Wait for unanswered appends; those left after ``seconds`` get ``AppendUnknownError``."""
+    async def close(self, seconds: float = 1.0) -> None:
+        """Wait for unanswered appends; those left after ``seconds`` get ``AppendUnknownError``.
+
+        Nothing more is sent: the next owner or leader appends what is lost now.
+        """
+        self._takes_more = False
         if self._waiting:
             await asyncio.wait(self._waiting, timeout=seconds)
         self._closing = True
         await joined(self._thread, seconds)
         for future in list(self._waiting):
-            _resolve(future, AppendUnknownError("the worker ended before the broker answered"))
+            _resolve(future, AppendUnknownError("the worker ends before the broker answers"))
 
     def append(self, topic: str, value: bytes) -> asyncio.Future[int]:
         """Append to partition 0 of a topic; the result is the record's offset.
@@ -378,8 +385,9 @@ class Appender:
         future: asyncio.Future[int] = self._loop.create_future()
         self._waiting.add(future)
         future.add_done_callback(self._waiting.discard)
-        self._queued.append((topic, value, future))
-        self._send_soon()
+        if self._takes_more:
+            self._queued.append((topic, value, future))
+            self._send_soon()
         return future
 
     def _send_soon(self) -> None:

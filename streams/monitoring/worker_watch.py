@@ -132,7 +132,7 @@ class LoopBeat:
 _INTERVAL_SECONDS: Final = 2.0
 _COPIES_SECONDS: Final = 10.0
 _TRANSACTIONS_SECONDS: Final = 10.0
-_STOP_SECONDS: Final = 5.0
+_STOP_SECONDS: Final = 1.0
 _QUIET_SECONDS: Final = 10.0
 """After this long without progress, check whether there is a record to process at all."""
 _FAILURES_LIMIT: Final = 10
@@ -195,7 +195,7 @@ class WorkerWatch:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop, at the latest when the present request has timed out."""
+        """Stop; a request under way is left to the thread, which does not keep the process alive."""
         self._stop.set()
         self._thread.join(_STOP_SECONDS)
 

@@ -103,9 +103,9 @@ class PacketSender:
         if not isinstance(error, AppendUnknownError):
             fail_append(error, self._on_failure)
             return
-        # It is sent again even if it is in the log: a packet that is there twice counts once.
-        logger.warning("sending a packet of shard %d again: %s", shard.partition, error)
         if shard.is_open and shard.owned is not None:
+            # Even if it is in the log: a packet that is there twice counts once.
+            logger.warning("sending a packet of shard %d again: %s", shard.partition, error)
             shard.owned.stream.lost(packet)
             self._send_later(RETRY_SECONDS)
 

@@ -55,7 +55,7 @@ from streams.worker.status import PipelineView
 
 logger = logging.getLogger(__name__)
 
-_LEAVE_SECONDS: Final = 5.0
+_LEAVE_SECONDS: Final = 8.0
 _WATCH_SECONDS: Final = 5.0  # the longest wait for lag, the group, and copies of topics
 _COLLECTED_OBJECTS: Final = 50_000  # new objects between two runs of the garbage collector
 

@@ -105,7 +105,7 @@ def test_a_worker_can_be_stopped(kafka_broker: Broker, tmp_path: Path) -> None:
     options = [f"send_timeout_seconds={TIMEOUT_SECONDS}"]
     with Stream(kafka_broker, tmp_path, raw_partitions=2, options=options) as stream:
         worker = stream.started()
-        stream.send(keyed_documents(5, 2_000))
+        stream.send(keyed_documents(5, 20_000))
         time.sleep(1.0)
         with standing_still(kafka_broker):
             assert worker._process is not None

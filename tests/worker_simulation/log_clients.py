@@ -25,7 +25,7 @@ from tests.worker_simulation.network import Code, NoAnswerError, RefusedError
 _BATCHES: Final = 4
 _ANSWER_SECONDS: Final = 10.0
 _GONE_CHECKS: Final = 2
-_CLOSE_SECONDS: Final = 5.0
+_CLOSE_SECONDS: Final = 1.0
 
 
 class SimulatedReader:
@@ -147,6 +147,7 @@ class SimulatedAppender:
         self._queued: deque[tuple[float, str, bytes, asyncio.Future[int]]] = deque()
         self._waiting: set[asyncio.Future[int]] = set()
         self._news = asyncio.Event()
+        self._takes_more = True
         self._closed = False
 
     def open(self) -> None:
@@ -155,20 +156,22 @@ class SimulatedAppender:
 
     async def close(self) -> None:
         """Wait a limited time for what was appended; the rest is ``AppendUnknownError``."""
+        self._takes_more = False
         if self._waiting:
             await asyncio.wait(self._waiting, timeout=_CLOSE_SECONDS)
         self._closed = True
         self._news.set()
         for future in list(self._waiting):
-            future.set_exception(AppendUnknownError("the worker ended before the broker answered"))
+            future.set_exception(AppendUnknownError("the worker ends before the broker answers"))
 
     def append(self, topic: str, value: bytes) -> asyncio.Future[int]:
         """Append a record; the result is its offset."""
         future: asyncio.Future[int] = self._host.loop.create_future()
         self._waiting.add(future)
         future.add_done_callback(self._waiting.discard)
-        self._queued.append((self._host.loop.time(), topic, value, future))
-        self._news.set()
+        if self._takes_more:
+            self._queued.append((self._host.loop.time(), topic, value, future))
+            self._news.set()
         return future
 
     async def _send(self) -> None:

@@ -241,21 +241,27 @@ def test_appender_names_a_record_that_is_too_large(isolating: Bench) -> None:
 
 def test_appender_leaves_no_future_open(bench: Bench) -> None:
     """Given an appender that is closed, then each future has a result, or it is not known whether
-    its record was appended.
+    its record was appended. What comes while it closes is not sent.
     """
     topic = bench.topic("log", 1)
 
-    async def program() -> None:
+    async def program() -> int:
         appender = bench.appender()
         appender.open()
         futures = [appender.append(topic, value) for value in values(50)]
-        await appender.close()
+        closing = asyncio.ensure_future(appender.close())
+        await asyncio.sleep(0)
+        late = appender.append(topic, b"late")
+        late.add_done_callback(lambda future: future.exception())
+        await closing
         for future in futures:
             assert future.done()
             error = future.exception()
             assert error is None or isinstance(error, AppendUnknownError)
+        return sum(future.exception() is None for future in futures)
 
-    bench.run(program())
+    appended = bench.run(program())
+    assert bench.committed(topic, 0, appended) == values(50)[:appended]
 
 
 # ---- commits in transactions
