@@ -19,7 +19,7 @@ from simhash_core.documents import SourcePosition
 from simhash_core.errors import ErrorReason, FirstseenError
 from streams.errors import BrokerRefusedError, UnansweredError
 from streams.kafka.clients import Producer
-from streams.kafka.errors import retrying
+from streams.kafka.errors import AbortedError, StaleGenerationError, retrying
 from streams.kafka.thread_bridge import joined
 
 # ---- A record to send, and why one is refused.
@@ -286,12 +286,24 @@ class AcknowledgedSends:
             await loop.run_in_executor(self._thread, self._producer.send, outputs)
         sent = await loop.run_in_executor(self._thread, self._producer.send, changes)
         if offsets:
-            await self._commit_offsets(offsets, note)
+            await offsets_after_sends(self._commit_offsets(offsets, note))
         return sent
 
     async def close(self) -> None:
         self._producer.close()
         self._thread.shutdown(wait=False)
+
+
+async def offsets_after_sends(commit: Awaitable[None]) -> None:
+    """Await the commit of offsets whose records are sent; raises ``UnansweredError``.
+
+    If it is refused, the changelog has entries and progress that the store does not have. A second
+    commit could leave out an entry that was removed meanwhile, and the first one's would stay.
+    """
+    try:
+        await commit
+    except (AbortedError, StaleGenerationError) as error:
+        raise UnansweredError(f"records are sent, and {error}") from error
 
 
 def _fatal(

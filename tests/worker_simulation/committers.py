@@ -19,7 +19,11 @@ from streams.kafka.errors import (
     FencedError,
     StaleGenerationError,
 )
-from streams.kafka.producers import ProducerRecord, RecordTooLargeError
+from streams.kafka.producers import (
+    ProducerRecord,
+    RecordTooLargeError,
+    offsets_after_sends,
+)
 from tests.worker_simulation.cluster import Append
 from tests.worker_simulation.group import Committed, GroupMetadata
 from tests.worker_simulation.host import Host
@@ -319,7 +323,7 @@ class SimulatedSends(_Sends):
             await self._host.in_client(self._send(outputs))
         ends = await self._host.in_client(self._send(changes))
         if offsets:
-            await self._commit_offsets(offsets, note)
+            await offsets_after_sends(self._commit_offsets(offsets, note))
         return ends
 
     async def _send(self, records: Sequence[ProducerRecord]) -> dict[int, int]:
