@@ -38,6 +38,7 @@ from streams.kafka.producers import Deliveries, DeliveryError, ProducerRecord, R
 _RETRY_SECONDS: Final = 0.2
 _HANGING_SECONDS: Final = 2.0  # A call that exceeds its time limit by this much hangs
 _BEGIN: Final = "begin"
+_COMMIT: Final = "commit"
 _ABORT: Final = "abort"
 _OPEN: Final = "open"
 _DISCONNECTED: Final = frozenset(
@@ -123,7 +124,7 @@ class TransactionalProducer:
         Raises:
             AbortedError: Nothing is visible; it may be tried again.
             StaleGenerationError: The group has rebalanced since ``group_metadata``.
-            FencedError: Another producer has this transactional id.
+            FencedError: Another producer has this transactional id; nothing is visible.
             RecordTooLargeError: A topic refuses a record.
             UnansweredError: It is unknown whether the commit took place.
             TransactionError: Trying again does not help.
@@ -148,7 +149,7 @@ class TransactionalProducer:
             )
         self._produce(producer, deliveries, reports=reports)
         try:
-            self._until_done("commit", producer, producer.commit_transaction)
+            self._until_done(_COMMIT, producer, producer.commit_transaction)
         except AbortedError:
             # A record that is too large aborts the transaction, and trying again does not help.
             deliveries.raise_too_large()
@@ -222,6 +223,10 @@ class TransactionalProducer:
     def _judge(self, step: str, producer: Producer, reason: KafkaError) -> NoReturn:
         if reason.code() in _FENCED:
             self._drop(producer)
+            if step == _COMMIT:
+                # The broker may have committed it, and only the answer is lost: the next owner of
+                # a shard, or a late request of this client's own opening, may have fenced since.
+                raise UnansweredError(f"{self._id}: fenced, so it is unknown what is committed")
             raise FencedError(
                 f"{self._id}: another worker uses the same transactional id, or the broker "
                 f"aborted a transaction that took longer than "

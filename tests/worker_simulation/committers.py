@@ -34,6 +34,7 @@ from tests.worker_simulation.transactions import OFFSETS, Place
 
 BEGIN: Final = "begin a commit"
 """A moment for faults, as the names of requests are."""
+_END: Final = "end a transaction"
 _RETRY_SECONDS: Final = 0.002
 _HANGING_SECONDS: Final = 2.0
 _FENCED: Final = frozenset({Code.PRODUCER_FENCED})
@@ -213,7 +214,7 @@ class SimulatedTransactions(_Sends):
         if not (offsets or places):
             return ends
         end = await self._step(
-            "end a transaction",
+            _END,
             lambda: transactions.end(self._id, producer, committed=True),
         )
         self._go_on_with(end)
@@ -222,6 +223,10 @@ class SimulatedTransactions(_Sends):
     def _needs_new_epoch(self) -> bool:
         """Return whether a request of before may arrive in the next transaction."""
         return self._is_disconnected
+
+    def _fenced_end_is_unknown(self) -> bool:
+        """Return whether a commit that is refused by a fence may have taken place."""
+        return True
 
     def _disconnected(self) -> None:
         self._is_disconnected = True
@@ -254,6 +259,8 @@ class SimulatedTransactions(_Sends):
     async def _judge(self, step: str, producer: Producer, error: RefusedError) -> NoReturn:
         if error.code in _FENCED:
             self._drop()
+            if step in {"produce", _END} and self._fenced_end_is_unknown():
+                raise UnansweredError(f"{self._id}: fenced, so it is unknown what is committed")
             raise FencedError(f"{self._id}: fenced: {error}")
         if error.code in STALE:
             await self._abort(producer, StaleGenerationError(f"{self._id}: cannot {step}: {error}"))

@@ -29,7 +29,7 @@ from streams.worker.pipeline import Pipeline, Wake
 from streams.worker.shard import Shard
 from tests.simulation.documents import Families, SimulatedDocument
 from tests.simulation.scenario import draw_records
-from tests.worker_simulation import host
+from tests.worker_simulation import committers, host
 from tests.worker_simulation.cluster import ClusterLimits
 from tests.worker_simulation.committers import BEGIN, SimulatedTransactions
 from tests.worker_simulation.group import GroupCoordinator
@@ -537,6 +537,29 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
         always(False),
         _LOSSES,
         start=24,
+    ),
+    _mutant(
+        "a commit that was fenced is taken for one that did not take place",
+        SimulatedTransactions,
+        "_fenced_end_is_unknown",
+        always(False),
+        _LOSSES,
+        start=150,
+    ),
+    _mutant(
+        "at least once, a commit whose offsets are refused is made again",
+        committers,
+        "offsets_after_sends",
+        lambda _: lambda commit: commit,
+        {
+            **group_of(3, Theme.MOVES, replaces=True, partitions=records(6, 120)),
+            "delivery": Delivery.AT_LEAST_ONCE,
+            "verifier": None,
+            "window": None,
+            "in_flight": 4_000,
+            "batch_documents": 3,
+        },
+        start=80,
     ),
     WorkerMutant(
         "the log is trimmed to the furthest position, at once",

@@ -11,8 +11,11 @@ import pytest
 from tests.simulate import tell_caught
 from tests.worker_simulation.mutants import MUTANTS
 from tests.worker_simulation.runs import WorkerRuns, chunks, prepare, run_seeds
+from tests.worker_simulation.scenario import draw_worker_scenario
+from tests.worker_simulation.world import simulate
 
 SEEDS = 40
+COUNTED_SEED = 26
 PROCESSES = 2
 
 
@@ -36,6 +39,18 @@ def test_whole_workers_hold(pool: ProcessPoolExecutor) -> None:
     assert not total.failures
     assert total.seeds == SEEDS
     assert total.documents > 10 * SEEDS
+
+
+def test_a_seed_repeats() -> None:
+    """Given a seed whose steps are counted, then its second run has the same story, though caches
+    are filled by then.
+    """
+    stories: list[list[str]] = [[], []]
+    for story in stories:
+        simulate(draw_worker_scenario(COUNTED_SEED), story)
+
+    assert draw_worker_scenario(COUNTED_SEED).counted
+    assert stories[0] == stories[1]
 
 
 @pytest.mark.slow
