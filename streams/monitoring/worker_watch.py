@@ -195,7 +195,7 @@ class WorkerWatch:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop; a request under way is left to the thread, which does not keep the process alive."""
+        """Stop; leave a request under way to the thread, which does not keep the process alive."""
         self._stop.set()
         self._thread.join(_STOP_SECONDS)
 

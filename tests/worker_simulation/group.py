@@ -221,7 +221,7 @@ class GroupCoordinator:
     def _expired(self, member: _Member) -> None:
         if self._members.get(member.id) is not member:
             return
-        if member.joining is not None or self._is_away():
+        if member.joining is not None or member.syncing is not None or self._is_away():
             self._heard(member)  # it waits for the others; or nobody could hear it
             return
         self._tell(f"the session of {member.id} ends")
