@@ -86,6 +86,8 @@ class Assignment:
         self._participant = participant
         self._member, self._log = clients.member, clients.log
         self._index, self._stores = clients.index, clients.stores
+        self._committer = clients.committer
+        self._unknown = self._settled = 0  # commits of unknown outcome, and how many have ended
         self._standbys = standbys
         self._metrics = metrics
         self._events = events
@@ -154,6 +156,7 @@ class Assignment:
         ]
         for partition in partitions:
             self.close_shard(self.shards[partition], f"{why}: opening it again")
+        self._unknown += 1
         if not self._is_stopped:
             self.assigned(partitions)
 
@@ -226,6 +229,7 @@ class Assignment:
         while waiting := [shard for shard in shards if self._is_wanted(shard)]:
             partitions = [shard.partition for shard in waiting]
             try:
+                await self._settle()
                 cluster = cluster or await self._ask(partitions)
                 committed = await self._member.committed(partitions)
                 # Everything that earlier owners committed is before this offset.
@@ -254,6 +258,15 @@ class Assignment:
 
     def _is_wanted(self, shard: Shard) -> bool:
         return shard.is_opening and not self._is_stopped
+
+    async def _settle(self) -> None:
+        """Wait until commits of unknown outcome have ended in all partitions.
+
+        Their markers may be in the group's offsets before they are in the changelog.
+        """
+        if (unknown := self._unknown) > self._settled:
+            await self._committer.open()
+            self._settled = max(self._settled, unknown)
 
     async def _ask(self, partitions: Sequence[int]) -> _Cluster:
         topic_id = await self._index.topic_id()
