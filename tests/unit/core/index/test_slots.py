@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from simhash_core.errors import UsageError
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index import document_index
-from simhash_core.index.document_index import DocumentIndex
+from simhash_core.index.document_index import DocumentIndex, SegmentMerge
 from simhash_core.index.look_up import WHOLE, LookUp, Nearness
 from simhash_core.index.prints import bare_prints, prints_of
 from simhash_core.log.local_decider import MemoryEntries
@@ -76,6 +76,47 @@ def test_slots_are_apart(steps: list[tuple[str, int]]) -> None:
         for sequence in sequences
     )
     assert len(index) == sum(map(len, held.values()))
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([*["add"] * 8, "open", "remove", "remove", "drop", "begin", "end"]),
+            st.integers(0, 9),
+        ),
+        min_size=60,
+        max_size=120,
+    )
+)
+def test_what_changes_during_a_merge_is_kept(steps: list[tuple[str, int]]) -> None:
+    held: dict[int, list[int]] = {}
+    under_way: list[SegmentMerge] = []
+    number = 0
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(document_index, "MEMTABLE_DOCUMENTS", 2)
+        index = DocumentIndex(SCHEME)
+        index.inline_documents = 2
+        for kind, which in [("open", 0), *steps]:
+            slot = sorted(held)[which % len(held)] if held else None
+            if kind == "open":
+                held[index.open_slot()] = []
+            elif kind == "begin" and not under_way:
+                under_way = [merge] if (merge := index.next_merge()) is not None else []
+            elif kind == "end" and under_way:
+                merge = under_way.pop()
+                index.merged(merge, merge.build())
+            elif slot is not None and kind == "add":
+                index.add(slot, np.array([number], dtype=np.uint64), ASKED)
+                held[slot].append(number)
+                number += 1
+            elif slot is not None and kind == "remove" and held[slot]:
+                gone = held[slot].pop(which % len(held[slot]))
+                index.remove(slot, np.array([gone], dtype=np.uint64))
+            elif slot is not None and kind == "drop":
+                index.drop_slot(slot)
+                del held[slot]
+            assert met(index) == sorted((n, slot) for slot, all_ in held.items() for n in all_)
+            assert len(index) == sum(map(len, held.values()))
 
 
 def test_slots_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
