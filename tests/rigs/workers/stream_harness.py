@@ -6,6 +6,7 @@ limit, and a failure shows the end of the workers' logs.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,12 +17,13 @@ from typing import Any, Self
 from confluent_kafka import KafkaError, Message
 
 from simhash_core.documents import SourcePosition
-from streams.demo.worker_process import WorkerProcess
+from streams.demo.worker_process import OUR_VARIABLES, WorkerProcess
 from streams.kafka.clients import AdminClient, Producer
 from streams.settings.loader import load_settings
 from streams.topics import admin as topics
 from streams.topics.plans import topic_plans
 from tests.rigs.brokers.broker import Broker
+from tests.rigs.workers.forked_worker import ForkedWorker
 from tests.rigs.workers.stream_outputs import Judge, Outputs, Raw
 
 SEND_SECONDS = 60.0
@@ -39,6 +41,13 @@ class Worker(WorkerProcess):
     def __enter__(self) -> Self:
         super().__enter__()
         return self
+
+    def start(self) -> None:
+        """Start it, forked from a process that has its code."""
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(OUR_VARIABLES)}
+        with self.log.open("ab") as log:
+            process: Any = ForkedWorker(self._options, environment, log)  # as a ``Popen``
+        self._process = process
 
     def start_as(self, command: Sequence[str]) -> None:
         """Start it by another command, which its options follow."""
