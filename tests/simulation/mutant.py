@@ -113,10 +113,7 @@ def first_caught(mutant: Mutant, seeds: Iterable[int]) -> tuple[int, Exception] 
 
 
 def broken(
-    name: str,
-    *replacements: Replacement,
-    changes: Mapping[str, Any] | None = None,
-    start: int = 0,
+    name: str, *replacements: Replacement, changes: Mapping[str, Any] | None = None, start: int = 0
 ) -> Mutant:
     """Return a mutant with other functions instead of some of the core's."""
     return Mutant(name, replacements, changes=changes or {}, start=start)

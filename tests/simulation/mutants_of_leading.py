@@ -129,16 +129,11 @@ SUCCESSION = (
         start=250,
     ),
     broken(
-        "packets are not looked up again for a new leader",
-        without(Participant, "_term_begins"),
+        "packets are not looked up again for a new leader", without(Participant, "_term_begins")
     ),
+    broken("a leader does not learn that it has a successor", without(Decider, "_succeeded_by")),
     broken(
-        "a leader does not learn that it has a successor",
-        without(Decider, "_succeeded_by"),
-    ),
-    broken(
-        "a leader goes on after an append of unknown end",
-        by(Participant, "control_failed", _go_on),
+        "a leader goes on after an append of unknown end", by(Participant, "control_failed", _go_on)
     ),
     broken(
         "a leader waits for ever after an append of unknown end",
@@ -190,11 +185,7 @@ DECIDING = (
     ),
     broken(
         "only shards of the packet's own partition are waited for",
-        by(
-            Decider,
-            "_can_decide",
-            lambda leader, offset: 0 not in leader._reports.missing(offset),
-        ),
+        by(Decider, "_can_decide", lambda leader, offset: 0 not in leader._reports.missing(offset)),
     ),
     broken(
         "packets are decided as reports come, not in the order of the log",

@@ -106,10 +106,7 @@ def _all_but(columns: DocumentColumns, duplicates: Iterator[int]) -> NDArray[np.
 
 
 DECIDED = (
-    broken(
-        "what shards hold is not reported",
-        by(Reporter, "_held", lambda _reporter, _view: []),
-    ),
+    broken("what shards hold is not reported", by(Reporter, "_held", lambda _reporter, _view: [])),
     broken(
         "what is taken out already is reported",
         wrapped(

@@ -7,13 +7,7 @@ from typing import Any, Final
 
 from simhash_core.log.records import Progress
 from simhash_core.log.shards import HeldShards, ShardCopy, Standby
-from tests.simulation.mutant import (
-    Mutant,
-    broken,
-    many_records,
-    moves_only,
-    sessions_begin_late,
-)
+from tests.simulation.mutant import Mutant, broken, many_records, moves_only, sessions_begin_late
 from tests.simulation.replacements import Function, by, by_property, without, wrapped
 from tests.simulation.rules import KEPT
 from tests.simulation.scenario import Fault

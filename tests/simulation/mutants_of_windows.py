@@ -162,9 +162,7 @@ WINDOWS = (
     broken(
         "of the documents of a content only the earliest is met",
         wrapped(
-            HeldShards,
-            "by_content",
-            lambda original, shards, digest: original(shards, digest)[:1],
+            HeldShards, "by_content", lambda original, shards, digest: original(shards, digest)[:1]
         ),
         changes=SHORT,
     ),

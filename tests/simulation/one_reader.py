@@ -57,11 +57,7 @@ class OneReader:
         self._watermark = -1
 
     def packet(
-        self,
-        offset: int,
-        packet: Packet,
-        documents: Sequence[SimulatedDocument],
-        appended_ms: int,
+        self, offset: int, packet: Packet, documents: Sequence[SimulatedDocument], appended_ms: int
     ) -> list[Truth] | None:
         """Return what is said of the documents of a packet, None if it does not count."""
         times = [min(each.time_ms, appended_ms) for each in documents if not each.is_delete]

@@ -55,11 +55,7 @@ class World:
         self._story = story
         window_ms, lateness_ms = scenario.window or (None, 0)
         self._nearness = Nearness(
-            scenario.scheme,
-            scenario.verifier,
-            window_ms,
-            lateness_ms,
-            replaces=scenario.replaces,
+            scenario.scheme, scenario.verifier, window_ms, lateness_ms, replaces=scenario.replaces
         )
         self._appends = Appends(self)
         self._queries = list(range(len(scenario.queries)))

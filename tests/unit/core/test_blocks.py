@@ -120,8 +120,7 @@ def test_the_curve_starts_at_one_and_falls(scheme: BlockScheme) -> None:
 
 
 @pytest.mark.parametrize(
-    ("documents", "a_block", "in_all"),
-    [(2**34, 262_144, 1_048_576), (2**33, 131_072, 524_288)],
+    ("documents", "a_block", "in_all"), [(2**34, 262_144, 1_048_576), (2**33, 131_072, 524_288)]
 )
 def test_the_sizing_of_the_java_write_up(documents: int, a_block: int, in_all: int) -> None:
     """M1: 2^34 fingerprints make 2^(34−16) candidates a block; with four blocks about a million."""

@@ -36,10 +36,7 @@ def chain(partition: int) -> Chain:
 
 
 def packet(
-    documents: Sequence[Made],
-    previous: int = -1,
-    partition: int = 0,
-    sender: Sender = FIRST_SENDER,
+    documents: Sequence[Made], previous: int = -1, partition: int = 0, sender: Sender = FIRST_SENDER
 ) -> Packet:
     """A packet of documents at the raw offsets after ``previous``."""
     columns = columns_of(documents, previous + 1)
