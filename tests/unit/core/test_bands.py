@@ -27,7 +27,6 @@ def _keys(sketch: bytes) -> list[int]:
 
 
 def test_keys_stand_at_the_end_and_change_no_similarity() -> None:
-    """Given sketches with and without bands, then they agree alike, and the first part is one."""
     a, b = _text(1), _text(1)[:400] + _text(2)[:200]
     plain, banded = sketches([a, b]), sketches([a, b], BANDS)
     assert [len(each) for each in banded] == [SKETCH_BYTES + BANDS * BAND_KEY_BYTES] * 2
@@ -38,7 +37,6 @@ def test_keys_stand_at_the_end_and_change_no_similarity() -> None:
 
 
 def test_fewer_bands_are_the_first_ones() -> None:
-    """Given one text, then the keys of its first bands are the same however many there are."""
     assert _keys(*sketches([_text(3)], BANDS))[:5] == _keys(*sketches([_text(3)], 5))
 
 
@@ -56,19 +54,17 @@ def test_texts_meet_in_bands_by_the_square_of_their_similarity() -> None:
 
 
 def test_keys_are_the_same_in_every_release() -> None:
-    """The keys of a text live in indexes for years: other ones need another identity."""
+    """Indexes hold keys for years: other ones need another identity."""
     text = "今天上午,市交通局发布公告称,跨江大桥的加固工程将于下月初开始,预计持续三个月。"
     assert _keys(*sketches([text], 4)) == GOLDEN
 
 
 def test_bands_need_sketches_of_shingles() -> None:
-    """Given bands and another verification, then the profile says what to set."""
     with pytest.raises(UsageError, match="set bands to 0"):
         Profile(256, 0, 16, 48, bands=8, verify="cosine").scheme()
 
 
 def test_the_identity_says_how_many_bands() -> None:
-    """Given ``wide``, then its identity has bands and no blocks; that of ``classic`` has none."""
     wide = Fingerprinter(profile_named("wide")).identity
     assert " blocks=0 " in wide
     assert " bands=12x2 " in wide

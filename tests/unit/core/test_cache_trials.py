@@ -17,19 +17,16 @@ def used(trials: CacheTrials, characters: int, share: float) -> int:
 
 
 def test_a_memo_that_pays_stays_on() -> None:
-    """Given half of each text is saved, then the memo never rests."""
     assert used(CacheTrials(), 50 * SHORTEST_TRIAL, 0.5) == 50 * SHORTEST_TRIAL
 
 
 def test_a_memo_that_does_not_pay_works_on_every_17th_text() -> None:
-    """Given a quarter is saved, then the memo is on for one part of 17 in the long run."""
     length = 40 * REST * LONGEST_TRIAL
     share = used(CacheTrials(), length, 0.25) / length
     assert 0.9 / (REST + 1) < share < 1.1 / (REST + 1)
 
 
 def test_what_counts_is_the_memo_once_it_is_filled() -> None:
-    """Given nothing is saved in the first half of a trial and half in the second, then it pays."""
     trials = CacheTrials()
     used(trials, SHORTEST_TRIAL // 2, 0.0)
     used(trials, SHORTEST_TRIAL // 2, 0.5)
@@ -37,9 +34,6 @@ def test_what_counts_is_the_memo_once_it_is_filled() -> None:
 
 
 def test_trials_grow_until_one_pays() -> None:
-    """Given trials that fail, then each is twice as long as the one before; one that pays ends
-    that, and the next to fail is the shortest again.
-    """
     trials = CacheTrials()
     for doubling in range(3):
         trial = SHORTEST_TRIAL << doubling

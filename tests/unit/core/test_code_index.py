@@ -16,16 +16,14 @@ codes = st.tuples(words, words).filter(any)
 
 
 def columns(pairs: list[Code]) -> tuple[Codes, Codes]:
-    """Return codes as the two columns that the index takes."""
     table = np.array(pairs, dtype=np.uint64).reshape(-1, 2)
     return table[:, 0].copy(), table[:, 1].copy()
 
 
 @given(st.lists(st.lists(codes, max_size=60), max_size=6), st.lists(codes, max_size=20))
-def test_it_finds_what_was_added_and_nothing_else(
+def test_the_index_finds_what_was_added_and_nothing_else(
     batches: list[list[Code]], others: list[Code]
 ) -> None:
-    """Given codes added in batches, repeats included, each is found by its row; others are not."""
     index = CodeIndex(rows=8)
     rows: dict[Code, int] = {}
     for batch in batches:
@@ -37,8 +35,7 @@ def test_it_finds_what_was_added_and_nothing_else(
     assert index.find(*columns(asked)).tolist() == [rows.get(code, NO_ROW) for code in asked]
 
 
-def test_it_grows() -> None:
-    """Given many thousand codes, one batch after the other, then all but a few are found."""
+def test_the_index_grows_and_keeps_all_but_a_few() -> None:
     index = CodeIndex(rows=8)
     low = np.arange(1, 50_001, dtype=np.uint64) * np.uint64(65_537)
     high = np.zeros_like(low)
@@ -52,9 +49,7 @@ def test_it_grows() -> None:
 
 
 def test_codes_that_all_want_one_place_are_dropped_not_searched_for() -> None:
-    """Given codes made to collide (their products are small, so their hash is 0), then a few are
-    kept, and a look-up of the rest ends within the fixed number of steps with no row.
-    """
+    """The codes have small products, so that the hash of each is 0."""
     inverse = pow(0x9E37_79B9_7F4A_7C15, -1, 2**64)
     made = [((inverse * k) % 2**64, 0) for k in range(1, 2_001)]
     rows = np.arange(1, 2_001)
@@ -68,7 +63,6 @@ def test_codes_that_all_want_one_place_are_dropped_not_searched_for() -> None:
 
 @pytest.mark.parametrize("row", [1, 5_000])
 def test_the_code_of_zeros_stands_for_no_code(row: int) -> None:
-    """Given a term without a code, when it is added, then it is left out."""
     index = CodeIndex(rows=8)
     index.add(*columns([(0, 0)]), np.array([row]))
     assert index.find(*columns([(0, 0)])).tolist() == [NO_ROW]

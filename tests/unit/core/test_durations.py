@@ -14,31 +14,26 @@ from simhash_core.window import DURATION_MS_MAX, format_duration, parse_duration
     ("text", "duration_ms"),
     [("30d", 2_592_000_000), ("12h", 43_200_000), ("90m", 5_400_000), ("45s", 45_000), ("7ms", 7)],
 )
-def test_units(text: str, duration_ms: int) -> None:
-    """Given each unit, then the milliseconds are these."""
+def test_units_of_durations(text: str, duration_ms: int) -> None:
     assert parse_duration(text) == duration_ms
 
 
 @pytest.mark.parametrize(
     "text", ["", "30", "d", "-1d", "1.5d", "30 d", "30D", "1w", "36501d", "٣d"]
 )
-def test_no_durations(text: str) -> None:
-    """Given anything else, then it is refused."""
+def test_what_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(UsageError):
         parse_duration(text)
 
 
 @given(st.integers(0, DURATION_MS_MAX))
 def test_a_duration_has_one_text(duration_ms: int) -> None:
-    """Given any duration, then its text says it, and is the same however it was written."""
     text = format_duration(duration_ms)
-
     assert parse_duration(text) == duration_ms
     assert format_duration(parse_duration(f"{duration_ms}ms")) == text
 
 
-def test_the_longest_unit() -> None:
-    """Given hours that are days, then the text has days."""
+def test_a_duration_is_told_in_its_longest_unit() -> None:
     assert [format_duration(parse_duration(text)) for text in ("48h", "36h", "0s")] == [
         "2d",
         "36h",

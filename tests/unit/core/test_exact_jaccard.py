@@ -10,7 +10,6 @@ from simhash_core.analysis.exact_similarity import exact_jaccard
 
 
 def by_sets(a: str, b: str) -> float:
-    """The definition, word for word."""
     a, b = "".join(a.split()), "".join(b.split())
     one = {a[i : i + 5] for i in range(max(1, len(a) - 4))}
     two = {b[i : i + 5] for i in range(max(1, len(b) - 4))}
@@ -31,20 +30,17 @@ def by_sets(a: str, b: str) -> float:
         ("aaaaaaaa", "aaaaa", 1.0),  # sets, not counts
     ],
 )
-def test_by_hand(a: str, b: str, expected: float) -> None:
-    """Given two texts, then shared grams over all grams, in either order."""
+def test_jaccard_by_hand(a: str, b: str, expected: float) -> None:
     assert exact_jaccard(a, b) == pytest.approx(expected)
     assert exact_jaccard(b, a) == pytest.approx(expected)
 
 
 @given(st.text(alphabet="ab雪 \n\U0001f600", max_size=30), st.text(alphabet="ab雪 ", max_size=30))
-def test_it_is_the_jaccard_of_the_sets(a: str, b: str) -> None:
-    """Given any two texts, then the fast way gives what the sets give."""
+def test_jaccard_is_that_of_the_sets(a: str, b: str) -> None:
     assert exact_jaccard(a, b) == by_sets(a, b)
 
 
-def test_a_very_large_alphabet() -> None:
-    """Given texts with more distinct characters than fit the numbers, then it is still exact."""
+def test_jaccard_of_a_very_large_alphabet() -> None:
     text = "".join(map(chr, range(0x4E00, 0x4E00 + 9000)))
     other = text[:6000] + text[3000:]
     assert exact_jaccard(text, other) == by_sets(text, other)

@@ -13,9 +13,6 @@ TEXTS = [f"第{number}号公告:市交通局发布,跨江大桥的加固工程�
 
 
 def test_the_latest_documents_are_there_and_old_ones_go() -> None:
-    """Given memory for six documents, then the last three are there, the first of twenty is not,
-    and one that is met again and again stays.
-    """
     memo = FingerprintMemo[int](memory_bytes=6 * 1_100)
     for number in range(20):
         memo.keep(Content(f"{number:050}"), number)
@@ -26,7 +23,6 @@ def test_the_latest_documents_are_there_and_old_ones_go() -> None:
 
 @pytest.mark.parametrize("memory_bytes", [0, 2_000])
 def test_a_document_larger_than_the_memory_is_not_kept(memory_bytes: int) -> None:
-    """Given no room, then nothing is remembered, and nothing else is lost for it."""
     memo = FingerprintMemo[int](memory_bytes)
     memo.keep(Content("x" * 2_000), 1)
     assert memo.get(Content("x" * 2_000)) is None
@@ -34,7 +30,6 @@ def test_a_document_larger_than_the_memory_is_not_kept(memory_bytes: int) -> Non
 
 @pytest.mark.parametrize("name", sorted(PROFILES))
 def test_repeats_have_the_same_fingerprint(name: str) -> None:
-    """Given documents, repeated within a batch and in later ones, then each is as if alone."""
     batched, alone = Fingerprinter(PROFILES[name]), Fingerprinter(PROFILES[name])
     expected = [alone.fingerprint(text) for text in TEXTS]
     for order in ([0, 1, 1, 0, 2], [2, 3, 4, 0], [5, 6, 7], [0, 1, 2, 3, 4, 5, 6, 7]):
@@ -43,7 +38,6 @@ def test_repeats_have_the_same_fingerprint(name: str) -> None:
 
 
 def test_what_stands_beside_the_text_counts() -> None:
-    """Given equal texts with other keywords, then each has a sketch of its own."""
     profile = msgspec.structs.replace(
         PROFILES["classic"], verify="metadata", verify_at=0.25, min_features=1
     )

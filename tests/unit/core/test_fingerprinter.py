@@ -56,7 +56,6 @@ def fingerprinter(request: pytest.FixtureRequest) -> Fingerprinter:
 def test_too_little_text_is_undecidable(
     fingerprinter: Fingerprinter, text: str, reason: UndecidableReason
 ) -> None:
-    """No fingerprint, a reason, and a digest to find exact repeats by."""
     made = fingerprinter.fingerprint(text)
     assert made.undecidable is reason
     assert made.fingerprint == b""
@@ -64,14 +63,12 @@ def test_too_little_text_is_undecidable(
 
 
 def test_spelling_does_not_change_the_fingerprint(fingerprinter: Fingerprinter) -> None:
-    """Full-width signs, blanks and invisible characters are gone before anything is counted."""
     dressed = ARTICLE.replace(",", "，").replace("。", "。\u200b\n\n")
     plain = fingerprinter.fingerprint(ARTICLE)
     assert fingerprinter.fingerprint(dressed).fingerprint == plain.fingerprint
 
 
 def test_an_edit_moves_few_bits_and_another_text_about_half(fingerprinter: Fingerprinter) -> None:
-    """The expected share of differing bits is the angle over π; a right angle is a half."""
     article = fingerprinter.fingerprint(ARTICLE).fingerprint
     edited = fingerprinter.fingerprint(ARTICLE.replace("三个月", "四个月")).fingerprint
     other = fingerprinter.fingerprint(OTHER).fingerprint
@@ -83,13 +80,11 @@ def test_an_edit_moves_few_bits_and_another_text_about_half(fingerprinter: Finge
 @settings(max_examples=30)
 @given(st.lists(st.sampled_from([ARTICLE, OTHER, "", "短", "word " * 30, "a b c d"]), max_size=12))
 def test_a_batch_gives_what_each_text_gives_alone(texts: list[str]) -> None:
-    """Documents in a batch do not see each other."""
     wide = _wide()
     assert wide.fingerprint_batch(texts) == [wide.fingerprint(text) for text in texts]
 
 
 def test_a_full_lexicon_forgets_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The bound on the lexicon never changes a fingerprint."""
     texts = [ARTICLE, OTHER] * 3
     expected = Fingerprinter(PROFILES["wide"]).fingerprint_batch(texts)
     monkeypatch.setattr("simhash_core.text.lexicon.TERMS_MAX", 10)
@@ -98,7 +93,6 @@ def test_a_full_lexicon_forgets_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_the_fingerprint_is_the_same_in_another_process() -> None:
-    """Nothing depends on the order of sets, on hash seeds, or on what was seen before."""
     program = (
         "from simhash_core.text.fingerprinter import Fingerprinter\n"
         "from simhash_core.text.profiles import PROFILES\n"
@@ -114,7 +108,6 @@ def test_the_fingerprint_is_the_same_in_another_process() -> None:
 @pytest.mark.parametrize("segmenter", SEGMENTERS)
 @pytest.mark.parametrize("weighting", WEIGHTINGS)
 def test_every_segmenter_and_weighting_tells_texts_apart(segmenter: str, weighting: str) -> None:
-    """Each registered name works in the whole, and stands in the identity."""
     profile = Profile(256, 16, 16, 48, segmenter=segmenter, weighting=weighting)
     fingerprinter = Fingerprinter(profile)
     a, b, c = (
@@ -127,7 +120,6 @@ def test_every_segmenter_and_weighting_tells_texts_apart(segmenter: str, weighti
 
 
 def test_each_setting_changes_the_identity() -> None:
-    """Two fingerprints are comparable only where the identities are equal."""
     base = PROFILES["wide"]
     variants = [
         base,
@@ -145,7 +137,6 @@ def test_each_setting_changes_the_identity() -> None:
 
 
 def test_names_that_are_not_there_are_listed_with_those_that_are() -> None:
-    """Every registry answers an unknown name with the known ones."""
     with pytest.raises(
         UnknownNameError, match="choose one of jieba, jieba-posseg, ngrams, rjieba, words"
     ):
@@ -157,7 +148,6 @@ def test_names_that_are_not_there_are_listed_with_those_that_are() -> None:
 
 
 def test_terms_without_letter_or_digit_are_no_features() -> None:
-    """Punctuation, symbols and emoji say nothing; digits and letters of any script do."""
     assert [term for term in ["好", "a", "7", "é", "、", "😀", "--", " "] if is_feature(term)] == [
         "好",
         "a",
@@ -167,7 +157,6 @@ def test_terms_without_letter_or_digit_are_no_features() -> None:
 
 
 def test_the_heaviest_terms_come_first() -> None:
-    """Explanations show what weighs most, with its weight."""
     terms = Fingerprinter(PROFILES["wide"]).weighted_terms(ARTICLE)
     weights = [term.weight for term in terms]
     assert weights == sorted(weights, reverse=True)
@@ -175,9 +164,6 @@ def test_the_heaviest_terms_come_first() -> None:
 
 
 def test_a_long_text_needs_half_of_the_features() -> None:
-    """Given 20 words in 150 characters, then ``wide`` compares them and ``classic`` does not; with
-    fewer characters, or with fewer words than half, neither does.
-    """
     words = [f"clause{chr(97 + number)}" for number in range(20)]
     long, short, poor = " ".join(words * 2), " ".join(words[:14]), " ".join(words[:13] * 3)
     wide, classic = Fingerprinter(PROFILES["wide"]), Fingerprinter(PROFILES["classic"])

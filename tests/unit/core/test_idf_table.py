@@ -8,10 +8,8 @@ from simhash_core.errors import UsageError
 from simhash_core.text.idf import parse_idf
 
 
-def test_terms_are_normalised() -> None:
-    """Given terms of one normal form, then the last counts; unknown terms have the median."""
+def test_terms_of_an_idf_table_are_normalised() -> None:
     model = parse_idf("mine", "Ａ 1\n桥 2.5\na 4.0\n".encode())
-
     assert dict(model.table) == {"a": 4.0, "桥": 2.5}
     assert model.idf("unknown") == 3.25
     assert model.identity.startswith("mine-")
@@ -30,7 +28,6 @@ def test_terms_are_normalised() -> None:
         (b"", "has no terms"),
     ],
 )
-def test_what_cannot_be_read_is_named(data: bytes, message: str) -> None:
-    """Given a table with a faulty line, then the error names it."""
+def test_a_bad_line_of_an_idf_table_is_named(data: bytes, message: str) -> None:
     with pytest.raises(UsageError, match=f"^idf model mine.*{message}"):
         parse_idf("mine", data)

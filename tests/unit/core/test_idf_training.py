@@ -38,7 +38,6 @@ SMALL = _model([["大桥", "的", "的", "，"], ["的", "kafka"], ["的", "大�
 
 
 def test_idf_is_the_logarithm_of_how_rare_a_term_is() -> None:
-    """Given three documents, then idf = ln(1 + 3 / frequency); punctuation is no term."""
     model = decode_idf(SMALL)
     assert model.table == {
         "的": round(math.log(2), 4),
@@ -49,7 +48,6 @@ def test_idf_is_the_logarithm_of_how_rare_a_term_is() -> None:
 
 
 def test_the_example_of_the_formats_page_is_what_is_written() -> None:
-    """Byte for byte."""
     page = (ROOT / "docs/formats.md").read_text("utf-8")
     found = re.search(r"<!-- example: idf model -->\n```text\n(.*?)```", page, re.DOTALL)
     assert found is not None
@@ -58,7 +56,6 @@ def test_the_example_of_the_formats_page_is_what_is_written() -> None:
 
 @given(st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=8), min_size=1, max_size=30))
 def test_counts_are_exact_while_terms_fit(documents: list[list[str]]) -> None:
-    """Given fewer distinct terms than the bound, then nothing is forgotten."""
     frequencies = DocumentFrequencies(8)
     for terms in documents:
         frequencies.add(terms)
@@ -73,9 +70,6 @@ def test_counts_are_exact_while_terms_fit(documents: list[list[str]]) -> None:
 
 
 def test_memory_is_bounded_and_common_terms_are_counted_well() -> None:
-    """Given twenty thousand distinct terms and room for five hundred, then the common ones are
-    there, too low by no more than the model says.
-    """
     rng = random.Random(3)
     common = [f"w{i}" for i in range(50)]
     frequencies = DocumentFrequencies(500)
@@ -93,12 +87,10 @@ def test_memory_is_bounded_and_common_terms_are_counted_well() -> None:
 
 
 def test_the_same_documents_give_the_same_bytes() -> None:
-    """Given terms in another order within a document, then the file is the same."""
     assert _model([["b", "a"], ["a"]]) == _model([["a", "b", "a"], ["a"]])
 
 
 def test_without_a_common_term_there_is_no_model() -> None:
-    """The message says what to do."""
     with pytest.raises(UsageError, match="no term is in 2 documents or more of 1"):
         _model([["a"]], least=2)
     with pytest.raises(UsageError, match="terms_max is 0"):
@@ -118,7 +110,6 @@ def test_without_a_common_term_there_is_no_model() -> None:
     ],
 )
 def test_a_damaged_model_is_refused(damage: Callable[[bytes], bytes], message: str) -> None:
-    """The message says what is wrong and what to do."""
     with pytest.raises(UsageError, match=f"^idf model: .*{message}"):
         decode_idf(damage(SMALL))
 
@@ -138,7 +129,6 @@ def _signed(text: str) -> bytes:
     ],
 )
 def test_a_model_that_was_written_wrong_is_refused(lines: str, message: str) -> None:
-    """Given a file whose digest fits, then its lines are checked all the same."""
     header = read_header(_model([["a"], ["a", "b"]]))
     text = f"firstseen-idf/1\n{msgspec.json.encode(header).decode()}\n{lines}"
     with pytest.raises(UsageError, match="idf model"):
@@ -149,7 +139,6 @@ def test_a_model_that_was_written_wrong_is_refused(lines: str, message: str) -> 
 
 
 def test_a_header_that_is_none_and_another_normalisation() -> None:
-    """Given a whole file of another make, then the message names the difference."""
     header = IdfHeader(
         name="x",
         segmenter="words",
@@ -169,7 +158,6 @@ def test_a_header_that_is_none_and_another_normalisation() -> None:
 
 
 def test_a_model_is_part_of_the_identity_by_name_and_content() -> None:
-    """Given one name and two contents, then two identities; the same bytes give the same prints."""
     other = _model([["大桥"], ["的"]])
     identities = {
         Fingerprinter(msgspec.structs.replace(BITS_64, idf=decode_idf(data))).identity
@@ -185,7 +173,6 @@ def test_a_model_is_part_of_the_identity_by_name_and_content() -> None:
 
 
 def test_a_model_of_another_segmenter_is_refused() -> None:
-    """Its terms would hardly be met."""
     profile = msgspec.structs.replace(BITS_64, idf=decode_idf(SMALL), segmenter="ngrams")
     with pytest.raises(UsageError, match="trained on terms of the segmenter 'words', the index"):
         Fingerprinter(profile)

@@ -27,12 +27,10 @@ TERMS = [
 
 
 def rows(lexicon: Lexicon, terms: list[str]) -> list[int]:
-    """Return the rows of terms."""
     return list(map(int, lexicon.rows(encode([SEPARATOR.join(terms)]))))
 
 
 def test_each_row_describes_its_term() -> None:
-    """Given short, long and repeated terms, then votes, idf and kind stand in the row of each."""
     lexicon = Lexicon(BITS, HASH, IDF)
     for _ in range(2):  # new, then known
         found = rows(lexicon, TERMS)
@@ -45,10 +43,7 @@ def test_each_row_describes_its_term() -> None:
 
 
 def test_terms_made_to_collide_get_rows_of_their_own() -> None:
-    """Given words whose codes all fall on one place of the index, then each has its row still.
-
-    Such words are made by undoing the hash; four units are any 64 bits.
-    """
+    """Such words are made by undoing the hash; four units are any 64 bits."""
     inverse = pow(0x9E37_79B9_7F4A_7C15, -1, 2**64)
     words = []
     for k in range(1, 3_000):
@@ -64,7 +59,6 @@ def test_terms_made_to_collide_get_rows_of_their_own() -> None:
 
 
 def test_a_full_lexicon_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Given more terms than are kept, when the next come, then the old ones are forgotten."""
     monkeypatch.setattr("simhash_core.text.lexicon.TERMS_MAX", 3)
     lexicon = Lexicon(BITS, HASH, IDF)
     rows(lexicon, TERMS)

@@ -19,7 +19,6 @@ everyday = st.text(st.sampled_from("的桥，。！Ａ１ aBé\u3000\n\t'…\u03
 @example(["\ud800", "好", "\ud83d", "\ude00"])
 @example([])
 def test_a_batch_gives_what_each_text_gives_alone(texts: list[str]) -> None:
-    """Given any texts, then the batch is normalised as they are one by one."""
     assert normalize_batch(texts) == [normalize(text) for text in texts]
 
 
@@ -27,13 +26,11 @@ def test_a_batch_gives_what_each_text_gives_alone(texts: list[str]) -> None:
 @example(["a", "\0", "b c", " d", "", "Ａ"])
 @example(["a\nb", "\n"])
 @example([])
-def test_terms_have_the_forms_of_texts(terms: list[str]) -> None:
-    """Given any terms, then they are normalised as texts are one by one."""
+def test_terms_are_normalised_as_texts_are(terms: list[str]) -> None:
     assert normalize_terms(terms) == [normalize(term) for term in terms]
 
 
-def test_every_character_between_letters_and_blanks() -> None:
-    """Given each character of the basic plane, beside a letter or a blank, then the two agree."""
+def test_a_batch_normalises_every_character_as_a_text_does() -> None:
     texts = [
         before + chr(code) + after for code in range(0x10000) for before, after in ("ee", "  ")
     ]
@@ -41,9 +38,7 @@ def test_every_character_between_letters_and_blanks() -> None:
 
 
 def test_whatever_composes_with_what_stands_before_it_goes_the_thorough_way() -> None:
-    """Given every pair that Unicode composes, and jamo, then the pair is one character: a table
-    of single characters would have left two.
-    """
+    """A table of single characters would leave two."""
     pairs = []
     for code in range(0x110000):
         parts = unicodedata.decomposition(chr(code)).split()

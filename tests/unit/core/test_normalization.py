@@ -39,9 +39,7 @@ def test_spellings_of_one_text(text: str, normal: str) -> None:
 
 @pytest.mark.timeout(60)
 def test_every_character_comes_to_rest() -> None:
-    """Given any one character that folds or composes, between two letters; then its text has a
-    normal form, and that is its own: folding and composing do not go on for ever.
-    """
+    """Folding and composing do not go on for ever."""
     every = map(chr, range(0x110000))
     changing = [c for c in every if unicodedata.normalize("NFKD", c).casefold() != c]
     assert len(changing) > 10_000
@@ -51,15 +49,13 @@ def test_every_character_comes_to_rest() -> None:
 
 
 @given(anything)
-def test_twice_is_once(text: str) -> None:
-    """The normal form of a normal form is itself."""
+def test_the_normal_form_of_a_normal_form_is_itself(text: str) -> None:
     once = normalize(text)
     assert normalize(once) == once
 
 
 @given(anything)
 def test_the_result_can_be_encoded_and_has_single_blanks(text: str) -> None:
-    """Whatever comes in, UTF-8 can carry what comes out."""
     normal = normalize(text)
     assert normal.encode().decode() == normal
     assert normal == " ".join(normal.split())
@@ -67,6 +63,5 @@ def test_the_result_can_be_encoded_and_has_single_blanks(text: str) -> None:
 
 @given(st.text(st.characters(codec="utf-8", exclude_categories=("C", "M"))))
 def test_the_short_cut_for_full_width_signs_changes_nothing(text: str) -> None:
-    """Replacing common signs first gives what NFKC and folding alone would give."""
     slow = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
     assert normalize(text) == normalize(slow)

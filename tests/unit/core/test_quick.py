@@ -24,9 +24,6 @@ def _text(seed: int, characters: int = 600) -> str:
 
 
 def test_distance_orders_by_similarity() -> None:
-    """Given texts that share less and less, then a bit differs with half the chance of what they
-    do not share.
-    """
     fingerprinter = Fingerprinter(QUICK)
     base = fingerprinter.fingerprint(_text(1, 2_000))
     distances = []
@@ -39,7 +36,6 @@ def test_distance_orders_by_similarity() -> None:
 
 
 def test_no_terms_and_no_parts_of_terms() -> None:
-    """Given ``quick``, then there are no terms to explain, and the identity names none."""
     fingerprinter = Fingerprinter(QUICK)
     assert fingerprinter.weighted_terms(_text(3)) == []
     assert "segmenter" not in fingerprinter.identity
@@ -47,7 +43,6 @@ def test_no_terms_and_no_parts_of_terms() -> None:
 
 
 def test_few_different_shingles_are_undecidable() -> None:
-    """Given a text that repeats one clause, or has signs alone, then it is not compared."""
     fingerprinter = Fingerprinter(QUICK)
     assert fingerprinter.fingerprint(_text(4, 40) * 50).undecidable is (
         UndecidableReason.TOO_FEW_FEATURES
@@ -58,14 +53,12 @@ def test_few_different_shingles_are_undecidable() -> None:
 
 
 def test_a_batch_gives_what_each_gives_alone() -> None:
-    """Given texts with and without anything in them in one batch, then each has its own."""
     texts = [_text(5), "", "短", _text(6), " ", _text(7, 130)]
     made = Fingerprinter(QUICK).fingerprint_batch(texts)
     assert made == [Fingerprinter(QUICK).fingerprint(text) for text in texts]
 
 
 def test_the_fingerprint_is_the_same_in_every_release() -> None:
-    """It lives as long as its index does."""
     assert Fingerprinter(QUICK).fingerprint(_text(8)).fingerprint.hex() == GOLDEN
 
 
@@ -89,12 +82,10 @@ def test_the_fingerprint_is_the_same_in_every_release() -> None:
     ],
 )
 def test_what_does_not_go_with_shingles(profile: Profile, message: str) -> None:
-    """Given settings of terms, or another confirmation, then it is said what to do."""
     with pytest.raises(UsageError, match=message):
         Fingerprinter(profile)
 
 
-def test_fingerprints_that_are_not_there() -> None:
-    """Given another name, then those that there are are listed."""
+def test_an_unknown_fingerprint_is_refused_and_the_known_are_listed() -> None:
     with pytest.raises(UnknownNameError, match="shingles, terms"):
         Profile(256, 16, 16, 48, fingerprint="ngrams").scheme()

@@ -67,7 +67,6 @@ def _counted(terms: Iterable[str]) -> Counter[str]:
 
 @pytest.mark.parametrize("name", SEGMENTERS)
 def test_terms_are_those_of_the_whole_text(name: str) -> None:
-    """Given texts with shared runs, new or known, then their features are the segmenter's own."""
     segmenter = _segmenter(name)
     memo, lexicon = _memo(segmenter)
     for texts in (TEXTS, TEXTS[::-1], [], TEXTS):
@@ -77,7 +76,6 @@ def test_terms_are_those_of_the_whole_text(name: str) -> None:
 @pytest.mark.parametrize("name", ["words", "rjieba", "jieba"])
 @given(st.lists(st.tuples(st.sampled_from(PIECES), st.sampled_from(SEPARATORS)), max_size=8))
 def test_no_term_reaches_over_a_separator(name: str, pieces: list[tuple[str, str]]) -> None:
-    """Given any pieces between any separators, then what is cut by itself is cut the same."""
     segmenter = _segmenter(name)
     memo, lexicon = _memo(segmenter)
     text = normalize("".join(f"{piece}{separator}" for piece, separator in pieces))
@@ -85,7 +83,6 @@ def test_no_term_reaches_over_a_separator(name: str, pieces: list[tuple[str, str
 
 
 def test_words_of_the_user_keep_what_separators_divide() -> None:
-    """Given a user's word with a separator in it, then the memo cuts as the segmenter does."""
     segmenter = load_segmenter("words", parse_user_dictionary("甲/乙 1000000\n跨江大桥的 1000000"))
     memo, lexicon = _memo(segmenter)
     texts = ["有甲/乙的", "跨江大桥的加固"]
@@ -93,11 +90,7 @@ def test_words_of_the_user_keep_what_separators_divide() -> None:
 
 
 def test_runs_made_to_have_one_hash_are_told_apart() -> None:
-    """Given two long runs with the hash of each other, then each has its own terms.
-
-    Over 2,048 characters of the Thue-Morse sequence and of its opposite a polynomial takes values
-    that differ by a multiple of 2⁶⁴, whatever its base.
-    """
+    """A polynomial of a Thue-Morse sequence and of its opposite differ by a multiple of 2⁶⁴."""
     opposite = [place.bit_count() % 2 for place in range(2_048)]
     runs = ["".join("的了"[digit ^ flip] for digit in opposite) for flip in (0, 1)]
     split = RunSplitter(SEPARATORS).split(runs)
@@ -111,7 +104,6 @@ def test_runs_made_to_have_one_hash_are_told_apart() -> None:
 
 
 def test_a_text_too_long_to_be_divided_is_segmented_whole() -> None:
-    """Given more text than is divided at once, then its terms are the segmenter's own."""
     segmenter = _segmenter("words")
     memo, lexicon = _memo(segmenter)
     texts = ["大桥,加固。" * (MAX_UNITS // 6 + 1), "大桥"]
@@ -120,9 +112,6 @@ def test_a_text_too_long_to_be_divided_is_segmented_whole() -> None:
 
 
 def test_a_memo_that_does_not_pay_rests(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Given distinct texts, then copies, then the memo is used, rests and is used again, and the
-    terms are right all the while.
-    """
     monkeypatch.setattr("simhash_core.text.segmentation_cache.SHORTEST_TRIAL", 100)
     segmenter = _segmenter("words")
     memo, lexicon = _memo(segmenter)
@@ -148,7 +137,6 @@ def test_a_memo_that_does_not_pay_rests(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_full_memo_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Given a memo or a lexicon past its bound, then what comes next is right all the same."""
     segmenter = _segmenter("words")
     for memory, terms_max in ((1, 65_536), (1 << 20, 3)):
         monkeypatch.setattr("simhash_core.text.lexicon.TERMS_MAX", terms_max)
@@ -158,6 +146,5 @@ def test_a_full_memo_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_separators_are_no_features() -> None:
-    """What stands between runs is left out, so it must not count."""
     assert not any(is_feature(separator) for separator in SEPARATORS)
     assert normalize(SEPARATORS.strip()).replace(" ", "") != ""

@@ -8,13 +8,9 @@ from simhash_core.text import segmentation
 
 
 def test_a_version_that_cuts_as_before_keeps_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Given a newer rjieba, then its index is another one; once it is known to cut every text as an
-    earlier version does, it has that one's name, so that both can work on one index.
-    """
     monkeypatch.setattr(segmentation, "version", lambda _: "9.9.9")
     newer = segmentation.load_segmenter("rjieba")
     monkeypatch.setattr(segmentation, "SAME_TERMS_AS", {"9.9.9": "0.2.2"})
     same = segmentation.load_segmenter("rjieba")
-
     assert newer.identity == "rjieba-9.9.9"
     assert same.identity == "rjieba-0.2.2"

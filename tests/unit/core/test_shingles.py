@@ -21,7 +21,6 @@ STANDARD_ERROR = 0.0235  # at one half, from the module's formula
 
 
 def shingle_set(text: str) -> set[str]:
-    """The distinct shingles of a text without white space."""
     bare = "".join(text.split())
     return {
         bare[at : at + SHINGLE_CHARACTERS]
@@ -30,26 +29,20 @@ def shingle_set(text: str) -> set[str]:
 
 
 def jaccard(a: str, b: str) -> float:
-    """The exact similarity."""
     mine, other = shingle_set(a), shingle_set(b)
     return len(mine & other) / len(mine | other)
 
 
 def edited(rng: random.Random, text: str, share: float) -> str:
-    """A copy in which so many characters are others."""
     return "".join(rng.choice("天地玄黄宇宙洪荒") if rng.random() < share else c for c in text)
 
 
 def drawn(rng: random.Random, characters: int) -> str:
-    """A text of Chinese characters."""
     return "".join(chr(rng.randrange(0x4E00, 0x9FA5)) for _ in range(characters))
 
 
 @pytest.mark.parametrize("characters", [20, 100, 500, 3_000])
 def test_the_estimate_is_unbiased_and_as_exact_as_it_says(characters: int) -> None:
-    """Given 200 pairs of texts about half alike, short and long, then the errors of the estimates
-    have a mean near 0, and spread no wider than the standard error says.
-    """
     rng = random.Random(characters)
     originals = [drawn(rng, characters) for _ in range(200)]
     copies = [edited(rng, text, 0.08) for text in originals]
@@ -62,7 +55,6 @@ def test_the_estimate_is_unbiased_and_as_exact_as_it_says(characters: int) -> No
 
 
 def test_unrelated_texts_are_not_similar() -> None:
-    """Given texts that share no shingle, then the estimates stand near 0, never below."""
     rng = random.Random(3)
     made = sketches([drawn(rng, 400) for _ in range(60)])
     found = [similarity(made[0], other) for other in made[1:]]
@@ -73,13 +65,11 @@ def test_unrelated_texts_are_not_similar() -> None:
 
 @given(st.lists(st.text(max_size=60), max_size=8))
 def test_a_batch_gives_what_each_text_gives_alone(texts: list[str]) -> None:
-    """Given any texts, then one's sketch does not depend on what stands beside it."""
     assert sketches(texts) == [sketches([text])[0] for text in texts]
 
 
 @given(st.text(), st.text())
 def test_similarity_is_symmetric_and_bounded(a: str, b: str) -> None:
-    """Given any two texts, then the order does not matter, and equal ones are wholly similar."""
     first, second = sketches([a, b])
     assert similarity(first, second) == similarity(second, first)
     assert 0.0 <= similarity(first, second) <= 1.0
@@ -88,9 +78,6 @@ def test_similarity_is_symmetric_and_bounded(a: str, b: str) -> None:
 
 
 def test_encoding_and_white_space_do_not_count_capitals_do() -> None:
-    """Given a text in full-width letters and other spacing, then its sketch is the same; in
-    capitals it is another text.
-    """
     plain, wide, loud = (
         "Kafka topics, one by one",
         "Ｋａｆｋａ  topics，\none by\tone",
@@ -102,7 +89,6 @@ def test_encoding_and_white_space_do_not_count_capitals_do() -> None:
 
 
 def test_a_text_without_characters_has_no_sketch() -> None:
-    """Given nothing but white space, then there is no sketch, and nothing is similar to it."""
     empty, some = sketches([" \n\t", "some"])
     assert empty == b""
     assert similarity(empty, some) == 0.0
@@ -110,6 +96,6 @@ def test_a_text_without_characters_has_no_sketch() -> None:
 
 
 def test_a_sketch_stays_what_it_was() -> None:
-    """Stored sketches must stay comparable: these bytes change only with a new identity."""
+    """These bytes change only with a new identity."""
     (made,) = sketches(["流式去重 streaming near-duplicate filter"])
     assert made.hex()[:64] == "a356ee7e151100acf851a874b69ce6d33cd8c50e1f6db0be9a2e5247ee175857"

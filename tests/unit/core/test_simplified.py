@@ -34,38 +34,29 @@ SIMPLIFIED = (
 
 
 def folding(profile: Profile) -> Profile:
-    """Return a profile with folding on."""
     return msgspec.structs.replace(profile, fold_traditional=True)
 
 
 @pytest.mark.parametrize("name", sorted(PROFILES))
 def test_a_text_in_both_scripts_is_one_text(name: str) -> None:
-    """Given a text in traditional and simplified characters, then with folding all that is known of
-    both is equal, and without it the content differs.
-    """
     for profile, same in ((PROFILES[name], False), (folding(PROFILES[name]), True)):
         one, other = Fingerprinter(profile).fingerprint_batch([TRADITIONAL, SIMPLIFIED])
         assert (one == other) is same
 
 
 def test_without_folding_the_two_scripts_are_far_apart() -> None:
-    """Given the default, then the same text in the other script is no near duplicate."""
     wide = PROFILES["wide"]
     one, other = Fingerprinter(wide).fingerprint_batch([TRADITIONAL, SIMPLIFIED])
     assert distance_bits(one.fingerprint, other.fingerprint) > wide.distance
 
 
 def test_folding_is_part_of_the_identity() -> None:
-    """Given folding, then the identity names the table, and without it nothing has changed."""
     classic = PROFILES["classic"]
     assert f" folding={simplified_identity()}" in Fingerprinter(folding(classic)).identity
     assert "simplified" not in Fingerprinter(classic).identity
 
 
 def test_what_is_folded_stays_as_it_is() -> None:
-    """Given every character with a simplified form, then folding that changes nothing more, and
-    neither does normalisation.
-    """
     forms = "".join(map(chr, simplified_forms().values()))
     assert len(forms) > 3_000
     assert simplified(forms) == forms
@@ -74,9 +65,6 @@ def test_what_is_folded_stays_as_it_is() -> None:
 
 
 def test_simplified_text_is_left_alone_but_for_what_stands_for_two() -> None:
-    """Given simplified text, then it stays, with the few characters that are a traditional form as
-    well; what Taiwan and Hong Kong write becomes the mainland's.
-    """
     assert simplified(SIMPLIFIED) == SIMPLIFIED
     assert simplified("什么时候才吃？") == "什么时候才吃？"
     assert simplified("乾隆，著名") == "干隆，着名"
@@ -84,7 +72,6 @@ def test_simplified_text_is_left_alone_but_for_what_stands_for_two() -> None:
 
 
 def test_a_batch_is_folded_as_each_text_is() -> None:
-    """Given all characters, beside others or not, then the quick way gives what the other does."""
     texts = [chr(code) for code in range(0x20000) if not 0xD800 <= code < 0xE000]
     texts += [TRADITIONAL, "Ａ這裡…😀", "這\u0301", "", "國\n國"]
     for fold_case in (True, False):
@@ -94,9 +81,6 @@ def test_a_batch_is_folded_as_each_text_is() -> None:
 
 
 def test_word_lists_are_folded_with_the_texts() -> None:
-    """Given user words, stop words and an idf table in traditional characters, then they work on
-    texts in either script.
-    """
     profile = folding(
         msgspec.structs.replace(
             PROFILES["classic"],
@@ -112,7 +96,6 @@ def test_word_lists_are_folded_with_the_texts() -> None:
 
 
 def test_titles_and_metadata_are_folded() -> None:
-    """Given titles and keywords in both scripts, then weights and sketches are the same."""
     profile = folding(
         msgspec.structs.replace(
             PROFILES["classic"], weighting="tfidf-roles", verify="metadata", verify_at=0.25

@@ -15,13 +15,9 @@ few_letters = st.text(st.sampled_from("ab的\U00020bb7"), min_size=1, max_size=1
 
 @given(st.lists(st.lists(st.one_of(term, few_letters), min_size=1, max_size=8), max_size=6))
 def test_codes_are_equal_exactly_where_terms_are(texts: list[list[str]]) -> None:
-    """Given the terms of some texts, then those of up to eight UTF-16 units have a code each,
-    the longer ones none, and all can be spelled.
-    """
     terms = [term for text in texts for term in text]
     made = encode([SEPARATOR.join(text) for text in texts])
     codes = list(zip(made.low.tolist(), made.high.tolist(), strict=True))
-
     assert made.spelled(np.arange(len(terms))) == terms
     short = [len(term.encode("utf-16-le")) // 2 <= 8 for term in terms]
     assert [code != (0, 0) for code in codes] == short
@@ -31,14 +27,12 @@ def test_codes_are_equal_exactly_where_terms_are(texts: list[list[str]]) -> None
 
 
 def test_a_code_is_the_units_of_the_term() -> None:
-    """Given a word of two characters and one of six letters, then their codes read as hex do."""
     made = encode(["大桥\nbridge"])
     assert made.low.tolist() == [0x6865_5927, 0x0064_0069_0072_0062]
     assert made.high.tolist() == [0, 0x0065_0067]
 
 
-def test_no_terms() -> None:
-    """Given nothing, then there is nothing."""
+def test_no_terms_have_no_codes() -> None:
     made = encode([])
     assert made.low.size == made.high.size == made.starts.size == 0
     assert made.spelled(np.arange(0)) == []

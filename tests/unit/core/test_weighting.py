@@ -43,12 +43,11 @@ def _statistics(
     [(1, 0.28233), (2, 0.52376), (3, 0.79132), (4, 0.97365), (5, 0.97565), (8, 0.28642)],
 )
 def test_the_length_relevance_of_wang_and_wang(characters: int, relevance: float) -> None:
-    """M2: len(x) = exp(−(x − 4.51)² / (2 · 2.207²)): near 1 for four and five characters."""
+    """M2: len(x) = exp(−(x − 4.51)² / (2 · 2.207²))."""
     assert float(length_relevance(characters)) == pytest.approx(relevance, abs=5e-6)
 
 
 def test_the_length_relevance_is_one_at_the_mean_and_nothing_far_out() -> None:
-    """M2: normalised to 1 at the mean 4.51; a term of a hundred letters has no bonus."""
     exact = [math.exp(-((x - 4.51) ** 2) / (2 * 2.207**2)) for x in range(25)]
     assert [float(length_relevance(x)) for x in range(25)] == pytest.approx(exact, abs=1e-12)
     terms = _statistics([2.0], [3.0], lengths_of(["x" * 100]), [])
@@ -81,7 +80,6 @@ def test_the_four_factors_multiply() -> None:
 
 
 def test_documents_of_a_batch_have_their_own_lengths() -> None:
-    """M3: the shortest and longest term are the document's; one without terms has none."""
     terms = TermStatistics(
         np.ones(4),
         np.ones(4),
@@ -93,7 +91,6 @@ def test_documents_of_a_batch_have_their_own_lengths() -> None:
 
 
 def test_parts_of_speech_are_those_of_jiebas_dictionary() -> None:
-    """A noun and a verb are main parts, an adverb and an unknown word are not; a tag goes first."""
     terms = ["大桥", "发布", "非常", "qwertyuiop", f"大桥{TAG_MARK}d", f"非常{TAG_MARK}vn"]
     assert traits_of(terms).is_main.tolist() == [True, True, False, False, False, True]
     assert traits_of(terms).lengths.tolist() == [2, 2, 2, 10, 2, 2]
@@ -118,7 +115,6 @@ def test_a_title_makes_its_terms_five_times_as_heavy() -> None:
 
 
 def test_a_title_is_that_of_its_document_alone() -> None:
-    """Documents with and without titles in one batch have the fingerprints they have alone."""
     fingerprinter = Fingerprinter(Profile(128, 8, 16, 7, weighting="tfidf-roles"))
     contents = [Content(ARTICLE, title="大桥"), Content(ARTICLE), Content(ARTICLE, title="噪声")]
     together = fingerprinter.fingerprint_batch(contents)
@@ -127,7 +123,6 @@ def test_a_title_is_that_of_its_document_alone() -> None:
 
 
 def test_the_dictionary_of_roles_is_part_of_the_identity() -> None:
-    """Another jieba may call another word a noun."""
     roles = Fingerprinter(Profile(64, 4, 16, 3, weighting="tfidf-roles")).identity
     assert "weighting=tfidf-roles" in roles
     assert "roles=jieba-0.42" in roles
@@ -135,6 +130,5 @@ def test_the_dictionary_of_roles_is_part_of_the_identity() -> None:
 
 
 def test_a_weighting_that_is_not_there() -> None:
-    """The message lists those that are."""
     with pytest.raises(UnknownNameError, match="tfidf-length, tfidf-roles, tfidf-sublinear"):
         weighting_named("bm25")

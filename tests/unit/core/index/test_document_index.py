@@ -35,7 +35,6 @@ def prints_of(scheme: BlockScheme, count: int, seed: int) -> list[bytes]:
 
 
 def words_of(scheme: BlockScheme, prints: list[bytes]) -> Prints:
-    """Fingerprints as the index takes them."""
     joined = np.frombuffer(b"".join(prints), dtype=np.uint64)
     return bare_prints(joined.reshape(len(prints), scheme.bits // 64))
 
@@ -52,10 +51,6 @@ def words_of(scheme: BlockScheme, prints: list[bytes]) -> Prints:
 def test_look_ups_meet_all_that_was_added(
     scheme: BlockScheme, steps: list[tuple[str, int]], seed: int
 ) -> None:
-    """Given documents of shards that come and go, in an index whose memtable and segments are
-    short, then a look-up finds each pair within the distance that shares a block, once, in order;
-    and a document's counts and nearest are those of a scan.
-    """
     held: dict[int, tuple[int, bytes]] = {}
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(document_index, "MEMTABLE_DOCUMENTS", 16)
@@ -104,24 +99,19 @@ def test_look_ups_meet_all_that_was_added(
 
 
 def test_an_empty_index_meets_nothing() -> None:
-    """Given nothing, then there are no pairs, no candidates and no neighbours."""
     scheme = SCHEMES[0]
     index = DocumentIndex(scheme)
     asked = words_of(scheme, prints_of(scheme, 1, 0))
-
     assert len(index) == len(index.pairs(asked)) == len(index.nearest(asked, 5)) == 0
     assert index.bucket_counts(asked) == (0, 0)
 
 
 def test_one_part_is_not_copied() -> None:
-    """Given the documents of one part, then joined they are the same arrays: millions of them are
-    not in memory twice while a segment file is made; those of two parts are there in order.
-    """
+    """Millions of documents are not in memory twice while a segment file is made."""
     scheme = SCHEMES[0]
     prints = words_of(scheme, prints_of(scheme, 4, 1))
     sequences, slots = np.arange(4, dtype=np.uint64), np.zeros(4, dtype=np.uint16)
     rows = Rows(sequences, slots, prints)
-
     assert joined([rows]) is rows
     halves = joined([rows.take(slice(0, 2)), rows.take(slice(2, 4))])
     assert halves.sequences.tolist() == [0, 1, 2, 3]

@@ -32,12 +32,10 @@ class Source:
         self._entries.add(self.new)
 
     def entries(self, slot: int, sequences: Sequence[int]) -> list[Entry]:
-        """Entries by number."""
         del slot
         return self._entries.entries(sequences)
 
     def by_content(self, digest: bytes) -> list[tuple[int, Entry]]:
-        """The undecidable documents of a content."""
         numbers = self._entries.by_content(digest)
         return list(zip(numbers, self._entries.entries(numbers), strict=True))
 
@@ -57,60 +55,42 @@ def answer(
 
 @pytest.mark.parametrize("bits", [0, 1, 3, 4, 9])
 def test_an_answer_says_what_a_document_would_get(bits: int) -> None:
-    """Given a document, when one at any distance is asked about, then it is a match within the
-    distance, and a neighbour at any.
-    """
     found = answer([Made(A)], Made(flipped(A, *range(bits))))
-
     assert (found.match is not None) is (bits <= 3)
     assert [(each.match.distance, each.near) for each in found.neighbours] == [(bits, bits <= 3)]
 
 
 def test_an_empty_index_has_no_neighbours() -> None:
-    """Given nothing, then nothing is near, and no bucket has a document."""
     assert answer([], Made(A)) == Answer(None, [], 0, 0)
 
 
 def test_neighbours_stand_in_order_of_distance_once_each() -> None:
-    """Given documents that share three blocks, then each is named once, the nearest first; the
-    candidates are its meetings, and the fullest bucket holds them all.
-    """
     found = answer([Made(flipped(A, *range(48, 48 + bits))) for bits in (12, 8, 4)], Made(A))
-
     assert [each.match.distance for each in found.neighbours] == [4, 8, 12]
     assert [each.match.block for each in found.neighbours] == [0, 0, 0]
     assert (found.candidates, found.fullest_bucket) == (9, 3)
 
 
 def test_undecidable_texts_meet_by_content() -> None:
-    """Given a text that is too short, then an equal one is its match, without a block."""
     found = answer([Made(b"", b"same"), Made(A)], Made(b"", b"same"))
-
     assert found.match is not None
     assert (found.match.exact, found.match.block) == (True, None)
     assert [each.match for each in found.neighbours] == [found.match]
 
 
 def test_neighbours_that_are_not_confirmed_say_how_far_they_agree() -> None:
-    """Given a sketch that does not agree, then the document is no match; its neighbour says why."""
     nearness = Nearness(NEARNESS.scheme, verifier_of("shingles", 0.5))
     found = answer([Made(A, sketch=b"\x12" * 256)], Made(A, sketch=b"\x34" * 256), nearness)
-
     assert found.match is None
     (neighbour,) = found.neighbours
     assert (neighbour.near, neighbour.match.similarity) == (False, 0.0)
 
 
 def test_answers_of_parts_are_joined() -> None:
-    """Given the answers of two workers, then the nearest match counts, of equals the earliest, and
-    counts are added.
-    """
     asked = Made(A)
     late = answer([Made(flipped(A, 50))], asked, offset=9)
     early = answer([Made(flipped(A, 51)), Made(flipped(A, 48, 49))], asked, offset=4)
-
     joined = joined_answer([late, early], 2)
-
     assert joined.match == early.match
     assert [each.match.distance for each in joined.neighbours] == [1, 1]
     assert (joined.candidates, joined.fullest_bucket) == (9, 3)

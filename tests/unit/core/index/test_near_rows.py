@@ -50,7 +50,6 @@ def one_by_one(scheme: BlockScheme, left: Prints, right: Prints) -> list[tuple[i
 
 
 def listed(found: NearRows) -> list[tuple[int, int, int]]:
-    """What was found, pair by pair."""
     rows, others, distances = found
     return list(zip(rows.tolist(), others.tolist(), distances.tolist(), strict=True))
 
@@ -58,13 +57,9 @@ def listed(found: NearRows) -> list[tuple[int, int, int]]:
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 @pytest.mark.parametrize("profile", ["classic", "wide"])
 def test_pairs_are_those_of_a_comparison_one_by_one(profile: str, sizes: tuple[int, int]) -> None:
-    """Given documents near a few centres, then exactly those within the distance that share a
-    bucket are pairs, with their distances; among one set, those with an earlier document.
-    """
     scheme = profile_named(profile).scheme()
     left, right = (made(scheme, size, seed) for seed, size in enumerate(sizes, 1))
     expected = one_by_one(scheme, left, right)
-
     earlier = [pair for pair in one_by_one(scheme, left, left) if pair[1] < pair[0]]
     assert listed(near_rows(scheme, left, right)) == expected
     assert listed(near_earlier_rows(scheme, left)) == earlier
@@ -72,14 +67,10 @@ def test_pairs_are_those_of_a_comparison_one_by_one(profile: str, sizes: tuple[i
 
 
 def test_fingerprints_that_differ_in_every_bit_are_far() -> None:
-    """Given two fingerprints without a bit in common, whose differing bits no byte can count, then
-    they are no pair.
-    """
     scheme = profile_named("wide").scheme()
     keys = np.ones((1, scheme.bands), dtype=np.uint32)
     times = np.zeros(1, dtype=np.int64)
     zeros = Prints(np.zeros((1, 4), dtype=np.uint64), keys, times)
     ones = Prints(~zeros.fingerprints, keys, times)
-
     assert not len(near_rows(scheme, zeros, ones)[0])
     assert len(near_rows(scheme, ones, ones)[0])

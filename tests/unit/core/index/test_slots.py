@@ -23,7 +23,6 @@ ASKED = bare_prints(np.frombuffer(A, dtype=np.uint64).reshape(1, 1))
 
 
 def met(index: DocumentIndex) -> list[tuple[int, int]]:
-    """The sequence numbers and slots of what is near ``A``."""
     pairs = index.pairs(ASKED)
     return sorted(zip(pairs.sequences.tolist(), pairs.slots.tolist(), strict=True))
 
@@ -37,10 +36,6 @@ def met(index: DocumentIndex) -> list[tuple[int, int]]:
     )
 )
 def test_slots_are_apart(steps: list[tuple[str, int]]) -> None:
-    """Given shards that are opened, loaded, shown and dropped in any order, then a look-up meets
-    the documents of those that are shown, each under its own slot: a slot that is used again has
-    nothing of the shard before.
-    """
     held: dict[int, list[int]] = {}
     hidden: set[int] = set()
     number = 0
@@ -79,20 +74,15 @@ def test_slots_are_apart(steps: list[tuple[str, int]]) -> None:
 
 
 def test_slots_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Given as many shards as an index can hold, then one more is refused."""
     monkeypatch.setattr(document_index, "SLOTS_LIMIT", 2)
     index = DocumentIndex(SCHEME)
     index.open_slot()
     index.open_slot()
-
     with pytest.raises(UsageError, match="2 shards"):
         index.open_slot()
 
 
 def test_packets_together_are_packets_one_by_one() -> None:
-    """Given packets of near, far, equal and undecidable documents, then a look-up of all at once
-    says of each what a look-up of it alone says.
-    """
     held = [Made(A), Made(flipped(A, 0, 1, 2, 3)), Made(b"", b"hi")]
     source = Source(held)
     index = DocumentIndex(SCHEME)
@@ -105,9 +95,7 @@ def test_packets_together_are_packets_one_by_one() -> None:
         columns_of([]),
         columns_of([Made(bytes(8)), Made(b"", b"ho"), Made(A)]),
     ]
-
     together = look_up.matches_of(packets, [WHOLE] * 3)
-
     assert together == [look_up.matches(each) for each in packets]
     rows_and_distances = [[(match.row, match.distance) for match in each] for each in together]
     assert rows_and_distances == [[(0, 1), (1, 0), (2, 2)], [], [(2, 0)]]
@@ -115,12 +103,9 @@ def test_packets_together_are_packets_one_by_one() -> None:
 
 
 def test_entries_of_new_documents_are_stored_by_number() -> None:
-    """Given the unique rows of a packet, then each is an entry under its own number."""
     store = MemoryEntries()
     packet = packet_of([Made(A), Made(b"", b"hi")])
-
     store.add(NewEntries(3, packet, np.array([0, 1])))
-
     first, second = store.entries([3 << 16, (3 << 16) + 1])
     assert (first.fingerprint, second.fingerprint) == (A, b"")
     assert store.by_content(second.content_digest) == [(3 << 16) + 1]

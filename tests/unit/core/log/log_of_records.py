@@ -31,14 +31,12 @@ FIRST_SENDER = Sender("worker", 0)
 
 
 def chain(partition: int) -> Chain:
-    """The chain of a raw partition."""
     return Chain("raw", "", partition)
 
 
 def packet(
     documents: Sequence[Made], previous: int = -1, partition: int = 0, sender: Sender = FIRST_SENDER
 ) -> Packet:
-    """A packet of documents at the raw offsets after ``previous``."""
     columns = columns_of(documents, previous + 1)
     return Packet(chain(partition), sender, previous, previous + len(documents), columns)
 
@@ -52,7 +50,6 @@ def control(
     heads: Sequence[tuple[Chain, int]] = (),
     following: int = 0,
 ) -> Control:
-    """A control record."""
     end = decisions[-1].offset + 1 if decisions else following
     return Control(previous, leader, leads, [*decisions], [*heads], end)
 
@@ -72,7 +69,6 @@ def decided(offset: int, item: Packet, matches: Sequence[Match] | None = ()) -> 
 def report(
     shards: Sequence[int], offset: int, at: int, matches: Sequence[Match] = (), worker: str = "w"
 ) -> Report:
-    """A report on one packet, made when the control record ``at`` was the last applied."""
     found = PacketReport(offset, at, [*matches])
     return Report(worker, [*shards], [found], dict.fromkeys(shards, 0))
 

@@ -26,7 +26,6 @@ class Led:
         self.append(control(-1, heads=heads, leads=True, following=before))
 
     def append(self, record: object) -> int:
-        """Append a record, and let the leader read it."""
         offset = len(self.log)
         self.log.append(record)
         accepted = self.replica.read(offset, record)  # type: ignore[arg-type]
@@ -37,7 +36,6 @@ class Led:
         return offset
 
     def begin(self) -> int:
-        """Let the term begin; return the offset of its first record."""
         first = self.decider.first_record(self.replica)
         assert first is not None
         offset = self.append(first)
@@ -60,42 +58,31 @@ class Led:
 
 
 def found(row: int, distance: int, sequence: int) -> Match:
-    """What a shard found for a row."""
     source = packet_of([Made(A)]).source(0)
     return Match(row, distance, sequence, "elsewhere", source, 0, 0, False, None)
 
 
 def test_term_begins_when_its_first_record_is_read() -> None:
-    """Given a new leader, then its first record continues the chain and decides nothing; it leads
-    once that is read back, with the heads that it tells.
-    """
     led = Led((chain(0), 4), before=0)
     first = led.decider.first_record(led.replica)
     assert first is not None
     assert (first.previous, first.leads, first.decisions) == (0, True, [])
     assert led.decider.first_record(led.replica) is None
     before = led.decider.leads
-
     led.decider.appended(led.append(first))
-
     assert [before, led.decider.leads] == [False, True]
     assert led.decider.shards == {0}
     assert led.decide() is None
 
 
 def test_packet_waits_for_all_shards() -> None:
-    """Given an index with two shards, when one has reported, then the packet is undecided, and it
-    is known who is missing.
-    """
     led = Led((chain(0), -1), (chain(1), 4))
     sent = led.append(packet(FAR[:1]))
     at = led.begin()
-
     led.decider.report(report([0], sent, at))
     assert led.decider.waits_for(led.replica) == {1}
     assert led.decide() is None
     led.decider.report(report([1], sent, at))
-
     record = led.decide()
     assert record is not None
     assert [each.offset for each in record.decisions] == [sent]
@@ -105,54 +92,40 @@ def test_packet_waits_for_all_shards() -> None:
 
 
 def test_first_packet_of_a_shard_needs_no_report_of_it() -> None:
-    """Given an empty index, then the first packet is decided at once; the second, of another
-    shard, needs the report of the first alone.
-    """
     led = Led()
     at = led.begin()
     led.append(packet(FAR[:1]))
     assert led.matches() == []
     second = led.append(packet(FAR[1:2], partition=1))
     assert led.decide() is None
-
     led.decider.report(report([0], second, at))
-
     assert led.matches() == []
     assert led.decider.shards == {0, 1}
 
 
 def test_packets_are_decided_in_the_order_of_the_log() -> None:
-    """Given reports on the second packet, when the first has none, then neither is decided."""
     led = Led((chain(0), -1))
     first, second = led.append(packet(FAR[:1])), led.append(packet(FAR[1:2], 0))
     at = led.begin()
-
     led.decider.report(report([0], second, at))
     assert led.decide() is None
     led.decider.report(report([0], first, at))
-
     record = led.decide()
     assert record is not None
     assert [each.offset for each in record.decisions] == [first, second]
 
 
 def test_reports_from_before_the_term_do_not_count() -> None:
-    """Given a report that was made before the term's first record was applied, then it does not
-    count; one that was made after counts, even if it comes before that record is read back.
-    """
     led = Led((chain(0), -1))
     sent = led.append(packet(FAR[:1]))
     led.decider.report(report([0], sent, 0))
     led.decider.report(report([1], sent, 2))
-
     at = led.begin()
-
     assert at == 2
     assert led.decider.waits_for(led.replica) == {0}
 
 
 def test_packet_that_breaks_its_chain_is_skipped() -> None:
-    """Given a packet that was appended twice, then the second is skipped and changes nothing."""
     led = Led()
     at = led.begin()
     twice = packet(FAR[:2])
@@ -160,18 +133,13 @@ def test_packet_that_breaks_its_chain_is_skipped() -> None:
     assert led.matches() == []
     again = led.append(twice)
     led.decider.report(report([0], again, at))
-
     record = led.decide()
-
     assert record is not None
     assert [each.matches for each in record.decisions] == [None]
     assert record.heads == [(chain(0), 1)]
 
 
 def test_nearest_wins_and_of_equals_the_earliest() -> None:
-    """Given matches of two shards and a recent document, then the nearest is named; of those as
-    near, the earliest in the log, whoever knew it.
-    """
     led = Led((chain(0), -1), (chain(1), 0))
     at = led.begin()
     recent = led.append(packet([Made(flipped(A, 1, 2))]))
@@ -182,14 +150,10 @@ def test_nearest_wins_and_of_equals_the_earliest() -> None:
     elsewhere = [found(0, 3, 5), found(1, 2, number + 1), found(2, 2, number - 1), found(3, 1, 99)]
     led.decider.report(report([1], asked, at, elsewhere))
     led.decider.report(report([0], asked, at, [found(0, 3, 4)]))
-
     assert led.matches() == [(0, number), (1, number), (2, number - 1), (3, 99)]
 
 
 def test_recent_documents_are_kept_until_reports_know_them() -> None:
-    """Given packets that were sent before the first was decided, when they are decided, then the
-    first is known to the leader alone; once a packet comes after its record, reports have it.
-    """
     led = Led()
     at = led.begin()
     first = led.append(packet([Made(A)]))
@@ -197,22 +161,16 @@ def test_recent_documents_are_kept_until_reports_know_them() -> None:
     assert led.matches() == []
     led.decider.report(report([0], second, at))
     assert led.matches() == [(0, sequence_number(first, 0))]
-
     third = led.append(packet([Made(A)], 1))
     led.decider.report(report([0], third, at + 4, [found(0, 0, 77)]))
-
     assert led.matches() == [(0, 77)]
 
 
 def test_documents_of_one_packet_are_compared() -> None:
-    """Given a chain of documents in one packet, A near B near C, then B repeats A, and C, which is
-    not near A, is unique: a duplicate is nobody's original.
-    """
     led = Led()
     led.begin()
     near_a, near_b = flipped(A, 0, 1), flipped(A, 0, 1, 2, 3)
     sent = led.append(packet([Made(A), Made(near_a), Made(near_b), Made(b"", b"x")] * 2))
-
     numbers = [sequence_number(sent, row) for row in range(4)]
     assert led.matches() == [
         (1, numbers[0]),
@@ -224,13 +182,9 @@ def test_documents_of_one_packet_are_compared() -> None:
 
 
 def test_query_is_answered_and_not_kept() -> None:
-    """Given a question about a document, then it is answered in its place, and no document after
-    it repeats it.
-    """
     led = Led()
     at = led.begin()
     question = led.append(Query("q", 3, columns_of([Made(A)])))
-
     record = led.decide()
     assert record is not None
     assert record.decisions[0].answer is not None
@@ -249,49 +203,37 @@ def test_query_is_answered_and_not_kept() -> None:
 
 
 def test_one_record_is_on_its_way_at_a_time() -> None:
-    """Given a record that is not appended yet, then nothing more is decided, and no second answer
-    is expected.
-    """
     led = Led()
     led.begin()
     led.append(packet(FAR[:1]))
     assert led.decider.decide(led.replica, MANY) is not None
-
     assert led.decider.decide(led.replica, MANY) is None
     led.decider.appended(9)
     with pytest.raises(ProtocolError):
         led.decider.appended(10)
 
 
-def test_limit_of_packets_of_a_record() -> None:
-    """Given three packets, then a record decides as many as it may."""
+def test_a_record_decides_no_more_packets_than_it_may() -> None:
     led = Led()
     at = led.begin()
     offsets = [led.append(packet([FAR[n]], n - 1)) for n in range(3)]
     for offset in offsets:
         led.decider.report(report([0], offset, at))
-
     decided = [led.decide(2), led.decide(2)]
-
     assert [[each.offset for each in record.decisions] for record in decided if record] == [
         offsets[:2],
         offsets[2:],
     ]
 
 
-def test_limit_of_documents_of_a_record() -> None:
-    """Given large packets, then a record decides as many as have few documents together, and one
-    at least.
-    """
+def test_a_record_decides_few_documents_and_one_packet_at_least() -> None:
     led = Led()
     at = led.begin()
     far = [Made(b"", b"%d" % number) for number in range(3_000)]
     offsets = [led.append(packet(far, 3_000 * n - 1)) for n in range(2)]
     for offset in offsets:
         led.decider.report(report([0], offset, at))
-
     decided = [led.decide(), led.decide()]
-
     assert [[each.offset for each in record.decisions] for record in decided if record] == [
         [offsets[0]],
         [offsets[1]],
@@ -300,29 +242,20 @@ def test_limit_of_documents_of_a_record() -> None:
 
 @pytest.mark.parametrize("leads", [True, False])
 def test_record_of_another_leader_ends_the_term(leads: bool) -> None:
-    """Given a leader, when a record of another is accepted, then it leads no more."""
     led = Led()
     at = led.begin()
-
     led.append(control(at, leader="other.1", leads=leads))
-
     assert led.decider.succeeded
     assert not led.decider.leads
 
 
 def test_record_before_the_term_ends_it_only_if_it_was_asked_for() -> None:
-    """Given a leader that has not asked to lead, then records of others change nothing."""
     led = Led()
-
     led.append(control(0, leader="other.1", leads=True))
-
     assert not led.decider.succeeded
 
 
 def test_repeated_record_does_no_harm_but_a_wrong_link_does() -> None:
-    """Given a record of this term that is in the log twice, then the term goes on; one that
-    continues the repeat is accepted by nobody, and the term ends.
-    """
     led = Led()
     led.begin()
     led.append(packet(FAR[:1]))
@@ -330,7 +263,5 @@ def test_repeated_record_does_no_harm_but_a_wrong_link_does() -> None:
     assert record is not None
     repeat = led.append(record)
     assert led.decider.leads
-
     led.append(control(repeat, leader="leader.2", following=4))
-
     assert led.decider.succeeded

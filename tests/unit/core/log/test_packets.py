@@ -15,20 +15,15 @@ from tests.unit.core.log.made_to_order import columns_of
 
 @given(st.lists(st.binary(max_size=9)), st.data())
 def test_bytes_column_is_a_list_of_strings(strings: list[bytes], data: st.DataObject) -> None:
-    """Given byte strings, empty ones too, then the column has them in order, and any rows of it."""
     column = BytesColumn.of(strings)
     rows = data.draw(st.lists(st.sampled_from(range(len(strings))))) if strings else []
-
     assert [*column] == strings == [column[row] for row in range(len(column))]
     assert [*column.take(rows)] == [strings[row] for row in rows]
 
 
 def test_rows_of_documents_are_documents() -> None:
-    """Given documents, when some rows are taken, then all columns have those."""
     columns = columns_of(FAR[:4], first=10)
-
     taken = columns.take(np.array([1, 3]))
-
     assert taken.offsets.tolist() == [11, 13]
     assert [taken.document_id(row) for row in range(2)] == ["document 11", "document 13"]
     assert taken.digest(1) == columns.digest(3)
@@ -39,34 +34,23 @@ def test_rows_of_documents_are_documents() -> None:
     ("previous", "counts"), [(4, True), (3, False), (5, False), (NO_OFFSET, False)]
 )
 def test_packet_counts_only_at_its_place(previous: int, counts: bool) -> None:
-    """Given a chain that has come to offset 4, then only a packet that says so continues it: not
-    one that overlaps, leaves a gap, or begins the chain again.
-    """
     heads = Heads([(chain(0), 4)])
-
     assert heads.counts(packet(FAR[:9], previous)) is counts
 
 
 def test_repeated_packet_does_not_count() -> None:
-    """Given a packet that counts, when it is there again, then the second does not."""
     heads = Heads()
     first = packet(FAR[:2])
     assert heads.counts(first)
-
     heads.advance(first)
-
     assert not heads.counts(first)
     assert heads.last(chain(0)) == 1
     assert heads.counts(packet(FAR[:2], previous=1))
 
 
 def test_chains_are_apart() -> None:
-    """Given chains of two partitions, and one of a topic that was created again, then each has its
-    own head, and the shards are the partitions.
-    """
     again = chain(1)._replace(topic_id="second")
     heads = Heads([(chain(1), 7), (chain(0), 3), (again, 2)])
-
     assert [heads.last(each) for each in (chain(0), chain(1), again)] == [3, 7, 2]
     assert heads.last(chain(2)) == NO_OFFSET
     assert heads.partitions == {0, 1}

@@ -33,7 +33,6 @@ from tests.unit.core.log.made_to_order import Made, columns_of
 
 
 def progress_of(partition: int, position: int = 0) -> Progress:
-    """Where a shard without documents goes on."""
     return Progress(chain(partition), 0, position, NO_CONTROL)
 
 
@@ -47,21 +46,16 @@ def worker_with(*partitions: int, end: int = 0) -> Participant[str]:
 
 
 def read(worker: Participant[str], *records: LogRecord, first: int = 0) -> None:
-    """Let a worker read the log."""
     for offset, record in enumerate(records, first):
         worker.read(offset, record, 0)
 
 
 def looked_up(worker: Participant[str]) -> list[int]:
-    """The packets that a worker reports on now."""
     report = worker.report(100)
     return [] if report is None else [each.offset for each in report.packets]
 
 
 def test_alone_a_worker_puts_out_what_it_reads() -> None:
-    """Given one worker and its log, when it sends, reads, reports, decides and reads again, then
-    its records are put out with their verdicts, and everything before is not needed any more.
-    """
     worker = worker_with(0)
     worker.shards[0].stream.add(batch([FAR[0], None, FAR[0]]))
     log: list[LogRecord] = []
@@ -93,32 +87,23 @@ def test_alone_a_worker_puts_out_what_it_reads() -> None:
 
 
 def test_nothing_is_sent_before_the_log_is_read() -> None:
-    """Given a log that had two records when the session began, then packets and control records
-    wait until both are read.
-    """
     worker = worker_with(0, end=2)
     worker.shards[0].stream.add(batch(FAR[:1]))
     read(worker, packet(FAR[:1]))
     assert [*worker.packets()] == []
     assert worker.control(9) is None
-
     read(worker, control(NO_CONTROL, [Decision(0, [])], heads=[(chain(0), 0)]), first=1)
-
     assert worker.caught_up
     assert [*worker.packets()] == []
     assert worker.control(9) is not None
 
 
-def test_packets_are_reported_on_once() -> None:
-    """Given packets, then each is looked up once; again for a new leader, in a new session, and
-    where a report was lost.
-    """
+def test_packets_are_reported_on_once_for_each_leader_and_session() -> None:
     worker = worker_with(1)
     first = control(NO_CONTROL, leads=True)
     read(worker, first, packet(FAR[:1]), packet(FAR[1:2], 0))
     assert looked_up(worker) == [1, 2]
     assert looked_up(worker) == []
-
     worker.look_up_again()
     assert looked_up(worker) == [1, 2]
     read(worker, control(0, leads=True, leader="another"), first=3)
@@ -129,62 +114,43 @@ def test_packets_are_reported_on_once() -> None:
 
 
 def test_nothing_is_looked_up_before_the_heads_are_known() -> None:
-    """Given a worker that begins in the middle of the log, then it reports from the control record
-    on that says how far the chains had come there: before, it cannot know which packets count.
-    """
     worker: Participant[str] = Participant("worker", NEARNESS)
     worker.add_shard(progress_of(1, 3), MemoryEntries())
     worker.begin(6)
     read(worker, control(NO_CONTROL, leads=True, following=1), packet(FAR[:1], 4), first=3)
     assert looked_up(worker) == []
-
     read(worker, control(3, heads=[(chain(0), 4)], following=3), first=5)
-
     assert looked_up(worker) == [4]
 
 
 def waiting(worker: Participant[str]) -> Waiting:
-    """What a worker's undecided packets wait for."""
     found = worker.waits_for()
     assert found is not None
     return found
 
 
 def test_a_worker_knows_what_its_documents_wait_for() -> None:
-    """Given a worker that does not lead, then an undecided packet waits for its look-up, and then
-    for the leader; nothing undecided waits for nothing.
-    """
     worker = worker_with(1)
     read(worker, control(NO_CONTROL, leads=True, leader="first.of.names.7"))
     assert worker.waits_for() is None
     read(worker, packet(FAR[:1]), first=1)
     assert waiting(worker) == Waiting(1, "first.of.names", {}, own_turn=True)
-
     looked_up(worker)
     assert waiting(worker) == Waiting(1, "first.of.names", {}, own_turn=False)
-
     read(worker, control(0, [Decision(1, [])], leader="first.of.names.7"), first=2)
     assert worker.waits_for() is None
 
 
 def test_a_worker_that_is_behind_waits_for_itself() -> None:
-    """Given a packet that was looked up, when the log has not been read to its end, then the
-    verdict may be there already.
-    """
     worker = worker_with(1, end=3)
     read(worker, control(NO_CONTROL, leads=True), packet(FAR[:1]))
     looked_up(worker)
     assert waiting(worker).own_turn
-
     read(worker, packet(FAR[:1], 5), first=2)
-
     assert not waiting(worker).own_turn
 
 
 def test_a_leader_knows_who_has_not_reported() -> None:
-    """Given a leader, then a packet waits for the shards that have not reported, each with the
-    worker that last reported for it, and for this worker where one of them is its own.
-    """
     worker = worker_with(0)
     heads = [(chain(number), -1) for number in range(3)]
     read(worker, control(NO_CONTROL, leads=True, heads=heads), packet(FAR[:1]))
@@ -213,32 +179,25 @@ def test_a_leader_knows_who_has_not_reported() -> None:
 
 
 def test_whoever_led_before_is_not_waited_for() -> None:
-    """Given a worker that loses the leading shard, then no leader is known until one begins."""
     worker = worker_with(0, 1)
     begins = worker.control(9)
     assert begins is not None
     read(worker, begins, packet(FAR[:1]))
     looked_up(worker)
-
     worker.drop_shard(0)
     looked_up(worker)
     assert waiting(worker) == Waiting(1, None, {}, own_turn=False)
-
     read(worker, control(0, leads=True, leader="next.1", heads=[]), first=2)
     looked_up(worker)
     assert waiting(worker) == Waiting(1, "next", {}, own_turn=False)
 
 
 def test_oldest_packets_are_reported_on_again() -> None:
-    """Given packets of which some were looked up, when a report may be lost, then the oldest are
-    looked up again before the others, as many as are wanted.
-    """
     worker = worker_with(1)
     read(worker, control(NO_CONTROL, leads=True))
     read(worker, *(packet([FAR[n]], n - 1) for n in range(5)), first=1)
     report = worker.report(3)
     assert report is not None
-
     assert worker.report_again(2) == 2
     assert worker.report_again(4) == 1
     assert looked_up(worker) == [1, 2, 3, 4, 5]
@@ -247,9 +206,6 @@ def test_oldest_packets_are_reported_on_again() -> None:
 
 
 def test_a_report_is_on_few_documents() -> None:
-    """Given large packets, then a report is on as many as have few documents together, and on one
-    at least; the others are left for the next.
-    """
     worker = worker_with(1)
     read(worker, control(NO_CONTROL, leads=True))
     sizes = [REPORT_DOCUMENTS_MAX // 2, REPORT_DOCUMENTS_MAX // 2, REPORT_DOCUMENTS_MAX + 1, 1]
@@ -258,18 +214,13 @@ def test_a_report_is_on_few_documents() -> None:
     for offset, size in enumerate(sizes, 1):
         read(worker, packet(far[:size], previous), first=offset)
         previous += size
-
     steps = []
     while worker.has_to_report:
         steps.append(looked_up(worker))
-
     assert steps == [[1, 2], [3], [4]]
 
 
 def test_a_report_goes_through_no_more_than_it_is_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Given thousands of undecided packets that take entries out, then each is gone through as
-    often, however many others there are: once, and once more when it is looked up.
-    """
     replaces = Nearness(NEARNESS.scheme, None, replaces=True)
     worker: Participant[str] = Participant("worker", replaces)
     worker.add_shard(progress_of(1), MemoryEntries())
@@ -278,17 +229,12 @@ def test_a_report_goes_through_no_more_than_it_is_on(monkeypatch: pytest.MonkeyP
     read(worker, *(packet([FAR[n % 16]], n - 1) for n in range(2_000)), first=1)
     seen = Counter[str]()
     count_calls(monkeypatch, seen, removals, "removing_rows")
-
     for _ in range(3):
         assert worker.report(8) is not None
-
     assert seen["removing_rows"] == 2 * 3 * 8 - 1  # what the last takes out, nobody asked
 
 
 def test_shards_without_news_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Given many shards with undecided packets, then only those that were read or decided of are
-    asked what they have to send or to put out; for positions, all of them are.
-    """
     worker = worker_with(*range(1, 101))
     heads = [(chain(number), -1) for number in range(1, 101)]
     read(worker, control(NO_CONTROL, leads=True, heads=heads, following=1))
@@ -318,7 +264,6 @@ def test_shards_without_news_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> No
 def count_calls(
     monkeypatch: pytest.MonkeyPatch, calls: Counter[str], owner: object, name: str
 ) -> None:
-    """Count the calls of a function."""
     function = getattr(owner, name)
 
     def counted(*arguments: object, **keywords: object) -> object:
@@ -329,7 +274,6 @@ def count_calls(
 
 
 def test_places_of_the_log_are_forgotten() -> None:
-    """Given a long session, then no more of the log is remembered than is needed."""
     worker = worker_with(1)
     worker.shards[1].stream.add(batch(FAR[:1]))
     read(worker, control(NO_CONTROL, leads=True))
@@ -337,29 +281,20 @@ def test_places_of_the_log_are_forgotten() -> None:
         read(worker, control(offset - 1, following=offset), first=offset)
         for ready in worker.ready(9, positions=True):
             worker.committed(ready)
-
     assert worker.replica.remembered <= FORGOTTEN_PLACES_MIN
     assert worker.replica.control_before(2_999) == 2_998
 
 
 def test_whoever_loses_the_leading_shard_reports_again() -> None:
-    """Given a worker that reported to itself, when it lets the leading shard go, then it reports
-    once more: its successor has seen nothing.
-    """
     worker = worker_with(0, 1)
     read(worker, control(NO_CONTROL, leads=True), packet(FAR[:1]))
     assert looked_up(worker) == [1]
-
     worker.drop_shard(0)
-
     assert worker.control(9) is None
     assert looked_up(worker) == [1]
 
 
 def test_shard_takes_part_from_its_session_on() -> None:
-    """Given a shard that is taken in while the log is read, then until the next session it is not
-    reported on and takes no verdict in; then it reads the log from its own position.
-    """
     worker = worker_with(1)
     read(worker, packet(FAR[:1], partition=2))
     worker.add_shard(progress_of(2), MemoryEntries())
@@ -367,12 +302,10 @@ def test_shard_takes_part_from_its_session_on() -> None:
     decisions = [Decision(0, []), Decision(1, [])]
     decided = control(NO_CONTROL, decisions, heads=[(chain(2), 1)])
     read(worker, decided, packet(FAR[5:6], partition=1), first=2)
-
     report = worker.report(9)
     assert report is not None
     assert report.shards == [1]
     assert len(worker.index) == 0
-
     assert worker.begin(4) == 0
     read(worker, packet(FAR[:1], partition=2), packet(FAR[1:2], 0, partition=2), decided)
     assert len(worker.index) == 2
@@ -381,69 +314,53 @@ def test_shard_takes_part_from_its_session_on() -> None:
 
 
 def test_dropped_shard_is_not_looked_up() -> None:
-    """Given a shard with documents, when it is let go, then they are not met any more."""
     worker = worker_with(1)
     read(worker, packet(FAR[:1], partition=1), control(NO_CONTROL, [Decision(0, [])]))
     read(worker, packet(FAR[:1], 0, partition=1), first=2)
     report = worker.report(9)
     assert report is not None
     assert [each.sequence for each in report.packets[0].matches] == [0]
-
     worker.drop_shard(1)
     worker.look_up_again()
-
     report = worker.report(9)
     assert report is not None
     assert (report.shards, report.packets[0].matches) == ([], [])
 
 
 def test_packets_of_a_topic_created_again_are_another_chains() -> None:
-    """Given a shard of the second topic of a name, then verdicts of the first are not its own."""
     worker: Participant[str] = Participant("worker", NEARNESS)
     second = chain(1)._replace(topic_id="second")
     worker.add_shard(Progress(second, 0, 0, NO_CONTROL), MemoryEntries())
     worker.begin(0)
     worker.shards[1].stream.add(batch(FAR[:1]))
-
     read(worker, packet(FAR[:1], partition=1), control(NO_CONTROL, [Decision(0, [])]))
-
     assert worker.ready(9) == []
     assert [each.chain for each in worker.packets()] == [second]
 
 
 def test_undecidable_text_is_met_before_it_is_committed() -> None:
-    """Given a text that is too short and unique, then its repeat is found as soon as it is
-    decided.
-    """
     worker = worker_with(1)
     text = [Made(b"", b"hi")]
     read(worker, packet(text, partition=1), control(NO_CONTROL, [Decision(0, [])]))
     read(worker, packet(text, 0, partition=1), first=2)
-
     report = worker.report(9)
-
     assert report is not None
     assert [(each.row, each.sequence) for each in report.packets[0].matches] == [(0, 0)]
 
 
-def test_answers_are_kept_for_who_asked() -> None:
-    """Given a query, then it is looked up as a packet is."""
+def test_a_query_is_looked_up_as_a_packet_is() -> None:
     worker = worker_with(1)
     read(worker, control(NO_CONTROL, leads=True), Query("q", 3, columns_of(FAR[:1])))
-
     report = worker.report(9)
-
     assert report is not None
     assert report.packets[0].answer is not None
     assert report.packets[0].answer.match is None
 
 
 def test_commit_of_a_shard_that_was_let_go_is_an_error() -> None:
-    """Given a commit, when its shard is not there, then the caller has mixed up its steps."""
     worker = worker_with(1)
     worker.shards[1].stream.add(batch([None]))
     (ready,) = worker.ready(9)
     worker.drop_shard(1)
-
     with pytest.raises(ProtocolError, match="shard 1"):
         worker.committed(ready)

@@ -12,121 +12,87 @@ SNOW, RAIN = "snow in the mountains", "rain on the coast"
 
 
 def test_a_delete_takes_the_entry_out() -> None:
-    """Given a document that is deleted, then its tombstone is put out, and the next like it is
-    unique; a second delete puts nothing out.
-    """
     worker = OneWorker(NEAR)
     assert worker.says(Doc("a", SNOW)) == ["a unique"]
     assert worker.says(Doc("b", SNOW)) == ["b like a"]
-
     assert worker.says(Doc("a")) == ["a tombstone"]
     assert worker.says(Doc("c", SNOW), Doc("a")) == ["c unique", "a nothing"]
     assert len(worker.store) == 1
 
 
 def test_a_duplicate_has_nothing_to_delete() -> None:
-    """Given a document that was a duplicate, then its delete is put out nowhere."""
     worker = OneWorker(NEAR)
     worker.says(Doc("a", SNOW), Doc("b", SNOW))
-
     assert worker.says(Doc("b")) == ["b nothing"]
     assert worker.says(Doc("c", SNOW)) == ["c like a"]
 
 
 def test_a_delete_counts_from_its_place_in_a_packet_on() -> None:
-    """Given a packet with a document, its copy, its delete and another copy, then they are what
-    they would be one by one.
-    """
     documents = [Doc("a", SNOW), Doc("b", SNOW), Doc("a"), Doc("c", SNOW), Doc("d", SNOW)]
     together, singly = OneWorker(NEAR), OneWorker(NEAR)
-
     said = together.says(*documents)
-
     assert said == ["a unique", "b like a", "a tombstone", "c unique", "d like c"]
     assert said == [each for document in documents for each in singly.says(document)]
     assert len(together.store) == len(singly.store) == 1
 
 
 def test_after_a_delete_the_next_nearest_is_named() -> None:
-    """Given two originals near a document, when the nearer is deleted, then the other is named."""
     worker = OneWorker(Nearness(SCHEME, None, 10, 1_000))
     worker.says(Doc("far", SNOW + "a", 0), Doc("near", SNOW + "c", 15))
     assert worker.says(Doc("x", SNOW + "c", 8)) == ["x like near"]
-
     assert worker.says(Doc("near"), Doc("y", SNOW + "c", 8)) == ["near tombstone", "y like far"]
 
 
 def test_all_entries_of_an_id_are_deleted() -> None:
-    """Given two unique documents with one id, then one delete takes both out."""
     worker = OneWorker(NEAR)
     worker.says(Doc("a", SNOW), Doc("a", RAIN))
     assert len(worker.store) == 2
-
     worker.says(Doc("a"))
-
     assert len(worker.store) == 0
     assert worker.says(Doc("b", SNOW), Doc("c", RAIN)) == ["b unique", "c unique"]
 
 
 def test_with_a_window_every_delete_is_put_out() -> None:
-    """Given an index that forgets, then the document of a delete may have been unique."""
     worker = OneWorker(Nearness(SCHEME, None, 10))
-
     assert worker.says(Doc("a")) == ["a tombstone"]
 
 
 def test_a_document_replaces_the_one_of_its_id() -> None:
-    """Given a document that changes, then it is decided as if it were the first of its id: the old
-    text is no original any more, the new one is.
-    """
     worker = OneWorker(REPLACES)
     worker.says(Doc("a", SNOW))
-
     assert worker.says(Doc("a", RAIN)) == ["a unique replaced"]
     assert worker.says(Doc("b", SNOW), Doc("c", RAIN)) == ["b unique", "c like a"]
 
 
 def test_a_document_that_comes_again_is_no_copy_of_itself() -> None:
-    """Given a document that comes again as it was, then it is unique again."""
     worker = OneWorker(REPLACES)
-
     assert worker.says(Doc("a", SNOW), Doc("a", SNOW)) == ["a unique", "a unique replaced"]
     assert worker.says(Doc("a", SNOW)) == ["a unique replaced"]
     assert len(worker.store) == 1
 
 
 def test_a_document_may_become_a_duplicate() -> None:
-    """Given a document whose new text is another's, then it is a duplicate, and it is said that the
-    old one was unique.
-    """
     worker = OneWorker(REPLACES)
     worker.says(Doc("a", SNOW), Doc("b", RAIN))
-
     assert worker.says(Doc("b", SNOW)) == ["b like a replaced"]
     assert worker.says(Doc("b", SNOW)) == ["b like a"]
     assert len(worker.store) == 1
 
 
 def test_what_was_taken_out_stays_out_after_a_restart() -> None:
-    """Given a worker that begins again, then what was deleted is still not there."""
     worker = OneWorker(NEAR)
     worker.says(Doc("a", SNOW))
     worker.says(Doc("a"))
-
     worker.restart()
-
     assert worker.says(Doc("b", SNOW)) == ["b unique"]
 
 
 def test_the_log_names_what_was_taken_out() -> None:
-    """Given a delete, then the control record says which entry of which shard it takes out."""
     worker = OneWorker(NEAR)
     worker.says(Doc("a", SNOW))
     worker.says(Doc("x", RAIN), Doc("a"))
-
     controls = [record for record in worker.log if isinstance(record, Control)]
     removals = [each for control in controls for d in control.decisions for each in d.removals]
-
     (removal,) = removals
     assert (removal.row, removal.partition) == (1, 0)
     removed = worker.log[removal.sequence >> 16]
@@ -135,9 +101,7 @@ def test_the_log_names_what_was_taken_out() -> None:
 
 
 def test_scopes_are_not_compared() -> None:
-    """Given equal texts in different scopes, then each scope has an original of its own."""
     worker = OneWorker(NEAR)
-
     assert worker.says(Doc("a", SNOW, scope="x"), Doc("b", SNOW, scope="y"), Doc("c", SNOW)) == [
         "a unique",
         "b unique",
@@ -149,7 +113,6 @@ def test_scopes_are_not_compared() -> None:
 def test_a_view_hides_what_is_gone_for_a_row() -> None:
     """Given what is taken out before a packet and in it, then each row sees what is left for it."""
     view = View(100, 10, {b"gone": 50, b"later": 200}, {b"own": [2, 5]})
-
     assert view.hides(0, 9, "kept")  # expired
     assert not view.hides(0, 10, "kept")
     assert view.hides(0, 20, "gone")

@@ -10,14 +10,11 @@ from tests.unit.core.log.log_of_records import FAR, control, packet, replica_of
 
 
 def test_verdict_counts_when_its_record_is_read() -> None:
-    """Given a packet, then it is undecided until a control record decides it."""
     sent = packet(FAR[:1])
     replica, accepted = replica_of([control(NO_CONTROL, leads=True), sent])
     assert replica.undecided == {1: sent}
     assert accepted[1] is None
-
     found = replica.read(2, control(0, [Decision(1, [])]))
-
     assert found is not None
     assert [(each.offset, each.item) for each in found.decided] == [(1, sent)]
     assert replica.undecided == {}
@@ -25,9 +22,6 @@ def test_verdict_counts_when_its_record_is_read() -> None:
 
 
 def test_record_of_a_succeeded_leader_is_not_accepted() -> None:
-    """Given two leaders that continue the same record, then the first in the log is accepted, and
-    whatever continues the other is not.
-    """
     replica, accepted = replica_of(
         [
             control(NO_CONTROL, leader="a.1", leads=True),
@@ -37,45 +31,32 @@ def test_record_of_a_succeeded_leader_is_not_accepted() -> None:
             control(3, leader="a.1"),
         ]
     )
-
     assert [each is not None for each in accepted] == [True, False, True, False, False]
     assert replica.control == 2
     assert [*replica.undecided] == [1]
 
 
 def test_repeated_record_is_accepted_once() -> None:
-    """Given a control record that was appended twice, then the second names what is no longer the
-    last.
-    """
     decision = control(0, [Decision(1, [])])
     _, accepted = replica_of([control(NO_CONTROL, leads=True), packet(FAR[:1]), decision, decision])
-
     assert [each is not None for each in accepted] == [True, False, True, False]
 
 
 def test_reading_begins_with_the_record_in_force() -> None:
-    """Given a position and its control record, then reading begins there, heeds it whatever it
-    continues, and nothing of another chain before.
-    """
     replica = Replica(position=9, control=5)
     assert replica.start == replica.position == 5
-
     assert replica.read(5, control(2, following=4)) is not None
     assert replica.read(6, packet(FAR[:1])) is None
     assert replica.read(7, control(3)) is None
     assert replica.read(8, control(5, [Decision(4, []), Decision(6, [])])) is not None
-
     assert replica.undecided == {}
     assert replica.control == 8
 
 
 def test_what_was_decided_before_is_not_decided_here() -> None:
-    """Given a decision of a packet before the position, then it is passed over."""
     replica = Replica(position=6, control=5)
     replica.read(5, control(2))
-
     found = replica.read(6, control(5, [Decision(3, [])]))
-
     assert found is not None
     assert found.decided == []
     assert found.control.next == 4
@@ -83,28 +64,20 @@ def test_what_was_decided_before_is_not_decided_here() -> None:
 
 @pytest.mark.parametrize(("position", "expected"), [(0, -1), (1, 0), (3, 0), (4, 3), (9, 3)])
 def test_control_record_before_a_position(position: int, expected: int) -> None:
-    """Given accepted records at 0 and 3, then each position has the last before it."""
     replica, _ = replica_of(
         [control(NO_CONTROL), packet(FAR[:1]), control(7), control(0, [Decision(1, [])])]
     )
-
     assert replica.control_before(position) == expected
 
 
 def test_forgotten_records_are_those_that_nothing_needs() -> None:
-    """Given a position that nothing before is needed of, then what is in force there stays."""
     replica, _ = replica_of([control(n - 1) for n in range(6)])
-
     replica.forget_before(4)
-
     assert [replica.control_before(position) for position in (4, 5, 6)] == [3, 4, 5]
 
 
 def test_foreign_record_is_passed_over() -> None:
-    """Given a record of another index, then reading goes on after it."""
     replica, _ = replica_of([control(NO_CONTROL)])
-
     replica.skip(1)
-
     assert replica.position == 2
     assert replica.read(2, control(0)) is not None

@@ -13,9 +13,6 @@ from tests.unit.core.log.log_of_records import FAR, NEARNESS, chain, packet
 
 
 def test_entry_that_a_commit_brings_after_its_removal_is_hidden() -> None:
-    """Given an entry that is taken out while a commit with it is under way, when the commit ends,
-    then nobody meets it, until the next one removes it.
-    """
     index = DocumentIndex(NEARNESS.scheme)
     store = MemoryEntries()
     progress = Progress(chain(0), 0, 0, NO_CONTROL)
@@ -24,13 +21,11 @@ def test_entry_that_a_commit_brings_after_its_removal_is_hidden() -> None:
     documents = packet(FAR[:1])
     names = [documents.columns.ids[0]]
     sequence = 1 << 16
-
     copy.remove([sequence], may_come=True)
     store.add(NewEntries(1, documents, np.arange(1)))
     copy.committed(Progress(chain(0), 1, 2, NO_CONTROL), [])
     assert store.by_ids(names) == [[sequence]]
     assert copy.with_ids(names) == [set()]
-
     store.remove([sequence])
     copy.committed(Progress(chain(0), 1, 3, NO_CONTROL), [sequence])
     assert copy.removed == frozenset()

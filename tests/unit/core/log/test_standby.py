@@ -25,12 +25,10 @@ class StandsBy:
         self.participant.begin(0)
 
     def read(self, *records: LogRecord) -> None:
-        """Read on in the log."""
         for record in records:
             self.participant.read(self.participant.replica.position, record, 0)
 
     def documents(self) -> int:
-        """How many documents the standby has in the index."""
         return self.participant.index.documents(self.standby.slot)
 
 
@@ -46,14 +44,11 @@ def decided(offset: int, head: int, removals: list[Removal] | None = None) -> Lo
 
 
 def test_a_standby_reports_on_what_it_has_read() -> None:
-    """Given verdicts in the log, then a standby takes them in and reports on what follows."""
     worker = StandsBy(progress_at(0, 0, NO_CONTROL))
     worker.read(BEGINS, packet(FAR[:2], partition=1), decided(1, 1))
     assert worker.documents() == 2
-
     worker.read(packet(FAR[1:2], partition=0))
     report = worker.participant.report(9)
-
     assert report is not None
     assert report.shards == [1]
     (match,) = report.packets[0].matches
@@ -64,29 +59,21 @@ def test_a_standby_reports_on_what_it_has_read() -> None:
 
 
 def test_a_standby_takes_out_what_the_log_takes_out() -> None:
-    """Given an entry that is taken out, then a standby meets it no more."""
     worker = StandsBy(progress_at(0, 0, NO_CONTROL))
     worker.read(BEGINS, packet(FAR[:2], partition=1), decided(1, 1))
-
     worker.read(packet(FAR[5:6], partition=0))
     removal = Removal(0, 1, 1 << 16)
     worker.read(control(2, [Decision(3, [], None, [removal])], heads=[(chain(0), 0)]))
-
     assert worker.documents() == 1
 
 
 def test_a_level_standby_becomes_the_shard() -> None:
-    """Given a standby that has read as far as its owner, then it is the shard at once, and what is
-    decided meanwhile is not lost.
-    """
     worker = StandsBy(progress_at(0, 0, NO_CONTROL))
     first = packet(FAR[:2], partition=1)
     worker.read(BEGINS, first, decided(1, 1))
     worker.store.add(NewEntries(1, first, np.arange(2)))
     worker.standby.owner_committed(progress_at(2, 2), [])
-
     shard = worker.participant.promote(progress_at(2, 2))
-
     assert shard is not None
     assert shard.stream.next == 2
     assert worker.documents() == 2
@@ -95,36 +82,25 @@ def test_a_level_standby_becomes_the_shard() -> None:
     assert worker.documents() == 2
 
 
-def test_a_standby_that_is_behind_does_not() -> None:
-    """Given an owner that is further in the log than its standby has read, then the shard is to be
-    opened like any other.
-    """
+def test_a_standby_that_is_behind_does_not_become_the_shard() -> None:
     worker = StandsBy(progress_at(0, 0, NO_CONTROL))
     worker.read(BEGINS)
     worker.standby.owner_committed(progress_at(2, 2), [])
-
     assert worker.participant.promote(progress_at(2, 2)) is None
     assert worker.participant.held.standbys == {}
     assert worker.participant.promote(progress_at(2, 2)) is None
 
 
 def test_a_session_reads_from_where_the_standby_has_read() -> None:
-    """Given commits of the owner, then the next session begins at the last that is before what was
-    read of the log.
-    """
     worker = StandsBy(progress_at(0, 0, NO_CONTROL))
     worker.read(BEGINS, packet(FAR[:2], partition=1), decided(1, 1))
     worker.standby.owner_committed(progress_at(1, 2, 0), [])
     worker.standby.owner_committed(progress_at(2, 9, 7), [])
-
     assert worker.participant.begin(10) == 0  # the control record in force at 2
     assert worker.standby.progress == progress_at(1, 2, 0)
 
 
 def test_what_was_read_before_its_session_is_read_again() -> None:
-    """Given a standby that is opened in the middle of a session, and commits of its owner as far as
-    this worker has read the log, then the next session reads all that the standby has not applied.
-    """
     participant: Participant[str] = Participant("standby", NEARNESS)
     participant.add_shard(Progress(chain(0), 0, 0, NO_CONTROL), MemoryEntries())
     participant.begin(0)
@@ -150,45 +126,32 @@ def test_what_was_read_before_its_session_is_read_again() -> None:
 
 
 def test_what_comes_to_a_topic_that_was_created_again_is_taken_in() -> None:
-    """Given packets of another chain of the partition, then those that were in the log before the
-    standby was opened are in its store or nowhere, and later ones are documents of the shard.
-    """
     other = packet(FAR[:1], partition=1)
     other = Packet(other.chain._replace(topic_id="new"), other.sender, -1, 0, other.columns)
     older = StandsBy(progress_at(0, 0, NO_CONTROL), log_end=2)
     newer = StandsBy(progress_at(0, 0, NO_CONTROL), log_end=1)
-
     for worker in (older, newer):
         worker.read(BEGINS, other, control(0, [Decision(1, [])], heads=[(other.chain, 0)]))
-
     assert (older.documents(), newer.documents()) == (0, 1)
 
 
 def test_a_standby_is_opened_again_with_its_topic() -> None:
-    """Given an owner that commits for a topic of another id, then its standby is outdated."""
     worker = StandsBy(progress_at(0, 0, NO_CONTROL))
     progress = Progress(chain(1)._replace(topic_id="new"), 0, 0, NO_CONTROL)
-
     worker.standby.owner_committed(progress, [])
-
     assert worker.standby.is_outdated
     assert worker.participant.promote(progress) is None
 
 
 def test_what_the_owner_has_let_go_of_is_passed_over() -> None:
-    """Given a store that is ahead of what was read of the log, then what it has let go of is met by
-    nothing; what is decided is no longer asked about.
-    """
     worker = StandsBy(progress_at(0, 0, NO_CONTROL))
     first = packet(FAR[:2], partition=1)
     worker.read(BEGINS, first, decided(1, 1))
     worker.store.add(NewEntries(1, first, np.arange(2)))
     worker.store.remove([1 << 16])
     worker.standby.owner_committed(progress_at(2, 2), [1 << 16])
-
     worker.read(packet(FAR[:2], partition=0))
     report = worker.participant.report(9)
-
     assert report is not None
     assert [each.sequence for each in report.packets[0].matches] == [1 << 16 | 1]
 
@@ -207,13 +170,9 @@ def leading_standby() -> tuple[Participant[str], list[LogRecord]]:
 
 
 def test_a_standby_of_the_leading_shard_leads_for_its_owner() -> None:
-    """Given a leader that is silent, then the worker with the standby of its shard begins to lead,
-    and decides what is undecided once its first record is read back.
-    """
     participant, log = leading_standby()
     participant.report(9)
     assert participant.control(9) is None
-
     assert participant.lead_for_owner()
     begins = participant.control(9)
     assert begins is not None
@@ -230,18 +189,13 @@ def test_a_standby_of_the_leading_shard_leads_for_its_owner() -> None:
 
 
 def test_who_stands_in_gives_way_to_the_owner() -> None:
-    """Given an owner of the leading shard that leads again, then who stood in leads no more, and
-    reports to it.
-    """
     participant, log = leading_standby()
     participant.lead_for_owner()
     begins = participant.control(9)
     assert begins is not None
     participant.read(len(log), begins, 0)
     participant.control_appended(len(log), begins.leader)
-
     participant.read(len(log) + 1, control(len(log), leader="leader.2", leads=True), 0)
-
     assert participant.decider is None
     report = participant.report(9)
     assert report is not None
@@ -249,16 +203,11 @@ def test_who_stands_in_gives_way_to_the_owner() -> None:
 
 
 def test_who_could_not_stand_in_reports_to_the_owner() -> None:
-    """Given an owner that went on before who stood in could begin, then what was reported in vain
-    is reported again, to it.
-    """
     participant, log = leading_standby()
     participant.lead_for_owner()
     participant.control(9)
     participant.report(9)
-
     participant.read(len(log), control(0, leader="leader.1"), 0)
-
     assert participant.decider is None
     report = participant.report(9)
     assert report is not None
@@ -266,10 +215,8 @@ def test_who_could_not_stand_in_reports_to_the_owner() -> None:
 
 
 def test_only_a_standby_of_the_leading_shard_stands_in() -> None:
-    """Given a standby of another shard, or one that was let go of, then the worker cannot lead."""
     worker = StandsBy(progress_at(0, 0, NO_CONTROL))
     assert not worker.participant.lead_for_owner()
-
     participant, _ = leading_standby()
     assert participant.lead_for_owner()
     assert not participant.lead_for_owner(), "it leads already"

@@ -26,33 +26,24 @@ TEXT = "snow in the mountains"
 
 
 def worker_of(window_ms: int, lateness_ms: int = 0, now_ms: int = 1 << 40) -> OneWorker:
-    """A worker with a window."""
     return OneWorker(Nearness(SCHEME, None, window_ms, lateness_ms), now_ms=now_ms)
 
 
 @pytest.mark.parametrize(("apart_ms", "said"), [(100, "b like a"), (101, "b unique")])
 def test_near_are_documents_within_the_window(apart_ms: int, said: str) -> None:
-    """Given a window of 100 ms, then documents that far apart are near, and no further."""
     worker = worker_of(100, 1_000)
-
     assert worker.says(Doc("a", TEXT, 5_000)) == ["a unique"]
     assert worker.says(Doc("b", TEXT, 5_000 + apart_ms)) == [said]
 
 
 def test_the_earlier_document_may_come_later() -> None:
-    """Given a late document, then it is near to a later one within the window, not beyond."""
     worker = worker_of(100, 1_000)
     worker.says(Doc("a", TEXT, 5_000))
-
     assert worker.says(Doc("b", TEXT, 4_900), Doc("c", TEXT, 4_700)) == ["b like a", "c unique"]
 
 
 def test_two_documents_of_one_content_may_both_be_unique() -> None:
-    """Given equal texts far apart in time, then a third meets the one within its window, also in
-    one packet.
-    """
     worker = worker_of(10, 1_000)
-
     assert worker.says(Doc("a", TEXT, 100), Doc("b", TEXT, 200), Doc("c", TEXT, 205)) == [
         "a unique",
         "b unique",
@@ -61,9 +52,6 @@ def test_two_documents_of_one_content_may_both_be_unique() -> None:
 
 
 def test_what_has_expired_is_forgotten_and_not_before() -> None:
-    """Given documents of ever later times, then entries go once the watermark is window and
-    lateness past them, and a sixteenth of that at most.
-    """
     worker = worker_of(1_200, 400)
     for number in range(40):
         worker.says(Doc(f"d{number}", f"text {number} long", 100 * number))
@@ -71,56 +59,44 @@ def test_what_has_expired_is_forgotten_and_not_before() -> None:
         kept = [100 * each for each in range(number + 1)]
         expected = sum(each >= oldest for each in kept)
         assert expected - 2 <= worker.participant.index.documents(0) <= expected
-
     assert worker.expired_before > sequence_number(0, 0)
 
 
 def test_a_late_document_meets_what_is_still_there() -> None:
-    """Given a document that is later than the lateness, then it is compared with what came in
-    lately and is within its window.
-    """
     worker = worker_of(100)
     worker.says(Doc("a", TEXT, 1_000))
     worker.says(Doc("b", "something else", 2_000))
     assert worker.says(Doc("c", TEXT, 1_000)) == ["c unique"]  # a has expired
-
     assert worker.says(Doc("d", TEXT, 1_010)) == ["d like c"]
 
 
 def test_a_wrong_date_expires_nothing() -> None:
-    """Given a document from the far future, then the log's own time holds the watermark."""
     worker = worker_of(100, 100, now_ms=5_000)
     worker.says(Doc("a", TEXT, 4_950))
     worker.says(Doc("b", "something else", 1 << 50))
-
     assert worker.says(Doc("c", TEXT, 4_960)) == ["c like a"]
 
 
 def test_the_watermark_is_the_same_after_a_restart() -> None:
-    """Given a worker that begins again, then the same has expired for it."""
     worker = worker_of(100)
     worker.says(Doc("a", TEXT, 1_000))
     worker.says(Doc("b", "something else", 2_000))
     clock = worker.participant.shards[0].stream.committed.clock
     assert clock is not None
     worker.restart()
-
     assert worker.says(Doc("c", TEXT, 1_000)) == ["c unique"]
 
 
 def test_slices_are_a_sixteenth_of_window_and_lateness() -> None:
-    """Given a window, then slices cover it with its lateness, and are a millisecond at least."""
     assert Window(1_000, 600).slice_ms == 100
     assert Window(1_000, 601).slice_ms == 101
     assert Window(0, 0).slice_ms == 1
 
 
 def test_horizon_is_the_first_packet_that_is_sixteen_slices_back() -> None:
-    """Given a packet each slice, then the one sixteen slices before is the first that counts."""
     horizons = Horizons(Window(16, 0))
     for offset in range(40):
         horizons.packet(offset, columns_of([Doc("a", "text", offset)]), 1 << 40)
-
     assert horizons.at(0) == 0
     assert horizons.at(SLICES) == 0
     assert horizons.at(SLICES + 1) == 1
@@ -130,14 +106,12 @@ def test_horizon_is_the_first_packet_that_is_sixteen_slices_back() -> None:
 
 
 def test_reading_goes_on_from_a_clock() -> None:
-    """Given the clock of a place, then who begins there knows what has expired after it."""
     whole = Horizons(Window(16, 0))
     for offset in range(30):
         whole.packet(offset, columns_of([Doc("a", "text", offset * 3 % 31)]), 1 << 40)
     resumed = Horizons(Window(16, 0), whole.before(12))
     for offset in range(12, 30):
         resumed.packet(offset, columns_of([Doc("a", "text", offset * 3 % 31)]), 1 << 40)
-
     assert [resumed.at(each) for each in range(12, 30)] == [
         whole.at(each) for each in range(12, 30)
     ]
@@ -145,31 +119,23 @@ def test_reading_goes_on_from_a_clock() -> None:
 
 
 def test_deletes_and_queries_move_no_watermark() -> None:
-    """Given a packet of deletes alone, then the watermark stays."""
     horizons = Horizons(Window(16, 0))
     horizons.packet(0, columns_of([Doc("a", time_ms=500)]), 1 << 40)
-
     assert horizons.before(1) is None
 
 
 def test_what_is_forgotten_is_not_asked_for() -> None:
-    """Given places that nobody needs, when they are forgotten, then the others stay known."""
     horizons = Horizons(Window(16, 0))
     for offset in range(40):
         horizons.packet(offset, columns_of([Doc("a", "text", offset)]), 1 << 40)
     before = [horizons.before(each) for each in range(20, 40)]
-
     horizons.forget_before(20)
-
     assert [horizons.before(each) for each in range(20, 40)] == before
     with pytest.raises(ProtocolError, match="forgotten"):
         horizons.before(19)
 
 
 def test_worker_without_shards_lets_nothing_expire_too_early() -> None:
-    """Given a worker that lost its shards and reads on, while the log has undecided packets for
-    longer than the window, then what these packets can still meet has not expired for it.
-    """
     participant: Participant[Doc] = Participant("worker", Nearness(SCHEME, None, 16, 0))
     participant.add_shard(Progress(CHAIN, 0, 0, NO_CONTROL), MemoryEntries())
     participant.begin(0)
