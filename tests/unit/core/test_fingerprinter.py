@@ -1,21 +1,26 @@
-"""Texts to fingerprints: what is undecidable, what is stable, what near texts look like."""
+"""The way from a text to its fingerprint, of terms or of shingles, and what is remembered of it."""
 
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
 from functools import cache
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from simhash_core.documents import Content
 from simhash_core.errors import UnknownNameError, UsageError
 from simhash_core.fingerprints.fingerprint import distance_bits
-from simhash_core.text.fingerprinter import Fingerprinter
+from simhash_core.text.fingerprinter import Fingerprinter, FingerprintMemo
 from simhash_core.text.profiles import PROFILES, Profile, profile_named
 from simhash_core.text.segmentation import SEGMENTERS, is_feature, load_segmenter
+from simhash_core.text.verification.shingles import similarity
 from simhash_core.text.weighting import WEIGHTINGS
+from simhash_core.text.word_lists import parse_stop_words
 from simhash_core.verdicts import UndecidableReason
 
 ARTICLE = (
@@ -175,3 +180,123 @@ def test_a_long_text_needs_half_of_the_features() -> None:
         assert wide.fingerprint(text).undecidable is UndecidableReason.TOO_FEW_FEATURES
     assert " min-features=27/14@120 " in wide.identity
     assert classic.identity.endswith(" min-features=27")
+
+
+TEXTS = [f"第{number}号公告:市交通局发布,跨江大桥的加固工程将于下月初开始。" for number in range(8)]
+
+
+def test_the_latest_documents_are_there_and_old_ones_go() -> None:
+    memo = FingerprintMemo[int](memory_bytes=6 * 1_100)
+    for number in range(20):
+        memo.keep(Content(f"{number:050}"), number)
+        assert memo.get(Content(f"{0:050}")) == 0
+    assert [memo.get(Content(f"{number:050}")) for number in (17, 18, 19)] == [17, 18, 19]
+    assert memo.get(Content(f"{1:050}")) is None
+
+
+@pytest.mark.parametrize("memory_bytes", [0, 2_000])
+def test_a_document_larger_than_the_memory_is_not_kept(memory_bytes: int) -> None:
+    memo = FingerprintMemo[int](memory_bytes)
+    memo.keep(Content("x" * 2_000), 1)
+    assert memo.get(Content("x" * 2_000)) is None
+
+
+@pytest.mark.parametrize("name", sorted(PROFILES))
+def test_repeats_have_the_same_fingerprint(name: str) -> None:
+    batched, alone = Fingerprinter(PROFILES[name]), Fingerprinter(PROFILES[name])
+    expected = [alone.fingerprint(text) for text in TEXTS]
+    for order in ([0, 1, 1, 0, 2], [2, 3, 4, 0], [5, 6, 7], [0, 1, 2, 3, 4, 5, 6, 7]):
+        made = batched.fingerprint_batch([TEXTS[each] for each in order])
+        assert made == [expected[each] for each in order]
+
+
+def test_what_stands_beside_the_text_counts() -> None:
+    profile = msgspec.structs.replace(
+        PROFILES["classic"], verify="metadata", verify_at=0.25, min_features=1
+    )
+    made = Fingerprinter(profile).fingerprint_batch(
+        [
+            Content(TEXTS[0], keywords=("桥",)),
+            Content(TEXTS[0], keywords=("路",)),
+            Content(TEXTS[0]),
+        ]
+    )
+    assert len({each.sketch for each in made}) == 3
+    assert len({each.fingerprint for each in made}) == 1
+
+
+QUICK = PROFILES["quick"]
+_CHARACTERS = [chr(code) for code in range(0x4E00, 0x4E00 + 2000)]
+GOLDEN = "168531fadceaa585e9da631acf17e8a887350d1868ae294c1c7cd789af487585"
+
+
+def _text(seed: int, characters: int = 600) -> str:
+    return "".join(random.Random(seed).choices(_CHARACTERS, k=characters))
+
+
+def test_distance_orders_by_similarity() -> None:
+    fingerprinter = Fingerprinter(QUICK)
+    base = fingerprinter.fingerprint(_text(1, 2_000))
+    distances = []
+    for kept in (1_900, 1_500, 1_000, 0):
+        other = fingerprinter.fingerprint(_text(1, 2_000)[:kept] + _text(2, 2_000 - kept))
+        distances.append(distance_bits(base.fingerprint, other.fingerprint))
+        jaccard = similarity(base.sketch, other.sketch)
+        assert distances[-1] == pytest.approx(256 * (1 - jaccard) / 2, abs=30)
+    assert distances == sorted(distances)
+
+
+def test_no_terms_and_no_parts_of_terms() -> None:
+    fingerprinter = Fingerprinter(QUICK)
+    assert fingerprinter.weighted_terms(_text(3)) == []
+    assert "segmenter" not in fingerprinter.identity
+    assert " fingerprint=shingles-1/5x512 " in fingerprinter.identity
+
+
+def test_few_different_shingles_are_undecidable() -> None:
+    fingerprinter = Fingerprinter(QUICK)
+    assert fingerprinter.fingerprint(_text(4, 40) * 50).undecidable is (
+        UndecidableReason.TOO_FEW_FEATURES
+    )
+    assert fingerprinter.fingerprint("……!!!???").undecidable is UndecidableReason.NO_FEATURES
+    assert fingerprinter.fingerprint(" \n").undecidable is UndecidableReason.EMPTY
+    assert fingerprinter.fingerprint(_text(4, 140)).undecidable is None
+
+
+def test_a_batch_gives_what_each_gives_alone() -> None:
+    texts = [_text(5), "", "短", _text(6), " ", _text(7, 130)]
+    made = Fingerprinter(QUICK).fingerprint_batch(texts)
+    assert made == [Fingerprinter(QUICK).fingerprint(text) for text in texts]
+
+
+def test_the_fingerprint_is_the_same_in_every_release() -> None:
+    assert Fingerprinter(QUICK).fingerprint(_text(8)).fingerprint.hex() == GOLDEN
+
+
+@pytest.mark.parametrize(
+    ("profile", "message"),
+    [
+        (Profile(256, 16, 16, 48, fingerprint="shingles"), "set verify to shingles"),
+        (
+            Profile(
+                256,
+                0,
+                16,
+                48,
+                bands=4,
+                fingerprint="shingles",
+                verify="shingles",
+                stop_words=parse_stop_words("的"),
+            ),
+            "stop_words has no effect",
+        ),
+    ],
+)
+def test_what_does_not_go_with_shingles(profile: Profile, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        Fingerprinter(profile)
+
+
+def test_an_unknown_fingerprint_is_refused_and_the_known_are_listed() -> None:
+    with pytest.raises(UnknownNameError, match="shingles, terms"):
+        Profile(256, 16, 16, 48, fingerprint="ngrams").scheme()

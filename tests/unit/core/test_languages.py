@@ -1,8 +1,4 @@
-"""Languages: with no configuration, an edited copy stays near and another text does not.
-
-Three texts in each language: news of a bridge, the same edited as a second paper would (a number, a
-word and an added sentence), and another piece of news.
-"""
+"""Languages and word lists: with no configuration, an edited copy stays near and another text does not."""
 
 from __future__ import annotations
 
@@ -15,6 +11,7 @@ import pytest
 
 from simhash_core.errors import UsageError
 from simhash_core.fingerprints.fingerprint import distance_bits
+from simhash_core.text import segmentation
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.normalization import normalize
 from simhash_core.text.profiles import PROFILES, Profile
@@ -163,3 +160,12 @@ def test_empty_lists_and_a_dictionary_without_effect_are_refused() -> None:
     dictionary = parse_user_dictionary("云计算")
     with pytest.raises(UsageError, match="no effect with the segmenter 'ngrams'"):
         Fingerprinter(Profile(64, 4, 16, 3, segmenter="ngrams", user_dictionary=dictionary))
+
+
+def test_a_version_that_cuts_as_before_keeps_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segmentation, "version", lambda _: "9.9.9")
+    newer = segmentation.load_segmenter("rjieba")
+    monkeypatch.setattr(segmentation, "SAME_TERMS_AS", {"9.9.9": "0.2.2"})
+    same = segmentation.load_segmenter("rjieba")
+    assert newer.identity == "rjieba-9.9.9"
+    assert same.identity == "rjieba-0.2.2"

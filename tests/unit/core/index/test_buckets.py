@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from simhash_core.document_columns import BytesColumn
-from simhash_core.errors import UsageError
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index import bucket_columns, document_index, hot_buckets
 from simhash_core.index.bucket_columns import tag_bits_of_ranges
@@ -82,6 +81,22 @@ def sequences_of(held: Prints, first: int = 0) -> NDArray[np.uint64]:
     return np.arange(first, first + held.documents, dtype=np.uint64)
 
 
+def rows_of(held: Prints) -> Rows:
+    return Rows(sequences_of(held), np.zeros(held.documents, dtype=np.uint16), held)
+
+
+def index_of(
+    scheme: BlockScheme, held: Prints, part: int = 1 << 20, window_ms: int | None = None
+) -> tuple[DocumentIndex, int]:
+    """An index that took documents in part by part, and their slot."""
+    index = DocumentIndex(scheme, window_ms=window_ms)
+    slot = index.open_slot()
+    for first in range(0, held.documents, part):
+        added = held.take(slice(first, first + part))
+        index.add(slot, sequences_of(added, first), added)
+    return index, slot
+
+
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("memtable", [1, 64, 10_000])
 def test_a_look_up_is_a_scan(
@@ -89,11 +104,7 @@ def test_a_look_up_is_a_scan(
 ) -> None:
     monkeypatch.setattr(document_index, "MEMTABLE_DOCUMENTS", memtable)
     held, asked = random_prints(scheme, 600, 1), random_prints(scheme, 50, 2)
-    index = DocumentIndex(scheme)
-    slot = index.open_slot()
-    for first in range(0, 600, 100):
-        part = held.take(slice(first, first + 100))
-        index.add(slot, sequences_of(part, first), part)
+    index, _ = index_of(scheme, held, 100)
     found = looked_up(index, asked)
     assert found == scanned(scheme, asked, held)
     assert found
@@ -105,8 +116,7 @@ def test_overloaded_buckets_lose_nothing(
 ) -> None:
     monkeypatch.setattr(hot_buckets, "DOCUMENTS_MIN", 8)
     held, asked = random_prints(scheme, 3_000, 3, 20), random_prints(scheme, 200, 4, 20)
-    index = DocumentIndex(scheme)
-    index.add(index.open_slot(), sequences_of(held), held)
+    index, _ = index_of(scheme, held)
     found = looked_up(index, asked)
     assert all(len(each.hot) for each in index.segments)
     assert found == scanned(scheme, asked, held)
@@ -123,18 +133,13 @@ def test_ranges_of_a_block_and_its_tag_lose_nothing(
     whole = drawn.integers(0, 2**64, (1 << 16, 1), dtype=np.uint64)
     whole[: 1 << 15] &= ~np.uint64(0xFFF0)  # 16 full buckets
     index = DocumentIndex(CLASSIC)
-    rows = Rows(
-        np.arange(1 << 16, dtype=np.uint64), np.zeros(1 << 16, np.uint16), bare_prints(whole)
-    )
-    index.attach(index.open_slot(), build_segment(CLASSIC, rows), 0, 1 << 16)
+    index.attach(index.open_slot(), build_segment(CLASSIC, rows_of(bare_prints(whole))), 0, 1 << 16)
     flips = np.zeros((3000, 64), dtype=np.uint8)
     for row, count in enumerate(drawn.integers(0, 4, len(flips))):
         flips[row, drawn.choice(64, count, replace=False)] = 1
     of = drawn.integers(0, len(whole), len(flips))
     asked = whole[of] ^ np.packbits(flips, axis=1).view(np.uint64)
-
     pairs = index.pairs(bare_prints(asked))
-
     wanted = {
         (row, other)
         for row, one in enumerate(asked)
@@ -152,14 +157,21 @@ def test_behind_some_equal_block_one_bit_differs_at_most(fingerprint: int, flips
     assert any(differing[block] == 0 and differing[(block + 1) % 4] <= 1 for block in range(4))
 
 
-def test_large_segments_have_ranges_of_blocks_and_tags() -> None:
-    million = 1_000_000
-    assert tag_bits_of_ranges(CLASSIC, million) == 0
-    assert tag_bits_of_ranges(CLASSIC, 8 * million) == 4
-    assert tag_bits_of_ranges(CLASSIC, 10 * million) == 5
-    assert tag_bits_of_ranges(BlockScheme(64, 4, 4), 10 * million) == 0  # pairs share no block
-    assert tag_bits_of_ranges(BlockScheme(64, 3, 2, 16), 10 * million) == 0  # bits in no block
-    assert tag_bits_of_ranges(WITH_BANDS, 10 * million) == 0
+@pytest.mark.parametrize(
+    ("scheme", "millions", "tag_bits"),
+    [
+        (CLASSIC, 1, 0),
+        (CLASSIC, 8, 4),
+        (CLASSIC, 10, 5),
+        (BlockScheme(64, 4, 4), 10, 0),  # pairs share no block
+        (BlockScheme(64, 3, 2, 16), 10, 0),  # bits in no block
+        (WITH_BANDS, 10, 0),
+    ],
+)
+def test_large_segments_have_ranges_of_blocks_and_tags(
+    scheme: BlockScheme, millions: int, tag_bits: int
+) -> None:
+    assert tag_bits_of_ranges(scheme, millions * 1_000_000) == tag_bits
 
 
 @given(st.lists(st.integers(0, ROWS_LIMIT - 1)))
@@ -174,10 +186,8 @@ def test_slices_leave_few_of_an_overloaded_bucket() -> None:
     held = bare_prints(random.integers(0, 2**64, (100_000, 1), dtype=np.uint64))
     held.fingerprints[:5_000] &= ~np.uint64(0xFFFF)
     asked = bare_prints(held.fingerprints[:100] ^ np.uint64(1 << 16 | 1 << 30 | 1 << 63))
-    index = DocumentIndex(CLASSIC)
-    index.add(index.open_slot(), sequences_of(held), held)
-    pairs = index.pairs(asked)
-    assert pairs.sequences.tolist() == list(range(100))
+    index, _ = index_of(CLASSIC, held)
+    assert index.pairs(asked).sequences.tolist() == list(range(100))
     assert index.candidates_seen / 100 < 5_000 / 20
 
 
@@ -226,15 +236,11 @@ def test_a_flood_in_one_bucket_stays_linear() -> None:
 def test_what_is_gone_is_not_met(monkeypatch: pytest.MonkeyPatch, memtable: int, gone: str) -> None:
     monkeypatch.setattr(document_index, "MEMTABLE_DOCUMENTS", memtable)
     held, asked = random_prints(CLASSIC, 900, 7), random_prints(CLASSIC, 60, 8)
-    index = DocumentIndex(CLASSIC, window_ms=30 if gone == "late" else None)
-    slot, other = index.open_slot(), index.open_slot()
-    for first in range(0, 900, 300):
-        part = held.take(slice(first, first + 300))
-        index.add(slot, sequences_of(part, first), part)
+    index, slot = index_of(CLASSIC, held, 300, 30 if gone == "late" else None)
     if gone == "removed":
         index.remove(slot, np.array([*range(0, 900, 7), 5_000], dtype=np.uint64))
         index.remove(slot, np.array([7, 14], dtype=np.uint64))
-        index.remove(other, np.array([1, 2], dtype=np.uint64))
+        index.remove(index.open_slot(), np.array([1, 2], dtype=np.uint64))
         kept = np.arange(900) % 7 > 0
     elif gone == "dropped":
         assert index.drop_before(431) == 431
@@ -242,32 +248,26 @@ def test_what_is_gone_is_not_met(monkeypatch: pytest.MonkeyPatch, memtable: int,
         kept = np.arange(900) >= 431
     else:
         kept = np.abs(asked.times_ms[:, None] - held.times_ms) <= 30
-
     kept = np.broadcast_to(kept, (60, 900))
     wanted = [each for each in scanned(CLASSIC, asked, held) if kept[each[0], each[2]]]
     assert looked_up(index, asked) == wanted
     if gone != "late":
         assert len(index) == np.count_nonzero(kept[0])
     index.add(slot, sequences_of(held, 900), held)
-    found = looked_up(index, asked)
-    assert [each for each in found if each[2] < 900] == wanted
+    assert [each for each in looked_up(index, asked) if each[2] < 900] == wanted
 
 
 def test_a_segment_takes_the_place_of_rows() -> None:
     held, asked = random_prints(CLASSIC, 900, 9), random_prints(CLASSIC, 60, 10)
-    index = DocumentIndex(CLASSIC)
-    other, slot = index.open_slot(), index.open_slot()
-    index.add(slot, sequences_of(held), held)
+    index, slot = index_of(CLASSIC, held)
+    other = index.open_slot()
     index.add(other, sequences_of(held, 1_000), held)
     apart = index.extract(slot, 0, 850, 700)
     assert apart.sequences.tolist() == list(range(700))
     assert np.array_equal(apart.prints.fingerprints, held.fingerprints[:700])
-    made = build_segment(CLASSIC, apart)
     index.remove(slot, np.array([3, 5, 800], dtype=np.uint64))
     before = looked_up(index, asked)
-
-    index.attach(slot, made, 0, 699)
-
+    index.attach(slot, build_segment(CLASSIC, apart), 0, 699)
     assert looked_up(index, asked) == before
     assert index.documents(slot) == 897
     assert index.documents_in_memory(slot) == 199
@@ -290,9 +290,8 @@ def test_sequence_numbers_are_packed(numbers: list[int], bound: int) -> None:
 
 def test_segments_give_their_rows_back() -> None:
     held = random_prints(WITH_BANDS, 500, 11)
-    rows = Rows(sequences_of(held), np.zeros(500, dtype=np.uint16), held)
-    again = build_segment(WITH_BANDS, rows).rows()
-    assert np.array_equal(again.sequences, rows.sequences)
+    again = build_segment(WITH_BANDS, rows_of(held)).rows()
+    assert np.array_equal(again.sequences, sequences_of(held))
     assert np.array_equal(again.prints.fingerprints, held.fingerprints)
     assert np.array_equal(again.prints.bands, held.bands)
 
@@ -310,10 +309,6 @@ def test_band_keys_stand_at_the_end_of_a_sketch() -> None:
     assert [scheme.bucket_name(each) for each in (3, 5)] == ["block 3", "band 1"]
 
 
-def test_documents_need_a_bucket() -> None:
-    with pytest.raises(UsageError, match="blocks is 0"):
-        BlockScheme(64, 0, 3)
-    with pytest.raises(UsageError, match="bands is 99"):
-        BlockScheme(64, 4, 3, bands=99)
+def test_bands_alone_are_buckets() -> None:
     assert BANDS_ALONE.all_buckets == 8
     assert BANDS_ALONE.expected_candidates(2**32) == 8

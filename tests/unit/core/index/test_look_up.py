@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 
 from simhash_core.documents import Entry
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.document_index import DocumentIndex
-from simhash_core.index.look_up import LookUp, Nearness, joined_answer
+from simhash_core.index.look_up import WHOLE, LookUp, Nearness, joined_answer
 from simhash_core.index.prints import prints_of
 from simhash_core.log.local_decider import MemoryEntries
 from simhash_core.log.shard_stream import NewEntries
@@ -21,18 +22,13 @@ NEARNESS = Nearness(BlockScheme(64, 4, 3), None)
 
 
 class Source:
-    """The entries of some documents, all unique."""
+    """The entries of one shard, as a look-up asks for them."""
 
-    def __init__(self, documents: Sequence[Made], offset: int = 0) -> None:
-        packet = packet_of(documents)
-        rows = [row for row, each in enumerate(documents) if each.fingerprint]
-        self.new = NewEntries(offset, packet, packet.columns.offsets.astype(int))
-        self.decidable = rows
+    def __init__(self, new: NewEntries) -> None:
         self._entries = MemoryEntries()
-        self._entries.add(self.new)
+        self._entries.add(new)
 
-    def entries(self, slot: int, sequences: Sequence[int]) -> list[Entry]:
-        del slot
+    def entries(self, slot: int, sequences: Sequence[int]) -> list[Entry]:  # noqa: ARG002
         return self._entries.entries(sequences)
 
     def by_content(self, digest: bytes) -> list[tuple[int, Entry]]:
@@ -40,17 +36,21 @@ class Source:
         return list(zip(numbers, self._entries.entries(numbers), strict=True))
 
 
+def look_up_in(held: Sequence[Made], nearness: Nearness = NEARNESS, offset: int = 0) -> LookUp:
+    """A look-up in an index of the documents of a packet, all unique."""
+    packet = packet_of(held)
+    new = NewEntries(offset, packet, np.arange(len(held)))
+    decidable = [row for row, each in enumerate(held) if each.fingerprint]
+    index = DocumentIndex(nearness.scheme)
+    prints = prints_of(nearness.scheme, packet.columns, decidable)
+    index.add(index.open_slot(), new.sequences[decidable], prints)
+    return LookUp(index, nearness, Source(new))
+
+
 def answer(
     held: Sequence[Made], asked: Made, nearness: Nearness = NEARNESS, offset: int = 0
 ) -> Answer:
-    """What an index of documents, in the packet at an offset, says of one."""
-    index = DocumentIndex(nearness.scheme)
-    source = Source(held, offset)
-    rows = source.decidable
-    columns = source.new.packet.columns
-    prints = prints_of(nearness.scheme, columns, rows)
-    index.add(index.open_slot(), source.new.sequences[rows], prints)
-    return LookUp(index, nearness, source).answer(columns_of([asked], 99), 5)
+    return look_up_in(held, nearness, offset).answer(columns_of([asked], 99), 5)
 
 
 @pytest.mark.parametrize("bits", [0, 1, 3, 4, 9])
@@ -94,3 +94,17 @@ def test_answers_of_parts_are_joined() -> None:
     assert joined.match == early.match
     assert [each.match.distance for each in joined.neighbours] == [1, 1]
     assert (joined.candidates, joined.fullest_bucket) == (9, 3)
+
+
+def test_packets_together_are_looked_up_as_each_alone() -> None:
+    look_up = look_up_in([Made(A), Made(flipped(A, 0, 1, 2, 3)), Made(b"", b"hi")])
+    packets = [
+        columns_of([Made(flipped(A, 0)), Made(b"", b"hi"), Made(flipped(A, 0, 1))]),
+        columns_of([]),
+        columns_of([Made(bytes(8)), Made(b"", b"ho"), Made(A)]),
+    ]
+    together = look_up.matches_of(packets, [WHOLE] * 3)
+    assert together == [look_up.matches(each) for each in packets]
+    rows_and_distances = [[(match.row, match.distance) for match in each] for each in together]
+    assert rows_and_distances == [[(0, 1), (1, 0), (2, 2)], [], [(2, 0)]]
+    assert look_up.matches_of([], []) == []

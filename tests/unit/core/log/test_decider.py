@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from simhash_core.errors import ProtocolError
-from simhash_core.log.decider import Decider
-from simhash_core.log.records import Chain, Control, Query, sequence_number
+from simhash_core.fingerprints.blocks import BlockScheme
+from simhash_core.index.prints import prints_of
+from simhash_core.log import decider, unique_documents
+from simhash_core.log.decider import Decider, ShardReports
+from simhash_core.log.records import Chain, Control, PacketReport, Query, Report, sequence_number
 from simhash_core.log.replica import Replica
+from simhash_core.log.unique_documents import RecentUniques
 from simhash_core.verdicts import Match
 from tests.unit.core.log.log_of_records import FAR, NEARNESS, chain, control, packet, report
 from tests.unit.core.log.made_to_order import A, Made, columns_of, flipped, packet_of
@@ -36,8 +41,7 @@ class Led:
         return offset
 
     def begin(self) -> int:
-        first = self.decider.first_record(self.replica)
-        assert first is not None
+        first = present(self.decider.first_record(self.replica))
         offset = self.append(first)
         self.decider.appended(offset)
         return offset
@@ -51,8 +55,7 @@ class Led:
 
     def matches(self) -> list[tuple[int, int | None]]:
         """Decide; return the rows with the originals' numbers of the one packet that is next."""
-        record = self.decide(1)
-        assert record is not None
+        record = present(self.decide(1))
         assert record.decisions[0].matches is not None
         return [(each.row, each.sequence) for each in record.decisions[0].matches]
 
@@ -64,8 +67,7 @@ def found(row: int, distance: int, sequence: int) -> Match:
 
 def test_term_begins_when_its_first_record_is_read() -> None:
     led = Led((chain(0), 4), before=0)
-    first = led.decider.first_record(led.replica)
-    assert first is not None
+    first = present(led.decider.first_record(led.replica))
     assert (first.previous, first.leads, first.decisions) == (0, True, [])
     assert led.decider.first_record(led.replica) is None
     before = led.decider.leads
@@ -83,8 +85,7 @@ def test_packet_waits_for_all_shards() -> None:
     assert led.decider.waits_for(led.replica) == {1}
     assert led.decide() is None
     led.decider.report(report([1], sent, at))
-    record = led.decide()
-    assert record is not None
+    record = present(led.decide())
     assert [each.offset for each in record.decisions] == [sent]
     assert record.heads == [(chain(0), 0), (chain(1), 4)]
     assert record.next == sent + 1
@@ -110,8 +111,7 @@ def test_packets_are_decided_in_the_order_of_the_log() -> None:
     led.decider.report(report([0], second, at))
     assert led.decide() is None
     led.decider.report(report([0], first, at))
-    record = led.decide()
-    assert record is not None
+    record = present(led.decide())
     assert [each.offset for each in record.decisions] == [first, second]
 
 
@@ -133,8 +133,7 @@ def test_packet_that_breaks_its_chain_is_skipped() -> None:
     assert led.matches() == []
     again = led.append(twice)
     led.decider.report(report([0], again, at))
-    record = led.decide()
-    assert record is not None
+    record = present(led.decide())
     assert [each.matches for each in record.decisions] == [None]
     assert record.heads == [(chain(0), 1)]
 
@@ -185,18 +184,15 @@ def test_query_is_answered_and_not_kept() -> None:
     led = Led()
     at = led.begin()
     question = led.append(Query("q", 3, columns_of([Made(A)])))
-    record = led.decide()
-    assert record is not None
+    record = present(led.decide())
     assert record.decisions[0].answer is not None
     assert record.decisions[0].answer.match is None
     first = led.append(packet([Made(A)]))
     again = led.append(Query("r", 3, columns_of([Made(A)])))
     assert led.matches() == []
     led.decider.report(report([0], again, at))
-    answered = led.decide()
-    assert answered is not None
-    answer = answered.decisions[0].answer
-    assert answer is not None
+    answered = present(led.decide())
+    answer = present(answered.decisions[0].answer)
     assert answer.match is not None
     assert answer.match.sequence == sequence_number(first, 0)
     assert question < first
@@ -259,9 +255,161 @@ def test_repeated_record_does_no_harm_but_a_wrong_link_does() -> None:
     led = Led()
     led.begin()
     led.append(packet(FAR[:1]))
-    record = led.decide()
-    assert record is not None
+    record = present(led.decide())
     repeat = led.append(record)
     assert led.decider.leads
     led.append(control(repeat, leader="leader.2", following=4))
     assert led.decider.succeeded
+
+
+BEGAN = 10
+
+
+def report_of(worker: str, shards: list[int], *offsets: int, control: int = BEGAN) -> Report:
+    return Report(worker, shards, [PacketReport(each, control, []) for each in offsets], {})
+
+
+def begun(*shards: int) -> ShardReports:
+    """What a leader keeps once its term has begun."""
+    reports = ShardReports()
+    reports.begin(BEGAN, 0, shards)
+    return reports
+
+
+def test_packet_waits_for_all_shards_with_documents() -> None:
+    reports = begun(1, 7)
+    assert reports.missing(3) == {1, 7}
+    reports.add(report_of("a", [1, 5], 3))
+    assert (reports.missing(3), reports.are_complete(3)) == ({7}, False)
+    reports.add(report_of("b", [7], 3))
+    assert reports.are_complete(3)
+    reports.require(5)
+    assert reports.are_complete(3)
+    reports.require(6)
+    assert reports.missing(3) == {6}
+    assert 3 in reports
+    assert 4 not in reports
+
+
+def test_second_report_of_a_shard_counts_only_for_another_shard() -> None:
+    reports = begun(1, 2)
+    first, repeat, wider = report_of("a", [1], 3), report_of("b", [1], 3), report_of("c", [1, 2], 3)
+    for each in (first, repeat, wider):
+        reports.add(each)
+    assert list(reports.on(3)) == [first.packets[0], wider.packets[0]]
+
+
+def test_reports_before_the_term_count_if_they_were_made_after_its_record() -> None:
+    reports = ShardReports()
+    reports.add(report_of("a", [1], 3, 4, control=BEGAN - 1))
+    reports.add(report_of("a", [1], 3, 4, 5))
+    reports.begin(BEGAN, 4, [1])
+    assert [reports.are_complete(offset) for offset in (3, 4, 5)] == [False, True, True]
+
+
+def test_decided_packets_are_forgotten() -> None:
+    reports = begun(1)
+    reports.add(report_of("a", [1], 3))
+    reports.forget(3)
+    reports.add(report_of("b", [1], 2, 3))
+    assert 2 not in reports
+    assert 3 not in reports
+
+
+def test_no_more_packets_are_kept_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decider, "REPORTED_PACKETS_MAX", 4)
+    monkeypatch.setattr(decider, "_SWEPT_PACKETS_MIN", 2)
+    reports = begun(1)
+    reports.add(report_of("a", [1], 1, 2, 3, 4, 5))
+    assert [offset in reports for offset in (4, 5)] == [True, False]
+    reports.forget(1)
+    reports.add(report_of("a", [1], 5, 6))
+    assert [offset in reports for offset in (5, 6)] == [True, False]
+    reports.forget(4)  # 2 and 3 were no packets
+    reports.add(report_of("a", [1], 6, 7, 8))
+    assert [offset in reports for offset in (2, 3, 5, 6, 7, 8)] == [False] * 2 + [True] * 4
+
+
+def test_of_early_reports_the_latest_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decider, "REPORTED_PACKETS_MAX", 4)
+    reports = ShardReports()
+    for offset in range(0, 10, 2):
+        reports.add(report_of("a", [1], offset, offset + 1))
+    reports.begin(BEGAN, 0, [1])
+    assert [offset for offset in range(10) if offset in reports] == [6, 7, 8, 9]
+
+
+def test_who_reported_last_on_a_shard(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decider, "_REPORTERS_MAX", 2)
+    reports = begun(1, 2)
+    for worker, shards in (("a", [1, 2]), ("b", [1]), ("a", [2])):
+        reports.add(report_of(worker, shards))
+    assert [reports.reporter_of(shard) for shard in (1, 2, 3)] == ["b", "a", None]
+    reports.add(report_of("c", [3]))
+    assert [reports.reporter_of(shard) for shard in (1, 2, 3)] == [None, "a", "c"]
+
+
+def test_sets_of_shards_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decider, "_KNOWN_SETS_MAX", 2)
+    reports = begun(1, 2, 3)
+    for shards in ([1], [2], [1, 2], [3]):
+        reports.add(report_of("a", shards, 5))
+    assert reports.are_complete(5)
+
+
+SCHEME = BlockScheme(64, 4, 3)
+
+
+def rows(count: int) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
+    return np.arange(count)
+
+
+def near(recent: RecentUniques, document: Made) -> list[tuple[int, int]]:
+    return [each[1:] for each in recent.near(prints_of(SCHEME, columns_of([document])))]
+
+
+def test_document_is_found_from_when_it_is_decided() -> None:
+    recent = RecentUniques(SCHEME)
+    recent.add(7, packet([FAR[1], FAR[2]]), np.array([1]))
+    assert near(recent, FAR[1]) == []
+    near = Made(flipped(FAR[2].fingerprint, 0, 9))
+    assert near(recent, near) == [(2, sequence_number(7, 1))]
+    assert len(recent) == 1
+
+
+def test_document_is_kept_until_its_record_is_known() -> None:
+    recent = RecentUniques(SCHEME)
+    for offset, record in ((7, 20), (8, 30)):
+        recent.add(offset, packet([FAR[offset]]), rows(1))
+        recent.appended(record)
+    recent.add(9, packet([FAR[9]]), rows(1))
+    recent.forget_through(19)
+    assert [len(near(recent, FAR[n])) for n in (7, 8, 9)] == [1, 1, 1]
+    recent.forget_through(20)
+    assert [len(near(recent, FAR[n])) for n in (7, 8, 9)] == [0, 1, 1]
+    recent.forget_through(1_000)
+    assert [len(near(recent, FAR[n])) for n in (7, 8, 9)] == [0, 0, 1]
+
+
+def test_undecidable_document_is_found_by_content() -> None:
+    recent = RecentUniques(SCHEME)
+    text = packet([Made(b"", b"hi")])
+    recent.add(3, text, rows(1))
+    recent.appended(5)
+    digest = text.columns.digest(0)
+    assert recent.by_content(digest) == [sequence_number(3, 0)]
+    assert recent.by_content(b"other") == []
+    recent.forget_through(5)
+    assert recent.by_content(digest) == []
+
+
+def test_rebuilt_index_holds_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unique_documents, "_FORGOTTEN_LIMIT", 2)
+    recent = RecentUniques(SCHEME)
+    for offset in range(10):
+        recent.add(offset, packet([FAR[offset], Made(b"", b"%d" % offset)]), rows(2))
+        recent.appended(100 + offset)
+    recent.forget_through(107)
+    assert [len(near(recent, FAR[n])) for n in range(10)] == [0] * 8 + [1, 1]
+    kept = packet([Made(b"", b"9")]).columns.digest(0)
+    assert recent.by_content(kept) == [sequence_number(9, 1)]

@@ -1,12 +1,17 @@
-"""What readers of the log conclude: which control records count, and what they decide."""
+"""What readers of the log conclude: which packets and control records count, and what is undecided."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from simhash_core.log.records import NO_CONTROL, Decision
-from simhash_core.log.replica import Replica
-from tests.unit.core.log.log_of_records import FAR, control, packet, replica_of
+from simhash_core.document_columns import BytesColumn
+from simhash_core.log.records import NO_CONTROL, NO_OFFSET, Decision, Heads, Packet, Query
+from simhash_core.log.replica import Replica, Undecided
+from tests.unit.core.log.log_of_records import FAR, chain, control, packet, replica_of
+from tests.unit.core.log.made_to_order import columns_of
 
 
 def test_verdict_counts_when_its_record_is_read() -> None:
@@ -14,8 +19,7 @@ def test_verdict_counts_when_its_record_is_read() -> None:
     replica, accepted = replica_of([control(NO_CONTROL, leads=True), sent])
     assert replica.undecided == {1: sent}
     assert accepted[1] is None
-    found = replica.read(2, control(0, [Decision(1, [])]))
-    assert found is not None
+    found = present(replica.read(2, control(0, [Decision(1, [])])))
     assert [(each.offset, each.item) for each in found.decided] == [(1, sent)]
     assert replica.undecided == {}
     assert replica.decided_before == 2
@@ -56,8 +60,7 @@ def test_reading_begins_with_the_record_in_force() -> None:
 def test_what_was_decided_before_is_not_decided_here() -> None:
     replica = Replica(position=6, control=5)
     replica.read(5, control(2))
-    found = replica.read(6, control(5, [Decision(3, [])]))
-    assert found is not None
+    found = present(replica.read(6, control(5, [Decision(3, [])])))
     assert found.decided == []
     assert found.control.next == 4
 
@@ -81,3 +84,79 @@ def test_foreign_record_is_passed_over() -> None:
     replica.skip(1)
     assert replica.position == 2
     assert replica.read(2, control(0)) is not None
+
+
+@given(st.lists(st.binary(max_size=9)), st.data())
+def test_bytes_column_is_a_list_of_strings(strings: list[bytes], data: st.DataObject) -> None:
+    column = BytesColumn.of(strings)
+    rows = data.draw(st.lists(st.sampled_from(range(len(strings))))) if strings else []
+    assert [*column] == strings == [column[row] for row in range(len(column))]
+    assert [*column.take(rows)] == [strings[row] for row in rows]
+
+
+def test_rows_of_documents_are_documents() -> None:
+    columns = columns_of(FAR[:4], first=10)
+    taken = columns.take(np.array([1, 3]))
+    assert taken.offsets.tolist() == [11, 13]
+    assert [taken.document_id(row) for row in range(2)] == ["document 11", "document 13"]
+    assert taken.digest(1) == columns.digest(3)
+    assert taken.fingerprints.tolist() == columns.fingerprints[[1, 3]].tolist()
+
+
+@pytest.mark.parametrize(
+    ("previous", "counts"), [(4, True), (3, False), (5, False), (NO_OFFSET, False)]
+)
+def test_packet_counts_only_at_its_place(previous: int, counts: bool) -> None:
+    heads = Heads([(chain(0), 4)])
+    assert heads.counts(packet(FAR[:9], previous)) is counts
+
+
+def test_repeated_packet_does_not_count() -> None:
+    heads = Heads()
+    first = packet(FAR[:2])
+    assert heads.counts(first)
+    heads.advance(first)
+    assert not heads.counts(first)
+    assert heads.last(chain(0)) == 1
+    assert heads.counts(packet(FAR[:2], previous=1))
+
+
+def test_chains_are_apart() -> None:
+    again = chain(1)._replace(topic_id="second")
+    heads = Heads([(chain(1), 7), (chain(0), 3), (again, 2)])
+    assert [heads.last(each) for each in (chain(0), chain(1), again)] == [3, 7, 2]
+    assert heads.last(chain(2)) == NO_OFFSET
+    assert heads.partitions == {0, 1}
+    assert heads.items() == [(chain(0), 3), (chain(1), 7), (again, 2)]
+
+
+def test_the_next_undecided_is_known_whatever_was_decided() -> None:
+    undecided = Undecided()
+    sent = packet(FAR[:1])
+    for offset in range(5_000):
+        undecided.add(offset, sent)
+        if offset % 2:
+            assert undecided.pop(offset // 2) is sent
+            assert undecided.first == offset // 2 + 1
+    assert len(undecided) == 2_500
+    assert [*undecided] == [*range(2_500, 5_000)]
+    assert [*undecided.starting_at(4_998)] == [4_998, 4_999]
+    assert undecided.pop(0) is None
+
+
+def test_undecided_packets_are_known_by_chain() -> None:
+    undecided = Undecided()
+    query = Query("q", 1, columns_of(FAR[:1]))
+    first, gap, second = packet(FAR[:2]), packet(FAR[:1], 7), packet(FAR[:1], 1)
+    items: list[Packet | Query] = [query, packet(FAR[:1], partition=1), first, gap, second]
+    for offset, item in enumerate(items):
+        undecided.add(offset, item)
+    assert undecided.first_of(chain(0)) == 2
+    assert undecided.first_of(chain(1)) == 1
+    assert undecided.head_of(chain(0)) == 2
+    assert undecided.head_of(chain(0), 5) == 5
+    for offset in range(5):
+        assert undecided.pop(offset) is items[offset]
+    assert undecided.first is undecided.first_of(chain(0)) is None
+    assert undecided.head_of(chain(0), 5) == 5
+    assert undecided == {}

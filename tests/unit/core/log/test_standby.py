@@ -1,13 +1,15 @@
-"""Standbys: copies of another worker's shard that read the log, report, and can be promoted."""
+"""Copies of shards: standbys that read the log, report, and can be promoted."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from simhash_core.index.document_index import DocumentIndex
 from simhash_core.log.local_decider import MemoryEntries
 from simhash_core.log.participant import Participant
 from simhash_core.log.records import NO_CONTROL, Decision, LogRecord, Packet, Progress, Removal
 from simhash_core.log.shard_stream import NewEntries
+from simhash_core.log.shards import ShardCopy
 from tests.unit.core.log.log_of_records import FAR, NEARNESS, chain, control, packet
 
 BEGINS = control(NO_CONTROL, leads=True)
@@ -48,8 +50,7 @@ def test_a_standby_reports_on_what_it_has_read() -> None:
     worker.read(BEGINS, packet(FAR[:2], partition=1), decided(1, 1))
     assert worker.documents() == 2
     worker.read(packet(FAR[1:2], partition=0))
-    report = worker.participant.report(9)
-    assert report is not None
+    report = present(worker.participant.report(9))
     assert report.shards == [1]
     (match,) = report.packets[0].matches
     assert match.sequence == 1 << 16 | 1
@@ -73,8 +74,7 @@ def test_a_level_standby_becomes_the_shard() -> None:
     worker.read(BEGINS, first, decided(1, 1))
     worker.store.add(NewEntries(1, first, np.arange(2)))
     worker.standby.owner_committed(progress_at(2, 2), [])
-    shard = worker.participant.promote(progress_at(2, 2))
-    assert shard is not None
+    shard = present(worker.participant.promote(progress_at(2, 2)))
     assert shard.stream.next == 2
     assert worker.documents() == 2
     worker.participant.begin(3)
@@ -151,8 +151,7 @@ def test_what_the_owner_has_let_go_of_is_passed_over() -> None:
     worker.store.remove([1 << 16])
     worker.standby.owner_committed(progress_at(2, 2), [1 << 16])
     worker.read(packet(FAR[:2], partition=0))
-    report = worker.participant.report(9)
-    assert report is not None
+    report = present(worker.participant.report(9))
     assert [each.sequence for each in report.packets[0].matches] == [1 << 16 | 1]
 
 
@@ -174,31 +173,26 @@ def test_a_standby_of_the_leading_shard_leads_for_its_owner() -> None:
     participant.report(9)
     assert participant.control(9) is None
     assert participant.lead_for_owner()
-    begins = participant.control(9)
-    assert begins is not None
+    begins = present(participant.control(9))
     assert (begins.leads, begins.decisions) == (True, [])
     participant.read(len(log), begins, 0)
     participant.control_appended(len(log), begins.leader)
     assert participant.leads
-    report = participant.report(9)
-    assert report is not None
+    report = present(participant.report(9))
     participant.take_report(report)
-    control_ = participant.control(9)
-    assert control_ is not None
+    control_ = present(participant.control(9))
     assert [each.offset for each in control_.decisions] == [1, 2]
 
 
 def test_who_stands_in_gives_way_to_the_owner() -> None:
     participant, log = leading_standby()
     participant.lead_for_owner()
-    begins = participant.control(9)
-    assert begins is not None
+    begins = present(participant.control(9))
     participant.read(len(log), begins, 0)
     participant.control_appended(len(log), begins.leader)
     participant.read(len(log) + 1, control(len(log), leader="leader.2", leads=True), 0)
     assert participant.decider is None
-    report = participant.report(9)
-    assert report is not None
+    report = present(participant.report(9))
     assert [each.offset for each in report.packets] == [1, 2]
 
 
@@ -209,8 +203,7 @@ def test_who_could_not_stand_in_reports_to_the_owner() -> None:
     participant.report(9)
     participant.read(len(log), control(0, leader="leader.1"), 0)
     assert participant.decider is None
-    report = participant.report(9)
-    assert report is not None
+    report = present(participant.report(9))
     assert [each.offset for each in report.packets] == [1, 2]
 
 
@@ -223,3 +216,22 @@ def test_only_a_standby_of_the_leading_shard_stands_in() -> None:
     participant.drop_standby(0)
     assert participant.decider is None
     assert not participant.lead_for_owner()
+
+
+def test_entry_that_a_commit_brings_after_its_removal_is_hidden() -> None:
+    index = DocumentIndex(NEARNESS.scheme)
+    store = MemoryEntries()
+    progress = Progress(chain(0), 0, 0, NO_CONTROL)
+    copy = ShardCopy(progress, index.open_slot(), store, index)
+    copy.begin(0)
+    documents = packet(FAR[:1])
+    names = [documents.columns.ids[0]]
+    sequence = 1 << 16
+    copy.remove([sequence], may_come=True)
+    store.add(NewEntries(1, documents, np.arange(1)))
+    copy.committed(Progress(chain(0), 1, 2, NO_CONTROL), [])
+    assert store.by_ids(names) == [[sequence]]
+    assert copy.with_ids(names) == [set()]
+    store.remove([sequence])
+    copy.committed(Progress(chain(0), 1, 3, NO_CONTROL), [sequence])
+    assert copy.removed == frozenset()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from simhash_core.errors import ProtocolError
+from simhash_core.errors import ProtocolError, UsageError
 from simhash_core.index.look_up import Nearness
 from simhash_core.log.local_decider import MemoryEntries
 from simhash_core.log.participant import Participant
@@ -19,7 +21,7 @@ from simhash_core.log.records import (
     Sender,
     sequence_number,
 )
-from simhash_core.window import SLICES, Window
+from simhash_core.window import DURATION_MS_MAX, SLICES, Window, format_duration, parse_duration
 from tests.unit.core.log.one_worker import CHAIN, SCHEME, Doc, OneWorker, columns_of
 
 TEXT = "snow in the mountains"
@@ -81,8 +83,7 @@ def test_the_watermark_is_the_same_after_a_restart() -> None:
     worker = worker_of(100)
     worker.says(Doc("a", TEXT, 1_000))
     worker.says(Doc("b", "something else", 2_000))
-    clock = worker.participant.shards[0].stream.committed.clock
-    assert clock is not None
+    clock = present(worker.participant.shards[0].stream.committed.clock)
     worker.restart()
     assert worker.says(Doc("c", TEXT, 1_000)) == ["c unique"]
 
@@ -161,3 +162,34 @@ def test_worker_without_shards_lets_nothing_expire_too_early() -> None:
         previous = offset
 
         assert participant.index.dropped_before == sequence_number(max(0, decided - SLICES), 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "duration_ms"),
+    [("30d", 2_592_000_000), ("12h", 43_200_000), ("90m", 5_400_000), ("45s", 45_000), ("7ms", 7)],
+)
+def test_units_of_durations(text: str, duration_ms: int) -> None:
+    assert parse_duration(text) == duration_ms
+
+
+@pytest.mark.parametrize(
+    "text", ["", "30", "d", "-1d", "1.5d", "30 d", "30D", "1w", "36501d", "٣d"]
+)
+def test_what_is_no_duration_is_refused(text: str) -> None:
+    with pytest.raises(UsageError):
+        parse_duration(text)
+
+
+@given(st.integers(0, DURATION_MS_MAX))
+def test_a_duration_has_one_text(duration_ms: int) -> None:
+    text = format_duration(duration_ms)
+    assert parse_duration(text) == duration_ms
+    assert format_duration(parse_duration(f"{duration_ms}ms")) == text
+
+
+def test_a_duration_is_told_in_its_longest_unit() -> None:
+    assert [format_duration(parse_duration(text)) for text in ("48h", "36h", "0s")] == [
+        "2d",
+        "36h",
+        "0d",
+    ]

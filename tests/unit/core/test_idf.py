@@ -1,4 +1,4 @@
-"""Idf models: counted in bounded memory, written whole, refused when they are not."""
+"""Idf models: counted in bounded memory, written whole, read whole, refused when they are not."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from simhash_core.analysis.idf_training import DocumentFrequencies
 from simhash_core.errors import UsageError
 from simhash_core.text.fingerprinter import Fingerprinter
-from simhash_core.text.idf import IdfHeader, decode_idf, encode_idf, read_header
+from simhash_core.text.idf import IdfHeader, decode_idf, encode_idf, parse_idf, read_header
 from simhash_core.text.normalization import NORMALIZATION
 from simhash_core.text.profiles import Profile
 from tests.repository.source_tree import ROOT
@@ -176,3 +176,28 @@ def test_a_model_of_another_segmenter_is_refused() -> None:
     profile = msgspec.structs.replace(BITS_64, idf=decode_idf(SMALL), segmenter="ngrams")
     with pytest.raises(UsageError, match="trained on terms of the segmenter 'words', the index"):
         Fingerprinter(profile)
+
+
+def test_terms_of_an_idf_table_are_normalised() -> None:
+    model = parse_idf("mine", "Ａ 1\n桥 2.5\na 4.0\n".encode())
+    assert dict(model.table) == {"a": 4.0, "桥": 2.5}
+    assert model.idf("unknown") == 3.25
+    assert model.identity.startswith("mine-")
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"a 1 c\n2\n", "line 1: .*'a 1 c'"),
+        (b"a 1\n b 2\n", "line 2: .*' b 2'"),
+        (b"a 1\nb x\n", "line 2: .*'b x'"),
+        (b"a -1\n", "line 1"),
+        (b"a nan\n", "line 1"),
+        (b"a 1\n\nb 2\n", "line 2"),
+        (b"a 1\r\nb 2\r\n", "not separated by line feeds"),
+        (b"", "has no terms"),
+    ],
+)
+def test_a_bad_line_of_an_idf_table_is_named(data: bytes, message: str) -> None:
+    with pytest.raises(UsageError, match=f"^idf model mine.*{message}"):
+        parse_idf("mine", data)
