@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import msgspec
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
 
-from simhash_core.document_columns import DocumentColumns
+from simhash_core.document_columns import BytesColumn, DocumentColumns
 from simhash_core.documents import Document, SourcePosition
 from simhash_core.log.columns import document_columns, verdict_of
 from simhash_core.text.fingerprinter import Fingerprinted, Fingerprinter
 from simhash_core.text.profiles import profile_named
 from simhash_core.verdicts import DuplicateOf, Match, Method, Undecidable, UndecidableReason, Unique
+from tests.unit.core.log.log_of_records import FAR
+from tests.unit.core.log.made_to_order import columns_of
 
 TEXTS = (
     "",
@@ -79,3 +84,20 @@ def test_short_texts_that_pass_have_no_content_in_common() -> None:
     again = document_columns(documents, prints, 4)
     assert [again.digest(row) for row in range(5)] == [columns.digest(row) for row in range(5)]
     assert columns.undecidable.tolist() == [*_made()[1].undecidable.tolist(), 3]
+
+
+@given(st.lists(st.binary(max_size=9)), st.data())
+def test_bytes_column_is_a_list_of_strings(strings: list[bytes], data: st.DataObject) -> None:
+    column = BytesColumn.of(strings)
+    rows = data.draw(st.lists(st.sampled_from(range(len(strings))))) if strings else []
+    assert [*column] == strings == [column[row] for row in range(len(column))]
+    assert [*column.take(rows)] == [strings[row] for row in rows]
+
+
+def test_rows_of_documents_are_documents() -> None:
+    columns = columns_of(FAR[:4], first=10)
+    taken = columns.take(np.array([1, 3]))
+    assert taken.offsets.tolist() == [11, 13]
+    assert [taken.document_id(row) for row in range(2)] == ["document 11", "document 13"]
+    assert taken.digest(1) == columns.digest(3)
+    assert taken.fingerprints.tolist() == columns.fingerprints[[1, 3]].tolist()

@@ -1,22 +1,26 @@
-"""What readers of the log conclude: which packets and control records count, and what is undecided."""
+"""What readers of the log conclude: which records count, and what is undecided."""
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from simhash_core.document_columns import BytesColumn
 from simhash_core.log.records import NO_CONTROL, NO_OFFSET, Decision, Heads, Packet, Query
 from simhash_core.log.replica import Replica, Undecided
-from tests.unit.core.log.log_of_records import FAR, chain, control, packet, replica_of
+from tests.unit.core.log.log_of_records import (
+    BEGINS,
+    FAR,
+    chain,
+    control,
+    packet,
+    present,
+    replica_of,
+)
 from tests.unit.core.log.made_to_order import columns_of
 
 
 def test_verdict_counts_when_its_record_is_read() -> None:
     sent = packet(FAR[:1])
-    replica, accepted = replica_of([control(NO_CONTROL, leads=True), sent])
+    replica, accepted = replica_of([BEGINS, sent])
     assert replica.undecided == {1: sent}
     assert accepted[1] is None
     found = present(replica.read(2, control(0, [Decision(1, [])])))
@@ -42,7 +46,7 @@ def test_record_of_a_succeeded_leader_is_not_accepted() -> None:
 
 def test_repeated_record_is_accepted_once() -> None:
     decision = control(0, [Decision(1, [])])
-    _, accepted = replica_of([control(NO_CONTROL, leads=True), packet(FAR[:1]), decision, decision])
+    _, accepted = replica_of([BEGINS, packet(FAR[:1]), decision, decision])
     assert [each is not None for each in accepted] == [True, False, True, False]
 
 
@@ -84,23 +88,6 @@ def test_foreign_record_is_passed_over() -> None:
     replica.skip(1)
     assert replica.position == 2
     assert replica.read(2, control(0)) is not None
-
-
-@given(st.lists(st.binary(max_size=9)), st.data())
-def test_bytes_column_is_a_list_of_strings(strings: list[bytes], data: st.DataObject) -> None:
-    column = BytesColumn.of(strings)
-    rows = data.draw(st.lists(st.sampled_from(range(len(strings))))) if strings else []
-    assert [*column] == strings == [column[row] for row in range(len(column))]
-    assert [*column.take(rows)] == [strings[row] for row in rows]
-
-
-def test_rows_of_documents_are_documents() -> None:
-    columns = columns_of(FAR[:4], first=10)
-    taken = columns.take(np.array([1, 3]))
-    assert taken.offsets.tolist() == [11, 13]
-    assert [taken.document_id(row) for row in range(2)] == ["document 11", "document 13"]
-    assert taken.digest(1) == columns.digest(3)
-    assert taken.fingerprints.tolist() == columns.fingerprints[[1, 3]].tolist()
 
 
 @pytest.mark.parametrize(

@@ -83,39 +83,38 @@ def test_the_watermark_is_the_same_after_a_restart() -> None:
     worker = worker_of(100)
     worker.says(Doc("a", TEXT, 1_000))
     worker.says(Doc("b", "something else", 2_000))
-    clock = present(worker.participant.shards[0].stream.committed.clock)
+    assert worker.participant.shards[0].stream.committed.clock is not None
     worker.restart()
     assert worker.says(Doc("c", TEXT, 1_000)) == ["c unique"]
 
 
-def test_slices_are_a_sixteenth_of_window_and_lateness() -> None:
-    assert Window(1_000, 600).slice_ms == 100
-    assert Window(1_000, 601).slice_ms == 101
-    assert Window(0, 0).slice_ms == 1
+@pytest.mark.parametrize(
+    ("window", "slice_ms"),
+    [(Window(1_000, 600), 100), (Window(1_000, 601), 101), (Window(0, 0), 1)],
+)
+def test_slices_are_a_sixteenth_of_window_and_lateness(window: Window, slice_ms: int) -> None:
+    assert window.slice_ms == slice_ms
+
+
+def read_into(horizons: Horizons, times_ms: list[int], first: int = 0) -> Horizons:
+    """Let packets of one document each follow."""
+    for offset, time_ms in enumerate(times_ms, first):
+        horizons.packet(offset, columns_of([Doc("a", "text", time_ms)]), 1 << 40)
+    return horizons
 
 
 def test_horizon_is_the_first_packet_that_is_sixteen_slices_back() -> None:
-    horizons = Horizons(Window(16, 0))
-    for offset in range(40):
-        horizons.packet(offset, columns_of([Doc("a", "text", offset)]), 1 << 40)
-    assert horizons.at(0) == 0
-    assert horizons.at(SLICES) == 0
-    assert horizons.at(SLICES + 1) == 1
-    assert horizons.at(39) == 39 - SLICES
-    clock = horizons.before(20)
-    assert clock == LogClock(19, [(each, each) for each in range(3, 20)])
+    horizons = read_into(Horizons(Window(16, 0)), [*range(40)])
+    assert [horizons.at(each) for each in (0, SLICES, SLICES + 1, 39)] == [0, 0, 1, 39 - SLICES]
+    assert horizons.before(20) == LogClock(19, [(each, each) for each in range(3, 20)])
 
 
 def test_reading_goes_on_from_a_clock() -> None:
-    whole = Horizons(Window(16, 0))
-    for offset in range(30):
-        whole.packet(offset, columns_of([Doc("a", "text", offset * 3 % 31)]), 1 << 40)
-    resumed = Horizons(Window(16, 0), whole.before(12))
+    times_ms = [offset * 3 % 31 for offset in range(30)]
+    whole = read_into(Horizons(Window(16, 0)), times_ms)
+    resumed = read_into(Horizons(Window(16, 0), whole.before(12)), times_ms[12:], 12)
     for offset in range(12, 30):
-        resumed.packet(offset, columns_of([Doc("a", "text", offset * 3 % 31)]), 1 << 40)
-    assert [resumed.at(each) for each in range(12, 30)] == [
-        whole.at(each) for each in range(12, 30)
-    ]
+        assert resumed.at(offset) == whole.at(offset)
     assert resumed.before(25) == whole.before(25)
 
 
@@ -126,9 +125,7 @@ def test_deletes_and_queries_move_no_watermark() -> None:
 
 
 def test_what_is_forgotten_is_not_asked_for() -> None:
-    horizons = Horizons(Window(16, 0))
-    for offset in range(40):
-        horizons.packet(offset, columns_of([Doc("a", "text", offset)]), 1 << 40)
+    horizons = read_into(Horizons(Window(16, 0)), [*range(40)])
     before = [horizons.before(each) for each in range(20, 40)]
     horizons.forget_before(20)
     assert [horizons.before(each) for each in range(20, 40)] == before
@@ -144,23 +141,14 @@ def test_worker_without_shards_lets_nothing_expire_too_early() -> None:
     packets = 40
     for offset in range(packets):
         columns = columns_of([Doc(f"d{offset}", "text", offset)], offset)
-        participant.read(
-            offset, Packet(CHAIN, Sender("other", offset), offset - 1, offset, columns), 1 << 40
-        )
-    previous = NO_CONTROL
-    for offset in range(packets, packets + 20):
-        decided = offset - packets
-        control = Control(
-            previous,
-            "other.1",
-            leads=False,
-            decisions=[Decision(decided, [])],
-            heads=[(CHAIN, decided)],
-            next=decided + 1,
-        )
+        packet = Packet(CHAIN, Sender("other", offset), offset - 1, offset, columns)
+        participant.read(offset, packet, 1 << 40)
+    for decided in range(20):
+        offset = packets + decided
+        previous = offset - 1 if decided else NO_CONTROL
+        decisions, heads = [Decision(decided, [])], [(CHAIN, decided)]
+        control = Control(previous, "other.1", False, decisions, heads, decided + 1)
         participant.read(offset, control, 1 << 40)
-        previous = offset
-
         assert participant.index.dropped_before == sequence_number(max(0, decided - SLICES), 0)
 
 
