@@ -1,4 +1,4 @@
-"""Languages and word lists: with no configuration, an edited copy stays near and another text does not."""
+"""Languages and word lists: with no settings, a copy stays near and another text does not."""
 
 from __future__ import annotations
 

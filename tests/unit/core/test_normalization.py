@@ -1,4 +1,4 @@
-"""Normalisation: one spelling for what a reader takes for the same text; traditional characters folded if wanted."""
+"""Normalisation: one spelling for what a reader takes for the same text."""
 
 from __future__ import annotations
 

@@ -10,12 +10,21 @@ from simhash_core.log.records import Control, Packet
 from tests.unit.core.log.one_worker import SCHEME, Doc, OneWorker
 
 NEAR = Nearness(SCHEME, None)
-REPLACES = Nearness(SCHEME, None, replaces=True)
 SNOW, RAIN = "snow in the mountains", "rain on the coast"
 
 
-def test_a_delete_takes_the_entry_out() -> None:
-    worker = OneWorker(NEAR)
+@pytest.fixture
+def worker() -> OneWorker:
+    return OneWorker(NEAR)
+
+
+@pytest.fixture
+def replacing() -> OneWorker:
+    """A worker whose documents replace those of their id."""
+    return OneWorker(Nearness(SCHEME, None, replaces=True))
+
+
+def test_a_delete_takes_the_entry_out(worker: OneWorker) -> None:
     assert worker.says(Doc("a", SNOW)) == ["a unique"]
     assert worker.says(Doc("b", SNOW)) == ["b like a"]
     assert worker.says(Doc("a")) == ["a tombstone"]
@@ -23,8 +32,7 @@ def test_a_delete_takes_the_entry_out() -> None:
     assert len(worker.store) == 1
 
 
-def test_a_duplicate_has_nothing_to_delete() -> None:
-    worker = OneWorker(NEAR)
+def test_a_duplicate_has_nothing_to_delete(worker: OneWorker) -> None:
     worker.says(Doc("a", SNOW), Doc("b", SNOW))
     assert worker.says(Doc("b")) == ["b nothing"]
     assert worker.says(Doc("c", SNOW)) == ["c like a"]
@@ -46,8 +54,7 @@ def test_after_a_delete_the_next_nearest_is_named() -> None:
     assert worker.says(Doc("near"), Doc("y", SNOW + "c", 8)) == ["near tombstone", "y like far"]
 
 
-def test_all_entries_of_an_id_are_deleted() -> None:
-    worker = OneWorker(NEAR)
+def test_all_entries_of_an_id_are_deleted(worker: OneWorker) -> None:
     worker.says(Doc("a", SNOW), Doc("a", RAIN))
     assert len(worker.store) == 2
     worker.says(Doc("a"))
@@ -60,51 +67,44 @@ def test_with_a_window_every_delete_is_put_out() -> None:
     assert worker.says(Doc("a")) == ["a tombstone"]
 
 
-def test_a_document_replaces_the_one_of_its_id() -> None:
-    worker = OneWorker(REPLACES)
-    worker.says(Doc("a", SNOW))
-    assert worker.says(Doc("a", RAIN)) == ["a unique replaced"]
-    assert worker.says(Doc("b", SNOW), Doc("c", RAIN)) == ["b unique", "c like a"]
+def test_a_document_replaces_the_one_of_its_id(replacing: OneWorker) -> None:
+    replacing.says(Doc("a", SNOW))
+    assert replacing.says(Doc("a", RAIN)) == ["a unique replaced"]
+    assert replacing.says(Doc("b", SNOW), Doc("c", RAIN)) == ["b unique", "c like a"]
 
 
-def test_a_document_that_comes_again_is_no_copy_of_itself() -> None:
-    worker = OneWorker(REPLACES)
-    assert worker.says(Doc("a", SNOW), Doc("a", SNOW)) == ["a unique", "a unique replaced"]
-    assert worker.says(Doc("a", SNOW)) == ["a unique replaced"]
-    assert len(worker.store) == 1
+def test_a_document_that_comes_again_is_no_copy_of_itself(replacing: OneWorker) -> None:
+    assert replacing.says(Doc("a", SNOW), Doc("a", SNOW)) == ["a unique", "a unique replaced"]
+    assert replacing.says(Doc("a", SNOW)) == ["a unique replaced"]
+    assert len(replacing.store) == 1
 
 
-def test_a_document_may_become_a_duplicate() -> None:
-    worker = OneWorker(REPLACES)
-    worker.says(Doc("a", SNOW), Doc("b", RAIN))
-    assert worker.says(Doc("b", SNOW)) == ["b like a replaced"]
-    assert worker.says(Doc("b", SNOW)) == ["b like a"]
-    assert len(worker.store) == 1
+def test_a_document_may_become_a_duplicate(replacing: OneWorker) -> None:
+    replacing.says(Doc("a", SNOW), Doc("b", RAIN))
+    assert replacing.says(Doc("b", SNOW)) == ["b like a replaced"]
+    assert replacing.says(Doc("b", SNOW)) == ["b like a"]
+    assert len(replacing.store) == 1
 
 
-def test_what_was_taken_out_stays_out_after_a_restart() -> None:
-    worker = OneWorker(NEAR)
+def test_what_was_taken_out_stays_out_after_a_restart(worker: OneWorker) -> None:
     worker.says(Doc("a", SNOW))
     worker.says(Doc("a"))
     worker.restart()
     assert worker.says(Doc("b", SNOW)) == ["b unique"]
 
 
-def test_the_log_names_what_was_taken_out() -> None:
-    worker = OneWorker(NEAR)
+def test_the_log_names_what_was_taken_out(worker: OneWorker) -> None:
     worker.says(Doc("a", SNOW))
     worker.says(Doc("x", RAIN), Doc("a"))
     controls = [record for record in worker.log if isinstance(record, Control)]
-    removals = [each for control in controls for d in control.decisions for each in d.removals]
-    (removal,) = removals
+    (removal,) = [each for control in controls for d in control.decisions for each in d.removals]
     assert (removal.row, removal.partition) == (1, 0)
     removed = worker.log[removal.sequence >> 16]
     assert isinstance(removed, Packet)
     assert removed.columns.ids[removal.sequence & 0xFFFF] == b"a"
 
 
-def test_scopes_are_not_compared() -> None:
-    worker = OneWorker(NEAR)
+def test_scopes_are_not_compared(worker: OneWorker) -> None:
     assert worker.says(Doc("a", SNOW, scope="x"), Doc("b", SNOW, scope="y"), Doc("c", SNOW)) == [
         "a unique",
         "b unique",
