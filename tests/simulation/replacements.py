@@ -1,4 +1,4 @@
-"""Functions, methods and properties of the core, replaced by name while a mutant runs."""
+"""Functions, methods and properties of the code, replaced by name while a mutant runs."""
 
 from __future__ import annotations
 
@@ -31,13 +31,14 @@ class Replacement:
 
 
 def by(owner: type | ModuleType, name: str, function: Function) -> Replacement:
-    """Replace a function or method by one with as many parameters."""
+    """Replace a function, method or property by a function with as many parameters."""
 
-    def make(original: Function) -> Function:
-        expected, has = (len(inspect.signature(each).parameters) for each in (original, function))
+    def make(original: Any) -> Function:  # noqa: ANN401 - a function or a property
+        function_of = original.fget if isinstance(original, property) else original
+        expected, has = (len(inspect.signature(f).parameters) for f in (function_of, function))
         if expected != has:
             raise ReplacementError(
-                f"{_place(owner, name)} has {expected} parameters, and the mutant {has}: change "
+                f"{owner.__name__}.{name} has {expected} parameters, and the mutant {has}: change "
                 "the mutant as well"
             )
         return function
@@ -45,26 +46,23 @@ def by(owner: type | ModuleType, name: str, function: Function) -> Replacement:
     return Replacement(owner, name, make)
 
 
-def by_property(owner: type, name: str, function: Function) -> Replacement:
-    """Replace a property."""
-    return Replacement(owner, name, lambda _: property(function))
-
-
 def wrapped(owner: type | ModuleType, name: str, wrapper: Function) -> Replacement:
     """Call ``wrapper`` instead, with the function or method itself as the first argument."""
 
     def make(original: Function) -> Function:
-        def call(*arguments: Any, **keywords: Any) -> Any:  # noqa: ANN401 - of any function
-            return wrapper(original, *arguments, **keywords)
-
-        return call
+        return lambda *arguments, **keywords: wrapper(original, *arguments, **keywords)
 
     return Replacement(owner, name, make)
 
 
+def always(owner: type | ModuleType, name: str, value: object) -> Replacement:
+    """Let a function, method or property return a value, and do nothing else."""
+    return Replacement(owner, name, lambda _: lambda *_, **__: value)
+
+
 def without(owner: type | ModuleType, name: str) -> Replacement:
     """Let a function or method do nothing."""
-    return wrapped(owner, name, lambda _original, *_, **__: None)
+    return always(owner, name, None)
 
 
 @contextmanager
@@ -72,18 +70,21 @@ def replaced(replacements: Sequence[Replacement]) -> Iterator[None]:
     """Put replacements in place; raises ``ReplacementError`` where one does not apply."""
     with ExitStack() as stack:
         for each in replacements:
-            _put_in_place(stack, each)
+            _put_in_place(stack, each.owner, each.name, each.make)
         yield
 
 
-def _put_in_place(stack: ExitStack, replacement: Replacement) -> None:
-    owner, name = replacement.owner, replacement.name
+def _put_in_place(
+    stack: ExitStack, owner: type | ModuleType, name: str, make: Callable[[Any], Any]
+) -> None:
     original = inspect.getattr_static(owner, name, None)
     if original is None:
         raise ReplacementError(
-            f"{_place(owner, name)} is not there any more: change the mutant as well"
+            f"{owner.__name__}.{name} is not there any more: change the mutant as well"
         )
-    replacing = replacement.make(original)
+    replacing = make(original)
+    if isinstance(original, property):
+        replacing = property(replacing)
     for holder in _holders(owner, name, original):
         if name in vars(holder):
             stack.callback(partial(setattr, holder, name, original))
@@ -93,11 +94,9 @@ def _put_in_place(stack: ExitStack, replacement: Replacement) -> None:
 
 
 def _holders(owner: type | ModuleType, name: str, original: object) -> list[type | ModuleType]:
-    if not isinstance(owner, ModuleType) or getattr(original, "__module__", "") != owner.__name__:
-        return [owner]  # of a module that imports it, that module's use alone
-    core = [each for key, each in sys.modules.items() if key.startswith("simhash_core.")]
-    return [each for each in core if getattr(each, name, None) is original]
-
-
-def _place(owner: type | ModuleType, name: str) -> str:
-    return f"{owner.__name__}.{name}"
+    """Return where a name is replaced: of a module that imports it, that module's use alone."""
+    holders = [owner]
+    if isinstance(owner, ModuleType) and getattr(original, "__module__", "") == owner.__name__:
+        core = [each for key, each in sys.modules.items() if key.startswith("simhash_core.")]
+        holders += [each for each in core if each is not owner and vars(each).get(name) is original]
+    return holders
