@@ -94,7 +94,7 @@ def test_a_transaction_that_takes_too_long_is_done_again(
             said = worker.log_text()
             assert said.count("sleeping in a transaction") == 1
             assert f"took longer than {TRANSACTION_SECONDS} s" in said
-            assert 'firstseen_transactions_total{outcome="aborted"} 0.0' not in worker.metrics()
+            assert 'firstseen_transactions_total{outcome="unanswered"} 0.0' not in worker.metrics()
             worker.stop_gently()
 
 

@@ -371,3 +371,16 @@ def test_files_of_a_standby_have_what_was_read_of_the_log(path: Path, store: Sha
 
     again, _, _ = opened(path, store)
     assert looked_up(again) == scanned(store)
+
+
+def test_large_segments_are_merged_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(document_index, "MEMTABLE_DOCUMENTS", 2)
+    monkeypatch.setattr(compaction, "INLINE_DOCUMENTS", 2)
+    index = DocumentIndex(SCHEME)
+    keeper = SegmentKeeper(index)
+    put(index, index.open_slot(), range(40))
+    before = len(index.segments)
+
+    asyncio.run(keeper.step(lambda: []))
+
+    assert len(index.segments) < before / 2

@@ -13,7 +13,7 @@ from simhash_core.errors import UsageError
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.fingerprints.fingerprint import distance_bits
 from simhash_core.index import document_index, segment
-from simhash_core.index.document_index import DocumentIndex
+from simhash_core.index.document_index import DocumentIndex, SegmentMerge
 from simhash_core.index.memtable import Rows, joined
 from simhash_core.index.pairs import NearRows, near_earlier_rows, near_rows
 from simhash_core.index.prints import Prints, bare_prints, shared_buckets
@@ -118,6 +118,12 @@ def test_one_part_is_not_copied() -> None:
     assert np.array_equal(halves.prints.fingerprints, prints.fingerprints)
 
 
+def met(index: DocumentIndex) -> list[tuple[int, int]]:
+    """The sequence numbers and slots of what is near ``ONE``."""
+    pairs = index.pairs(ONE)
+    return sorted(zip(pairs.sequences.tolist(), pairs.slots.tolist(), strict=True))
+
+
 @given(
     st.lists(
         st.tuples(
@@ -152,12 +158,50 @@ def test_slots_are_apart(steps: list[tuple[str, int]]) -> None:
                 index.drop_slot(slot)
                 del held[slot]
                 hidden.discard(slot)
-        pairs = index.pairs(ONE)
+        found = met(index)
 
     shown = ((each, slot) for slot, added in held.items() if slot not in hidden for each in added)
-    met = zip(pairs.sequences.tolist(), pairs.slots.tolist(), strict=True)
-    assert sorted(met) == sorted(shown)
+    assert found == sorted(shown)
     assert len(index) == sum(map(len, held.values()))
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([*["add"] * 8, "open", "remove", "remove", "drop", "begin", "end"]),
+            st.integers(0, 9),
+        ),
+        min_size=60,
+        max_size=120,
+    )
+)
+def test_what_changes_during_a_merge_is_kept(steps: list[tuple[str, int]]) -> None:
+    held: dict[int, list[int]] = {}
+    under_way: list[SegmentMerge] = []
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(document_index, "MEMTABLE_DOCUMENTS", 2)
+        index = DocumentIndex(CLASSIC)
+        index.inline_documents = 2
+        for number, (kind, which) in enumerate([("open", 0), *steps]):
+            slot = sorted(held)[which % len(held)] if held else None
+            if kind == "open":
+                held[index.open_slot()] = []
+            elif kind == "begin" and not under_way:
+                under_way = [merge] if (merge := index.next_merge()) is not None else []
+            elif kind == "end" and under_way:
+                merge = under_way.pop()
+                index.merged(merge, merge.build())
+            elif slot is not None and kind == "add":
+                index.add(slot, np.array([number], dtype=np.uint64), ONE)
+                held[slot].append(number)
+            elif slot is not None and kind == "remove" and held[slot]:
+                gone = held[slot].pop(which % len(held[slot]))
+                index.remove(slot, np.array([gone], dtype=np.uint64))
+            elif slot is not None and kind == "drop":
+                index.drop_slot(slot)
+                del held[slot]
+            assert met(index) == sorted((n, slot) for slot, all_ in held.items() for n in all_)
+            assert len(index) == sum(map(len, held.values()))
 
 
 def test_slots_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
