@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from tests.simulation.documents import Families, SimulatedDocument
 from tests.simulation.replacements import Replacement, replaced
-from tests.simulation.rules import KEPT, Rules
-from tests.simulation.scenario import Fault, Scenario, draw_records, draw_scenario
+from tests.simulation.scenario import KEPT, Fault, Rules, Scenario, draw_records, draw_scenario
 from tests.simulation.world import simulate
 
 if TYPE_CHECKING:
@@ -51,11 +50,9 @@ class Mutant:
 
     @property
     def tried(self) -> range:
-        """The seeds that are tried."""
         return range(self.start, self.start + self.seeds)
 
     def scenario(self, seed: int) -> Scenario:
-        """Return what a seed stands for."""
         return changed(draw_scenario(seed), self.changes)
 
 
@@ -81,7 +78,6 @@ def mutants(rules: Mapping[str, Rule], usual: Mapping[str, Any] | None = None) -
 
 
 def only(*faults: Fault) -> dict[Fault, float]:
-    """Return weights of faults with which no others happen."""
     return {fault: float(fault in faults) for fault in Fault}
 
 

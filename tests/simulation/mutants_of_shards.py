@@ -132,7 +132,6 @@ STREAM: Final[dict[str, Rule]] = {
 
 
 def _all_in_session(worker: Participant[object], partitions: Iterable[int]) -> Iterator[object]:
-    """Yield shards, whether they take part or not."""
     return (worker.shards[each] for each in sorted(partitions) if each in worker.shards)
 
 

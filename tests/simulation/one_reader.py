@@ -44,7 +44,6 @@ class OneReader:
     """Reads packets and queries in log order."""
 
     def __init__(self, scenario: Scenario) -> None:
-        """Begin with nothing."""
         self.uniques: list[Original] = []
         self.removed_at: dict[int, int] = {}
         """Where each unique document was taken out, by sequence number."""

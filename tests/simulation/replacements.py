@@ -65,6 +65,11 @@ def without(owner: type | ModuleType, name: str) -> Replacement:
     return always(owner, name, None)
 
 
+def constant(owner: type | ModuleType, name: str, value: object) -> Replacement:
+    """Let a constant have another value."""
+    return Replacement(owner, name, lambda _: value)
+
+
 @contextmanager
 def replaced(replacements: Sequence[Replacement]) -> Iterator[None]:
     """Put replacements in place; raises ``ReplacementError`` where one does not apply."""

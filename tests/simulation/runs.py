@@ -35,7 +35,6 @@ class Runs:
 
 
 def chunks(start: int, seeds: int) -> Iterator[range]:
-    """Yield ranges of seeds."""
     for first in range(start, start + seeds, _CHUNK):
         yield range(first, min(first + _CHUNK, start + seeds))
 

@@ -13,27 +13,26 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from simhash_core.documents import Entry
+from simhash_core.index import document_index
 from simhash_core.index.look_up import Nearness
+from simhash_core.log import decider, nearest_matches, participant, replica, unique_documents
 from simhash_core.log.participant import LEADING_SHARD, ShardReady
 from simhash_core.log.records import Chain, LogRecord, Packet, Progress, Query, Report
 from simhash_core.log.shard_stream import Ready
 from tests.simulation.appends import Appends
 from tests.simulation.broker import TOPIC, Broker, RawPartition, RawRecord, change
-from tests.simulation.core_limits import low_limits
 from tests.simulation.documents import SimulatedDocument, columns_of
 from tests.simulation.judge import Judge, ViolationError
 from tests.simulation.life import Life
+from tests.simulation.replacements import constant, replaced
 from tests.simulation.rest import check_indexes, check_trimmed
-from tests.simulation.rules import KEPT, Rules
-from tests.simulation.scenario import Fault, Scenario
+from tests.simulation.scenario import KEPT, Fault, Rules, Scenario
 
 CALM_ROUNDS_LIMIT = 150
 
 
 @dataclass(slots=True)
 class Summary:
-    """What a run did."""
-
     documents: int = 0
     packets: int = 0
     faults: Counter[str] = field(default_factory=Counter)
@@ -149,7 +148,6 @@ class World:
     # ---- what lives ask for
 
     def send(self, life: Life, record: LogRecord | Report) -> None:
-        """Put an append on its way."""
         self._appends.send(life, record)
 
     def commit(self, life: Life, ready: list[ShardReady[RawRecord]]) -> bool:
@@ -182,7 +180,6 @@ class World:
             changelog.progress = each.progress
 
     def commit_initial(self, partition: int, progress: Progress) -> None:
-        """Commit the first progress of a shard."""
         self.tell(f"first {progress}")
         changelog = self.broker.changelogs[partition]
         changelog.progress = progress
@@ -190,7 +187,6 @@ class World:
         self.judge.trimmed(self.broker.log_start, [progress])
 
     def trim(self, life: Life, offset: int) -> None:
-        """Delete the log before an offset."""
         if offset > self.broker.log_start:
             self.tell(f"{life.name} trims the log to {offset}")
             self.broker.log_start = offset
@@ -216,7 +212,6 @@ class World:
             raise ViolationError(f"{life.name} reads at {where}; the log begins later")
 
     def tell(self, line: str) -> None:
-        """Add to the story."""
         if self._story is not None:
             self._story.append(line)
 
@@ -262,7 +257,6 @@ class World:
         return life
 
     def _end(self, life: Life) -> None:
-        """A life ends; what it sent may still arrive."""
         self.tell(f"{life.name} ends")
         life.is_member = False
         self.lives.remove(life)
@@ -360,5 +354,13 @@ class World:
 
 def simulate(scenario: Scenario, rules: Rules = KEPT, story: list[str] | None = None) -> Summary:
     """Run a scenario; raises ``ViolationError`` where an invariant does not hold."""
-    with low_limits(scenario):
+    limits = (
+        (document_index, "MEMTABLE_DOCUMENTS", scenario.memtable),
+        (unique_documents, "_FORGOTTEN_LIMIT", scenario.forgotten),
+        (nearest_matches, "_COMPARED_WHOLE", scenario.compared),
+        (decider, "_COMPARED_DOCUMENTS", scenario.compared),
+        (participant, "FORGOTTEN_PLACES_MIN", 0),
+        (replica, "_PASSED_MIN", 0),
+    )
+    with replaced([constant(*each) for each in limits]):
         return World(scenario, rules, story).run()
