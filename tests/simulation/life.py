@@ -18,7 +18,7 @@ from simhash_core.log.participant import LEADING_SHARD, Participant, ShardReady
 from simhash_core.log.records import NO_CONTROL, Control, LogRecord, Packet, Progress, Report
 from simhash_core.log.shard_stream import ShardStream
 from tests.simulation.broker import RawRecord, StoredEntries
-from tests.simulation.scenario import RATES, Action
+from tests.simulation.scenario import RATES
 from tests.simulation.standby_copies import StandbyCopies
 
 if TYPE_CHECKING:
@@ -56,25 +56,24 @@ class Life:
         self._trim_to: int | None = None
         self._seen_decided = 0
         self._idle_looks = 0
-        actions: dict[Action, Callable[[], None]] = {
-            Action.INTAKE: self._intake,
-            Action.SEND: self._send,
-            Action.READ: lambda: self.read(self._rng.randint(1, 6)),
-            Action.REPORT: self._report,
-            Action.TAKE_REPORTS: lambda: self.take_reports(self._rng.randint(1, 4)),
-            Action.DECIDE: self._decide,
-            Action.PREPARE: lambda: self._prepare(whole=False),
-            Action.COMMIT: self._commit,
-            Action.TELL_POSITIONS: self._tell_positions,
-            Action.TRIM: self._trim,
-            Action.ANSWER: self.answered,
-            Action.LEARN: self.learn,
-            Action.FOLLOW: self._follow,
-        }
-        self._actions = list(actions.values())
-        often = {action: self._rng.choice(RATES) for action in actions}
-        often[Action.READ] *= world.scenario.reading
-        self._often = list(accumulate(often.values()))
+        self._actions: list[Callable[[], None]] = [
+            self._intake,
+            self._send,
+            self._read_some,
+            self._report,
+            lambda: self.take_reports(self._rng.randint(1, 4)),
+            self._decide,
+            lambda: self._prepare(whole=False),
+            self._commit,
+            self._tell_positions,
+            self._trim,
+            self.answered,
+            self.learn,
+            self._follow,
+        ]
+        often = [self._rng.choice(RATES) for _ in self._actions]
+        often[self._actions.index(self._read_some)] *= world.scenario.reading
+        self._often = list(accumulate(often))
 
     @property
     def is_current(self) -> bool:
@@ -213,6 +212,9 @@ class Life:
         limit = 100 if all_of_it else self._rng.randint(1, 4)
         for packet in islice(self.participant.packets(), limit):
             self._world.send(self, packet)
+
+    def _read_some(self) -> None:
+        self.read(self._rng.randint(1, 6))
 
     def read(self, limit: int) -> None:
         """Read on in the log, unless it is gone there; also where all shards were lost since."""

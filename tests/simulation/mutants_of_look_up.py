@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from simhash_core.index import document_index, look_up, pairs
-from simhash_core.index.document_index import DocumentIndex
+from simhash_core.index.document_index import DocumentIndex, SegmentMerge
 from simhash_core.index.look_up import LookUp
 from simhash_core.index.pairs import Pairs
 from simhash_core.index.prints import Prints
@@ -32,6 +32,11 @@ def _pairs_of_latest(original: Function, index: DocumentIndex, prints: Prints) -
         return found
     finally:
         index._segments = segments
+
+
+def _build_without_first(original: Function, merge: SegmentMerge) -> object:
+    merge._live = [np.zeros_like(merge._live[0]), *merge._live[1:]]
+    return original(merge)
 
 
 LOOK_UP: Final[dict[str, Rule]] = {
@@ -63,7 +68,7 @@ LOOK_UP: Final[dict[str, Rule]] = {
         pairs, "_share_a_bucket", lambda _scheme, ours, _theirs: np.ones(len(ours), bool)
     ),
     "a merge forgets the segment before the last": wrapped(
-        DocumentIndex, "_joined", lambda original, index, segments: original(index, segments[1:])
+        SegmentMerge, "build", _build_without_first
     ),
 }
 

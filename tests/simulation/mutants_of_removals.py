@@ -29,10 +29,10 @@ from simhash_core.log.shards import HeldShards, ShardCopy
 from simhash_core.log.unique_documents import RecentUniques
 from simhash_core.window import Window
 from tests.simulation.mutant import Rule, Tried, sessions_begin_late
+from tests.simulation.mutants_of_windows import SHORT
 from tests.simulation.replacements import Function, always, by, without, wrapped
 
 REPLACES: Final = {"replaces": True}
-SHORT: Final = {"window": Window(150, 60)}
 
 
 def _begin_without_heads(
@@ -183,12 +183,8 @@ APPLIED: Final[dict[str, Rule]] = {
     "what was taken out before the session is committed again": without(ShardStream, "_leave_out"),
     "deletes become entries": by(DecidedPacket, "new_rows", _rows_with_deletes),
     "deletes are added to the index": by(shards, "unique_rows", _all_but),
-    "no delete is put out": wrapped(
-        ShardStream, "_is_put_out", lambda _original, _stream, **_: False
-    ),
-    "every delete is put out": wrapped(
-        ShardStream, "_is_put_out", lambda _original, _stream, **_: True
-    ),
+    "no delete is put out": always(ShardStream, "_is_put_out", False),
+    "every delete is put out": always(ShardStream, "_is_put_out", True),
     "what is taken out is committed apart from outputs": "removals_with_outputs",
     "a shard is looked up in before its session begins": Tried(
         (

@@ -132,16 +132,12 @@ WINDOWS: Final[dict[str, Rule]] = {
 
 
 SCOPES: Final[dict[str, Rule]] = {
-    "documents of different scopes are compared": Tried(
-        (
-            by(documents, "masked", lambda fingerprint, _scope: fingerprint),
-            always(look_up, "_is_in_scope", True),
-        )
+    "documents of different scopes are compared": (
+        by(documents, "masked", lambda fingerprint, _scope: fingerprint),
+        always(look_up, "_is_in_scope", True),
     ),
-    "texts of different scopes repeat each other": Tried(
-        (
-            by(documents, "scoped_digest", lambda digest, _scope: digest),
-            always(look_up, "_is_in_scope", True),
-        )
+    "texts of different scopes repeat each other": (
+        by(documents, "scoped_digest", lambda digest, _scope: digest),
+        always(look_up, "_is_in_scope", True),
     ),
 }

@@ -34,8 +34,9 @@ def by(owner: type | ModuleType, name: str, function: Function) -> Replacement:
     """Replace a function, method or property by a function with as many parameters."""
 
     def make(original: Any) -> Function:  # noqa: ANN401 - a function or a property
-        function_of = original.fget if isinstance(original, property) else original
-        expected, has = (len(inspect.signature(f).parameters) for f in (function_of, function))
+        if isinstance(original, property):
+            original = original.fget
+        expected, has = (len(inspect.signature(f).parameters) for f in (original, function))
         if expected != has:
             raise ReplacementError(
                 f"{owner.__name__}.{name} has {expected} parameters, and the mutant {has}: change "

@@ -16,22 +16,6 @@ from simhash_core.window import Window
 from tests.simulation.documents import SCHEMES, SHINGLES, TOY, Families, SimulatedDocument
 
 
-class Action(StrEnum):
-    INTAKE = "takes raw records in"
-    SEND = "sends packets"
-    READ = "reads the log"
-    REPORT = "reports"
-    TAKE_REPORTS = "takes reports in"
-    DECIDE = "sends a control record"
-    PREPARE = "begins a transaction"
-    COMMIT = "commits"
-    TELL_POSITIONS = "tells its positions"
-    TRIM = "trims the log"
-    ANSWER = "gets an answer of the broker"
-    LEARN = "learns of a rebalance"
-    FOLLOW = "follows a changelog"
-
-
 class Fault(StrEnum):
     CRASH = "a worker crashes and restarts"
     ZOMBIE = "a worker is replaced and lives on"
