@@ -47,54 +47,46 @@ TEXTS = [
 PIECES = ["测试", "北京大学", "3.", "t恤", "c++", "ab", "1", "-", "%", "кот", "かな", "แมว"]
 
 
-@cache
-def _segmenter(name: str) -> Segmenter:
-    return load_segmenter(name)
-
-
-def _memo(segmenter: Segmenter, memory_bytes: int = 1 << 20) -> tuple[SegmentationCache, Lexicon]:
-    lexicon = Lexicon(64, feature_hash_named("xxh3"), IdfModel("test", {}, 1.0))
-    return SegmentationCache(segmenter, lexicon, memory_bytes), lexicon
-
-
-def _terms(memo: SegmentationCache, lexicon: Lexicon, texts: list[str]) -> list[Counter[str]]:
-    """Return the features of each text, counted, by way of the memo."""
-    rows, sizes = memo.rows(texts)
-    spelled = {row: term for term, row in lexicon.items()}
-    terms = iter([spelled[row] for row in rows.tolist()])
-    return [_counted(islice(terms, size)) for size in sizes.tolist()]
-
-
-def _whole(segmenter: Segmenter, texts: list[str]) -> list[Counter[str]]:
-    return [_counted(segmenter.cut(text)) for text in texts]
+_segmenter = cache(load_segmenter)
 
 
 def _counted(terms: Iterable[str]) -> Counter[str]:
     return Counter(term for term in terms if is_feature(word_of(term)))
 
 
+class Memo:
+    """A memo of runs, which must give the terms that the segmenter gives for whole texts."""
+
+    def __init__(self, segmenter: Segmenter, memory_bytes: int = 1 << 20) -> None:
+        self.segmenter = segmenter
+        self.lexicon = Lexicon(64, feature_hash_named("xxh3"), IdfModel("test", {}, 1.0))
+        self.memo = SegmentationCache(segmenter, self.lexicon, memory_bytes)
+
+    def check(self, *texts: str) -> None:
+        rows, sizes = self.memo.rows([*texts])
+        spelled = {row: term for term, row in self.lexicon.items()}
+        terms = iter([spelled[row] for row in rows.tolist()])
+        found = [_counted(islice(terms, size)) for size in sizes.tolist()]
+        assert found == [_counted(self.segmenter.cut(text)) for text in texts]
+
+
 @pytest.mark.parametrize("name", SEGMENTERS)
 def test_terms_are_those_of_the_whole_text(name: str) -> None:
-    segmenter = _segmenter(name)
-    memo, lexicon = _memo(segmenter)
+    memo = Memo(_segmenter(name))
     for texts in (TEXTS, TEXTS[::-1], [], TEXTS):
-        assert _terms(memo, lexicon, texts) == _whole(segmenter, texts)
+        memo.check(*texts)
 
 
 @pytest.mark.parametrize("name", ["words", "rjieba", "jieba"])
 @given(st.lists(st.tuples(st.sampled_from(PIECES), st.sampled_from(SEPARATORS)), max_size=8))
 def test_no_term_reaches_over_a_separator(name: str, pieces: list[tuple[str, str]]) -> None:
-    segmenter = _segmenter(name)
-    memo, lexicon = _memo(segmenter)
     text = normalize("".join(f"{piece}{separator}" for piece, separator in pieces))
-    assert _terms(memo, lexicon, [text]) == _whole(segmenter, [text])
+    Memo(_segmenter(name)).check(text)
 
 
 def test_words_of_the_user_keep_what_separators_divide() -> None:
-    segmenter = load_segmenter("words", parse_user_dictionary("甲/乙 1000000\n跨江大桥的 1000000"))
-    memo, lexicon = _memo(segmenter)
-    texts = ["有甲/乙的", "跨江大桥的加固"]
-    assert _terms(memo, lexicon, texts) == _whole(segmenter, texts)
+    words = parse_user_dictionary("甲/乙 1000000\n跨江大桥的 1000000")
+    Memo(load_segmenter("words", words)).check("有甲/乙的", "跨江大桥的加固")
 
 
 def test_runs_made_to_have_one_hash_are_told_apart() -> None:
@@ -104,53 +96,48 @@ def test_runs_made_to_have_one_hash_are_told_apart() -> None:
     split = RunSplitter(SEPARATORS).split(runs)
     assert split is not None
     assert split.hashes[0] == split.hashes[1]
-    segmenter = _segmenter("words")
     for texts in (runs, [runs[1], "跨江大桥", runs[0]]):
-        memo, lexicon = _memo(segmenter)
+        memo = Memo(_segmenter("words"))
         for batch in ([texts[0]], texts, TEXTS):
-            assert _terms(memo, lexicon, batch) == _whole(segmenter, batch)
+            memo.check(*batch)
 
 
 def test_a_text_too_long_to_be_divided_is_segmented_whole() -> None:
-    segmenter = _segmenter("words")
-    memo, lexicon = _memo(segmenter)
     texts = ["大桥,加固。" * (MAX_UNITS // 6 + 1), "大桥"]
     assert RunSplitter(SEPARATORS).split(texts) is None
-    assert _terms(memo, lexicon, texts) == _whole(segmenter, texts)
+    Memo(_segmenter("words")).check(*texts)
 
 
 def test_a_memo_that_does_not_pay_rests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After 200 texts each is a copy of the one before, with one new run."""
     monkeypatch.setattr("simhash_core.text.segmentation_cache.SHORTEST_TRIAL", 100)
-    segmenter = _segmenter("words")
-    memo, lexicon = _memo(segmenter)
-    cut = 0
-    counted = segmenter._replace(cut_all=lambda texts: map(_count, texts))
+    memo, cut = Memo(_segmenter("words")), 0
 
-    def _count(text: str) -> Sequence[str]:
+    def count(text: str) -> Sequence[str]:
         nonlocal cut
         cut += len(text)
-        return segmenter.cut(text)
+        return memo.segmenter.cut(text)
 
-    memo._segmenter = counted
-    characters = []
+    memo.memo._segmenter = memo.segmenter._replace(cut_all=lambda texts: map(count, texts))
+    shares = []
     for number in range(600):
-        # After 200 texts each is a copy of the one before, with one new run.
         runs = [str(10 * min(number, 200) + place) for place in range(9)]
         text = f"{number}大桥,{','.join(runs)}"
         cut = 0
-        assert _terms(memo, lexicon, [text]) == _whole(segmenter, [text])
-        characters.append(cut / len(text))
-    assert max(characters[50:200]) > 0.9
-    assert sum(characters[-100:]) < 50
+        memo.check(text)
+        shares.append(cut / len(text))
+    assert max(shares[50:200]) > 0.9
+    assert sum(shares[-100:]) < 50
 
 
-def test_a_full_memo_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    segmenter = _segmenter("words")
-    for memory, terms_max in ((1, 65_536), (1 << 20, 3)):
-        monkeypatch.setattr("simhash_core.text.lexicon.TERMS_MAX", terms_max)
-        memo, lexicon = _memo(segmenter, memory)
-        for text in TEXTS:
-            assert _terms(memo, lexicon, [text]) == _whole(segmenter, [text])
+@pytest.mark.parametrize(("memory_bytes", "terms_max"), [(1, 65_536), (1 << 20, 3)])
+def test_a_full_memo_is_forgotten(
+    monkeypatch: pytest.MonkeyPatch, memory_bytes: int, terms_max: int
+) -> None:
+    monkeypatch.setattr("simhash_core.text.lexicon.TERMS_MAX", terms_max)
+    memo = Memo(_segmenter("words"), memory_bytes)
+    for text in TEXTS:
+        memo.check(text)
 
 
 def test_separators_are_no_features() -> None:

@@ -22,39 +22,56 @@ from simhash_core.log.records import (
     sequence_number,
 )
 from simhash_core.window import DURATION_MS_MAX, SLICES, Window, format_duration, parse_duration
-from tests.unit.core.log.one_worker import CHAIN, SCHEME, Doc, OneWorker, columns_of
+from tests.unit.core.log.one_worker import CHAIN, SCHEME, Doc, OneWorker, Story, columns_of
 
-TEXT = "snow in the mountains"
+WIDE = Nearness(SCHEME, None, 100, 1_000)
+NARROW = Nearness(SCHEME, None, 100)
+STORIES = {
+    "near are documents within the window": Story(
+        WIDE, ["a=snow@5000: a unique", "b=snow@5100: b like a"], 1
+    ),
+    "documents further apart are not": Story(
+        WIDE, ["a=snow@5000: a unique", "b=snow@5101: b unique"], 2
+    ),
+    "the earlier document may come later": Story(
+        WIDE, ["a=snow@5000: a unique", "b=snow@4900 c=snow@4700: b like a, c unique"], 2
+    ),
+    "two documents of one content may both be unique": Story(
+        Nearness(SCHEME, None, 10, 1_000),
+        ["a=snow@100 b=snow@200 c=snow@205: a unique, b unique, c like b"],
+        2,
+    ),
+    "a late document meets what has not expired": Story(
+        NARROW,
+        [
+            "a=snow@1000: a unique",
+            "b=rain@2000: b unique",
+            "c=snow@1000: c unique",
+            "d=snow@1010: d like c",
+        ],
+        3,
+    ),
+    "the watermark is the same after a restart": Story(
+        NARROW,
+        ["a=snow@1000: a unique", "b=rain@2000: b unique", "restart", "c=snow@1000: c unique"],
+        3,
+    ),
+    "a wrong date expires nothing": Story(
+        Nearness(SCHEME, None, 100, 100),
+        ["a=snow@4950: a unique", f"b=rain@{1 << 50}: b unique", "c=snow@4960: c like a"],
+        2,
+        now_ms=5_000,
+    ),
+}
 
 
-def worker_of(window_ms: int, lateness_ms: int = 0, now_ms: int = 1 << 40) -> OneWorker:
-    return OneWorker(Nearness(SCHEME, None, window_ms, lateness_ms), now_ms=now_ms)
-
-
-@pytest.mark.parametrize(("apart_ms", "said"), [(100, "b like a"), (101, "b unique")])
-def test_near_are_documents_within_the_window(apart_ms: int, said: str) -> None:
-    worker = worker_of(100, 1_000)
-    assert worker.says(Doc("a", TEXT, 5_000)) == ["a unique"]
-    assert worker.says(Doc("b", TEXT, 5_000 + apart_ms)) == [said]
-
-
-def test_the_earlier_document_may_come_later() -> None:
-    worker = worker_of(100, 1_000)
-    worker.says(Doc("a", TEXT, 5_000))
-    assert worker.says(Doc("b", TEXT, 4_900), Doc("c", TEXT, 4_700)) == ["b like a", "c unique"]
-
-
-def test_two_documents_of_one_content_may_both_be_unique() -> None:
-    worker = worker_of(10, 1_000)
-    assert worker.says(Doc("a", TEXT, 100), Doc("b", TEXT, 200), Doc("c", TEXT, 205)) == [
-        "a unique",
-        "b unique",
-        "c like b",
-    ]
+@pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
+def test_stories_of_windows(story: Story) -> None:
+    story.check()
 
 
 def test_what_has_expired_is_forgotten_and_not_before() -> None:
-    worker = worker_of(1_200, 400)
+    worker = OneWorker(Nearness(SCHEME, None, 1_200, 400))
     for number in range(40):
         worker.says(Doc(f"d{number}", f"text {number} long", 100 * number))
         oldest = max(0, 100 * number - 1_600 - 200)
@@ -62,30 +79,6 @@ def test_what_has_expired_is_forgotten_and_not_before() -> None:
         expected = sum(each >= oldest for each in kept)
         assert expected - 2 <= worker.participant.index.documents(0) <= expected
     assert worker.expired_before > sequence_number(0, 0)
-
-
-def test_a_late_document_meets_what_is_still_there() -> None:
-    worker = worker_of(100)
-    worker.says(Doc("a", TEXT, 1_000))
-    worker.says(Doc("b", "something else", 2_000))
-    assert worker.says(Doc("c", TEXT, 1_000)) == ["c unique"]  # a has expired
-    assert worker.says(Doc("d", TEXT, 1_010)) == ["d like c"]
-
-
-def test_a_wrong_date_expires_nothing() -> None:
-    worker = worker_of(100, 100, now_ms=5_000)
-    worker.says(Doc("a", TEXT, 4_950))
-    worker.says(Doc("b", "something else", 1 << 50))
-    assert worker.says(Doc("c", TEXT, 4_960)) == ["c like a"]
-
-
-def test_the_watermark_is_the_same_after_a_restart() -> None:
-    worker = worker_of(100)
-    worker.says(Doc("a", TEXT, 1_000))
-    worker.says(Doc("b", "something else", 2_000))
-    assert worker.participant.shards[0].stream.committed.clock is not None
-    worker.restart()
-    assert worker.says(Doc("c", TEXT, 1_000)) == ["c unique"]
 
 
 @pytest.mark.parametrize(
