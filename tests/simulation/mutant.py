@@ -68,12 +68,13 @@ def mutants(rules: Mapping[str, Rule], usual: Mapping[str, Any] | None = None) -
     made = []
     for name, rule in rules.items():
         broken, changes, start = rule if isinstance(rule, Tried) else Tried(rule)
-        kept, replacements = KEPT, broken
+        mutant = Mutant(name, changes=changes or usual or {}, start=start)
         if isinstance(broken, str):
-            kept, replacements = replace(KEPT, **{broken: False}), ()
-        elif isinstance(broken, Replacement):
-            replacements = (broken,)
-        made.append(Mutant(name, replacements, kept, changes or usual or {}, start))
+            mutant = replace(mutant, rules=replace(KEPT, **{broken: False}))
+        else:
+            replacements = (broken,) if isinstance(broken, Replacement) else broken
+            mutant = replace(mutant, replacements=replacements)
+        made.append(mutant)
     return made
 
 

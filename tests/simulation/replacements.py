@@ -5,11 +5,14 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from types import ModuleType
 from typing import Any
+
+from simhash_core.index import document_index
+from simhash_core.log import decider, nearest_matches, participant, replica, unique_documents
 
 Function = Callable[..., Any]
 
@@ -66,11 +69,6 @@ def without(owner: type | ModuleType, name: str) -> Replacement:
     return always(owner, name, None)
 
 
-def constant(owner: type | ModuleType, name: str, value: object) -> Replacement:
-    """Let a constant have another value."""
-    return Replacement(owner, name, lambda _: value)
-
-
 @contextmanager
 def replaced(replacements: Sequence[Replacement]) -> Iterator[None]:
     """Put replacements in place; raises ``ReplacementError`` where one does not apply."""
@@ -78,6 +76,23 @@ def replaced(replacements: Sequence[Replacement]) -> Iterator[None]:
         for each in replacements:
             _put_in_place(stack, each.owner, each.name, each.make)
         yield
+
+
+def low_limits(memtable: int, forgotten: int, compared: int) -> AbstractContextManager[None]:
+    """Set limits of the core, so low that a few documents exceed them."""
+    limits = (
+        (document_index, "MEMTABLE_DOCUMENTS", memtable),
+        (unique_documents, "_FORGOTTEN_LIMIT", forgotten),
+        (nearest_matches, "_COMPARED_WHOLE", compared),
+        (decider, "_COMPARED_DOCUMENTS", compared),
+        (participant, "FORGOTTEN_PLACES_MIN", 0),
+        (replica, "_PASSED_MIN", 0),
+    )
+    return replaced([_constant(*each) for each in limits])
+
+
+def _constant(owner: ModuleType, name: str, value: object) -> Replacement:
+    return Replacement(owner, name, lambda _: value)
 
 
 def _put_in_place(

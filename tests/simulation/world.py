@@ -13,9 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from simhash_core.documents import Entry
-from simhash_core.index import document_index
 from simhash_core.index.look_up import Nearness
-from simhash_core.log import decider, nearest_matches, participant, replica, unique_documents
 from simhash_core.log.participant import LEADING_SHARD, ShardReady
 from simhash_core.log.records import Chain, LogRecord, Packet, Progress, Query, Report
 from simhash_core.log.shard_stream import Ready
@@ -24,7 +22,7 @@ from tests.simulation.broker import TOPIC, Broker, RawPartition, RawRecord, chan
 from tests.simulation.documents import SimulatedDocument, columns_of
 from tests.simulation.judge import Judge, ViolationError
 from tests.simulation.life import Life
-from tests.simulation.replacements import constant, replaced
+from tests.simulation.replacements import low_limits
 from tests.simulation.rest import check_indexes, check_trimmed
 from tests.simulation.scenario import KEPT, Fault, Rules, Scenario
 
@@ -354,13 +352,5 @@ class World:
 
 def simulate(scenario: Scenario, rules: Rules = KEPT, story: list[str] | None = None) -> Summary:
     """Run a scenario; raises ``ViolationError`` where an invariant does not hold."""
-    limits = (
-        (document_index, "MEMTABLE_DOCUMENTS", scenario.memtable),
-        (unique_documents, "_FORGOTTEN_LIMIT", scenario.forgotten),
-        (nearest_matches, "_COMPARED_WHOLE", scenario.compared),
-        (decider, "_COMPARED_DOCUMENTS", scenario.compared),
-        (participant, "FORGOTTEN_PLACES_MIN", 0),
-        (replica, "_PASSED_MIN", 0),
-    )
-    with replaced([constant(*each) for each in limits]):
+    with low_limits(scenario.memtable, scenario.forgotten, scenario.compared):
         return World(scenario, rules, story).run()

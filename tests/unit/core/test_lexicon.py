@@ -15,6 +15,7 @@ from simhash_core.text.term_codes import NO_ROW, SEPARATOR, CodeIndex, Codes, en
 
 BITS = 128
 HASH = feature_hash_named("xxh3")
+UNDONE = pow(0x9E37_79B9_7F4A_7C15, -1, 2**64)
 IDF = IdfModel("test", {"大桥": 2.0}, 9.0)
 TERMS = [
     "大桥",
@@ -38,7 +39,7 @@ def test_each_row_describes_its_term() -> None:
         found = rows(lexicon, TERMS)
         assert found[0] == found[-1]
         assert len(set(found)) == len(set(TERMS))
-        assert lexicon.idf[found].tolist() == [2.0, 9.0, 9.0, 9.0, 9.0, 9.0, 9.0, 2.0]
+        assert lexicon.idf[found].tolist() == [2.0, *[9.0] * 6, 2.0]
         assert lexicon.is_feature[found].tolist() == [term != "，" for term in TERMS]
         expected = votes_of(b"".join(HASH(term, BITS) for term in TERMS), BITS)
         assert np.array_equal(lexicon.votes[found], expected)
@@ -46,13 +47,9 @@ def test_each_row_describes_its_term() -> None:
 
 def test_terms_made_to_collide_get_rows_of_their_own() -> None:
     """Such words are made by undoing the hash; four units are any 64 bits."""
-    inverse = pow(0x9E37_79B9_7F4A_7C15, -1, 2**64)
-    words = []
-    for k in range(1, 3_000):
-        units = ((inverse * k) % 2**64).to_bytes(8, "little")
-        word = units.decode("utf-16-le", "surrogatepass")
-        if "\0" not in word and SEPARATOR not in word:
-            words.append(word)
+    units = [((UNDONE * k) % 2**64).to_bytes(8, "little") for k in range(1, 3_000)]
+    words = [each.decode("utf-16-le", "surrogatepass") for each in units]
+    words = [word for word in words if "\0" not in word and SEPARATOR not in word]
     assert len(words) > 2_000
     lexicon = Lexicon(BITS, HASH, IDF)
     first = rows(lexicon, words)
@@ -99,6 +96,8 @@ def test_no_terms_have_no_codes() -> None:
     assert made.spelled(np.arange(0)) == []
 
 
+# ---------------------------------------------------------------- the index of codes
+
 Code = tuple[int, int]
 
 words = st.one_of(st.integers(0, 3), st.integers(0, 2**64 - 1))
@@ -140,8 +139,7 @@ def test_the_index_grows_and_keeps_all_but_a_few() -> None:
 
 def test_codes_that_all_want_one_place_are_dropped_not_searched_for() -> None:
     """The codes have small products, so that the hash of each is 0."""
-    inverse = pow(0x9E37_79B9_7F4A_7C15, -1, 2**64)
-    made = [((inverse * k) % 2**64, 0) for k in range(1, 2_001)]
+    made = [((UNDONE * k) % 2**64, 0) for k in range(1, 2_001)]
     rows = np.arange(1, 2_001)
     index = CodeIndex(rows=8)
     index.add(*columns(made), rows)

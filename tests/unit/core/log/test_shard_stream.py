@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -84,7 +86,7 @@ def test_records_that_are_no_documents_are_covered(stream: ShardStream[str]) -> 
 
 def test_whether_the_next_record_waits_for_a_verdict(stream: ShardStream[str]) -> None:
     ready = []
-    for step in (
+    steps: tuple[Callable[[], object], ...] = (
         lambda: None,
         lambda: stream.add(batch([None, FAR[1], FAR[2], None])),  # no document
         lambda: advance(stream, 1),
@@ -93,7 +95,8 @@ def test_whether_the_next_record_waits_for_a_verdict(stream: ShardStream[str]) -
         lambda: stream.heads_known(2),  # the log is past it
         lambda: advance(stream, 3),  # no document behind the last one
         lambda: advance(stream, 4),  # nothing was read
-    ):
+    )
+    for step in steps:
         step()
         ready.append(stream.next_is_ready())
     assert ready == [False, True, False, True, False, True, True, False]

@@ -139,7 +139,7 @@ def test_what_was_read_before_its_session_is_read_again() -> None:
     participant, store = worker_with(0), MemoryEntries()
     standby = stand_by(participant, OPENED, store)
     decides = control(2, [Decision(3, [])], heads=[(chain(0), 0), (chain(1), 1)])
-    log = [BEGINS, FIRST, decided(1, 1), packet(FAR[2:3]), decides]
+    log: list[LogRecord] = [BEGINS, FIRST, decided(1, 1), packet(FAR[2:3]), decides]
     read(participant, *log)
     store.add(NewEntries(1, FIRST, np.arange(2)))
     standby.owner_committed(progress_at(2, 3, 2), [])
@@ -201,7 +201,7 @@ def test_entry_that_a_commit_brings_after_its_removal_is_hidden() -> None:
 @pytest.fixture
 def leading() -> StandsBy:
     """A worker with a standby of the leading shard, which has read a log of three records."""
-    log = [BEGINS, packet(FAR[:2]), packet(FAR[2:3], previous=1)]
+    log: list[LogRecord] = [BEGINS, packet(FAR[:2]), packet(FAR[2:3], previous=1)]
     worker = StandsBy(Progress(chain(0), 0, 0, NO_CONTROL), len(log))
     worker.read(*log)
     return worker
