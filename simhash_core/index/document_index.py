@@ -391,7 +391,7 @@ class DocumentIndex:
             return False
         if 2 * kept.left > documents and all(self._live[slot] for slot in kept.slots()):
             return False  # the usual case, without counting rows
-        return 2 * np.count_nonzero(self._live_rows(kept)) <= documents
+        return 2 * int(np.count_nonzero(self._live_rows(kept))) <= documents
 
     def _live_rows(self, kept: KeptSegment) -> NDArray[np.bool_]:
         live: NDArray[np.bool_] = self._live[kept.segment.slots]

@@ -381,6 +381,6 @@ def test_large_segments_are_merged_beside_the_event_loop(monkeypatch: pytest.Mon
     put(index, index.open_slot(), range(40))
     before = len(index.segments)
 
-    asyncio.run(keeper.step(lambda: []))
+    asyncio.run(keeper.step(list))
 
     assert len(index.segments) < before / 2
