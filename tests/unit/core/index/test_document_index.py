@@ -127,70 +127,42 @@ def met(index: DocumentIndex) -> list[tuple[int, int]]:
 @given(
     st.lists(
         st.tuples(
-            st.sampled_from(["open", "hide", "show", "add", "add", "drop"]), st.integers(0, 9)
-        ),
-        max_size=40,
-    )
-)
-def test_slots_are_apart(steps: list[tuple[str, int]]) -> None:
-    """A slot that is used again has nothing of the shard before."""
-    held: dict[int, list[int]] = {}
-    hidden: set[int] = set()
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(document_index, "MEMTABLE_DOCUMENTS", 4)
-        index = DocumentIndex(CLASSIC)
-        for number, (kind, which) in enumerate(steps):
-            slot = sorted(held)[which % len(held)] if held else None
-            if kind in ("open", "hide"):
-                fresh = index.open_slot(visible=kind == "open")
-                assert fresh not in held
-                held[fresh] = []
-                hidden |= {fresh} if kind == "hide" else set()
-            elif slot is None:
-                continue
-            elif kind == "show":
-                index.show_slot(slot)
-                hidden.discard(slot)
-            elif kind == "add":
-                index.add(slot, np.array([number], dtype=np.uint64), ONE)
-                held[slot].append(number)
-            else:
-                index.drop_slot(slot)
-                del held[slot]
-                hidden.discard(slot)
-        found = met(index)
-
-    shown = ((each, slot) for slot, added in held.items() if slot not in hidden for each in added)
-    assert found == sorted(shown)
-    assert len(index) == sum(map(len, held.values()))
-
-
-@given(
-    st.lists(
-        st.tuples(
-            st.sampled_from([*["add"] * 8, "open", "remove", "remove", "drop", "begin", "end"]),
+            st.sampled_from(
+                [*["add"] * 8, "open", "hide", "show", "remove", "remove", "drop", "begin", "end"]
+            ),
             st.integers(0, 9),
         ),
         min_size=60,
         max_size=120,
-    )
+    ),
+    st.booleans(),
 )
-def test_what_changes_during_a_merge_is_kept(steps: list[tuple[str, int]]) -> None:
+def test_slots_are_apart_and_keep_what_changes_during_a_merge(
+    steps: list[tuple[str, int]], inline: bool
+) -> None:
     held: dict[int, list[int]] = {}
+    hidden: set[int] = set()
     under_way: list[SegmentMerge] = []
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(document_index, "MEMTABLE_DOCUMENTS", 2)
         index = DocumentIndex(CLASSIC)
-        index.inline_documents = 2
+        if not inline:
+            index.inline_documents = 2
         for number, (kind, which) in enumerate([("open", 0), *steps]):
             slot = sorted(held)[which % len(held)] if held else None
-            if kind == "open":
-                held[index.open_slot()] = []
+            if kind in {"open", "hide"}:
+                fresh = index.open_slot(visible=kind == "open")
+                assert fresh not in held
+                held[fresh] = []
+                hidden |= {fresh} if kind == "hide" else set()
             elif kind == "begin" and not under_way:
                 under_way = [merge] if (merge := index.next_merge()) is not None else []
             elif kind == "end" and under_way:
                 merge = under_way.pop()
                 index.merged(merge, merge.build())
+            elif slot is not None and kind == "show":
+                index.show_slot(slot)
+                hidden.discard(slot)
             elif slot is not None and kind == "add":
                 index.add(slot, np.array([number], dtype=np.uint64), ONE)
                 held[slot].append(number)
@@ -200,7 +172,9 @@ def test_what_changes_during_a_merge_is_kept(steps: list[tuple[str, int]]) -> No
             elif slot is not None and kind == "drop":
                 index.drop_slot(slot)
                 del held[slot]
-            assert met(index) == sorted((n, slot) for slot, all_ in held.items() for n in all_)
+                hidden.discard(slot)
+            shown = [(n, slot) for slot in held.keys() - hidden for n in held[slot]]
+            assert met(index) == sorted(shown)
             assert len(index) == sum(map(len, held.values()))
 
 

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from simhash_core.document_columns import DELETE, DOCUMENT, BytesColumn, DocumentColumns
+from simhash_core.document_columns import DocumentColumns
 from simhash_core.index.look_up import Nearness
 from simhash_core.log.local_decider import MemoryEntries
 from simhash_core.log.participant import Participant, ShardReady
@@ -46,11 +46,13 @@ NAMES = st.sampled_from([b"a", b"b", b"c", b"d"])
 ROWS = st.lists(st.tuples(NAMES, st.booleans()), min_size=1, max_size=3)
 
 
-def read_as(columns: DocumentColumns, rows: list[tuple[bytes, bool]]) -> DocumentColumns:
-    """Columns with the ids of ``rows``; True: it is a delete."""
-    operations = np.array([DELETE if gone else DOCUMENT for _, gone in rows], dtype=np.uint8)
-    ids = BytesColumn.of([name for name, _ in rows])
-    return replace(columns, ids=ids, operations=operations)
+def read_as(rows: list[tuple[bytes, bool]], first: int) -> DocumentColumns:
+    """Columns of documents with these ids; True: it is a delete."""
+    made = [
+        far._replace(name=name, is_delete=is_delete)
+        for far, (name, is_delete) in zip(FAR, rows, strict=False)
+    ]
+    return columns_of(made, first)
 
 
 def without_some(columns: DocumentColumns) -> DocumentColumns:
@@ -113,8 +115,9 @@ class Reading(RuleBasedStateMachine):
         for item in self.undecided.values():
             if isinstance(item, Packet) and item.chain == chain(partition):
                 head = item.last if item.previous == head else head
-        made = packet_of(FAR[: len(rows)], max(NO_OFFSET, head + guess), partition)
-        self.append(replace(made, columns=read_as(made.columns, rows)))
+        previous = max(NO_OFFSET, head + guess)
+        made = packet_of(FAR[: len(rows)], previous, partition)
+        self.append(replace(made, columns=read_as(rows, previous + 1)))
 
     @rule()
     def query(self) -> None:
@@ -208,7 +211,7 @@ class Reading(RuleBasedStateMachine):
     def raw(self, partition: int, rows: list[tuple[bytes, bool]]) -> None:
         first = self.raw_end[partition]
         count = len(rows)
-        columns = without_some(read_as(columns_of(FAR[:count], first), rows))
+        columns = without_some(read_as(rows, first))
         self.raw_end[partition] += count
         batch = RawBatch(["r"] * count, range(first, first + count), columns, first + count - 1)
         self.worker.shards[partition].stream.add(batch)

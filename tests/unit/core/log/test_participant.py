@@ -82,20 +82,6 @@ def test_nothing_is_sent_before_the_log_is_read() -> None:
     assert worker.control(9) is not None
 
 
-def test_packets_are_reported_on_once_for_each_leader_and_session() -> None:
-    worker = worker_with(1)
-    read(worker, BEGINS, packet(FAR[:1]), packet(FAR[1:2], 0))
-    assert looked_up(worker) == [1, 2]
-    assert looked_up(worker) == []
-    worker.look_up_again()
-    assert looked_up(worker) == [1, 2]
-    read(worker, control(0, leads=True, leader="another"))
-    assert looked_up(worker) == [1, 2]
-    worker.begin(0)
-    read(worker, BEGINS, packet(FAR[:1]))
-    assert looked_up(worker) == [1]
-
-
 def test_nothing_is_looked_up_before_the_heads_are_known() -> None:
     worker = worker_with(1, end=6, position=3)
     read(worker, control(NO_CONTROL, leads=True, following=1), packet(FAR[:1], 4))
@@ -157,17 +143,6 @@ def test_whoever_led_before_is_not_waited_for() -> None:
     read(worker, control(0, leads=True, leader="next.1"))
     looked_up(worker)
     assert not is_waiting(worker, 1, "next", {})
-
-
-def test_oldest_packets_are_reported_on_again() -> None:
-    worker = worker_with(1)
-    read(worker, BEGINS, *(packet([FAR[n]], n - 1) for n in range(5)))
-    assert worker.report(3) is not None
-    assert worker.report_again(2) == 2
-    assert worker.report_again(4) == 1
-    assert looked_up(worker) == [1, 2, 3, 4, 5]
-    assert worker.report_again(0) == 0
-    assert not worker.has_to_report
 
 
 def test_a_report_is_on_few_documents_and_one_packet_at_least() -> None:

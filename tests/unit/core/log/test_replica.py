@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simhash_core.log.records import NO_CONTROL, NO_OFFSET, Decision, Heads, Packet, Query
+from simhash_core.log.records import NO_CONTROL, NO_OFFSET, Decision, Heads
 from simhash_core.log.replica import Replica, Undecided
 from tests.unit.core.log.log_of_records import (
     BEGINS,
@@ -15,7 +15,6 @@ from tests.unit.core.log.log_of_records import (
     present,
     replica_of,
 )
-from tests.unit.core.log.made_to_order import columns_of
 
 
 def test_verdict_counts_when_its_record_is_read() -> None:
@@ -129,21 +128,3 @@ def test_the_next_undecided_is_known_whatever_was_decided() -> None:
     assert [*undecided] == [*range(2_500, 5_000)]
     assert [*undecided.starting_at(4_998)] == [4_998, 4_999]
     assert undecided.pop(0) is None
-
-
-def test_undecided_packets_are_known_by_chain() -> None:
-    undecided = Undecided()
-    query = Query("q", 1, columns_of(FAR[:1]))
-    first, gap, second = packet(FAR[:2]), packet(FAR[:1], 7), packet(FAR[:1], 1)
-    items: list[Packet | Query] = [query, packet(FAR[:1], partition=1), first, gap, second]
-    for offset, item in enumerate(items):
-        undecided.add(offset, item)
-    assert undecided.first_of(chain(0)) == 2
-    assert undecided.first_of(chain(1)) == 1
-    assert undecided.head_of(chain(0)) == 2
-    assert undecided.head_of(chain(0), 5) == 5
-    for offset in range(5):
-        assert undecided.pop(offset) is items[offset]
-    assert undecided.first is undecided.first_of(chain(0)) is None
-    assert undecided.head_of(chain(0), 5) == 5
-    assert undecided == {}
