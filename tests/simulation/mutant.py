@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from tests.simulation.documents import Families, SimulatedDocument
 from tests.simulation.replacements import Replacement, replaced
@@ -82,18 +82,17 @@ def only(*faults: Fault) -> dict[Fault, float]:
     return {fault: float(fault in faults) for fault in Fault}
 
 
-def moves_only() -> dict[str, Any]:
-    """Return the changes for scenarios in which partitions move all the time."""
-    return {
-        "workers": 2,
-        "faults": only(Fault.MOVE),
-        "fault_limit": 40,
-        "fault_rate": 0.02,
-        "steps": 2_000,
-        "produced": 0.03,
-        "late": 0.6,
-        "arriving": 0.1,
-    }
+MOVES_ONLY: Final[dict[str, Any]] = {
+    "workers": 2,
+    "faults": only(Fault.MOVE),
+    "fault_limit": 40,
+    "fault_rate": 0.02,
+    "steps": 2_000,
+    "produced": 0.03,
+    "late": 0.6,
+    "arriving": 0.1,
+}
+"""Scenarios in which partitions move all the time."""
 
 
 def many_records(
@@ -109,24 +108,24 @@ def many_records(
     return records
 
 
-def sessions_begin_late() -> dict[str, Any]:
-    """Return the changes for scenarios in which shards come long before their session begins.
+RAW_ONLY: Final[dict[str, Any]] = {"later": [], "queries": [], "window": None}
+LARGE_STEPS: Final = {"report_limit": 100, "decide_limit": 100, "ready_limit": 100}
 
-    What is decided is put out bit by bit: much of it is not in the store of a shard that comes.
-    """
-    return {
-        **moves_only(),
-        "partitions": many_records(3, 80),
-        "born": [True] * 3,
-        "later": [],
-        "queries": [],
-        "window": None,
-        "fault_rate": 0.01,
-        "steps": 4_000,
-        "produced": 0.05,
-        "ready_limit": 1,
-        "beginning": 0.2,
-    }
+SESSIONS_BEGIN_LATE: Final[dict[str, Any]] = {
+    **MOVES_ONLY,
+    **RAW_ONLY,
+    "partitions": many_records(3, 80),
+    "born": [True] * 3,
+    "fault_rate": 0.01,
+    "steps": 4_000,
+    "produced": 0.05,
+    "ready_limit": 1,
+    "beginning": 0.2,
+}
+"""Scenarios in which shards come long before their session begins.
+
+What is decided is put out bit by bit: much of it is not in the store of a shard that comes.
+"""
 
 
 def failure_of(mutant: Mutant, seed: int, story: list[str] | None = None) -> Exception | None:

@@ -28,7 +28,7 @@ from simhash_core.log.shard_stream import DecidedPacket, ShardStream
 from simhash_core.log.shards import HeldShards, ShardCopy
 from simhash_core.log.unique_documents import RecentUniques
 from simhash_core.window import Window
-from tests.simulation.mutant import Rule, Tried, sessions_begin_late
+from tests.simulation.mutant import SESSIONS_BEGIN_LATE, Rule, Tried
 from tests.simulation.mutants_of_windows import SHORT
 from tests.simulation.replacements import Function, always, by, without, wrapped
 
@@ -191,7 +191,7 @@ APPLIED: Final[dict[str, Rule]] = {
             wrapped(DocumentIndex, "open_slot", lambda original, index, **_: original(index)),
             always(HeldShards, "_takes_part", True),
         ),
-        {**sessions_begin_late(), "standbys": False},
+        {**SESSIONS_BEGIN_LATE, "standbys": False},
     ),
     "a delete of what has expired is not put out": Tried(
         wrapped(ShardStream, "_is_put_out", lambda _original, _stream, removing: removing), SHORT

@@ -14,7 +14,7 @@ from simhash_core.log.records import Progress
 from simhash_core.log.replica import Decided, Replica
 from simhash_core.log.shard_stream import DecidedPacket, ShardStream
 from simhash_core.log.shards import HeldShards, OwnedShard, ShardCopy
-from tests.simulation.mutant import Rule, Tried, moves_only
+from tests.simulation.mutant import MOVES_ONLY, Rule, Tried
 from tests.simulation.replacements import Function, always, by, without, wrapped
 
 BEYOND = 1 << 40
@@ -191,6 +191,6 @@ SHARDS: Final[dict[str, Rule]] = {
         HeldShards, "reported", _first_reported
     ),
     "a shard takes verdicts in before its session begins": Tried(
-        by(OwnedShard, "decided", _apply_at_once), moves_only(), start=340
+        by(OwnedShard, "decided", _apply_at_once), MOVES_ONLY, start=340
     ),
 }

@@ -6,7 +6,16 @@ from typing import Any, Final
 
 from simhash_core.log.records import Progress
 from simhash_core.log.shards import HeldShards, ShardCopy, Standby
-from tests.simulation.mutant import Rule, Tried, many_records, moves_only, only, sessions_begin_late
+from tests.simulation.mutant import (
+    LARGE_STEPS,
+    MOVES_ONLY,
+    RAW_ONLY,
+    SESSIONS_BEGIN_LATE,
+    Rule,
+    Tried,
+    many_records,
+    only,
+)
 from tests.simulation.replacements import Function, always, by, without, wrapped
 from tests.simulation.scenario import Fault
 
@@ -36,9 +45,7 @@ CREATED_AGAIN: Final[dict[str, Any]] = {
     "produced": 0.2,
     "steps": 20_000,
     "batch": 6,
-    "report_limit": 100,
-    "decide_limit": 100,
-    "ready_limit": 100,
+    **LARGE_STEPS,
 }
 """Scenarios in which the raw topic is created again while zombies live on."""
 
@@ -50,21 +57,17 @@ COMING: Final[dict[str, Any]] = {
 """Scenarios in which standbys are opened all the time."""
 
 BEHIND: Final[dict[str, Any]] = {
-    **moves_only(),
+    **MOVES_ONLY,
     "standbys": True,
     "partitions": many_records(1, 80),
     "born": [True],
-    "later": [],
-    "queries": [],
-    "window": None,
+    **RAW_ONLY,
     "fault_rate": 0.001,
     "steps": 4_000,
     "produced": 0.02,
     "late": 0.0,
     "batch": 1,
-    "report_limit": 100,
-    "decide_limit": 100,
-    "ready_limit": 100,
+    **LARGE_STEPS,
     "reading": 0.1,
 }
 """Scenarios in which a shard goes to its standby and back, and workers seldom read the log.
@@ -105,7 +108,7 @@ STANDBYS: Final[dict[str, Rule]] = {
     ),
     "a standby tells of commits that its store does not have": "standbys_write_before_they_tell",
     "a standby reports before its session begins": Tried(
-        by(HeldShards, "reported", _reported_with_all), {**sessions_begin_late(), "standbys": True}
+        by(HeldShards, "reported", _reported_with_all), {**SESSIONS_BEGIN_LATE, "standbys": True}
     ),
     "a standby goes on where its owner is, not where it has read": Tried(
         always(Standby, "_has_read", True), WITH_STANDBYS, start=420
