@@ -26,7 +26,6 @@ DAY_MS = 86_400_000
 
 @pytest.fixture(scope="module")
 def texts() -> list[str]:
-    """Long texts, of which no two are near."""
     with Deduplicator() as seen:
         found = [text for number in range(40) if seen.add(text := article(number)) == Unique()]
     assert len(found) > 30
@@ -48,15 +47,11 @@ def article(number: int) -> str:
 
 @pytest.fixture
 def seen() -> Iterator[Deduplicator]:
-    """A deduplicator in memory."""
     with Deduplicator() as made:
         yield made
 
 
 def test_the_first_is_unique_and_a_copy_names_it(seen: Deduplicator, texts: list[str]) -> None:
-    """Given a text; when it comes for the first time, then equal, then edited; then it is unique,
-    an exact repeat, and a near one, each naming the first.
-    """
     assert seen.add(texts[0], id="a") == Unique()
     exact = seen.add(texts[0], id="b")
     assert isinstance(exact, DuplicateOf)
@@ -68,9 +63,6 @@ def test_the_first_is_unique_and_a_copy_names_it(seen: Deduplicator, texts: list
 
 
 def test_a_batch_gives_the_verdicts_of_one_by_one(texts: list[str]) -> None:
-    """Given texts with repeats among them, and short ones; when they are added together, and one by
-    one elsewhere; then the verdicts are the same, and ids are their places.
-    """
     stream = [*texts[:20], *texts[5:15], "短", "短", "", *(f"{text}。续" for text in texts[:5])]
     with Deduplicator() as together, Deduplicator() as single:
         verdicts = together.add_batch(stream, times=[0] * len(stream))
@@ -82,10 +74,7 @@ def test_a_batch_gives_the_verdicts_of_one_by_one(texts: list[str]) -> None:
     assert isinstance(verdicts[31], DuplicateOf)
 
 
-def test_state_outlives_the_process(tmp_path: Path, texts: list[str]) -> None:
-    """Given a process that adds texts and is killed; when another opens its state; then it knows
-    them, and goes on with the numbers.
-    """
+def test_state_outlives_a_killed_process(tmp_path: Path, texts: list[str]) -> None:
     script = (
         "import os, signal, sys\n"
         "from firstseen import Deduplicator\n"
@@ -110,18 +99,14 @@ def test_state_outlives_the_process(tmp_path: Path, texts: list[str]) -> None:
         Deduplicator(state=tmp_path / "seen", index=IndexSettings(distance=9))
 
 
-def test_forget(seen: Deduplicator, texts: list[str]) -> None:
-    """Given a text that was added; when it is forgotten; then it is unique when it comes again."""
+def test_forgotten_text_is_unique_again(seen: Deduplicator, texts: list[str]) -> None:
     seen.add(texts[0], id="a")
     assert seen.forget("a")
     assert not seen.forget("a")
     assert seen.add(texts[0], id="b") == Unique()
 
 
-def test_window(texts: list[str]) -> None:
-    """Given a window of 30 days; when a text comes again after 20 and after 60 days; then it is a
-    repeat, and then the first of its kind.
-    """
+def test_text_repeats_within_the_window_only(texts: list[str]) -> None:
     with Deduplicator(index=IndexSettings(window="30d")) as seen:
         assert seen.add(texts[0], time=datetime(2026, 1, 1, tzinfo=UTC)) == Unique()
         start = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp() * 1000)
@@ -131,20 +116,14 @@ def test_window(texts: list[str]) -> None:
             seen.add(texts[1], time=datetime(2026, 1, 1))  # noqa: DTZ001 - which is the mistake
 
 
-def test_what_does_not_fit_is_refused(seen: Deduplicator) -> None:
-    """Given fewer ids than texts, or a profile that is none; when they are given; then that is
-    said.
-    """
+def test_wrong_arguments_are_refused(seen: Deduplicator) -> None:
     with pytest.raises(ValueError, match="2 texts, 1 ids"):
         seen.add_batch(["a", "b"], ids=["1"])
     with pytest.raises(FirstseenError, match="wide"):
         Deduplicator("wode")
 
 
-def test_fingerprints(texts: list[str]) -> None:
-    """Given two texts; when one is compared with an edited copy and with the other; then the copy
-    is nearer; a text with too little in it has no fingerprint.
-    """
+def test_fingerprint_of_an_edited_copy_is_near(texts: list[str]) -> None:
     maker = Fingerprinter("classic")
     assert maker.bits == 64
     a, copy, other, short = maker.fingerprints([texts[0], texts[0] + "。", texts[1], "短"])
@@ -156,9 +135,6 @@ def test_fingerprints(texts: list[str]) -> None:
 
 
 def test_the_module_is_the_command() -> None:
-    """Given ``python -m firstseen``; when it is asked for its version; then it says what the
-    command says.
-    """
     command = [sys.executable, "-m", "firstseen", "--version"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.startswith("firstseen ")
@@ -167,9 +143,6 @@ def test_the_module_is_the_command() -> None:
 def test_short_texts_pass_every_time_where_the_settings_say_so(
     tmp_path: Path, texts: list[str]
 ) -> None:
-    """Given the setting, then a short text passes each time, also after a restart, and an exact
-    repeat of a longer one is still a duplicate.
-    """
     index = IndexSettings(short_texts="pass")
     for _ in range(2):
         with Deduplicator(state=tmp_path, index=index) as seen:

@@ -20,7 +20,6 @@ EXAMPLES = ROOT / "examples"
 
 @pytest.fixture
 def seen() -> Iterator[Deduplicator]:
-    """A deduplicator in memory."""
     with Deduplicator("classic") as made:
         yield made
 
@@ -35,10 +34,7 @@ def example(name: str) -> ModuleType:
     return module
 
 
-def test_plain_loop(tmp_path: Path) -> None:
-    """Given lines with a repeat; when they are piped through the loop, twice; then the first run
-    passes each once, and the second none.
-    """
+def test_plain_loop_passes_each_line_once(tmp_path: Path) -> None:
     lines = "\n".join([article(1), article(2), article(1)])
     command = [sys.executable, str(EXAMPLES / "plain_loop.py")]
     told = ""
@@ -58,10 +54,7 @@ def test_plain_loop(tmp_path: Path) -> None:
     assert "repeats number 0" in told
 
 
-def test_arrow_batches(seen: Deduplicator) -> None:
-    """Given two batches, the second with a repeat of the first; when they are checked; then the
-    repeat has the id of its original.
-    """
+def test_arrow_batches_name_the_original_of_a_repeat(seen: Deduplicator) -> None:
     arrow = pytest.importorskip("pyarrow")
     module = example("arrow_batches")
     batches = [
@@ -72,17 +65,15 @@ def test_arrow_batches(seen: Deduplicator) -> None:
     assert found == [[None, None], [None, "2"]]
 
 
-def test_pandas_frames(seen: Deduplicator) -> None:
-    """Given a frame with a repeat; when repeats are taken out; then the first rows are left."""
+def test_pandas_frames_keep_the_first_rows(seen: Deduplicator) -> None:
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"text": [article(1), article(2), article(1)]})
     assert list(example("pandas_frames").without_repeats(frame, seen).index) == [0, 1]
 
 
-def test_quix_streams_step(seen: Deduplicator) -> None:
-    """Given documents, one of them read a second time as after a crash; when they pass the step;
-    then a copy names its original, and a document does not name itself.
-    """
+def test_quix_streams_step_names_the_original_but_not_the_document_itself(
+    seen: Deduplicator,
+) -> None:
     pytest.importorskip("quixstreams")
     step = example("quix_streams_step").step
     documents = [("a", article(1)), ("b", article(1)), ("a", article(1))]
@@ -90,10 +81,7 @@ def test_quix_streams_step(seen: Deduplicator) -> None:
     assert found == [None, "a", None]
 
 
-def test_the_first_example_of_the_page() -> None:
-    """Given the example of docs/api.md; when it is run as it stands; then it prints what the page
-    says.
-    """
+def test_first_example_of_the_page_prints_what_it_says() -> None:
     page = (ROOT / "docs" / "api.md").read_text("utf-8")
     code = page.partition("```python\n")[2].partition("```")[0]
     command = [sys.executable, "-c", code]

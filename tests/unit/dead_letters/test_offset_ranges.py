@@ -14,7 +14,6 @@ spans = st.tuples(st.integers(0, 60), st.integers(0, 8)).map(lambda each: (each[
 
 
 def ranges_of(*added: tuple[int, int]) -> OffsetRanges:
-    """A set made by adding ranges in this order."""
     ranges = OffsetRanges()
     for start, stop in added:
         ranges.add(start, stop)
@@ -22,13 +21,9 @@ def ranges_of(*added: tuple[int, int]) -> OffsetRanges:
 
 
 @given(st.lists(spans, max_size=20))
-def test_it_is_a_set(added: list[tuple[int, int]]) -> None:
-    """Given any ranges in any order, then the set holds exactly their offsets, in ranges that do
-    not touch, and knows the first that is missing; written down and read it is the same.
-    """
+def test_ranges_are_a_set_that_survives_being_written(added: list[tuple[int, int]]) -> None:
     ranges = ranges_of(*added)
     expected = {offset for start, stop in added for offset in range(start, stop)}
-
     assert {offset for offset in range(80) if offset in ranges} == expected
     assert ranges.first_missing == min(set(range(80)) - expected)
     pairs = list(ranges)
@@ -39,19 +34,13 @@ def test_it_is_a_set(added: list[tuple[int, int]]) -> None:
 
 
 def test_offsets_of_another_topic_do_not_count() -> None:
-    """Given a set of the topic that was there before; when it is read for the one made since, then
-    it is empty: offsets began anew.
-    """
+    """Offsets of a topic that was created again began anew."""
     text = ranges_of((0, 9)).text("first")
     assert text is not None
-
     assert OffsetRanges.of_text(text, "second") == OffsetRanges()
 
 
-def test_a_long_replay_fits() -> None:
-    """Given a hundred million offsets in one range, or ten thousand of every second one, then the
-    text is short; what does not fit is refused, not cut.
-    """
+def test_text_of_a_long_replay_is_short_or_refused_but_never_cut() -> None:
     assert len(ranges_of((0, 10**8)).text("t") or "") < 60
     assert ranges_of(*((n, n + 1) for n in range(0, 20_000, 2))).text("t") is not None
     irregular = ((n * n * 7919 % 10**9, 1) for n in range(5_000))
@@ -61,7 +50,6 @@ def test_a_long_replay_fits() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "2:t:xx", "1:t:!!", "1:t", "1:t:c${Nk"])
-def test_what_it_did_not_write(text: str) -> None:
-    """Given metadata of somebody else, then that is an error, not a set."""
+def test_text_of_somebody_else_is_an_error(text: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
         OffsetRanges.of_text(text, "t")

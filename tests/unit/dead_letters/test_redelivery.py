@@ -39,23 +39,17 @@ def letter_of(
 
 
 def with_headers(*headers: tuple[str, bytes | None]) -> DeadLetter:
-    """The dead letter of a raw record with these headers."""
     return letter_of(RawRecord(RAW.key, RAW.value, RAW.timestamp_ms, headers))
 
 
-def test_the_raw_record_goes_back() -> None:
-    """Given a dead letter, then key, value, time, partition and the sender's headers are those of
-    the raw record, and the count of redeliveries is 1.
-    """
+def test_raw_record_goes_back_as_it_was() -> None:
     again = redelivery(letter_of(), partitions=4)
-
     assert (again.topic, again.partition) == ("raw-documents", 3)
     assert (again.key, again.value, again.timestamp_ms) == (RAW.key, RAW.value, RAW.timestamp_ms)
     assert again.headers == (*RAW.headers, ("firstseen-redeliveries", b"1"))
 
 
-def test_a_partition_that_is_gone() -> None:
-    """Given a raw topic that was made again with fewer partitions, then the key chooses."""
+def test_key_chooses_where_the_partition_is_gone() -> None:
     assert redelivery(letter_of(), partitions=3).partition is None
 
 
@@ -71,22 +65,18 @@ def test_a_partition_that_is_gone() -> None:
         ((("firstseen-redeliveries", b"9" * 5000),), 0),
     ],
 )
-def test_redeliveries_are_counted(headers: Headers, count: int) -> None:
-    """Given counts in the headers, also a stranger's, then the next one is one more, once."""
+def test_redeliveries_are_counted_once_whatever_the_headers_say(
+    headers: Headers, count: int
+) -> None:
     letter = with_headers(*headers)
-
     assert letter.redeliveries == count
     expected = (("firstseen-redeliveries", str(count + 1).encode()),)
     assert redelivery(letter, partitions=4).headers == expected
 
 
-def test_what_is_not_sent() -> None:
-    """Given a record sent as often as allowed, without its body, or from elsewhere, then it is not
-    sent, each for its reason.
-    """
+def test_records_that_are_not_sent_have_a_reason() -> None:
     twice = with_headers(("firstseen-redeliveries", b"2"))
     too_large = letter_of(reason=RejectionReason.TOO_LARGE)
-
     assert why_not_sent(letter_of(), "raw-documents", 1) is None
     assert why_not_sent(twice, "raw-documents", 3) is None
     assert why_not_sent(twice, "raw-documents", 2) is ReplayOutcome.AT_CAP
@@ -94,8 +84,6 @@ def test_what_is_not_sent() -> None:
     assert why_not_sent(letter_of(), "other", 3) is ReplayOutcome.OF_ANOTHER_TOPIC
 
 
-def test_what_is_no_dead_letter() -> None:
-    """Given any other record on the topic, then it is none."""
+def test_other_records_are_no_dead_letters() -> None:
     record = ReadRecord(SourcePosition("dlq", 0, 7), 0, None, b"x", (("firstseen-reason", b"x"),))
-
     assert dead_letter_of(record) is None

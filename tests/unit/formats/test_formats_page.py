@@ -42,7 +42,6 @@ CONFIRMED = msgspec.structs.replace(NEAR, agreement=0.75)
 
 
 def section(title: str) -> str:
-    """The text under a heading, to the next heading of its level."""
     level, _, _ = title.partition(" ")
     found = re.search(
         rf"^{re.escape(title)}\n(.+?)(?=^{level} |\Z)", PAGE, re.DOTALL | re.MULTILINE
@@ -52,28 +51,23 @@ def section(title: str) -> str:
 
 
 def view(output: ProducerRecord) -> dict[str, object]:
-    """A record as the page shows it."""
     assert output.timestamp_ms is not None
     return record_view(output.key, output.value, output.timestamp_ms, tuple(output.headers))
 
 
 def duplicate() -> ProducerRecord:
-    """The duplicate that the page shows."""
     return output_of(pending(SHOWN, NEAR, "weather-2", THERE, NOW_MS + 300_000))
 
 
 def tagged() -> ProducerRecord:
-    """The tagged record that the page shows."""
     return output_of(pending(SHOWN, NEAR, "weather-2", THERE), TAG_RULES)
 
 
 def tombstone(reason: Gone) -> ProducerRecord:
-    """The tombstone that the page shows, or one for another reason."""
     return tombstone_record(pending(raw(None)), reason, RULES)
 
 
 def dead_letter() -> ProducerRecord:
-    """The dead letter that the page shows."""
     rejection = read(msgspec.structs.replace(SHOWN, value=b'{"text":'))
     assert isinstance(rejection, Rejection)
     return dead_letter_record(rejection, RULES)
@@ -86,21 +80,18 @@ def dead_letter() -> ProducerRecord:
         ("structured event", "document of the event", raw(b"", headers=STRUCTURED)),
     ],
 )
-def test_examples_of_records_in(given_name: str, read_name: str, record: RawRecord) -> None:
-    """Given the value that the page shows, when it is read, then it is the document shown."""
+def test_example_values_are_read_as_the_documents_shown(
+    given_name: str, read_name: str, record: RawRecord
+) -> None:
     value = EXAMPLES[given_name].encode()
-
     document = read_document(msgspec.structs.replace(record, value=value))
-
     assert json.loads(msgspec.json.encode(document)) == json.loads(EXAMPLES[read_name])
 
 
-def test_examples_of_records_out() -> None:
-    """Given the verdicts that the page speaks of, then the records are those shown."""
+def test_verdicts_give_the_records_shown() -> None:
     letter = dead_letter()
     duplicate_value = duplicate().value
     assert duplicate_value is not None
-
     assert view(output_of(pending(SHOWN))) == json.loads(EXAMPLES["unique"])
     assert view(tombstone(Gone.DELETED)) == json.loads(EXAMPLES["tombstone"])
     assert json.loads(duplicate_value) == json.loads(EXAMPLES["duplicate"])
@@ -109,10 +100,8 @@ def test_examples_of_records_out() -> None:
 
 
 def test_no_example_is_left_unchecked() -> None:
-    """Every record in or out that the page shows, in lines of its own, is one of the above."""
     checked = {"raw document", "document", "structured event", "document of the event"}
     checked |= {"unique", "tombstone", "duplicate", "tagged", "dead letter"}
-
     assert set(EXAMPLES) == checked
     assert RECORDS.count("```json\n{\n") == len(checked)
 
@@ -154,18 +143,14 @@ def test_no_example_is_left_unchecked() -> None:
         ("### Dead letters", [name for name, _ in dead_letter().headers if name != "trace"]),
     ],
 )
-def test_tables_are_complete(title: str, names: list[str]) -> None:
-    """Each name that a section must explain stands in the first column of a table there."""
+def test_tables_explain_every_name(title: str, names: list[str]) -> None:
     rows = re.findall(r"^\| (.+?) \|(.*)$", section(title), re.MULTILINE)
     explained = {name for row in rows for name in re.findall(r"`([^`]+)`", " ".join(row))}
-
     assert sorted(set(names) - explained) == []
 
 
 def test_limits_are_those_of_the_code() -> None:
-    """The figures on the page are the constants."""
     records_in = section("## Records in")
-
     assert f"{ID_BYTES_MAX:,} bytes" in records_in
     assert f"{NESTING_MAX} deep" in records_in
     assert f"partition {HERE.partition}" in records_in

@@ -51,10 +51,10 @@ CODEC: Final = LogCodec(INDEX)
         ("control records", [BEGUN, DECIDED, DELETED]),
     ],
 )
-def test_the_examples_of_the_log(name: str, records: list[LogRecord]) -> None:
-    """Given the records of the page, then they are encoded to its bytes, and decoded from them."""
+def test_log_records_are_the_bytes_of_the_page_both_ways(
+    name: str, records: list[LogRecord]
+) -> None:
     values = example(name)
-
     assert [CODEC.encode(record).hex() for record in records] == values
     for record, value in zip(records, values, strict=True):
         found = CODEC.decode(bytes.fromhex(value), "here")
@@ -65,18 +65,13 @@ def test_the_examples_of_the_log(name: str, records: list[LogRecord]) -> None:
             assert found == record
 
 
-def test_the_example_of_a_report() -> None:
-    """Given the report of the page, then it is encoded to its bytes, and decoded from them."""
+def test_report_is_the_bytes_of_the_page_both_ways() -> None:
     (value,) = example("report")
-
     assert CODEC.encode_report(REPORT).hex() == value
     assert CODEC.decode_report(bytes.fromhex(value), "here") == REPORT
 
 
-def test_the_example_of_the_changelog() -> None:
-    """Given the records of the page, then they are encoded to its keys and values, and decoded
-    from them.
-    """
+def test_changelog_records_are_the_bytes_of_the_page_both_ways() -> None:
     pairs = [line.partition("=") for line in example("changelog")]
     written = [
         ChangelogRecord(bytes.fromhex(key), bytes.fromhex(value) if value else None)
@@ -103,6 +98,5 @@ def test_the_example_of_the_changelog() -> None:
 
 
 def test_versions_are_those_of_the_page() -> None:
-    """Given the versions of the code, then the page names them."""
     assert f"record of the log or of a report is {LOG_VERSION}" in PAGE
     assert f"record of the changelog is {CHANGELOG_VERSION}" in PAGE

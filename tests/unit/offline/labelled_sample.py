@@ -21,10 +21,7 @@ class LabelledSample(NamedTuple):
 
 
 def labelled_sample(directory: Path, documents: int = 150, seed: int = 7) -> LabelledSample:
-    """Write articles and their copies, each copy labelled with the article that it copies.
-
-    Two articles next to each other are a labelled negative.
-    """
+    """Write articles and their copies, labelled; articles next to each other are a negative pair."""
     texts: dict[str, str] = {}
     lines = []
     pairs = ["id1\tid2\tlabel\tjaccard"]

@@ -14,7 +14,6 @@ CHAIN: Final = Chain("raw-documents", "", 15)
 
 
 def random_entries(bits: int, number: int, count: int) -> NewEntries:
-    """Entries of the packet with this number, their ids 32 characters long."""
     rng = np.random.default_rng([8, number])
     first = number * count
     columns = DocumentColumns(

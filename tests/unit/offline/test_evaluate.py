@@ -35,7 +35,6 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> LabelledSample:
 def evaluated(
     sample: LabelledSample, capsys: pytest.CaptureFixture[str], *options: str
 ) -> dict[str, object]:
-    """The JSON of an evaluation of the sample with these options."""
     arguments = ["--documents", sample.documents, "--pairs", sample.pairs, "--json", *options]
     assert main(["evaluate", *arguments]) == ExitCode.OK
     result: dict[str, object] = json.loads(capsys.readouterr().out)
@@ -45,9 +44,6 @@ def evaluated(
 def test_the_figures_are_of_what_dedup_decides(
     sample: LabelledSample, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Given a labelled file, then the uniques are those of ``firstseen dedup``, and false
-    duplicates are what its records say, each text compared with the original that it names.
-    """
     outputs = {name: str(tmp_path / name) for name in ("unique", "duplicates", "dead-letters")}
     flags = [part for name, path in outputs.items() for part in (f"--{name}", path)]
     assert main(["dedup", sample.documents, *flags, "--json"]) == ExitCode.OK
@@ -72,8 +68,9 @@ def test_the_figures_are_of_what_dedup_decides(
     assert quality["positives"] == sample.positives
 
 
-def test_the_order_of_the_keys(sample: LabelledSample, capsys: pytest.CaptureFixture[str]) -> None:
-    """Given --json, then the figures that users compare stand first, in a fixed order."""
+def test_figures_that_users_compare_stand_first(
+    sample: LabelledSample, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert list(evaluated(sample, capsys))[:10] == [
         "schema",
         "documents",
@@ -91,14 +88,10 @@ def test_the_order_of_the_keys(sample: LabelledSample, capsys: pytest.CaptureFix
 def test_any_setting_of_the_index_is_an_option(
     sample: LabelledSample, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Given a profile, an option of the index and --set, then the index is made with them; and
-    at distance 0 less is found.
-    """
     wide = evaluated(sample, capsys)
     strict = evaluated(
         sample, capsys, "--profile", "classic", "--distance", "0", "--set", "index.min_features=9"
     )
-
     of_strict = msgspec.structs.replace(profile_named("classic"), distance=0, min_features=9)
     assert strict["index"] == index_digest(Fingerprinter(of_strict).identity)
     assert strict["index"] != wide["index"]
@@ -108,15 +101,11 @@ def test_any_setting_of_the_index_is_an_option(
 
 
 def test_duplicates_are_compared_with_the_originals_they_name() -> None:
-    """Given an original with two duplicates, and another pass in which the last document repeats
-    the third, then each is compared with what it names, in one going through.
-    """
     texts = ["雪下得很大今天", "别的什么文字呢", "雪下得很大今天", "雪下得很大明天"]
     passes = [[0, 1, 0, 0], [0, 1, 2, 2]]
     seen: list[int] = []
     named = [each for originals in passes for each in named_by(originals)]
     jaccards = exact_jaccards(documents_of(texts), named, seen.append)
-
     assert jaccards == {
         (2, 0): 1.0,
         (3, 0): exact_jaccard(texts[0], texts[3]),
@@ -127,20 +116,19 @@ def test_duplicates_are_compared_with_the_originals_they_name() -> None:
 
 
 def test_decisions_are_told_by_the_numbers_of_documents(tmp_path: Path) -> None:
-    """Given a blank line between two equal documents, then the second's original is the first."""
+    """A blank line in the file does not count."""
     path = tmp_path / "d.jsonl"
     path.write_text('{"id":"a","text":"雪"}\n\n{"id":"b","text":"雨"}\n{"id":"c","text":"雪"}\n')
     documents = read_documents(str(path), Settings())
-
     decided = decide(str(path), Settings(), documents)
-
     assert list(decided.originals) == [0, 1, 0]
     assert decided.distances == {2: 0}
     assert decided.counts["undecidable"] == 2
 
 
-def test_for_people(sample: LabelledSample, capsys: pytest.CaptureFixture[str]) -> None:
-    """Given no --json, then every figure has a line that says what it is of."""
+def test_every_figure_has_a_line_for_people(
+    sample: LabelledSample, capsys: pytest.CaptureFixture[str]
+) -> None:
     arguments = ["evaluate", "--documents", sample.documents, "--pairs", sample.pairs]
     assert main(arguments) == ExitCode.OK
     shown = capsys.readouterr().out
@@ -149,19 +137,16 @@ def test_for_people(sample: LabelledSample, capsys: pytest.CaptureFixture[str]) 
     assert max(map(len, shown.splitlines()[:-1])) <= 100 + len(sample.documents)
 
 
-def test_what_is_wrong_is_said_in_one_line(sample: LabelledSample, tmp_path: Path) -> None:
-    """Given pairs of an id that no document has, then exit code 1, and file, line and id."""
+def test_unknown_id_is_reported_in_one_line(sample: LabelledSample, tmp_path: Path) -> None:
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("id1\tid2\tlabel\nno-such\tneither\t1\n")
     ended = firstseen("evaluate", "--documents", sample.documents, "--pairs", str(pairs))
-
     assert ended.returncode == ExitCode.RUNTIME
     (line,) = ended.stderr.splitlines()
     assert f"{pairs}, line 2: id1 is 'no-such'" in line
 
 
-def test_a_bar_on_a_terminal(sample: LabelledSample) -> None:
-    """Given standard error on a terminal, then a bar tells the step that is going on."""
+def test_terminal_shows_a_bar_with_the_step(sample: LabelledSample) -> None:
     ours, theirs = pty.openpty()
     command = ["-m", "streams.cli.main", "evaluate"]
     files = ["--documents", sample.documents, "--pairs", sample.pairs]
@@ -186,7 +171,6 @@ def test_a_bar_on_a_terminal(sample: LabelledSample) -> None:
 
 
 def documents_of(texts: list[str]) -> list[Document]:
-    """Documents of these texts, one after the other."""
     return [
         Document(str(number), text, SourcePosition("f", 0, number), 0)
         for number, text in enumerate(texts)

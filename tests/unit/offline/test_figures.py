@@ -23,7 +23,6 @@ PAIRS = [
 
 
 def test_joined_is_having_the_same_original() -> None:
-    """Given clusters, then all pairs within one are joined, and an original is with its own."""
     assert figures.joined(ORIGINALS, LabelledPair(1, 2, 1))
     assert figures.joined(ORIGINALS, LabelledPair(0, 2, 1))
     assert not figures.joined(ORIGINALS, LabelledPair(2, 3, 1))
@@ -31,17 +30,11 @@ def test_joined_is_having_the_same_original() -> None:
 
 
 def test_recall_and_caught() -> None:
-    """Given five positives, three of them joined and a fourth one's later document called a
-    duplicate of another, then recall is 3/5 and caught is 4/5.
-    """
     assert figures.recall(ORIGINALS, PAIRS) == pytest.approx(3 / 5)
     assert figures.caught(ORIGINALS, PAIRS) == pytest.approx(4 / 5)
 
 
 def test_recall_by_jaccard() -> None:
-    """Given positives at .95 and 1.0 (joined), .8 (missed), .55 (joined) and .5 (missed), then the
-    bands are 2/2, 0/1, nothing, nothing, 1/2; what has no Jaccard, or less, is in none.
-    """
     more = [*PAIRS, LabelledPair(0, 5, 1, None), LabelledPair(0, 5, 1, 0.49)]
     assert figures.recall_by_jaccard(ORIGINALS, more) == {
         "0.5": 0.5,
@@ -53,22 +46,17 @@ def test_recall_by_jaccard() -> None:
 
 
 def test_precision_by_group() -> None:
-    """Given joined pairs 01 (a a), 02 (a b), 12 (a b), 34 (c c) and 56 (d e, not to be scored),
-    then two of four are right.
-    """
+    """Joined are 01 (a a), 02 (a b), 12 (a b), 34 (c c) and 56 (d e, not to be scored)."""
     assert figures.precision_counts(ORIGINALS, GROUPS, PAIRS) == Precision(right=2, judged=4)
 
 
 def test_an_unscored_pair_of_one_group_is_left_out_on_both_sides() -> None:
-    """Given a joined pair of one group that is labelled −1, then it counts neither way."""
     pairs = [*PAIRS, LabelledPair(3, 4, -1)]
     assert figures.precision_counts(ORIGINALS, GROUPS, pairs) == Precision(right=1, judged=3)
 
 
 def test_precision_by_label_where_there_are_no_groups() -> None:
-    """Given no groups, then the joined pairs that have a label 1 or 0 are judged by it: 01, 12 and
-    34 are right, and so is nothing else; a joined negative is wrong.
-    """
+    """01, 12 and 34 are right; a joined negative is wrong."""
     nobody = [None] * len(ORIGINALS)
     assert figures.precision_counts(ORIGINALS, nobody, PAIRS) == Precision(right=3, judged=3)
     with_wrong = [*PAIRS, LabelledPair(0, 2, 0)]
@@ -76,28 +64,25 @@ def test_precision_by_label_where_there_are_no_groups() -> None:
 
 
 def test_precision_where_some_have_a_group() -> None:
-    """Given groups of 0, 1 and 2 alone, then pairs of these are judged by it, others by label."""
+    """Pairs of 0, 1 and 2 are judged by group, others by label."""
     groups = ["a", "a", "b", None, None, None, None]
     # By group 01 right, 02 and 12 wrong; by label 34 right; 56 is labelled −1.
     assert figures.precision_counts(ORIGINALS, groups, PAIRS) == Precision(right=2, judged=4)
 
 
-def test_f1() -> None:
-    """Given recall 3/5 and precision 2/4, then F1 is 6/11; without one of them there is none."""
+def test_f1_needs_recall_and_precision() -> None:
     assert figures.f1(0.6, 0.5) == pytest.approx(6 / 11)
     assert figures.f1(0.0, 0.0) == 0
     assert figures.f1(None, 0.5) is None
     assert figures.f1(0.5, None) is None
 
 
-def test_false_duplicates() -> None:
-    """Given four duplicates, one below 0.5 with its original and one exactly there, then 1/4."""
+def test_false_duplicates_are_below_half() -> None:
     assert figures.false_duplicates({1: 0.9, 2: 0.49, 4: 0.5, 6: 1.0}) == 0.25
     assert figures.false_duplicates({}) is None
 
 
 def test_nothing_to_measure_is_not_zero() -> None:
-    """Given no labels and no clusters, then the figures are unknown."""
     assert figures.recall([0, 1], []) is None
     assert figures.caught([0, 1], []) is None
     assert figures.precision_counts([0, 1], ["a", "b"], []) == Precision(0, 0)

@@ -22,24 +22,21 @@ PAIRS = "label\tid1\tnote\tid2\tjaccard\n1\t7\tx\ta\t0.75\n\n-1\ta\t\tc\t\n0\t7\
 
 
 def written(directory: Path, name: str, content: str) -> str:
-    """Write a file, gzipped by its name, and return its path."""
     path = directory / name
     path.write_bytes(gzip.compress(content.encode()) if name.endswith(".gz") else content.encode())
     return str(path)
 
 
 def test_documents_are_numbered_in_their_order(tmp_path: Path) -> None:
-    """Given lines of documents and a blank one, then ids and groups are text, and a line is known
-    by its own number.
-    """
     documents = read_documents(written(tmp_path, "d.jsonl.gz", DOCUMENTS), Settings())
     assert documents.ids == ["a", "7", "c"]
     assert documents.groups == ["g", "3", None]
     assert documents.by_line == {0: 0, 2: 1, 3: 2}
 
 
-def test_pairs_by_the_names_in_the_header(tmp_path: Path) -> None:
-    """Given columns in another order, with one more, then the earlier document stands first."""
+def test_pairs_are_read_by_the_names_in_the_header_the_earlier_document_first(
+    tmp_path: Path,
+) -> None:
     documents = read_documents(written(tmp_path, "d.jsonl", DOCUMENTS), Settings())
     pairs = read_pairs(written(tmp_path, "p.tsv.gz", PAIRS), documents)
     assert pairs == [
@@ -49,8 +46,7 @@ def test_pairs_by_the_names_in_the_header(tmp_path: Path) -> None:
     ]
 
 
-def test_a_pair_that_stands_there_twice_counts_once(tmp_path: Path) -> None:
-    """Given one pair in both directions with one label, then it is one pair."""
+def test_pair_in_both_directions_counts_once(tmp_path: Path) -> None:
     documents = read_documents(written(tmp_path, "d.jsonl", DOCUMENTS), Settings())
     pairs = read_pairs(written(tmp_path, "p", "id1\tid2\tlabel\na\t7\t1\n7\ta\t1\n"), documents)
     assert pairs == [LabelledPair(0, 1, 1)]
@@ -68,8 +64,7 @@ def test_a_pair_that_stands_there_twice_counts_once(tmp_path: Path) -> None:
         ('{"id":"a","text":"' + "x" * (1 << 20) + '"}', "line 1: .*max_record_bytes"),
     ],
 )
-def test_documents_that_cannot_be(tmp_path: Path, content: str, message: str) -> None:
-    """Given a file with a line that is no document, then the error names file, line and reason."""
+def test_invalid_documents_are_named_by_line(tmp_path: Path, content: str, message: str) -> None:
     with pytest.raises(LabelledFileError, match=message):
         read_documents(written(tmp_path, "d.jsonl", content), Settings())
 
@@ -90,15 +85,13 @@ def test_documents_that_cannot_be(tmp_path: Path, content: str, message: str) ->
         ("id1\tid2\tlabel\tjaccard\na\t7\t1\tnan\n", "line 2: .*'nan'"),
     ],
 )
-def test_pairs_that_cannot_be(tmp_path: Path, content: str, message: str) -> None:
-    """Given a file of pairs with a bad line, then the error names file, line and reason."""
+def test_invalid_pairs_are_named_by_line(tmp_path: Path, content: str, message: str) -> None:
     documents = read_documents(written(tmp_path, "d.jsonl", DOCUMENTS), Settings())
     with pytest.raises(LabelledFileError, match=message):
         read_pairs(written(tmp_path, "p.tsv", content), documents)
 
 
-def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    """Given standard input, which cannot be read twice, or no file, then the error says so."""
+def test_standard_input_and_absent_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--documents"):
         read_documents("-", Settings())
     with pytest.raises(UsageError, match="absent"):

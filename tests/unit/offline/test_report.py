@@ -45,28 +45,23 @@ class Outline(HTMLParser):
         assert self._open == []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note an element."""
         self.counts[tag] += 1
         self.attributes += attrs
         if tag not in _VOID:
             self._open.append(tag)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note an element without content."""
         self.counts[tag] += 1
         self.attributes += attrs
 
     def handle_endtag(self, tag: str) -> None:
-        """Close the last one."""
         assert self._open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        """Note text."""
         self.text.append(data)
 
 
 def test_the_page_is_whole_and_loads_nothing(page: str) -> None:
-    """Given a report, then every element is closed, and nothing is asked of anywhere."""
     outline = Outline(page)
     assert outline.counts["html"] == outline.counts["main"] == 1
     assert outline.counts["script"] == outline.counts["img"] == outline.counts["link"] == 0
@@ -77,17 +72,13 @@ def test_the_page_is_whole_and_loads_nothing(page: str) -> None:
 
 
 def test_texts_cannot_be_markup(page: str) -> None:
-    """Given texts, titles and groups that hold HTML, then they stand there as text."""
     text = "".join(Outline(page).text)
     assert "<script>alert(1)</script>" in text
     assert "<script" not in page
     assert "<img" not in page
 
 
-def test_what_a_report_shows(page: str) -> None:
-    """Given a report, then it has the charts, each an image with title and description, the tables
-    behind them, and cases of both kinds with what differs marked.
-    """
+def test_report_has_charts_tables_and_cases(page: str) -> None:
     outline = Outline(page)
     text = "".join(outline.text)
     for heading in ("Thresholds", "Recall by likeness", "Worst misses", "Worst false joins"):
@@ -105,9 +96,6 @@ def test_what_a_report_shows(page: str) -> None:
 
 
 def test_the_option_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Given --report, then the page is there beside the figures; a path that cannot be is told
-    before any work.
-    """
     sample = labelled_sample(tmp_path, documents=30)
     files = ["evaluate", "--documents", sample.documents, "--pairs", sample.pairs, "--json"]
     target = tmp_path / "page.html"
@@ -115,15 +103,11 @@ def test_the_option_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixtur
     quality = json.loads(capsys.readouterr().out)
     shown = f"{quality['recall']:.1%}"
     assert shown in target.read_text("utf-8")
-
     assert main([*files, "--report", str(tmp_path / "no" / "page.html")]) == ExitCode.USAGE
     assert "cannot write" in capsys.readouterr().err
 
 
 def test_thresholds_around_the_one_in_force() -> None:
-    """Given classic at 3, then every distance up to 6; given confirmation, thresholds on both
-    sides, within 0 to 1; the one in force is among them.
-    """
     classic = Settings(profile="classic")
     assert [at.distance for at in distances_around(classic)] == [0, 1, 2, 3, 4, 5, 6]
     assert confirmations_around(classic) == []
@@ -137,9 +121,6 @@ def test_thresholds_around_the_one_in_force() -> None:
 
 
 def test_fingerprints_are_made_once() -> None:
-    """Given two thresholds, then the fingerprints are the very same objects; given another width,
-    they are made anew, and are those of a plain fingerprinter.
-    """
     remembered = RememberedFingerprints()
 
     def profile(**changes: int) -> Profile:
@@ -148,20 +129,15 @@ def test_fingerprints_are_made_once() -> None:
 
     near, far, wide = profile(), profile(distance=9, blocks=2), profile(bits=128)
     texts = ["今天下雪了，地铁照常运行，公交停了，学校放假一天，市民注意出行安全。", "雪"]
-
     first = remembered.fingerprinter(near).fingerprint_batch(texts)
     again = remembered.fingerprinter(far).fingerprint_batch(texts[::-1])
     other = remembered.fingerprinter(wide).fingerprint_batch(texts)
-
     assert again[1] is first[0]
     assert again[0] is first[1]
     assert len(other[0].fingerprint) != len(first[0].fingerprint)
 
 
 def test_fingerprints_of_other_idf_models_are_others() -> None:
-    """Given an idf model of one's own, then nothing is taken from those made with jieba's; given
-    another agreement, the sketches are the same objects.
-    """
     remembered = RememberedFingerprints()
     plain = Settings(index=IndexSettings(min_features=3)).index_profile()
     texts = ["今天下雪了，地铁照常运行，公交停了，学校放假一天，市民注意出行安全。"]
@@ -169,15 +145,11 @@ def test_fingerprints_of_other_idf_models_are_others() -> None:
     trained = replace(plain, idf=IdfModel("mine", {"地铁": 9.0}, 1.0))
     mine = remembered.fingerprinter(trained).fingerprint_batch(texts)
     looser = remembered.fingerprinter(replace(plain, verify_at=0.3)).fingerprint_batch(texts)
-
     assert mine[0].fingerprint != jieba_idf[0].fingerprint
     assert looser[0] is jieba_idf[0]
 
 
-def test_charts_by_hand() -> None:
-    """Given values, then bars have heights in proportion, a missing value has no mark, and values
-    can be read as titles.
-    """
+def test_charts_draw_the_values() -> None:
     chart = Chart("k", "T & t", "D", "x", "y")
     drawn = bars(chart, list(BANDS), Series("recall", [0.5, 1.0, None, 0.25, 0.0], 1))
     heights = [float(found) for found in re.findall(r'height="([\d.]+)" fill', drawn)]

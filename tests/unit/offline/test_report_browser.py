@@ -42,7 +42,6 @@ _WEAKEST = """() => {
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """One browser for all tests."""
     with chromium() as running:
         yield running
 
@@ -50,10 +49,7 @@ def browser() -> Iterator[Browser]:
 @pytest.mark.parametrize("colours", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
 def test_it_fits_and_can_be_read(browser: Browser, page: str, width: int, colours: Colours) -> None:
-    """Given a desk's or a phone's width, by day or by night, then nothing scrolls sideways, charts
-    can be read, all text stands out from its ground (WCAG AA), both texts of a case are beside or
-    below each other, and hostile texts have started nothing.
-    """
+    """Contrast as WCAG AA wants it; hostile texts start nothing."""
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=colours)
     watched = Watched(context.new_page())
     watched.page.set_content(page)

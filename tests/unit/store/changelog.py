@@ -19,17 +19,15 @@ SILENCE_SECONDS = 30.0
 
 
 class ChangelogTopic:
-    """The changelog of one test; the shard is ``CHAIN``'s."""
+    """The changelog of one test, for the shard of ``CHAIN``."""
 
     def __init__(self, broker: Broker, policy: str = "compact") -> None:
-        """Make the topic; ``policy``: what becomes of its old records."""
         self.broker = broker
         self.name = broker.unique("changelog")
         config = {"cleanup.policy": policy} if broker.supports_compaction else None
         broker.create_topics({self.name: PARTITION + 1}, config)
 
     def producer(self) -> Producer:
-        """A producer; in transactions where the broker has them."""
         if self.broker.supports_transactions:
             return self.broker.transactional_producer()
         return Producer({"bootstrap.servers": self.broker.bootstrap_servers})
@@ -49,7 +47,6 @@ class ChangelogTopic:
             self.end(producer)
 
     def end(self, producer: Producer) -> None:
-        """Commit the transaction that was begun."""
         if self.broker.supports_transactions:
             producer.commit_transaction()
 
@@ -60,7 +57,6 @@ class ChangelogTopic:
         silence_seconds: float = SILENCE_SECONDS,
         may_be_cut: bool = False,
     ) -> Changelog:
-        """The changelog for recovery."""
         return Changelog(
             self.name,
             PARTITION,
@@ -72,12 +68,10 @@ class ChangelogTopic:
 
     @property
     def config(self) -> dict[str, str]:
-        """What a reader needs."""
         return {"bootstrap.servers": self.broker.bootstrap_servers, "group.id": "reader"}
 
 
 def entries_of(commit: int) -> list[NewEntries]:
-    """The entries of one commit, numbered from 0."""
     first = commit * ENTRIES_PER_COMMIT
     samples = [
         sample(n, undecidable=n % 7 == 0, sketch=bytes(100))
@@ -87,11 +81,9 @@ def entries_of(commit: int) -> list[NewEntries]:
 
 
 def progress_of(commit: int) -> Progress:
-    """The progress of one commit."""
     return Progress(CHAIN, (commit + 1) * ENTRIES_PER_COMMIT, 2 * commit + 2, 2 * commit - 1)
 
 
 def commit_of(commit: int) -> list[ChangelogRecord]:
-    """The records of one commit."""
     records = [encode_entries(each) for each in entries_of(commit)]
     return [*records, encode_progress(progress_of(commit), INDEX, READING)]

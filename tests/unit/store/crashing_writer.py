@@ -23,7 +23,6 @@ _SKETCH: Final = bytes(range(256))
 
 
 def entries_of(commit: int) -> list[NewEntries]:
-    """The entries of one commit, numbered from 0."""
     first = commit * ENTRIES_PER_COMMIT
     samples = [
         sample(n, undecidable=n % 7 == 0, sketch=_SKETCH)
@@ -33,29 +32,24 @@ def entries_of(commit: int) -> list[NewEntries]:
 
 
 def progress_of(commit: int) -> StoredProgress:
-    """The progress of one commit."""
     return progress_at((commit + 1) * ENTRIES_PER_COMMIT, commit + 1)
 
 
 def commits_in(store: ShardStore) -> int:
-    """How many commits a store holds, by its progress."""
     return store.changelog_offset
 
 
 def write(store: ShardStore, commit: int) -> None:
-    """Commit as a worker does."""
     store.commit(entries_of(commit), progress_of(commit))
 
 
 def load(store: ShardStore, commit: int) -> None:
-    """Load the same as recovery does."""
     stored = progress_of(commit)
     row = ProgressRow(*(getattr(stored, name) for name in stored.__struct_fields__))
     store.load([entry_block(each) for each in entries_of(commit)], row)
 
 
 def main() -> None:
-    """Do what the command line says, for ever."""
     path, what = Path(sys.argv[1]), sys.argv[2]
     store = open_store(path, settings=SETTINGS)
     if what == "hold":

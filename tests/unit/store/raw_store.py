@@ -27,7 +27,6 @@ def raw_store(path: Path) -> Iterator[RocksStore]:
 
 
 def write_raw(path: Path, rows: dict[bytes, bytes]) -> None:
-    """Put keys into a store, or in place of what is there."""
     with raw_store(path) as store:
         batch = store.batch()
         entries = {key: value for key, value in rows.items() if key[:1] == ENTRY_TAG}
@@ -38,7 +37,6 @@ def write_raw(path: Path, rows: dict[bytes, bytes]) -> None:
 
 
 def read_raw(path: Path) -> dict[bytes, bytes]:
-    """All keys and values of a store."""
     end = after(ENTRY_TAG)
     ranges = [(b"\x00", ENTRY_TAG), (ENTRY_TAG, end), (end, b"\xff")]
     with raw_store(path) as store:

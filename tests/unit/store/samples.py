@@ -52,7 +52,6 @@ def sample(offset: int, *, undecidable: bool = False, sketch: bytes = b"") -> Sa
 
 
 def columns_of(samples: Sequence[Sample], words: int = 1) -> DocumentColumns:
-    """Documents as columns."""
     nothing = bytes(8 * words)
     prints = b"".join(nothing if each.reason else each.fingerprint for each in samples)
     digests = b"".join(each.digest for each in samples)
@@ -95,7 +94,6 @@ def expected(entries: Sequence[NewEntries]) -> dict[int, Entry]:
 
 
 def progress_at(next_offset: int, changelog_offset: int = 0) -> StoredProgress:
-    """A progress as a worker commits it."""
     progress = Progress(CHAIN, next_offset, next_offset * 2, next_offset * 2 - 1)
     return StoredProgress(progress, changelog_offset, 1_700_000_000_000, INDEX, READING)
 
@@ -108,13 +106,11 @@ def open_store(
     settings: StoreSettings | None = None,
     must_exist: bool = False,
 ) -> ShardStore:
-    """Open the store of the shard of these tests."""
     cache = cache or block_cache(8 * MIB)
     return open_shard_store(path, identity, BITS, cache, settings, must_exist=must_exist)
 
 
 def fingerprints_in(store: ShardStore) -> dict[int, bytes]:
-    """Fingerprints by sequence number, as the index is filled with them."""
     return {
         sequence: words.tobytes()
         for sequences, prints in store.prints()

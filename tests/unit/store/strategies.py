@@ -64,7 +64,6 @@ def _some_scopes(count: int) -> st.SearchStrategy[BytesColumn | None]:
 
 @st.composite
 def packets(draw: st.DrawFn) -> Packet:
-    """A packet; there need be no documents in it."""
     inside = draw(columns())
     first = int(inside.offsets[0]) if len(inside) else draw(st.integers(0, 2**62))
     last = int(inside.offsets[-1]) if len(inside) else first
@@ -90,6 +89,5 @@ def same_columns(left: DocumentColumns, right: DocumentColumns) -> bool:
 
 
 def _details(found: DocumentColumns) -> list[tuple[bool, str]]:
-    """What some rows alone are or have."""
     documents = found.are_documents.tolist()
     return [(is_document, found.scope(row)) for row, is_document in enumerate(documents)]

@@ -36,16 +36,15 @@ from tests.unit.store.strategies import chains, names, offsets, packets, same_co
 
 
 @given(packets(), st.integers(0, 2**48 - 1), st.data())
-def test_entries_come_back(packet: Packet, log_offset: int, data: st.DataObject) -> None:
-    """Given any entries of a packet, all or some, then the record gives them back."""
+def test_any_entries_of_a_packet_come_back(
+    packet: Packet, log_offset: int, data: st.DataObject
+) -> None:
     documents = np.flatnonzero(packet.columns.are_documents).tolist()
     if not documents:
         return
     rows = sorted(data.draw(st.sets(st.sampled_from(documents), min_size=1)))
     new = NewEntries(log_offset, packet, np.array(rows, dtype=np.intp))
-
     block = decode_record(*encode_entries(new), "changelog/3@7")
-
     assert isinstance(block, EntryBlock)
     assert block.chain == packet.chain
     assert block.sequences.tolist() == [log_offset << 16 | row for row in rows]
@@ -57,68 +56,48 @@ def test_entries_come_back(packet: Packet, log_offset: int, data: st.DataObject)
 def test_progress_comes_back(
     chain: Chain, following: int, position: int, control: int, identity: str, reading: str
 ) -> None:
-    """Given any progress, then the record gives it back with the texts."""
     progress = Progress(chain, following, position, control)
-
     found = decode_record(*encode_progress(progress, identity, reading), "changelog/3@7")
-
     assert found == LoggedProgress(progress, identity, reading)
 
 
 def test_records_of_one_packet_have_keys_of_their_own() -> None:
-    """Given the entries of a packet in two commits, then compaction keeps both records: the keys
-    differ, while all progress has one key.
-    """
+    """Compaction keeps both records; all progress has one key."""
     samples = [sample(offset) for offset in range(4)]
     first, second = (encode_entries(new_entries(9, samples, rows)) for rows in ([0, 1], [2, 3]))
     progress = [encode_progress(progress_at(n).progress, INDEX, READING) for n in (1, 2)]
-
     assert first.key != second.key
     assert progress[0].key == progress[1].key
 
 
-def test_a_document_takes_few_bytes() -> None:
-    """Given 250 documents with ids of 20 characters, then a record has fewer than 60 bytes each
-    for a fingerprint of 8 bytes and a digest of 16.
-    """
+def test_record_takes_fewer_than_60_bytes_a_document() -> None:
     samples = [sample(n)._replace(document_id=f"document-{n:011d}") for n in range(250)]
-
     assert encode_entries(new_entries(9, samples)).size < 60 * 250
 
 
 @pytest.mark.parametrize("key", [None, b"", b"x", b"e", b"e1234567", b"p1", b"e123456789"])
-def test_keys_that_are_none(key: bytes | None) -> None:
-    """Given another key, then the error names the record."""
+def test_unknown_keys_are_refused(key: bytes | None) -> None:
     value = encode_progress(progress_at(1).progress, INDEX, READING).value
-
     with pytest.raises(ChangelogFormatError, match="changelog/3@7"):
         decode_record(key, value, "changelog/3@7")
 
 
 def test_a_tombstone_of_progress_is_refused() -> None:
-    """Given progress without a value, then it is refused: nothing here writes that."""
     with pytest.raises(ChangelogFormatError, match="no value"):
         decode_record(b"p", None, "changelog/3@7")
 
 
-def test_another_version() -> None:
-    """Given a record of another version, as of the protocol before, then the error says so in
-    one line, what to do included, and it is one of the configuration.
-    """
+def test_another_version_is_refused_in_one_line_with_the_fix() -> None:
     with pytest.raises(
         ChangelogFormatError, match="format version 2, this program reads"
     ) as caught:
         decode_record(b"x", b"\x02\x90", "changelog/3@7")
-
     assert isinstance(caught.value, StateMismatchError)
     assert "new application id" in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_deletions_come_back() -> None:
-    """Given deletions and ends, then they are decoded as they were, beside entries and progress;
-    both of the tombstones of an end say the same.
-    """
+def test_deletions_and_ends_come_back() -> None:
     first = 9 << 16 | 2
     deletions = LoggedDeletions(first, [first, first + 3])
     records = [
@@ -126,9 +105,7 @@ def test_deletions_come_back() -> None:
         encode_deletions(deletions),
         *encode_end(7 << 16),
     ]
-
     decoded = decode_records(*_columns(records), str)
-
     assert decoded.deletions == [deletions]
     assert decoded.ends == [LoggedEnd(7 << 16)] * 2
     assert [len(block) for block in decoded.blocks] == [2]
@@ -138,11 +115,9 @@ def test_deletions_come_back() -> None:
 @pytest.mark.parametrize(
     "added", [[], [3, 1], [0, 0], [-1], [1 << 16]], ids=["none", "falling", "twice", "-1", "far"]
 )
-def test_deletions_that_cannot_be(added: list[int]) -> None:
-    """Given numbers that are none of one packet, then they are refused."""
+def test_invalid_deletions_are_refused(added: list[int]) -> None:
     numbers = encode_numbers(np.array(added, dtype=np.int64))
     body = msgspec.msgpack.encode([len(added), msgspec.structs.astuple(numbers)])
-
     with pytest.raises(ChangelogFormatError, match="changelog/3@7"):
         decode_record(b"d" + bytes(8), bytes((CHANGELOG_VERSION,)) + body, "changelog/3@7")
 
@@ -155,8 +130,7 @@ RECORDS = [
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=["entries", "progress", "deletions"])
-def test_truncation_is_refused(record: ChangelogRecord) -> None:
-    """Given a record without its end, wherever it is cut, then it is refused by its name."""
+def test_record_that_is_cut_anywhere_is_refused(record: ChangelogRecord) -> None:
     value = record.value or b""
     for end in range(len(value)):
         with pytest.raises(ChangelogFormatError, match="changelog/3@7"):
@@ -164,10 +138,9 @@ def test_truncation_is_refused(record: ChangelogRecord) -> None:
 
 
 @given(st.sampled_from(RECORDS), st.binary(max_size=120), st.data())
-def test_garbage_never_crashes(
+def test_garbage_is_decoded_or_refused(
     record: ChangelogRecord, garbage: bytes, data: st.DataObject
 ) -> None:
-    """Given garbage in place of some bytes, then it is decoded or refused, nothing else."""
     whole = record.value or b""
     at = data.draw(st.integers(0, len(whole)))
     value = whole[:at] + garbage + whole[at + len(garbage) :]
@@ -178,8 +151,7 @@ def test_garbage_never_crashes(
             continue
 
 
-def in_one(blocks: Sequence[EntryBlock]) -> list[tuple[int, Entry]]:
-    """Entries of blocks by sequence number, in their order."""
+def entries_in(blocks: Sequence[EntryBlock]) -> list[tuple[int, Entry]]:
     return [
         (int(sequence), entry_of(Packet(block.chain, Sender("", 0), -1, 0, block.columns), row))
         for block in blocks
@@ -191,20 +163,14 @@ def in_one(blocks: Sequence[EntryBlock]) -> list[tuple[int, Entry]]:
 def test_records_are_decoded_together_as_one_by_one(
     found: list[tuple[int, Packet]], *, in_order: bool
 ) -> None:
-    """Given records of any packets, of one chain or several, in the order of the log or not, then
-    decoding them together gives the entries, in order, that decoding each gives; and the last
-    progress.
-    """
     if in_order:
         found.sort(key=lambda each: each[0])
     new = [NewEntries(at, p, np.arange(len(p), dtype=np.intp)) for at, p in found if len(p)]
     records = [encode_entries(each) for each in new]
     records[1:1] = [encode_progress(progress_at(n).progress, INDEX, READING) for n in (1, 2)]
-
     blocks, progress, _, _ = decode_records(*_columns(records), str)
-
     each = [decode_record(*record, "x") for record in records]
-    assert in_one(blocks) == in_one([one for one in each if isinstance(one, EntryBlock)])
+    assert entries_in(blocks) == entries_in([one for one in each if isinstance(one, EntryBlock)])
     assert progress == [LoggedProgress(progress_at(n).progress, INDEX, READING) for n in (1, 2)]
     for block in blocks:
         assert all(block.sequences[1:] > block.sequences[:-1])
@@ -212,31 +178,25 @@ def test_records_are_decoded_together_as_one_by_one(
 
 @pytest.mark.parametrize("damage", [lambda v: v[:-1], lambda v: v[:-8], lambda v: v[:1] + b"\x90"])
 def test_the_damaged_one_of_many_is_named(damage: Callable[[bytes], bytes]) -> None:
-    """Given many records of which one is damaged, then the error names that one."""
     records = [encode_entries(new_entries(at, [sample(at)])) for at in range(20)]
     records[7] = records[7]._replace(value=damage(records[7].value or b""))
-
     with pytest.raises(ChangelogFormatError, match="record 7 "):
         decode_records(*_columns(records), str)
 
 
 def test_the_one_of_many_that_does_not_fit_is_named() -> None:
-    """Given many records of which one says what cannot be, then the error names that one."""
     records = [encode_entries(new_entries(at, [sample(at)])) for at in range(20)]
     wrong = sample(7)._replace(offset=-7)
     packet = packet_of([sample(7)])
     columns = dataclasses.replace(packet.columns, offsets=np.array([wrong.offset]))
     packet = dataclasses.replace(packet, columns=columns)
     records[7] = encode_entries(NewEntries(7, packet, np.arange(1)))
-
     with pytest.raises(ChangelogFormatError, match="record 7 is damaged: offsets or rows"):
         decode_records(*_columns(records), str)
 
 
-def test_many_small_packets_make_few_blocks() -> None:
-    """Given a thousand packets of one document, then few blocks are loaded."""
+def test_many_small_packets_make_one_block() -> None:
     records = [encode_entries(new_entries(at, [sample(at)])) for at in range(1000)]
-
     assert len(decode_records(*_columns(records), str).blocks) == 1
 
 

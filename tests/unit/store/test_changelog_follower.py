@@ -24,7 +24,6 @@ class Followed:
         self.failures: list[Exception] = []
 
     def append(self, partition: int, first: int, end: int) -> None:
-        """Append numbers to a partition, in a transaction where the broker has any."""
         if self.broker.supports_transactions:
             producer = self.broker.transactional_producer()
             producer.begin_transaction()
@@ -37,7 +36,6 @@ class Followed:
         assert producer.flush(WAIT_SECONDS) == 0
 
     def follower(self) -> ChangelogFollower:
-        """A follower, opened."""
         settings = settings_for(self.broker, self.topic)
         config = consumer_config(settings, group_id=changelog_group(settings))
         follower = ChangelogFollower(config, self.topic, self.deliver)
@@ -45,20 +43,15 @@ class Followed:
         return follower
 
     async def deliver(self, partition: int, batch: LoggedBatch) -> None:
-        """Keep a batch."""
         self.values[partition] += batch.values
         self.offsets[partition] += batch.offsets
 
 
 def numbers(first: int, end: int) -> list[bytes]:
-    """What ``append`` appends."""
     return [b"%d" % number for number in range(first, end)]
 
 
 def test_partitions_are_followed_from_their_offsets(broker: Broker) -> None:
-    """Given two partitions that are followed, one of them from the middle; then what is there and
-    what comes is delivered in order, of these alone, and reaching the end is noticed.
-    """
     followed = Followed(broker)
     for partition in range(3):
         followed.append(partition, 0, 120)
@@ -82,9 +75,6 @@ def test_partitions_are_followed_from_their_offsets(broker: Broker) -> None:
 
 
 def test_a_partition_that_is_left_is_delivered_no_more(broker: Broker) -> None:
-    """Given a partition that is left, and followed again from an earlier offset, then nothing of
-    the first reading comes after, and the second is whole.
-    """
     followed = Followed(broker)
     followed.append(1, 0, 50)
 
@@ -97,7 +87,6 @@ def test_a_partition_that_is_left_is_delivered_no_more(broker: Broker) -> None:
         followed.append(1, 50, 60)
         assert not await follower.reach(1, 60, WAIT_SECONDS), "nothing is followed"
         assert followed.values[1] == []
-
         follower.follow(1, 40)
         end = await follower.end(1, WAIT_SECONDS)
         assert await follower.reach(1, end, WAIT_SECONDS)
@@ -109,7 +98,7 @@ def test_a_partition_that_is_left_is_delivered_no_more(broker: Broker) -> None:
 
 
 def test_an_offset_that_is_not_there_ends_the_follower(broker: Broker) -> None:
-    """Given an offset beyond the end, as of a topic that was made again, then the owner learns."""
+    """Such is the offset after the topic was created again."""
     followed = Followed(broker)
     followed.append(0, 0, 10)
 

@@ -25,30 +25,22 @@ from tests.unit.store.strategies import columns, int64, same_columns
 
 
 @given(columns())
-def test_columns_come_back(documents: DocumentColumns) -> None:
-    """Given columns of any documents, or of none, then what was encoded is decoded, to the type."""
+def test_any_columns_come_back_with_their_types(documents: DocumentColumns) -> None:
     packed = msgspec.msgpack.encode(encode_columns(documents))
     found = decode_columns([msgspec.msgpack.decode(packed, type=EncodedColumns)])
-
     assert same_columns(found, documents)
 
 
-def test_what_no_document_has_takes_no_bytes() -> None:
-    """Given documents alone, without scopes, then eleven fields are encoded, as ever."""
+def test_scopes_that_no_document_has_take_no_bytes() -> None:
     plain = columns_of([sample(1), sample(2)])
     scoped = dataclasses.replace(plain, scopes=BytesColumn.of([b"", b"a"]))
-
     assert len(msgspec.msgpack.decode(msgspec.msgpack.encode(encode_columns(plain)))) == 11
     assert len(msgspec.msgpack.decode(msgspec.msgpack.encode(encode_columns(scoped)))) == 14
 
 
 @given(st.lists(int64))
 def test_numbers_come_back(values: list[int]) -> None:
-    """Given any 64-bit numbers, the lowest and the highest together included, then they come
-    back.
-    """
     array = np.array(values, dtype=np.int64)
-
     assert decode_numbers([encode_numbers(array)], [len(values)]).tolist() == values
 
 
@@ -64,20 +56,14 @@ def test_numbers_come_back(values: list[int]) -> None:
     ],
 )
 def test_numbers_take_as_few_bytes_as_they_need(values: list[int], width: int) -> None:
-    """Given a column, then its width is the least that its span needs: none where all are equal."""
     encoded = encode_numbers(np.array(values, dtype=np.int64))
-
     assert (encoded.base, encoded.width) == (min(values), width)
     assert len(encoded.added) == width * len(values)
 
 
 def test_a_document_adds_little_beside_its_own_bytes() -> None:
-    """Given 250 documents in a row, then what a document takes beyond id, digest and fingerprint
-    is a handful of bytes.
-    """
     encoded = encode_columns(columns_of([sample(offset) for offset in range(1000, 1250)]))
     own = len(encoded.ids) + len(encoded.digests) + len(encoded.fingerprints)
-
     assert len(msgspec.msgpack.encode(encoded)) - own < 4 * 250 + 100
 
 
@@ -105,8 +91,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("changed", WRONG.values(), ids=WRONG.keys())
-def test_what_are_no_columns_is_refused(changed: dict[str, object]) -> None:
-    """Given columns of which one does not fit, then they are refused."""
+def test_invalid_columns_are_refused(changed: dict[str, object]) -> None:
     right = EncodedColumns(
         documents=2,
         words=1,

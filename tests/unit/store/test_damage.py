@@ -56,7 +56,6 @@ WORK: Final = (
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A closed store of many commits, all of them in sorted files."""
     path = tmp_path / "shard-3"
     for first in (0, COMMITS // 2):
         # Closed in between, so that there is more than one file.
@@ -67,7 +66,6 @@ def path(tmp_path: Path) -> Path:
 
 
 def files(path: Path, pattern: str) -> list[Path]:
-    """Files of a store, smallest first; there is one at least."""
     found = sorted(path.glob(pattern), key=lambda file: file.stat().st_size)
     assert found, f"no {pattern} in {path}"
     return found
@@ -82,7 +80,6 @@ def overwrite(file: Path, start: float, length: int) -> None:
 
 
 def cut(file: Path, share: float) -> None:
-    """Keep the first ``share`` of a file."""
     os.truncate(file, int(file.stat().st_size * share))
 
 
@@ -102,25 +99,21 @@ DAMAGES: Final[dict[str, Callable[[Path], object]]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
-def test_damage_that_opening_finds(path: Path, damage: Callable[[Path], object]) -> None:
-    """Given a store with a damaged file, when it is opened, then the error names the directory
-    and says what to do; and after that has been done there is a new one.
-    """
+def test_opening_names_the_damaged_store_and_the_fix(
+    path: Path, damage: Callable[[Path], object]
+) -> None:
     damage(path)
-
     for _ in range(2):
         with pytest.raises(StoreCorruptError) as caught:
             open_store(path)
         assert str(caught.value).startswith(f"{path}: ")
         assert StoreCorruptError.fix in str(caught.value)
-
     discard_store(path)
     with closing(open_store(path)) as store:
         assert len(store) == 0
 
 
 def read_all(store: ShardStore) -> None:
-    """Read every row, in each of the ways in which it is read."""
     fingerprints_in(store)
     for sequence, entry in store.all_entries():
         store.entries([sequence])
@@ -129,11 +122,7 @@ def read_all(store: ShardStore) -> None:
 
 @pytest.mark.parametrize("share", [0.02, 0.2, 0.4, 0.6])
 def test_damage_that_reading_finds(path: Path, share: float) -> None:
-    """Given damage inside a sorted file, which RocksDB does not see at opening, when what stands
-    there is read, then an error is raised: rows that are lost never look like rows that are not
-    there.
-    From then on the store is known to be damaged, and its lock is free all the same.
-    """
+    """RocksDB does not see this damage at the opening: rows that are lost must not look absent."""
     overwrite(files(path, "*.sst")[-1], share, 9000)
     caught = None
     try:
@@ -164,14 +153,10 @@ def test_damage_that_reading_finds(path: Path, share: float) -> None:
     ids=["fingerprints", "all entries", "one entry"],
 )
 def test_each_way_of_reading_finds_damage(path: Path, read: Callable[[ShardStore], object]) -> None:
-    """Given files in which nearly every block is damaged, then no way of reading gives fewer rows
-    than there were: each raises.
-    """
     with closing(open_store(path)) as store:
         write(store, COMMITS)  # so that the file of the last row, which opening reads, is whole
     for file in files(path, "*.sst")[-2:]:
         overwrite(file, 0, int(file.stat().st_size * 0.8))
-
     with pytest.raises(StoreCorruptError, match="checksum"), closing(open_store(path)) as store:
         read(store)
 
@@ -188,10 +173,7 @@ LOG_DAMAGES: Final[dict[str, Callable[[Path], object]]] = {
 def test_a_log_that_lost_something_is_an_earlier_state(
     tmp_path: Path, damage: Callable[[Path], object]
 ) -> None:
-    """Given a write-ahead log that lost its end, or something before it, as by a loss of power,
-    then the store is as it was after some earlier commit, whole, with nothing of any after it;
-    how far it goes is its progress.
-    """
+    """As by a loss of power: the store is whole, as some earlier commit left it."""
     path = tmp_path / "shard-3"
     left = tmp_path / "left"
     with closing(open_store(path)) as store:
@@ -225,15 +207,11 @@ def killed(store: ShardStore, left: Path) -> None:
 
 
 def expired_before(commit: int) -> int:
-    """The sequence number below which entries have expired after a commit."""
     return max(0, commit - 8) << 16
 
 
 def test_without_its_logs_a_store_is_an_earlier_one(tmp_path: Path) -> None:
-    """Given a worker that was killed after entries came and expired, and a disk that lost the
-    write-ahead logs, then contents lead to the entries that there are, and their number is right;
-    and once the shard has read its changelog again nothing is missing, or there twice.
-    """
+    """Once the shard has read its changelog again, nothing is missing or there twice."""
     commits, left = 30, tmp_path / "left"
     store = open_store(tmp_path / "shard-3", settings=SMALL_BUFFER)
     for commit in range(commits):
@@ -267,9 +245,7 @@ def test_without_its_logs_a_store_is_an_earlier_one(tmp_path: Path) -> None:
 def test_commits_that_are_missing_in_the_middle_are_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Given a worker that was killed, and a manifest that lost its end, so that RocksDB opens the
-    database without a file and without the log that the file was made of, then it is damaged.
-    """
+    """A manifest without its end: RocksDB opens without a file, and without the log it was made of."""
 
     def without_compaction(settings: StoreSettings, cache: Cache, *, create: bool) -> Options:
         options = store_options(settings, cache, create=create)
@@ -294,30 +270,22 @@ def test_commits_that_are_missing_in_the_middle_are_found(
 
 
 @pytest.mark.parametrize("lost", [1, 2])
-def test_a_disk_that_lost_commits(lost: int) -> None:
-    """Given a disk in memory that lost some commits before the last, then the store is damaged; if
-    it lost the last, it is an earlier one.
-    """
+def test_only_the_loss_of_the_last_commits_is_no_damage(lost: int) -> None:
     disk, path = MemoryDisk(), Path("shard-3")
     with closing(open_shard(path, IDENTITY, BITS, disk)) as store:
         for commit in range(6):
             write(store, commit)
     before = disk.copy()
-
     disk.lose(path, lost)
     with closing(open_shard(path, IDENTITY, BITS, disk)) as store:
         check_holds_exactly(store, 6 - lost)
-
     disk.put_back(before)
     disk.lose(path, lost + 1, 1)
     with pytest.raises(StoreCorruptError, match=f"lacks commits after number {5 - lost}"):
         open_shard(path, IDENTITY, BITS, disk)
 
 
-def test_content_that_leads_to_a_missing_entry(tmp_path: Path) -> None:
-    """Given a row by content, and one by id, of which the entry is missing, then the store is
-    damaged, and is not opened again; what has expired is no damage.
-    """
+def test_row_that_leads_to_a_missing_entry_is_damage(tmp_path: Path) -> None:
     reads: list[Callable[[ShardStore], object]] = [
         lambda store: store.by_content(sample(0).digest),
         lambda store: store.by_ids([sample(0).document_id.encode()]),
@@ -342,13 +310,9 @@ def test_content_that_leads_to_a_missing_entry(tmp_path: Path) -> None:
         discard_store(path)
 
 
-def test_entry_that_is_missing_is_an_error_of_both_kinds(path: Path) -> None:
-    """Given a number that has no entry, then the error is a ``KeyError`` for those who do not
-    know, and damage that names the store for those who do; the store is not marked.
-    """
+def test_missing_entry_is_a_key_error_and_names_the_store_but_does_not_mark_it(path: Path) -> None:
     with closing(open_store(path)) as store, pytest.raises(KeyError) as caught:
         store.entries([1 << 40])
-
     assert isinstance(caught.value, MissingEntryError)
     assert isinstance(caught.value, StoreCorruptError)
     assert caught.value.sequence == 1 << 40
@@ -369,16 +333,12 @@ def test_entry_that_is_missing_is_an_error_of_both_kinds(path: Path) -> None:
         content_key(bytes(16)),
     ],
 )
-def test_values_that_nobody_wrote(tmp_path: Path, key: bytes) -> None:
-    """Given a key or a value that is not in our format, then reading it says that the store is
-    damaged, and shows the bytes.
-    """
+def test_invalid_rows_are_damage_and_shown(tmp_path: Path, key: bytes) -> None:
     path = tmp_path / "shard-3"
     undecidable = sample(0, undecidable=True)._replace(digest=bytes(16))
     with closing(open_store(path)) as store:
         store.commit([new_entries(0, [undecidable, sample(1)])], progress_at(1))
     write_raw(path, {key: b"\xc1\xc1"})
-
     with (
         pytest.raises(StoreCorruptError, match=r"c1c1|6520|7320|7720"),
         closing(open_store(path)) as store,
@@ -387,10 +347,7 @@ def test_values_that_nobody_wrote(tmp_path: Path, key: bytes) -> None:
 
 
 @pytest.mark.parametrize("damage", ["cut", "scope", "version", "source", "id", "width"])
-def test_a_row_that_does_not_fit(tmp_path: Path, damage: str) -> None:
-    """Given the row of an entry that is cut, or says what cannot be, then reading it says
-    that the store is damaged.
-    """
+def test_invalid_entry_row_is_damage(tmp_path: Path, damage: str) -> None:
     path = tmp_path / "shard-3"
     with closing(open_store(path)) as store:
         store.commit([new_entries(0, [sample(0)])], progress_at(1))
@@ -410,17 +367,13 @@ def test_a_row_that_does_not_fit(tmp_path: Path, damage: str) -> None:
         read_all(store)
 
 
-def test_a_mark_that_cannot_be_written_hides_nothing(path: Path) -> None:
-    """Given a store whose directory is gone while it is open, when damage is met, then the error
-    is that of the damage.
-    """
+def test_damage_is_reported_where_the_mark_cannot_be_written(path: Path) -> None:
     with closing(open_store(path)) as store:
         write(store, COMMITS)
     for file in files(path, "*.sst")[-2:]:
         overwrite(file, 0, int(file.stat().st_size * 0.8))
     store = open_store(path)
     path.rename(path.with_name("elsewhere"))
-
     with pytest.raises(StoreCorruptError, match="checksum"):
         fingerprints_in(store)
     store.close()

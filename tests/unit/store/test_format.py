@@ -39,26 +39,17 @@ def opened(path: Path) -> ShardStore:
     return open_shard_store(path, OWNER, 64, block_cache(MIB))
 
 
-def test_the_example_is_what_is_written(tmp_path: Path) -> None:
-    """Given a store to which the example is committed, then the database holds the bytes of the
-    page, each key and value of them and no other.
-    """
+def test_store_writes_the_bytes_of_the_page(tmp_path: Path) -> None:
     with closing(opened(tmp_path / "s")) as store:
         store.commit([ENTRIES], STORED)
-
     written = read_raw(tmp_path / "s")
-
     assert {k.hex(): v.hex() for k, v in written.items()} == {
         k.hex(): v.hex() for k, v in documented().items()
     }
 
 
-def test_the_example_is_read(tmp_path: Path) -> None:
-    """Given a database that holds the bytes of the page, as one of today will in ten years, then
-    the store reads what the page says that they mean.
-    """
+def test_store_reads_the_bytes_of_the_page(tmp_path: Path) -> None:
     write_raw(tmp_path / "s", documented())
-
     with closing(opened(tmp_path / "s")) as store:
         assert dict(store.all_entries()) == expected([ENTRIES])
         assert len(store) == 2
@@ -70,13 +61,11 @@ def test_the_example_is_read(tmp_path: Path) -> None:
 
 
 def test_the_table_of_keys_is_complete() -> None:
-    """Given the tags of the code, then the page has a row for each, and no other."""
     rows = re.findall(r"^\| `(.)` \|", SECTION, re.MULTILINE)
     tags = {
         value.decode()
         for name, value in vars(codec).items()
         if name.endswith(("_TAG", "_KEY")) and isinstance(value, bytes)
     }
-
     assert sorted(rows) == sorted(tags)
     assert f"format version {codec.FORMAT_VERSION}" in SECTION

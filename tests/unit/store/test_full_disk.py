@@ -20,7 +20,6 @@ WRITE_UNTIL_FULL: Final = "tests.unit.store.writer_until_full"
 
 
 def commits_until_full(command: list[str | Path]) -> tuple[int, str]:
-    """Run a writer until it has no more room; give its number of commits and the error."""
     done = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS_MAX, check=False
     )
@@ -29,15 +28,9 @@ def commits_until_full(command: list[str | Path]) -> tuple[int, str]:
     return int(commits), message
 
 
-def test_a_limit_on_the_size_of_files(tmp_path: Path) -> None:
-    """Given a limit that the log outgrows, when a commit fails, then it says that there is no
-    room, and reopened without the limit, in the same process or another, the store holds exactly
-    the commits before.
-    """
+def test_commit_that_outgrows_a_file_size_limit_fails_whole(tmp_path: Path) -> None:
     path = tmp_path / "shard-3"
-
     commits, message = commits_until_full([sys.executable, "-m", WRITE_UNTIL_FULL, path, "limit"])
-
     assert StoreFullError.fix in message
     assert str(path) in message
     assert commits > 3
@@ -46,8 +39,7 @@ def test_a_limit_on_the_size_of_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="mounts a file system of its own: Linux")
-def test_a_disk_that_is_full(tmp_path: Path) -> None:
-    """Given a file system of eight megabytes, when it is full, then the same."""
+def test_commit_on_a_full_disk_fails_whole(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
     if subprocess.run(["unshare", "-rm", "true"], capture_output=True, check=False).returncode:
@@ -56,9 +48,7 @@ def test_a_disk_that_is_full(tmp_path: Path) -> None:
         f"mount -t tmpfs -o size=8m tmpfs {disk} && "
         f"exec {sys.executable} -m {WRITE_UNTIL_FULL} {disk / 'shard-3'} disk"
     )
-
     commits, message = commits_until_full(["unshare", "-rm", "bash", "-c", writer])
-
     assert "No space left on device" in message
     assert StoreFullError.fix in message
     assert commits > 3

@@ -45,7 +45,6 @@ def killed_after(path: Path, what: str, commits: int, delay_seconds: float) -> i
 
 
 def check_holds_exactly(store: ShardStore, commits: int) -> None:
-    """Fail unless the store holds the first ``commits`` commits, each whole, and no more."""
     wanted = expected([each for number in range(commits) for each in entries_of(number)])
     assert store.progress() == progress_of(commits - 1)
     assert len(store) == commits * ENTRIES_PER_COMMIT
@@ -57,11 +56,7 @@ def check_holds_exactly(store: ShardStore, commits: int) -> None:
 
 
 @pytest.mark.parametrize("what", ["write", "load"])
-def test_a_store_survives_kills(tmp_path: Path, what: str) -> None:
-    """Given a writer that is killed again and again, each time going on where it was, then after
-    each kill the store holds every commit that returned, perhaps the one under way, and nothing
-    of any other.
-    """
+def test_store_has_each_commit_that_returned_before_a_kill(tmp_path: Path, what: str) -> None:
     rng = random.Random(20_250_118)
     path = tmp_path / "store"
     for _ in range(KILLS):

@@ -22,7 +22,6 @@ from tests.unit.store.samples import fingerprints_in, new_entries, open_store, p
 
 
 def counted(options: Options, name: str) -> int:
-    """How often RocksDB has counted ``name``."""
     statistics = options.get_statistics() or ""
     found = re.search(rf"^{re.escape(name)} COUNT : (\d+)", statistics, re.MULTILINE)
     assert found, name
@@ -30,21 +29,16 @@ def counted(options: Options, name: str) -> int:
 
 
 def counting_options(settings: StoreSettings) -> Options:
-    """The options of a store, and RocksDB's own counters."""
     options = store_options(settings, block_cache(8 * MIB), create=True)
     options.enable_statistics()
     return options
 
 
 def key_of(content: int) -> bytes:
-    """The key of a content."""
     return content_key(content.to_bytes(16, "big"))
 
 
-def test_filters_answer_for_new_contents(tmp_path: Path) -> None:
-    """Given files with rows of few contents, when others are looked up, then nearly none of them
-    reads a block: the Bloom filters answer. And so it is after reopening.
-    """
+def test_bloom_filters_answer_for_new_contents_after_reopening(tmp_path: Path) -> None:
     options = counting_options(StoreSettings(write_buffer_bytes=MIB))
     with closing(RocksStore(tmp_path, options, write_options(StoreSettings()))) as store:
         batch = store.batch()
@@ -56,14 +50,10 @@ def test_filters_answer_for_new_contents(tmp_path: Path) -> None:
         absent = [key_of(value) for value in range(1, 16000, 16)]
         assert not any(store.get(key) for key in absent)
         assert all(store.get(key_of(value)) for value in range(0, 1600, 16))
-
     assert counted(options, "rocksdb.bloom.filter.useful") > 0.9 * len(absent)
 
 
-def test_without_sync_no_commit_waits_for_the_disk_and_with_it_each_does(tmp_path: Path) -> None:
-    """Given both settings, when commits are written, then RocksDB synchronises its log as often
-    as they say.
-    """
+def test_log_is_synchronised_as_the_setting_says(tmp_path: Path) -> None:
     for sync, expected in ((False, 0), (True, 5)):
         settings = StoreSettings(sync=sync)
         options = counting_options(settings)
@@ -78,8 +68,7 @@ def test_without_sync_no_commit_waits_for_the_disk_and_with_it_each_does(tmp_pat
 
 
 @pytest.mark.parametrize("sync", [False, True])
-def test_a_store_with_either_setting(tmp_path: Path, *, sync: bool) -> None:
-    """Given either setting, then a commit is there after closing."""
+def test_commit_is_there_after_closing_with_and_without_sync(tmp_path: Path, *, sync: bool) -> None:
     settings = StoreSettings(sync=sync)
     with closing(open_store(tmp_path / "s", settings=settings)) as store:
         store.commit([new_entries(0, [sample(0)])], progress_at(1))
@@ -88,9 +77,6 @@ def test_a_store_with_either_setting(tmp_path: Path, *, sync: bool) -> None:
 
 
 def test_shards_share_one_cache(tmp_path: Path) -> None:
-    """Given two stores with one cache, when each is read, then it holds blocks of both, and never
-    more than it may.
-    """
     cache = block_cache(2 * MIB)
     used = [cache.get_usage()]
     for name in ("a", "b"):

@@ -52,7 +52,6 @@ logged = st.builds(
 
 
 def at(following: int, position: int = 0, *, writer: str = "worker-1") -> LoggedProgress:
-    """Progress of a worker."""
     return LoggedProgress(Progress(CHAIN, following, position, -1), INDEX, READING, writer)
 
 
@@ -67,7 +66,6 @@ def encoded(progress: LoggedProgress) -> ChangelogRecord:
 
 
 def load(store: ShardStore, records: list[ChangelogRecord]) -> None:
-    """Take records in, as one batch."""
     first = store.changelog_offset
     batch = LoggedBatch(
         [each.key for each in records],
@@ -83,10 +81,7 @@ def load(store: ShardStore, records: list[ChangelogRecord]) -> None:
 def test_furthest_counts_wherever_batches_end(
     records: list[LoggedProgress], data: st.DataObject
 ) -> None:
-    """Given progress of workers and commands in any order, then a store that reads it in any
-    batches ends where one does that reads it one by one, and so does whoever looks for the last.
-    Of the records of one worker after another on one topic the furthest counts.
-    """
+    """A store that reads in any batches, and whoever looks for the last progress, end alike."""
     cuts = data.draw(st.sets(st.integers(0, len(records))))
     bounds = sorted({0, len(records)} | cuts)
     wanted: LoggedProgress | None = None
@@ -115,10 +110,7 @@ def test_furthest_counts_wherever_batches_end(
 
 
 def test_older_progress_after_that_of_the_next_owner(caplog: pytest.LogCaptureFixture) -> None:
-    """Given a worker that wakes in the middle of sending, and writes entries and older progress
-    after those of the next owner, then the further progress counts, the entries are taken once,
-    and it is said once.
-    """
+    """A worker wakes in the middle of sending: its entries are taken once, its progress is refused."""
     packets = [new_entries(number, [sample(number)]) for number in range(4)]
     with closing(opened()) as store, caplog.at_level(logging.WARNING):
         load(store, [encode_entries(packets[0]), encoded(at(1))])
@@ -149,19 +141,16 @@ def test_older_progress_after_that_of_the_next_owner(caplog: pytest.LogCaptureFi
         (at(9, 9, writer=COMMAND), False),
     ],
 )
-def test_what_goes_back(read: LoggedProgress, *, is_refused: bool) -> None:
-    """Given progress at raw offset 10 and position 5 of the log, then less of either goes back,
-    unless a command wrote it, as one that begins a new log.
-    """
+def test_progress_goes_back_unless_a_command_wrote_it(
+    read: LoggedProgress, *, is_refused: bool
+) -> None:
     assert goes_back(read, at(10, 5).progress) is is_refused
 
 
 def test_topic_that_was_created_again_does_not_go_back() -> None:
-    """Given progress on a raw topic with another id, then it counts, however low its offset."""
     again = LoggedProgress(Progress(CREATED_AGAIN, 0, 3, -1), INDEX, READING, "worker-1")
     with closing(opened()) as store:
         load(store, [encoded(at(9, 9)), encoded(again)])
-
         stored = store.progress()
         assert stored is not None
         assert stored.progress == again.progress

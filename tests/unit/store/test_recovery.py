@@ -38,32 +38,27 @@ from tests.unit.store.samples import INDEX, READING, expected, open_store, progr
 
 @pytest.fixture
 def topic(broker: Broker) -> ChangelogTopic:
-    """An empty changelog, on each broker."""
     return ChangelogTopic(broker)
 
 
 @pytest.fixture
 def kafka_topic(kafka_broker: Broker) -> ChangelogTopic:
-    """An empty changelog on a broker with transactions."""
     return ChangelogTopic(kafka_broker)
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[ShardStore]:
-    """An empty store."""
     with closing(open_store(tmp_path / "shard-3")) as opened:
         yield opened
 
 
 def caught_up(store: ShardStore, log: Changelog, committed_next: int = 0) -> list[int]:
-    """Catch up; give what was told of the records that are left."""
     left: list[int] = []
     catch_up(store, log, INDEX, committed_next, left.append)
     return left
 
 
 def check_holds(store: ShardStore, commits: int) -> None:
-    """Fail unless the store holds these commits, and no more."""
     entries = [each for commit in range(commits) for each in entries_of(commit)]
     assert dict(store.all_entries()) == expected(entries)
     assert len(store) == commits * ENTRIES_PER_COMMIT
@@ -73,23 +68,20 @@ def check_holds(store: ShardStore, commits: int) -> None:
     assert (stored.identity, stored.reading) == (INDEX, READING)
 
 
-def test_an_empty_changelog(topic: ChangelogTopic, store: ShardStore) -> None:
-    """Given a changelog without records, then there is nothing, and no progress."""
+def test_empty_changelog_gives_no_entries_and_no_progress(
+    topic: ChangelogTopic, store: ShardStore
+) -> None:
     caught_up(store, topic.reader())
-
     assert len(store) == 0
     assert store.progress() is None
     assert last_progress(topic.name, PARTITION, topic.config, 30.0) is None
 
 
-def test_an_empty_store_is_filled(topic: ChangelogTopic, store: ShardStore) -> None:
-    """Given commits, then an empty store has all of them, and is told how many records are left;
-    the last progress is that of the last commit.
-    """
+def test_empty_store_is_filled_and_told_what_is_left(
+    topic: ChangelogTopic, store: ShardStore
+) -> None:
     topic.commit(topic.producer(), range(30))
-
     left = caught_up(store, topic.reader(), 30 * ENTRIES_PER_COMMIT)
-
     check_holds(store, 30)
     assert left[0] >= 90
     assert left[-1] == 0
@@ -99,17 +91,14 @@ def test_an_empty_store_is_filled(topic: ChangelogTopic, store: ShardStore) -> N
     assert (found.progress, found.identity, found.reading) == (progress_of(29), INDEX, READING)
 
 
-def test_a_store_that_is_behind_reads_the_tail(topic: ChangelogTopic, store: ShardStore) -> None:
-    """Given a store that has read some commits, then it reads what came since, and that alone; a
-    second time, nothing.
-    """
+def test_store_that_is_behind_reads_the_tail_alone(
+    topic: ChangelogTopic, store: ShardStore
+) -> None:
     producer = topic.producer()
     topic.commit(producer, range(5))
     caught_up(store, topic.reader())
     topic.commit(producer, range(5, 8))
-
     left = caught_up(store, topic.reader())
-
     check_holds(store, 8)
     assert left[0] <= 1 + 3 * 4  # with the markers of transactions
     assert caught_up(store, topic.reader())[0] <= 1
@@ -119,16 +108,12 @@ def test_a_store_that_is_behind_reads_the_tail(topic: ChangelogTopic, store: Sha
 def test_a_transaction_that_is_open_is_not_waited_for(
     kafka_topic: ChangelogTopic, store: ShardStore
 ) -> None:
-    """Given another producer's transaction that nobody ends, as of a worker that was stopped, then
-    recovery ends with what is committed before it, at once, and so does the last progress.
-    """
+    """As of a worker that was stopped."""
     kafka_topic.commit(kafka_topic.producer(), range(4))
     zombie = kafka_topic.producer()
     kafka_topic.begin(zombie, commit_of(4))
     started = time.monotonic()
-
     caught_up(store, kafka_topic.reader(), 4 * ENTRIES_PER_COMMIT)
-
     check_holds(store, 4)
     found = last_progress(kafka_topic.name, PARTITION, kafka_topic.config, 30.0)
     assert found is not None
@@ -137,41 +122,34 @@ def test_a_transaction_that_is_open_is_not_waited_for(
     zombie.abort_transaction()
 
 
-def test_what_was_aborted_is_not_read(kafka_topic: ChangelogTopic, store: ShardStore) -> None:
-    """Given a transaction that was aborted between others, then nothing of it is taken in."""
+def test_aborted_transaction_is_not_read(kafka_topic: ChangelogTopic, store: ShardStore) -> None:
     producer = kafka_topic.producer()
     kafka_topic.commit(producer, range(3))
     kafka_topic.begin(producer, commit_of(7))
     producer.abort_transaction()
     kafka_topic.commit(producer, [3])
-
     caught_up(store, kafka_topic.reader())
-
     check_holds(store, 4)
 
 
 def test_what_the_group_has_committed_is_waited_for(
     kafka_topic: ChangelogTopic, store: ShardStore
 ) -> None:
-    """Given a group that has committed more than can be read, as between the markers of one
-    transaction in two partitions, then reading goes on until it is there.
-    """
+    """As between the markers of one transaction in two partitions."""
     producer = kafka_topic.producer()
     kafka_topic.commit(producer, range(2))
     kafka_topic.begin(producer, commit_of(2))
     marker = threading.Timer(2.0, producer.commit_transaction)
     marker.start()
-
     caught_up(store, kafka_topic.reader(), 3 * ENTRIES_PER_COMMIT)
-
     check_holds(store, 3)
     marker.join()
 
 
-def test_what_never_comes_is_said(topic: ChangelogTopic, store: ShardStore) -> None:
-    """Given a group that has committed more than the changelog has, then the error says so."""
+def test_changelog_that_lacks_commits_of_the_group_is_refused(
+    topic: ChangelogTopic, store: ShardStore
+) -> None:
     topic.commit(topic.producer(), range(2))
-
     with pytest.raises(
         RecoveryError, match=r"raw offset 80, the group's is 120\. .*Set the group's"
     ):
@@ -181,33 +159,25 @@ def test_what_never_comes_is_said(topic: ChangelogTopic, store: ShardStore) -> N
 def test_progress_that_compaction_removed_without_transactions(
     topic: ChangelogTopic, store: ShardStore, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Given a changelog without transactions, of which compaction kept the older progress of a
-    worker that was paused, and no store that has the further one, then the shard starts from the
-    older one, and it is said.
-    """
+    """The shard starts from the older progress of a worker that was paused, with a warning."""
     topic.commit(topic.producer(), range(2))
-
     with caplog.at_level(logging.WARNING):
         log = topic.reader(silence_seconds=1.0, may_be_cut=True)
         caught_up(store, log, 3 * ENTRIES_PER_COMMIT)
-
     check_holds(store, 2)
     assert "its progress is raw offset 80, the group's is 120" in caplog.text
 
 
-def test_older_progress_at_the_end(topic: ChangelogTopic, store: ShardStore) -> None:
-    """Given a changelog that ends with older progress, which a worker wrote that was paused in the
-    middle of sending, then recovery ends with the further one, which the group has committed.
-    """
+def test_older_progress_at_the_end_of_the_changelog_is_refused(
+    topic: ChangelogTopic, store: ShardStore
+) -> None:
     producer = topic.producer()
     topic.commit(producer, range(3))
     entries = [encode_entries(each) for each in entries_of(1)]
     older = encode_progress(progress_of(1), INDEX, READING, "paused-worker")
     topic.begin(producer, [*entries, older])
     topic.end(producer)
-
     caught_up(store, topic.reader(), 3 * ENTRIES_PER_COMMIT)
-
     check_holds(store, 3)
     assert store.progress_refused == 1
     found = last_progress(topic.name, PARTITION, topic.config, 30.0)
@@ -215,39 +185,30 @@ def test_older_progress_at_the_end(topic: ChangelogTopic, store: ShardStore) -> 
     assert found.progress == progress_of(2)
 
 
-def test_compaction_keeps_all_entries(kafka_topic: ChangelogTopic, store: ShardStore) -> None:
-    """Given a changelog of which compaction took all progress but the last, then nothing is
-    missing: the same records, sent without the earlier progress.
-    """
+def test_changelog_whose_earlier_progress_was_compacted_is_whole(
+    kafka_topic: ChangelogTopic, store: ShardStore
+) -> None:
     producer = kafka_topic.producer()
     records = [record for commit in range(20) for record in commit_of(commit)[:-1]]
     kafka_topic.begin(producer, [*records, commit_of(19)[-1]])
     producer.commit_transaction()
-
     caught_up(store, kafka_topic.reader())
-
     check_holds(store, 20)
 
 
-def test_an_interruption(topic: ChangelogTopic, store: ShardStore) -> None:
-    """Given a recovery that is interrupted, then it ends soon, and the next one goes on."""
+def test_recovery_goes_on_after_an_interruption(topic: ChangelogTopic, store: ShardStore) -> None:
     topic.commit(topic.producer(), range(10))
     interrupted = threading.Event()
     interrupted.set()
-
     with pytest.raises(InterruptedError):
         caught_up(store, topic.reader(interrupted=interrupted))
-
     caught_up(store, topic.reader())
     check_holds(store, 10)
 
 
-def test_an_interruption_while_it_reads(
+def test_what_was_read_before_an_interruption_is_kept(
     topic: ChangelogTopic, store: ShardStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Given a recovery that is interrupted after some records, before it met any progress, then
-    what was read is kept, and the next one goes on behind it.
-    """
     monkeypatch.setattr("streams.store.changelog._BATCH", 2)
     producer = topic.producer()
     topic.commit(producer, range(3))
@@ -268,11 +229,11 @@ def test_an_interruption_while_it_reads(
         check_holds(reopened, 3)
 
 
-def test_a_changelog_that_was_made_again(topic: ChangelogTopic, store: ShardStore) -> None:
-    """Given a store that has read further than the changelog goes, then the error says so."""
+def test_changelog_that_was_created_again_is_refused(
+    topic: ChangelogTopic, store: ShardStore
+) -> None:
     topic.commit(topic.producer(), range(2))
     store.commit([], progress_at(1, changelog_offset=1000))
-
     with pytest.raises(RecoveryError, match=r"up to offset 1000, but it ends at .* created again"):
         caught_up(store, topic.reader(silence_seconds=1.0))
 
@@ -280,10 +241,7 @@ def test_a_changelog_that_was_made_again(topic: ChangelogTopic, store: ShardStor
 def test_a_transaction_that_never_ends_behind_the_store(
     kafka_topic: ChangelogTopic, store: ShardStore
 ) -> None:
-    """Given a transaction without an end before the offset that the store has read, as a broker
-    that lost its marker leaves it, then the error names where it begins and what to do, and does
-    not say that the topic was created again.
-    """
+    """As a broker that lost the marker leaves it: the error names its offset and what to do."""
     producer = kafka_topic.producer()
     kafka_topic.commit(producer, range(2))
     caught_up(store, kafka_topic.reader())
@@ -306,12 +264,9 @@ def test_a_transaction_that_never_ends_behind_the_store(
     hung.abort_transaction()
 
 
-def test_the_end_of_a_transaction_that_comes_late(
+def test_late_end_of_a_transaction_is_waited_for(
     kafka_topic: ChangelogTopic, store: ShardStore
 ) -> None:
-    """Given a store that has read a transaction whose marker a broker that starts has still to
-    write, then reading waits for it.
-    """
     producer = kafka_topic.producer()
     kafka_topic.commit(producer, range(2))
     caught_up(store, kafka_topic.reader())
@@ -320,38 +275,27 @@ def test_the_end_of_a_transaction_that_comes_late(
     store.commit([], progress_at(2, changelog_offset=store.changelog_offset + 4))
     marker = threading.Timer(1.0, late.commit_transaction)
     marker.start()
-
     caught_up(store, kafka_topic.reader())
-
     marker.join()
 
 
 def test_a_transaction_that_never_ends_before_what_is_needed(
     kafka_topic: ChangelogTopic, store: ShardStore
 ) -> None:
-    """Given a group that has committed more than can be read behind a transaction without an end,
-    then the error says that, and not that records were deleted.
-    """
     kafka_topic.commit(kafka_topic.producer(), range(2))
     hung = kafka_topic.producer()
     kafka_topic.begin(hung, commit_of(2))
-
     with pytest.raises(RecoveryError) as raised:
         caught_up(store, kafka_topic.reader(silence_seconds=1.0), 3 * ENTRIES_PER_COMMIT)
-
     said = str(raised.value)
     assert "only, and lacks later commits of the group: a transaction that begins there" in said
     assert "were deleted" not in said
     hung.abort_transaction()
 
 
-def test_a_changelog_that_was_cut(
+def test_changelog_that_was_cut_needs_a_store_that_has_its_beginning(
     kafka_broker: Broker, store: ShardStore, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Given a changelog whose first records were deleted, then a store that has not read them is
-    refused; where there are no transactions, one that has read some of them is taken as it is,
-    with a warning, and an empty one is refused all the same.
-    """
     kafka_topic = ChangelogTopic(kafka_broker, policy="delete")
     producer = kafka_topic.producer()
     kafka_topic.commit(producer, range(3))
@@ -376,23 +320,19 @@ def test_a_changelog_that_was_cut(
         caught_up(empty, kafka_topic.reader(may_be_cut=True))
 
 
-def test_a_changelog_of_another_index(topic: ChangelogTopic, store: ShardStore) -> None:
-    """Given records of an index with another identity, then nothing of them is taken in."""
+def test_changelog_of_another_index_is_refused(topic: ChangelogTopic, store: ShardStore) -> None:
     topic.commit(topic.producer(), range(2))
-
     with pytest.raises(IndexMismatchError, match=topic.name):
         catch_up(store, topic.reader(), INDEX.replace("distance=3", "distance=2"), 0, print)
     assert len(store) == 0
 
 
-def test_a_changelog_of_the_protocol_before(topic: ChangelogTopic, store: ShardStore) -> None:
-    """Given records of an earlier version, then recovery and the look for the last progress say so
-    in one line.
-    """
+def test_changelog_of_the_protocol_before_is_refused(
+    topic: ChangelogTopic, store: ShardStore
+) -> None:
     producer = topic.producer()
     topic.begin(producer, [ChangelogRecord(b"x", b"\x02\x98")])
     topic.end(producer)
-
     with pytest.raises(ChangelogVersionError, match="format version 2"):
         caught_up(store, topic.reader())
     with pytest.raises(ChangelogVersionError, match="format version 2"):
@@ -400,25 +340,19 @@ def test_a_changelog_of_the_protocol_before(topic: ChangelogTopic, store: ShardS
 
 
 def test_the_last_progress_far_from_the_end(topic: ChangelogTopic) -> None:
-    """Given many records of entries behind the last progress, as after a crash without
-    transactions, then it is found all the same.
-    """
+    """As after a crash without transactions."""
     producer = topic.producer()
     topic.commit(producer, range(2))
     records = [record for commit in range(2, 200) for record in commit_of(commit)[:-1]]
     topic.begin(producer, records)
     topic.end(producer)
-
     found = last_progress(topic.name, PARTITION, topic.config, 30.0)
-
     assert found is not None
     assert found.progress == progress_of(1)
 
 
-def test_no_broker(store: ShardStore) -> None:
-    """Given no broker, then waiting ends after the time that was given, as unanswered."""
+def test_waiting_for_no_broker_ends(store: ShardStore) -> None:
     config = {"bootstrap.servers": "127.0.0.1:9", "group.id": "reader", "log_level": "0"}
     log = Changelog("changelog", PARTITION, config, 1.0, threading.Event())
-
     with pytest.raises(BrokerUnavailableError, match="ends of the changelog"):
         caught_up(store, log)

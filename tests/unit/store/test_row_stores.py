@@ -47,20 +47,17 @@ steps = st.lists(
 
 @pytest.fixture(params=[*DISKS.values()], ids=[*DISKS])
 def disk(request: pytest.FixtureRequest) -> StoreDisk:
-    """An empty disk of each kind."""
     made: StoreDisk = request.param()
     return made
 
 
 @pytest.fixture
 def store(disk: StoreDisk, tmp_path: Path) -> Iterator[RowStore]:
-    """An empty database of each kind."""
     with closing(disk.open(tmp_path / "shard-3", create=True)) as opened:
         yield opened
 
 
 def all_rows(store: RowStore, lower: bytes, upper: bytes) -> list[tuple[bytes, bytes]]:
-    """Rows between two keys."""
     return [
         row
         for keys, values in store.scan(lower, upper, 3)
@@ -69,7 +66,6 @@ def all_rows(store: RowStore, lower: bytes, upper: bytes) -> list[tuple[bytes, b
 
 
 def put(store: RowStore, *numbers: int) -> None:
-    """Write rows of entries, and others, in one batch."""
     batch = store.batch()
     batch.put_entries([entry_key(each) for each in numbers], [b"entry"] * len(numbers))
     for each in numbers:
@@ -78,11 +74,8 @@ def put(store: RowStore, *numbers: int) -> None:
 
 
 def test_rows_come_in_order_and_in_parts(store: RowStore) -> None:
-    """Given rows, then a scan yields those between its bounds in their order, some at a time."""
     put(store, 3, 1, 2, 9, 7)
-
     parts = [len(keys) for keys, _ in store.scan(*ALL_ENTRIES, 2)]
-
     assert parts == [2, 2, 1]
     assert [key for key, _ in all_rows(store, entry_key(2), entry_key(9))] == [
         entry_key(each) for each in (2, 3, 7)
@@ -93,10 +86,8 @@ def test_rows_come_in_order_and_in_parts(store: RowStore) -> None:
     assert store.last_key_between(entry_key(4), entry_key(7)) is None
 
 
-def test_values_of_many_keys(store: RowStore) -> None:
-    """Given keys of which some have no row, then their values come in step."""
+def test_values_of_many_keys_come_in_step(store: RowStore) -> None:
     put(store, 1, 3)
-
     assert store.get_all([]) == []
     assert store.get_all([b"c\x03", b"c\x02", b"c\x01"]) == [b"content", None, b"content"]
     assert store.get_all([entry_key(2), entry_key(3)]) == [None, b"entry"]
@@ -105,38 +96,31 @@ def test_values_of_many_keys(store: RowStore) -> None:
 
 
 def test_scan_does_not_see_what_is_written_meanwhile(store: RowStore) -> None:
-    """Given a scan that has begun, when rows come, change and go, then it yields what was there."""
     put(store, 1, 2, 3, 4)
     scan = store.scan(*ALL_ENTRIES, 1)
     first = next(scan)
-
     batch = store.batch()
     batch.delete_entries(entry_key(1), entry_key(4))
     batch.put_entries([entry_key(4), entry_key(5)], [b"changed", b"new"])
     batch.write()
-
     left = [(keys, values) for keys, values in scan]
     assert [first, *left] == [([entry_key(each)], [b"entry"]) for each in (1, 2, 3, 4)]
     assert all_rows(store, *ALL_ENTRIES) == [(entry_key(4), b"changed"), (entry_key(5), b"new")]
 
 
 def test_batch_that_is_not_written_changes_nothing(store: RowStore) -> None:
-    """Given a batch, then nothing of it is there before it is written, and all of it after."""
     batch = store.batch()
     batch.put(b"c", b"1")
     batch.put_entries([entry_key(1)], [b"2"])
     assert store.get(b"c") is None
     assert store.get(entry_key(1)) is None
-
     batch.write()
-
     assert (store.get(b"c"), store.get(entry_key(1))) == (b"1", b"2")
 
 
-def test_database_is_opened_once(disk: StoreDisk, tmp_path: Path) -> None:
-    """Given an open database, then it is refused to others until it is closed; what was written
-    is there then, and gone once it is discarded.
-    """
+def test_database_is_locked_until_closed_and_gone_once_discarded(
+    disk: StoreDisk, tmp_path: Path
+) -> None:
     path = tmp_path / "shard-3"
     with pytest.raises(StoreMissingError):
         disk.open(path, create=False)
@@ -160,8 +144,7 @@ def test_database_is_opened_once(disk: StoreDisk, tmp_path: Path) -> None:
     assert not disk.holds(path)
 
 
-def test_closed_database_is_refused(store: RowStore) -> None:
-    """Given a database that is closed, even in the middle of a scan, then each use says so."""
+def test_closed_database_refuses_each_use(store: RowStore) -> None:
     put(store, 1, 2, 3)
     batch = store.batch()
     batch.put(b"c", b"1")
@@ -185,9 +168,6 @@ def test_closed_database_is_refused(store: RowStore) -> None:
 
 
 def test_close_ends_the_work_of_other_threads(disk: StoreDisk, tmp_path: Path) -> None:
-    """Given threads that read, look up and write, when the database is closed, then each of them
-    ends with the error that says so, and the database can be opened again.
-    """
     path = tmp_path / "shard-3"
     for number in range(5):
         store = disk.open(path, create=True)
@@ -228,8 +208,7 @@ def _until_it_ends(
         ends.append(error.with_traceback(None))
 
 
-def test_damage_is_remembered(disk: StoreDisk, tmp_path: Path) -> None:
-    """Given a database that was found damaged, then it is refused until it is discarded."""
+def test_damaged_database_is_refused_until_discarded(disk: StoreDisk, tmp_path: Path) -> None:
     path = tmp_path / "shard-3"
     with closing(disk.open(path, create=True)) as store:
         put(store, 1)
@@ -237,7 +216,6 @@ def test_damage_is_remembered(disk: StoreDisk, tmp_path: Path) -> None:
     assert isinstance(error, StoreCorruptError)
     assert str(path) in str(error)
     assert "a row is missing" in str(error)
-
     with pytest.raises(StoreCorruptError):
         disk.holds(path)
     disk.discard(path)
@@ -246,10 +224,9 @@ def test_damage_is_remembered(disk: StoreDisk, tmp_path: Path) -> None:
 
 
 @given(batches=st.lists(steps, max_size=4))
-def test_any_batches_have_the_same_effect(
+def test_any_batches_have_the_same_effect_on_both_kinds(
     batches: list[list[Step]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Given any changes in any batches, then both kinds have the same rows after each."""
     root = tmp_path_factory.mktemp("same")
     path = root / "shard-3"
     with (
@@ -283,9 +260,6 @@ def _apply(store: RowStore, steps: list[Step]) -> None:
 
 
 def test_copy_is_put_back_after_a_kill(tmp_path: Path) -> None:
-    """Given a disk in memory, when its process is killed, then what was written is there; a copy
-    that is put back has what was there when it was made.
-    """
     disk, path = MemoryDisk(), tmp_path / "shard-3"
     store = open_shard(path, IDENTITY, BITS, disk)
     packets = [new_entries(number, [sample(number)]) for number in range(3)]
@@ -304,14 +278,13 @@ def test_copy_is_put_back_after_a_kill(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("first", "last", "kept"), [(2, 0, [0, 1]), (3, 1, [0, 3]), (9, 0, [])])
-def test_commits_are_lost(tmp_path: Path, first: int, last: int, kept: list[int]) -> None:
-    """Given a disk in memory, then it can lose the last commits, or some before the last."""
+def test_disk_in_memory_loses_commits(
+    tmp_path: Path, first: int, last: int, kept: list[int]
+) -> None:
     disk, path = MemoryDisk(), tmp_path / "shard-3"
     with closing(disk.open(path, create=True)) as store:
         for number in range(4):
             put(store, number)
-
     disk.lose(path, first, last)
-
     with closing(disk.open(path, create=False)) as store:
         assert [key for key, _ in all_rows(store, *ALL_ENTRIES)] == list(map(entry_key, kept))

@@ -79,7 +79,6 @@ def commit(store: ShardStore, packets: range, removed: tuple[int, ...] = ()) -> 
 
 
 def put(index: DocumentIndex, slot: int, packets: range) -> None:
-    """Put packets into the index, as a worker does before they are committed."""
     for number in packets:
         new = NewEntries(number, packet_of(number), np.arange(PACKET))
         rows = np.flatnonzero(new.packet.columns.undecidable == 0)
@@ -87,7 +86,6 @@ def put(index: DocumentIndex, slot: int, packets: range) -> None:
 
 
 def looked_up(index: DocumentIndex, asked: Prints = ASKED) -> Found:
-    """What a look-up of some documents meets."""
     rows, distances, sequences, _ = index.pairs(asked)
     return list(zip(rows.tolist(), distances.tolist(), sequences.tolist(), strict=True))
 
@@ -117,7 +115,6 @@ def opened(
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files of few documents, and buckets that are soon overloaded."""
     for module in (recovery, compaction, shard_segments):
         monkeypatch.setattr(module, "FILE_DOCUMENTS", 200)
     for module in (recovery, compaction):
@@ -131,20 +128,17 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """The directory of the shard."""
     return tmp_path / "shard-3"
 
 
 @pytest.fixture
 def store(path: Path) -> Iterator[ShardStore]:
-    """The store of the shard, empty."""
     owner = StoreIdentity("an index", "tests", 3)
     with closing(open_shard_store(path, owner, 128, block_cache(8 * MIB))) as found:
         yield found
 
 
 def files_in(path: Path) -> list[Path]:
-    """The segment files of a shard."""
     return sorted((path / "segments").iterdir()) if (path / "segments").exists() else []
 
 
@@ -152,13 +146,10 @@ def files_in(path: Path) -> list[Path]:
 def test_a_shard_is_opened_from_its_files(
     path: Path, store: ShardStore, window_ms: int | None
 ) -> None:
-    """Given rows, then files are made of most of them; look-ups say what they say without files,
-    now and when the shard is opened again, and the files are not made again.
-    """
+    """Look-ups say what they say without files, and files are not made again."""
     commit(store, range(19))
     index, slot, segments = opened(path, store, window_ms=window_ms)
     made = {each: each.stat().st_mtime_ns for each in files_in(path)}
-
     assert looked_up(index) == scanned(store, window_ms)
     assert len(made) == len(segments.files) == 2
     assert 0 < index.documents_in_memory(slot) < index.documents(slot) == 19 * (PACKET - 1)
@@ -170,10 +161,7 @@ def test_a_shard_is_opened_from_its_files(
 
 
 @pytest.mark.parametrize("at", [0, 3, 10, 40, 0.02, 0.3, 0.6, 0.9, 0.999])
-def test_each_damaged_byte_is_noticed(path: Path, store: ShardStore, at: float) -> None:
-    """Given a file with one bit flipped, or cut, then it is refused, made again, and look-ups say
-    what they said.
-    """
+def test_damaged_file_is_noticed_and_made_again(path: Path, store: ShardStore, at: float) -> None:
     commit(store, range(23))
     opened(path, store)
     first = files_in(path)[0]
@@ -198,9 +186,7 @@ def test_each_damaged_byte_is_noticed(path: Path, store: ShardStore, at: float) 
 
 
 def test_files_of_others_are_not_used(path: Path, store: ShardStore) -> None:
-    """Given files of another index, and one that has more than the store, as after the store was
-    restored, then they are deleted and made again.
-    """
+    """Of another index, or with more than the store has, as after the store was restored."""
     commit(store, range(23))
     opened(path, store, SegmentOwner("another index", "tests", 3))
     index, _, segments = opened(path, store)
@@ -220,11 +206,7 @@ def test_files_of_others_are_not_used(path: Path, store: ShardStore) -> None:
     assert all(each.suffix == ".segment" for each in files_in(path))
 
 
-def test_what_is_deleted_stays_so(path: Path, store: ShardStore) -> None:
-    """Given entries in files that are deleted afterwards, a whole packet among them, then they are
-    not met when the shard is opened again; and once a file is made without them, nothing is kept
-    of them.
-    """
+def test_deleted_entries_of_files_stay_deleted(path: Path, store: ShardStore) -> None:
     commit(store, range(23))
     opened(path, store)
     gone = (2 << 16 | 3, *(5 << 16 | row for row in range(PACKET)), 22 << 16 | 4)
@@ -247,9 +229,7 @@ def test_what_is_deleted_stays_so(path: Path, store: ShardStore) -> None:
 def test_files_are_made_and_merged_while_documents_come_and_go(
     path: Path, store: ShardStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Given a shard that grows, then what is in memory becomes files, those become fewer, and
-    look-ups say the same all the time; what is removed while a file is written is not met.
-    """
+    """Look-ups say the same all the time; what is removed while a file is written is not met."""
     index, slot, segments = opened(path, store)
     shards = [KeptShard(slot, store, segments)]
     keeper = SegmentKeeper(index)
@@ -286,9 +266,6 @@ def test_files_are_made_and_merged_while_documents_come_and_go(
 def test_store_that_is_closed_ends_the_work_on_its_files(
     path: Path, store: ShardStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Given a store that is closed while a file of it is written, or its rows are read, then that
-    work ends; no file is left, and the index has all that it had.
-    """
     commit(store, range(5))
     index, slot, segments = opened(path, store)
     commit(store, range(5, 60))
@@ -314,9 +291,6 @@ def test_store_that_is_closed_ends_the_work_on_its_files(
 
 
 def test_files_of_what_has_expired_are_deleted(path: Path, store: ShardStore) -> None:
-    """Given a number below which all has expired, then the files below are deleted, and the shard
-    is opened from the others.
-    """
     commit(store, range(40))
     index, slot, segments = opened(path, store)
     files = files_in(path)
@@ -338,7 +312,7 @@ def test_files_of_what_has_expired_are_deleted(path: Path, store: ShardStore) ->
 def test_a_directory_that_cannot_be_written_is_done_without(
     path: Path, store: ShardStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Given no room for files, then all documents are in memory, and look-ups say the same."""
+    """All documents are in memory then."""
 
     def refuse(*_arguments: object) -> None:
         raise OSError(28, "No space left on device")
@@ -346,7 +320,6 @@ def test_a_directory_that_cannot_be_written_is_done_without(
     monkeypatch.setattr(ShardSegments, "write", refuse)
     commit(store, range(23))
     index, slot, segments = opened(path, store)
-
     assert looked_up(index) == scanned(store)
     assert segments.files == []
     assert not asyncio.run(SegmentKeeper(index).step(lambda: [KeptShard(slot, store, segments)]))
@@ -354,9 +327,7 @@ def test_a_directory_that_cannot_be_written_is_done_without(
 
 
 def test_files_of_a_standby_have_what_was_read_of_the_log(path: Path, store: ShardStore) -> None:
-    """Given a standby whose store is ahead of its index, with entries that come and one that goes,
-    then a file covers no more than the index has, and what goes stays gone when it is opened.
-    """
+    """The store of a standby is ahead of its index: a file covers no more than the index has."""
     index, slot, segments = opened(path, store)
     commit(store, range(60))
     put(index, slot, range(40))

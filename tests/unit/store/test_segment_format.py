@@ -22,7 +22,7 @@ OWNER: Final = SegmentOwner("the index identity", "news", 0)
 PRINT: Final = bytes.fromhex("0123456789abcdef")
 
 
-def documented() -> bytes:
+def documented_segment() -> bytes:
     """The bytes of the example: lines of hexadecimal, ``at`` begins at a place."""
     example = re.search(r"<!-- example: segment file -->\n```text\n(.*?)```", SECTION, re.DOTALL)
     assert example is not None
@@ -34,28 +34,22 @@ def documented() -> bytes:
     return bytes(whole)
 
 
-def test_the_example_is_written(tmp_path: Path) -> None:
-    """Given the document of the page, then its file has the bytes of the page."""
+def test_segment_file_has_the_bytes_of_the_page(tmp_path: Path) -> None:
     prints = bare_prints(np.frombuffer(PRINT, dtype=np.uint64).reshape(1, 1))
     rows = Rows(np.array([7], dtype=np.uint64), np.zeros(1, dtype=np.uint16), prints)
     path = tmp_path / "a.segment"
-
     size = write_segment(path, OWNER, 0, 7, build_segment(SCHEME, rows), with_times=False)
+    assert path.read_bytes() == documented_segment()
+    assert size == len(documented_segment())
 
-    assert path.read_bytes() == documented()
-    assert size == len(documented())
 
-
-def test_the_example_is_read(tmp_path: Path) -> None:
-    """Given the bytes of the page, then look-ups meet the document."""
+def test_segment_file_of_the_page_is_read(tmp_path: Path) -> None:
     path = tmp_path / "a.segment"
-    path.write_bytes(documented())
+    path.write_bytes(documented_segment())
     head = read_head(path)
-
     index = DocumentIndex(SCHEME)
     slot = index.open_slot()
     index.attach(slot, map_segment(path, head, SCHEME, slot), head.first, head.last)
-
     asked = bare_prints(np.frombuffer(PRINT, dtype=np.uint64).reshape(1, 1) ^ np.uint64(5))
     pairs = index.pairs(asked)
     assert (pairs.distances.tolist(), pairs.sequences.tolist()) == ([2], [7])
@@ -63,6 +57,5 @@ def test_the_example_is_read(tmp_path: Path) -> None:
 
 
 def test_the_table_of_columns_is_complete() -> None:
-    """Given the columns of the code, then the page has all of them, and no other."""
     rows = re.findall(r"^\| (`[a-z_`, ]+`) \| [ui]", SECTION, re.MULTILINE)
     assert sorted(", ".join(rows).replace("`", "").split(", ")) == sorted(COLUMNS)

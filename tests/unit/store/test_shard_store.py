@@ -36,18 +36,15 @@ SECOND_PART = 20_000
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[ShardStore]:
-    """An empty store."""
     with closing(open_store(tmp_path / "shard-3")) as opened:
         yield opened
 
 
 def all_in(store: ShardStore) -> dict[int, Entry]:
-    """All entries by sequence number."""
     return dict(store.all_entries())
 
 
 def test_a_new_store_is_empty(store: ShardStore) -> None:
-    """Given a new store, then it has no entry, no content and no progress."""
     assert len(store) == 0
     assert store.progress() is None
     assert store.changelog_offset == 0
@@ -58,9 +55,6 @@ def test_a_new_store_is_empty(store: ShardStore) -> None:
 
 
 def test_entries_come_back_as_they_were(store: ShardStore) -> None:
-    """Given two packets, of which one has duplicates left out and undecidable documents, then
-    each entry comes back whole, in any order, and after reopening too.
-    """
     commits = [
         new_entries(7, [sample(n, sketch=bytes(range(n))) for n in range(5)], [0, 2, 4]),
         new_entries(9, [sample(10), sample(11, undecidable=True)]),
@@ -79,16 +73,12 @@ def test_entries_come_back_as_they_were(store: ShardStore) -> None:
     store.close()
 
 
-def test_the_index_is_filled_with_what_is_decidable(store: ShardStore) -> None:
-    """Given entries with and without a fingerprint, then the fingerprints are those of the former,
-    by sequence number and as words in the bytes' own order.
-    """
+def test_fingerprints_are_those_of_decidable_entries(store: ShardStore) -> None:
     commits = [
         new_entries(7, [sample(n, undecidable=n % 3 == 0) for n in range(10)]),
         new_entries(8, [sample(20)]),
     ]
     store.commit(commits, progress_at(21))
-
     wanted = {k: e.fingerprint for k, e in expected(commits).items() if e.fingerprint}
     assert fingerprints_in(store) == wanted
     assert list(fingerprints_in(store)) == sorted(wanted)
@@ -97,40 +87,29 @@ def test_the_index_is_filled_with_what_is_decidable(store: ShardStore) -> None:
         assert prints.fingerprints.shape == (len(sequences), 1)
 
 
-def test_fingerprints_come_in_parts(store: ShardStore) -> None:
-    """Given more entries than are read at once, then all of them come, in parts of a bounded
-    size.
-    """
+def test_fingerprints_come_in_parts_of_a_bounded_size(store: ShardStore) -> None:
     for packet in range(4):
         first = packet * SECOND_PART
         samples = [sample(n) for n in range(first, first + SECOND_PART)]
         store.commit([new_entries(packet, samples)], progress_at(first))
-
     parts = [len(sequences) for sequences, _ in store.prints()]
-
     assert sum(parts) == len(store) == 4 * SECOND_PART
     assert len(parts) > 1
     assert max(parts) <= 65_536
 
 
-def test_undecidable_documents_are_met_by_content(store: ShardStore) -> None:
-    """Given undecidable documents, then their content leads to them, the earliest first; that of
-    others to nothing.
-    """
+def test_undecidable_documents_alone_are_met_by_content(store: ShardStore) -> None:
     first = sample(1, undecidable=True)
     again = sample(2, undecidable=True)._replace(digest=first.digest)
     store.commit([new_entries(5, [sample(0), first, again])], progress_at(3))
     store.commit([new_entries(6, [again._replace(offset=3)])], progress_at(4))
-
     assert store.by_content(first.digest) == [5 << 16 | 1, 5 << 16 | 2, 6 << 16]
     assert store.by_content(sample(0).digest) == []
     assert len(store) == 4
 
 
 def test_entries_that_are_there_are_left_out(store: ShardStore) -> None:
-    """Given entries that come again, alone, among others, or twice in one commit, as after a crash
-    without transactions, then each is kept once, as it was first.
-    """
+    """As after a crash without transactions: each is kept once, as it was first."""
     samples = [sample(n) for n in range(4)]
     store.commit([new_entries(7, samples, [0, 1])], progress_at(2))
     store.commit([new_entries(7, samples, [0, 1, 2])], progress_at(3))
@@ -146,10 +125,7 @@ def test_entries_that_are_there_are_left_out(store: ShardStore) -> None:
         assert len(reopened) == 5
 
 
-def test_raw_partitions_are_named_once(store: ShardStore) -> None:
-    """Given entries of a raw topic that was made again under another name, and of files, then each
-    entry names its own.
-    """
+def test_entries_name_their_raw_partition_after_the_topic_changed(store: ShardStore) -> None:
     others = [Chain("原文", "", 0), Chain("/data/a file.jsonl", "", 2**31 - 1), CHAIN]
     wanted: dict[int, Entry] = {}
     for at, chain in enumerate(others):
@@ -157,26 +133,20 @@ def test_raw_partitions_are_named_once(store: ShardStore) -> None:
         entries = NewEntries(at, packet, np.arange(1))
         store.commit([entries], progress_at(at))
         wanted |= expected([entries])
-
     assert all_in(store) == wanted
     with closing(_reopened(store)) as reopened:
         reopened.commit([new_entries(9, [sample(9)])], progress_at(9))
         assert all_in(reopened) == wanted | expected([new_entries(9, [sample(9)])])
 
 
-def test_sequence_numbers_up_to_the_highest(store: ShardStore) -> None:
-    """Given packets at the ends of the log that can be, then entries and their order are right."""
+def test_entries_are_in_order_up_to_the_highest_sequence_number(store: ShardStore) -> None:
     commits = [new_entries(at, [sample(1), sample(2)]) for at in (0, 2**40, 2**48 - 1)]
     store.commit(commits, progress_at(3))
-
     assert all_in(store) == expected(commits)
     assert list(fingerprints_in(store)) == sorted(expected(commits))
 
 
-def test_values_of_every_kind(store: ShardStore) -> None:
-    """Given the longest id, one with every kind of character, a negative time, offsets up to the
-    highest, a large sketch, then all come back.
-    """
+def test_extreme_values_come_back(store: ShardStore) -> None:
     samples = [
         sample(0)._replace(document_id="x" * 4096, time_ms=-5),
         sample(1)._replace(document_id="\x00 “文” 🌧 \n", sketch=bytes(70_000)),
@@ -185,31 +155,22 @@ def test_values_of_every_kind(store: ShardStore) -> None:
     ]
     commits = [new_entries(1, samples)]
     store.commit(commits, progress_at(4))
-
     assert all_in(store) == expected(commits)
 
 
-def test_progress_without_entries(store: ShardStore) -> None:
-    """Given a commit of nothing but progress, with what a run remembers, then the last one is
-    kept.
-    """
+def test_last_progress_without_entries_is_kept(store: ShardStore) -> None:
     chain = Chain("t", "id", 3)
     last = StoredProgress(Progress(chain, 5, 9, 8), 77, 1, "identity", "reading", b"\x00run")
     store.commit([], progress_at(1))
     store.commit([], last)
-
     assert store.progress() == last
     assert store.changelog_offset == 77
     with closing(_reopened(store)) as reopened:
         assert reopened.progress() == last
 
 
-def test_a_recovery_that_has_not_met_progress(store: ShardStore) -> None:
-    """Given entries of a changelog whose progress stands further on, then the place is kept, and
-    there is no progress yet.
-    """
+def test_recovery_before_any_progress_keeps_its_place(store: ShardStore) -> None:
     store.load([entry_block(new_entries(1, [sample(1)]))], ProgressRow(None, 40, 9))
-
     assert store.progress() is None
     assert store.changelog_offset == 40
     with closing(_reopened(store)) as reopened:
@@ -218,7 +179,6 @@ def test_a_recovery_that_has_not_met_progress(store: ShardStore) -> None:
 
 
 def test_closing_twice(store: ShardStore) -> None:
-    """Given a closed store, when it is closed again, then nothing happens."""
     store.close()
     store.close()
     assert store.closed
@@ -233,10 +193,7 @@ def _reopened(store: ShardStore) -> ShardStore:
 def test_what_expires_leaves_in_steps_of_whole_packets(
     store: ShardStore, monkeypatch: pytest.MonkeyPatch, rows: int
 ) -> None:
-    """Given more that has expired than leaves in one commit, then each commit takes some whole
-    packets, the tombstones of their records with it, and in the end nothing of them is left; a
-    packet with more entries than that goes at once.
-    """
+    """Tombstones of their records leave with them; a larger packet goes at once."""
     monkeypatch.setattr("streams.store.entry_batch.EXPIRED_ROWS", rows)
     packets = {
         packet: new_entries(
@@ -278,7 +235,6 @@ def committed(
 
 
 def load(store: ShardStore, records: list[ChangelogRecord]) -> None:
-    """Load records of a changelog at one time."""
     decoded = decode_records([each.key for each in records], [each.value for each in records], str)
     store.load(decoded.blocks, ProgressRow(None, 9), Removal(decoded.deletions, decoded.ends))
 
@@ -286,17 +242,13 @@ def load(store: ShardStore, records: list[ChangelogRecord]) -> None:
 def test_packet_whose_records_come_back_together_leaves_the_changelog_whole(
     store: ShardStore, tmp_path: Path
 ) -> None:
-    """Given a packet that was committed in two parts, and all of the first deleted, when its store
-    is made again of these records at one time and the rest is deleted, then both records end.
-    """
+    """A packet in two records, the first deleted: once the rest is deleted too, both records end."""
     samples = [sample(offset) for offset in range(4)]
     first, second = new_entries(5, samples, [0, 1]), new_entries(5, samples, [2, 3])
     records = committed(store, ([first], []), ([second], []), ([], [*expected([first])]))
-
     with closing(open_store(tmp_path / "again")) as again:
         load(again, records)
         change = again.change([], [*expected([second])])
-
         entries = {each.key for each in records if each.key.startswith(ENTRIES_TAG)}
         assert {each.key for each in records_of(change) if each.value is None} >= entries
         assert len(entries) == 2
@@ -305,25 +257,17 @@ def test_packet_whose_records_come_back_together_leaves_the_changelog_whole(
 def test_packet_whose_first_entries_are_gone_keeps_those_that_come_later(
     store: ShardStore, tmp_path: Path
 ) -> None:
-    """Given a packet that is committed in two parts, and all of the first deleted in between, when
-    its store is made again of these records at one time, then it has the second part.
-    """
     samples = [sample(offset) for offset in range(4)]
     first, second = new_entries(5, samples, [0, 1]), new_entries(5, samples, [2, 3])
     records = committed(store, ([first], []), ([], [*expected([first])]), ([second], []))
-
     with closing(open_store(tmp_path / "again")) as again:
         load(again, records)
-
         assert all_in(again) == all_in(store) == expected([second])
         assert len(again) == 2
 
 
 def test_ids_are_made_in_slices_that_a_kill_does_not_undo(tmp_path: Path) -> None:
-    """Given a store of many entries, when their ids are made a few at a time, between commits that
-    bring, delete and expire entries, and the process is killed again and again, then each call
-    makes new ones, and all of them are found in the end.
-    """
+    """Commits in between bring, delete and expire entries; all ids are found in the end."""
     disk = MemoryDisk()
     store = open_shard(tmp_path, IDENTITY, BITS, disk)
     packets = [

@@ -200,11 +200,9 @@ class StoreModel(RuleBasedStateMachine):
         raise NotImplementedError
 
     def copy_disk(self) -> None:
-        """Copy the store, which nobody has open."""
         raise NotImplementedError
 
     def put_copy_back(self) -> None:
-        """Replace the store by the copy."""
         raise NotImplementedError
 
     def lose_some(self, data: st.DataObject) -> None:
@@ -303,7 +301,6 @@ class StoreModel(RuleBasedStateMachine):
             assert len(another) == len(self.store)
 
     def teardown(self) -> None:
-        """Close and delete the store."""
         self.store.close()
         shutil.rmtree(self.path.parent)
 
@@ -407,11 +404,9 @@ class InMemory(StoreModel):
         self.disk.kill()
 
     def copy_disk(self) -> None:
-        """Copy the store."""
         self.copied = self.disk.copy()
 
     def put_copy_back(self) -> None:
-        """Replace the store by the copy."""
         self.disk.put_back(self.copied)
 
     def lose_some(self, data: st.DataObject) -> None:
@@ -456,12 +451,10 @@ class OnRocksDB(StoreModel):
         self.left.rename(self.path)
 
     def copy_disk(self) -> None:
-        """Copy the store."""
         shutil.rmtree(self.aside, ignore_errors=True)
         shutil.copytree(self.path, self.aside)
 
     def put_copy_back(self) -> None:
-        """Replace the store by the copy."""
         shutil.rmtree(self.path)
         shutil.copytree(self.aside, self.path)
 

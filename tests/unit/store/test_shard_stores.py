@@ -35,7 +35,6 @@ COMMITS = 20
 
 @pytest.fixture
 def topic(kafka_broker: Broker) -> ChangelogTopic:
-    """A changelog of some commits."""
     topic = ChangelogTopic(kafka_broker)
     topic.commit(topic.producer(), range(COMMITS))
     return topic
@@ -43,7 +42,6 @@ def topic(kafka_broker: Broker) -> ChangelogTopic:
 
 @pytest.fixture
 def settings(topic: ChangelogTopic, tmp_path: Path) -> Settings:
-    """Settings of a worker with this changelog."""
     return Settings(
         application_id="tests",
         brokers=topic.broker.bootstrap_servers,
@@ -59,7 +57,6 @@ def stores_of(
     identity: str = INDEX,
     metrics: Metrics | None = None,
 ) -> ShardStores:
-    """The stores of a worker."""
     return ShardStores(settings, topic.config, identity, "the changelog", metrics or Metrics())
 
 
@@ -69,7 +66,6 @@ def opened(stores: ShardStores) -> ShardStore:
 
 
 def check_holds_all(store: ShardStore) -> None:
-    """Fail unless a store has all that is in the changelog."""
     entries = [each for commit in range(COMMITS) for each in entries_of(commit)]
     assert dict(store.all_entries()) == expected(entries)
     stored = store.progress()
@@ -78,18 +74,15 @@ def check_holds_all(store: ShardStore) -> None:
 
 
 def lose_the_newest_version(shard: Path) -> None:
-    """Take away the file that says which state is the newest."""
     (shard / "CURRENT").unlink()
 
 
 def overwrite_the_manifest(shard: Path) -> None:
-    """Fill the list of files with what is none."""
     (manifest,) = shard.glob("MANIFEST-*")
     manifest.write_bytes(b"\x5a" * manifest.stat().st_size)
 
 
 def mark_as_damaged(shard: Path) -> None:
-    """Do what a reading that met damage has left."""
     (shard / "DAMAGED").write_text("a block\n")
 
 
@@ -108,9 +101,7 @@ def test_a_damaged_store_is_rebuilt(
     said: str,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Given a store whose files were damaged since it was closed, when it is opened, then it is
-    rebuilt from the changelog alone; the log says why, and it counts as an error.
-    """
+    """The log says why, and it counts as an error."""
     metrics = Metrics()
     stores = stores_of(settings, topic, metrics=metrics)
     opened(stores).close()
@@ -128,19 +119,14 @@ def test_a_damaged_store_is_rebuilt(
 
 
 def test_a_store_that_is_gone_is_filled_again(settings: Settings, topic: ChangelogTopic) -> None:
-    """Given a directory that was deleted, then another opening has all entries, and it is seen how
-    far it has come; RocksDB's figures are those of the open stores.
-    """
     stores = stores_of(settings, topic)
     opened(stores).close()
     shutil.rmtree(settings.state_dir / "tests")
-
     store = opened(stores)
     check_holds_all(store)
     stores.measure()
     store.close()
     stores.measure()
-
     recovery = stores.recoveries()[PARTITION]
     assert recovery.remaining == 0
     assert recovery.total >= 3 * COMMITS
@@ -149,23 +135,20 @@ def test_a_store_that_is_gone_is_filled_again(settings: Settings, topic: Changel
 def test_a_changelog_of_another_index_leaves_the_store_closed(
     settings: Settings, topic: ChangelogTopic
 ) -> None:
-    """Given a changelog of another index, then the error names it, and the store is not locked."""
     stores = stores_of(settings, topic, INDEX.replace("distance=3", "distance=1"))
     for _ in range(2):
         with pytest.raises(IndexMismatchError, match=topic.name):
             opened(stores)
 
 
-def test_an_opening_that_is_interrupted(settings: Settings, topic: ChangelogTopic) -> None:
-    """Given a shard that is taken away while it is opened, then the opening ends, and the next one
-    is not kept from the store.
-    """
+def test_interrupted_opening_leaves_the_store_to_the_next(
+    settings: Settings, topic: ChangelogTopic
+) -> None:
     stores = stores_of(settings, topic)
     interrupted = threading.Event()
     interrupted.set()
     with pytest.raises(InterruptedError):
         stores.open(PARTITION, 0, interrupted)
-
     store = opened(stores)
     check_holds_all(store)
     store.close()
@@ -177,15 +160,11 @@ def test_a_store_that_was_away_for_long_begins_again(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Given a store that has missed so much that tombstones may be gone, then it is made again of
-    the whole changelog; one that has read to the end is kept, however long ago that was.
-    """
+    """It may have missed tombstones; one that has read to the end is kept, however long ago."""
     opened(stores_of(settings, topic)).close()
     monkeypatch.setattr("streams.store.recovery.AWAY_LIMIT_MS", -1_000_000)
-
     opened(stores_of(settings, topic)).close()
     assert "was closed for" not in caplog.text
-
     topic.commit(topic.producer(), [COMMITS])
     store = stores_of(settings, topic).open(
         PARTITION, (COMMITS + 1) * ENTRIES_PER_COMMIT, threading.Event()
@@ -198,11 +177,8 @@ def test_a_store_that_was_away_for_long_begins_again(
 def test_ids_are_made_at_the_opening_where_documents_replace_others(
     settings: Settings, topic: ChangelogTopic
 ) -> None:
-    """Given an index in which a document replaces the one with its id, when a shard is opened, then
-    its ids are made; in other indexes they are not before the first delete.
-    """
+    """In other indexes they are not made before the first delete."""
     replacing = replace(settings, index=replace(settings.index, same_id="replace"))
-
     with closing(opened(stores_of(settings, topic))) as store:
         assert not store.ids_ready
     with closing(opened(stores_of(replacing, topic))) as store:
@@ -214,15 +190,11 @@ def test_ids_are_made_at_the_opening_where_documents_replace_others(
 def test_store_that_is_marked_is_rebuilt_by_the_next_opening(
     settings: Settings, topic: ChangelogTopic, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Given a shard whose store lacks an entry that has to be there, when it is marked, closed and
-    opened again, then it has all that is in the changelog, and it is said.
-    """
     stores = stores_of(settings, topic)
     with closing(opened(stores)) as store:
         with pytest.raises(StoreCorruptError) as caught:
             store.entries([1 << 40])
         store.mark_damaged(caught.value)
-
     with closing(opened(stores)) as store:
         check_holds_all(store)
     assert "rebuilt from its changelog" in caplog.text

@@ -26,7 +26,6 @@ FILE_BYTES_MAX: Final = 512 * 1024
 
 @contextmanager
 def ballast(path: Path) -> Iterator[None]:
-    """Take room on the disk of ``path`` until the end of the block."""
     file = path.with_name("ballast")
     file.write_bytes(b"\xff" * BALLAST_BYTES)
     yield
@@ -35,7 +34,6 @@ def ballast(path: Path) -> Iterator[None]:
 
 @contextmanager
 def short_files() -> Iterator[None]:
-    """Let no file of this process grow beyond a limit until the end of the block."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES_MAX, before[1]))
     yield
@@ -43,7 +41,6 @@ def short_files() -> Iterator[None]:
 
 
 def fill(store: ShardStore) -> tuple[int, StoreFullError]:
-    """Commit until it fails; return the number of commits, and the error."""
     commits = 0
     while True:
         try:
@@ -54,7 +51,6 @@ def fill(store: ShardStore) -> tuple[int, StoreFullError]:
 
 
 def main() -> None:
-    """Do what the module says."""
     path = Path(sys.argv[1])
     with short_files() if sys.argv[2] == "limit" else ballast(path):
         store = open_store(path, settings=SETTINGS)
@@ -62,7 +58,6 @@ def main() -> None:
         assert store.progress() == progress_of(commits - 1)
         assert len(store) == commits * ENTRIES_PER_COMMIT
         store.close()
-
     store = open_store(path, settings=SETTINGS, must_exist=True)
     assert len(store) == commits * ENTRIES_PER_COMMIT
     assert store.progress() == progress_of(commits - 1)
