@@ -1,4 +1,4 @@
-"""docs/formats.md, "State on disk": its bytes are those that a store writes, and that it reads."""
+"""docs/formats.md, "State on disk": its bytes are those that are written, and that are read."""
 
 from __future__ import annotations
 
@@ -9,23 +9,29 @@ from typing import Final
 
 import numpy as np
 
+from simhash_core.fingerprints.blocks import BlockScheme
+from simhash_core.index.document_index import DocumentIndex
+from simhash_core.index.memtable import Rows
+from simhash_core.index.prints import bare_prints
+from simhash_core.index.segment import COLUMNS, build_segment
 from streams.store import row_codec as codec
-from streams.store.rocksdb_store import MIB, block_cache
-from streams.store.shard_directory import open_shard_store
-from streams.store.shard_store import ShardStore
+from streams.store.shard_segments import SegmentOwner, map_segment, read_head, write_segment
 from tests.unit.formats.internal_samples import (
     DIGESTS,
     ENTRIES,
+    INDEX,
     OWNER,
     PAGE,
     STORED,
     columns,
     example,
 )
-from tests.unit.store.raw_store import read_raw, write_raw
-from tests.unit.store.samples import expected
+from tests.unit.store.samples import expected, open_store, read_raw, write_raw
 
-SECTION: Final = PAGE.partition("\n## State on disk\n")[2].partition("\n## ")[0]
+STATE: Final = PAGE.partition("\n## State on disk\n")[2].partition("\n## ")[0]
+SEGMENTS: Final = PAGE.partition("### Segment files\n")[2].partition("\n### ")[0]
+SCHEME: Final = BlockScheme(64, 4, 3)
+SEGMENT_OWNER: Final = SegmentOwner(INDEX, "news", 0)
 
 
 def documented() -> dict[bytes, bytes]:
@@ -34,23 +40,15 @@ def documented() -> dict[bytes, bytes]:
     return {bytes.fromhex(key): bytes.fromhex(value) for key, _, value in pairs}
 
 
-def opened(path: Path) -> ShardStore:
-    """The store at ``path``."""
-    return open_shard_store(path, OWNER, 64, block_cache(MIB))
-
-
 def test_store_writes_the_bytes_of_the_page(tmp_path: Path) -> None:
-    with closing(opened(tmp_path / "s")) as store:
+    with closing(open_store(tmp_path, identity=OWNER)) as store:
         store.commit([ENTRIES], STORED)
-    written = read_raw(tmp_path / "s")
-    assert {k.hex(): v.hex() for k, v in written.items()} == {
-        k.hex(): v.hex() for k, v in documented().items()
-    }
+    assert read_raw(tmp_path) == documented()
 
 
 def test_store_reads_the_bytes_of_the_page(tmp_path: Path) -> None:
-    write_raw(tmp_path / "s", documented())
-    with closing(opened(tmp_path / "s")) as store:
+    write_raw(tmp_path, documented())
+    with closing(open_store(tmp_path, identity=OWNER)) as store:
         assert dict(store.all_entries()) == expected([ENTRIES])
         assert len(store) == 2
         assert store.progress() == STORED
@@ -60,12 +58,51 @@ def test_store_reads_the_bytes_of_the_page(tmp_path: Path) -> None:
         assert np.array_equal(prints.fingerprints, columns().fingerprints[:1])
 
 
-def test_the_table_of_keys_is_complete() -> None:
-    rows = re.findall(r"^\| `(.)` \|", SECTION, re.MULTILINE)
+def test_table_of_keys_is_complete() -> None:
+    rows = re.findall(r"^\| `(.)` \|", STATE, re.MULTILINE)
     tags = {
         value.decode()
         for name, value in vars(codec).items()
         if name.endswith(("_TAG", "_KEY")) and isinstance(value, bytes)
     }
     assert sorted(rows) == sorted(tags)
-    assert f"format version {codec.FORMAT_VERSION}" in SECTION
+    assert f"format version {codec.FORMAT_VERSION}" in STATE
+
+
+def documented_segment() -> bytes:
+    """The bytes of the example: lines of hexadecimal, ``at`` begins at a place."""
+    example = re.search(r"<!-- example: segment file -->\n```text\n(.*?)```", SEGMENTS, re.DOTALL)
+    assert example is not None
+    whole = bytearray()
+    for line in example[1].splitlines():
+        place, _, digits = line.partition(":")
+        whole.extend(bytes(int(place) - len(whole)))
+        whole += bytes.fromhex(digits.partition("#")[0])
+    return bytes(whole)
+
+
+def test_segment_file_has_the_bytes_of_the_page(tmp_path: Path) -> None:
+    prints = bare_prints(columns().fingerprints[:1])
+    rows = Rows(np.array([7], dtype=np.uint64), np.zeros(1, dtype=np.uint16), prints)
+    path = tmp_path / "a.segment"
+    size = write_segment(path, SEGMENT_OWNER, 0, 7, build_segment(SCHEME, rows), with_times=False)
+    assert path.read_bytes() == documented_segment()
+    assert size == len(documented_segment())
+
+
+def test_segment_file_of_the_page_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.segment"
+    path.write_bytes(documented_segment())
+    head = read_head(path)
+    index = DocumentIndex(SCHEME)
+    slot = index.open_slot()
+    index.attach(slot, map_segment(path, head, SCHEME, slot), head.first, head.last)
+    asked = bare_prints(columns().fingerprints[:1] ^ np.uint64(5))
+    pairs = index.pairs(asked)
+    assert (pairs.distances.tolist(), pairs.sequences.tolist()) == ([2], [7])
+    assert head.owner == SEGMENT_OWNER
+
+
+def test_table_of_columns_is_complete() -> None:
+    rows = re.findall(r"^\| (`[a-z_`, ]+`) \| [ui]", SEGMENTS, re.MULTILINE)
+    assert sorted(", ".join(rows).replace("`", "").split(", ")) == sorted(COLUMNS)

@@ -56,12 +56,10 @@ def at(following: int, position: int = 0, *, writer: str = "worker-1") -> Logged
 
 
 def opened() -> ShardStore:
-    """An empty store in memory."""
     return open_shard(Path("shard-3"), IDENTITY, BITS, MemoryDisk())
 
 
 def encoded(progress: LoggedProgress) -> ChangelogRecord:
-    """The record of a progress."""
     return encode_progress(*(getattr(progress, name) for name in progress.__struct_fields__))
 
 
@@ -110,7 +108,7 @@ def test_furthest_counts_wherever_batches_end(
 
 
 def test_older_progress_after_that_of_the_next_owner(caplog: pytest.LogCaptureFixture) -> None:
-    """A worker wakes in the middle of sending: its entries are taken once, its progress is refused."""
+    """A worker wakes in the middle of sending: its entries are taken once, not its progress."""
     packets = [new_entries(number, [sample(number)]) for number in range(4)]
     with closing(opened()) as store, caplog.at_level(logging.WARNING):
         load(store, [encode_entries(packets[0]), encoded(at(1))])

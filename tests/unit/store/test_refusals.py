@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -35,21 +35,22 @@ from streams.store.row_store import (
 from streams.store.shard_directory import discard_store, shard_directory
 from streams.store.shard_store import ShardStore
 from tests.repository.source_tree import ROOT
-from tests.unit.store.raw_store import raw_store, read_raw, write_raw
 from tests.unit.store.samples import (
     IDENTITY,
     fingerprints_in,
     new_entries,
     open_store,
     progress_at,
+    raw_store,
+    read_raw,
     sample,
+    write_raw,
 )
-
-SECONDS_MAX = 120
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
+    """The directory of a store with one entry."""
     path = shard_directory(tmp_path, "tests", 3)
     with closing(open_store(path)) as store:
         store.commit([new_entries(0, [sample(0)])], progress_at(1))
@@ -67,7 +68,7 @@ def refused(
     return str(caught.value)
 
 
-def test_a_store_has_its_own_directory(tmp_path: Path) -> None:
+def test_store_has_its_own_directory(tmp_path: Path) -> None:
     assert shard_directory(tmp_path, "news", 12) == tmp_path / "news" / "shard-12"
 
 
@@ -77,45 +78,41 @@ def test_application_id_that_leads_elsewhere_is_refused(tmp_path: Path, name: st
         shard_directory(tmp_path, name, 0)
 
 
-def test_store_of_another_index_is_refused_and_kept(path: Path) -> None:
-    theirs = "firstseen-index/1 of another day"
-    message = refused(
-        path, IndexMismatchError, msgspec.structs.replace(IDENTITY, index_identity=theirs)
-    )
-    assert theirs in message
-    assert IDENTITY.index_identity in message
+OTHER_INDEX = {"index_identity": "firstseen-index/1 of another day"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "error_class", "said"),
+    [
+        (OTHER_INDEX, IndexMismatchError, [IDENTITY.index_identity, *OTHER_INDEX.values()]),
+        ({"application_id": "other"}, StoreMismatchError, ["tests", "other"]),
+        ({"partition": 1}, StoreMismatchError, ["3", "1"]),
+        # Where all differs, the path is more likely wrong than the settings.
+        ({**OTHER_INDEX, "application_id": "other", "partition": 1}, StoreMismatchError, []),
+    ],
+    ids=["index", "application", "partition", "all"],
+)
+def test_store_of_others_is_refused_with_both_values_and_kept(
+    path: Path, changed: dict[str, object], error_class: type[FirstseenError], said: list[str]
+) -> None:
+    message = refused(path, error_class, msgspec.structs.replace(IDENTITY, **changed))
+    after_path = message.removeprefix(str(path))
+    assert [each for each in said if not re.search(rf"\b{re.escape(each)}\b", after_path)] == []
+    assert error_class is IndexMismatchError or StoreMismatchError.fix in message
     with closing(open_store(path)) as reopened:
         assert len(reopened) == 1
 
 
-@pytest.mark.parametrize(
-    ("changed", "values"),
-    [({"application_id": "other"}, ("tests", "other")), ({"partition": 1}, ("3", "1"))],
-)
-def test_store_of_another_shard_is_refused_with_both_values(
-    path: Path, changed: dict[str, object], values: tuple[str, str]
-) -> None:
-    message = refused(path, StoreMismatchError, msgspec.structs.replace(IDENTITY, **changed))
-    said = message.removeprefix(str(path))
-    assert [value for value in values if not re.search(rf"\b{value}\b", said)] == []
-    assert StoreMismatchError.fix in message
-
-
-def test_store_keeps_the_name_of_its_first_changelog(tmp_path: Path) -> None:
-    path = tmp_path / "shard-3"
-    named = msgspec.structs.replace(IDENTITY, changelog_id="this topic")
-    for identity in (IDENTITY, named, IDENTITY, named):
+def test_store_keeps_the_name_of_its_first_changelog(path: Path) -> None:
+    this, that = (
+        msgspec.structs.replace(IDENTITY, changelog_id=each)
+        for each in ("this topic", "that topic")
+    )
+    for identity in (IDENTITY, this, IDENTITY, this):
         open_store(path, identity=identity).close()
-    other = msgspec.structs.replace(IDENTITY, changelog_id="that topic")
-    message = refused(path, OtherChangelogError, other)
-    assert "this topic" in message
-    assert "that topic" in message
-    assert OtherChangelogError.fix in message
-
-
-def test_a_mismatch_of_the_shard_is_said_before_that_of_the_index(path: Path) -> None:
-    """The path is more likely wrong than the settings."""
-    refused(path, StoreMismatchError, StoreIdentity("other", "other", 1))
+    message = refused(path, OtherChangelogError, that)
+    for said in ("this topic", "that topic", OtherChangelogError.fix):
+        assert said in message
 
 
 @pytest.mark.parametrize("version", [1, FORMAT_VERSION - 1, FORMAT_VERSION + 1])
@@ -133,9 +130,10 @@ def test_identity_that_cannot_be_read_is_damage(path: Path, value: bytes) -> Non
 
 
 def test_database_of_something_else_is_not_made_ours(tmp_path: Path) -> None:
-    write_raw(tmp_path / "theirs", {entry_key(0): b"something"})
-    refused(tmp_path / "theirs", StoreCorruptError)
-    assert read_raw(tmp_path / "theirs") == {entry_key(0): b"something"}
+    theirs = {entry_key(0): b"something"}
+    write_raw(tmp_path, theirs)
+    refused(tmp_path, StoreCorruptError)
+    assert read_raw(tmp_path) == theirs
 
 
 def test_store_that_must_exist_is_not_made(tmp_path: Path) -> None:
@@ -145,23 +143,16 @@ def test_store_that_must_exist_is_not_made(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_store_that_must_exist_and_lost_all(tmp_path: Path) -> None:
-    """It has lost even its identity."""
-    path = tmp_path / "s"
-    write_raw(path, {b"one": b""})
-    with raw_store(path) as store:
+def test_store_that_must_exist_and_lost_even_its_identity_is_damaged(tmp_path: Path) -> None:
+    write_raw(tmp_path, {b"one": b""})
+    with raw_store(tmp_path) as store:
         batch = store.batch()
         batch.delete(b"one")
         batch.write()
     with pytest.raises(StoreCorruptError):
-        open_store(path, must_exist=True)
-    open_store(path).close()
-    open_store(path, must_exist=True).close()
-
-
-def test_a_store_that_must_exist_and_does(path: Path) -> None:
-    with closing(open_store(path, must_exist=True)) as store:
-        assert len(store) == 1
+        open_store(tmp_path, must_exist=True)
+    open_store(tmp_path).close()
+    open_store(tmp_path, must_exist=True).close()
 
 
 def test_open_store_is_locked_until_it_is_closed(path: Path) -> None:
@@ -180,26 +171,17 @@ def test_lock_is_free_after_a_reading_that_was_given_up(path: Path) -> None:
     open_store(path).close()
 
 
-@pytest.fixture
-def holder(path: Path) -> Iterator[subprocess.Popen[str]]:
+def test_store_of_another_process_is_locked_until_that_is_gone(path: Path) -> None:
     command = [sys.executable, "-m", "tests.unit.store.crashing_writer", str(path), "hold"]
     with subprocess.Popen(
         command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
+    ) as holder:
         try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "open\n"
-            yield process
+            assert holder.stdout is not None
+            assert holder.stdout.readline() == "open\n"
+            refused(path, StoreLockedError)
         finally:
-            process.kill()
-
-
-def test_store_of_another_process_is_locked_until_that_is_gone(
-    path: Path, holder: subprocess.Popen[str]
-) -> None:
-    refused(path, StoreLockedError)
-    holder.kill()
-    holder.wait(SECONDS_MAX)
+            holder.kill()
     open_store(path).close()
 
 
@@ -218,8 +200,8 @@ def test_directory_that_cannot_be_written_to_is_refused(path: Path) -> None:
 
 
 def test_directory_that_cannot_be_made_is_refused() -> None:
-    path = Path("/proc/firstseen/shard-3")
-    assert "No such file or directory" in refused(path, StoreAccessError)
+    said = refused(Path("/proc/firstseen/shard-3"), StoreAccessError)
+    assert "No such file or directory" in said
 
 
 @pytest.mark.parametrize(
@@ -253,7 +235,7 @@ def test_cache_that_is_too_small_is_refused() -> None:
         block_cache(MIB - 1)
 
 
-def test_a_discarded_store_is_gone(path: Path) -> None:
+def test_discarded_store_is_gone(path: Path) -> None:
     discard_store(path)
     assert list(path.parent.iterdir()) == []
     discard_store(path)

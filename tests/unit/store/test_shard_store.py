@@ -242,7 +242,7 @@ def load(store: ShardStore, records: list[ChangelogRecord]) -> None:
 def test_packet_whose_records_come_back_together_leaves_the_changelog_whole(
     store: ShardStore, tmp_path: Path
 ) -> None:
-    """A packet in two records, the first deleted: once the rest is deleted too, both records end."""
+    """A packet in two records, the first deleted: once the rest is deleted too, both end."""
     samples = [sample(offset) for offset in range(4)]
     first, second = new_entries(5, samples, [0, 1]), new_entries(5, samples, [2, 3])
     records = committed(store, ([first], []), ([second], []), ([], [*expected([first])]))

@@ -21,14 +21,8 @@ from streams.store.row_store import StoreCorruptError
 from streams.store.shard_directory import shard_directory
 from streams.store.shard_store import ShardStore
 from tests.rigs.brokers.broker import Broker
-from tests.unit.store.changelog import (
-    ENTRIES_PER_COMMIT,
-    PARTITION,
-    ChangelogTopic,
-    entries_of,
-    progress_of,
-)
-from tests.unit.store.samples import INDEX, expected
+from tests.unit.store.changelog import PARTITION, ChangelogTopic
+from tests.unit.store.samples import ENTRIES_PER_COMMIT, INDEX, check_holds
 
 COMMITS = 20
 
@@ -36,7 +30,7 @@ COMMITS = 20
 @pytest.fixture
 def topic(kafka_broker: Broker) -> ChangelogTopic:
     topic = ChangelogTopic(kafka_broker)
-    topic.commit(topic.producer(), range(COMMITS))
+    topic.commit(range(COMMITS))
     return topic
 
 
@@ -60,44 +54,28 @@ def stores_of(
     return ShardStores(settings, topic.config, identity, "the changelog", metrics or Metrics())
 
 
-def opened(stores: ShardStores) -> ShardStore:
-    """The store of the shard of these tests."""
-    return stores.open(PARTITION, COMMITS * ENTRIES_PER_COMMIT, threading.Event())
+@pytest.fixture
+def stores(settings: Settings, topic: ChangelogTopic) -> ShardStores:
+    return stores_of(settings, topic)
 
 
-def check_holds_all(store: ShardStore) -> None:
-    entries = [each for commit in range(COMMITS) for each in entries_of(commit)]
-    assert dict(store.all_entries()) == expected(entries)
-    stored = store.progress()
-    assert stored is not None
-    assert stored.progress == progress_of(COMMITS - 1)
-
-
-def lose_the_newest_version(shard: Path) -> None:
-    (shard / "CURRENT").unlink()
-
-
-def overwrite_the_manifest(shard: Path) -> None:
-    (manifest,) = shard.glob("MANIFEST-*")
-    manifest.write_bytes(b"\x5a" * manifest.stat().st_size)
-
-
-def mark_as_damaged(shard: Path) -> None:
-    (shard / "DAMAGED").write_text("a block\n")
+def opened(stores: ShardStores, commits: int = COMMITS) -> ShardStore:
+    return stores.open(PARTITION, commits * ENTRIES_PER_COMMIT, threading.Event())
 
 
 @pytest.mark.parametrize(
     ("harm", "said"),
     [
-        (lose_the_newest_version, "CURRENT is missing"),
-        (overwrite_the_manifest, "Corruption"),
-        (mark_as_damaged, "damaged"),
+        (lambda shard: (shard / "CURRENT").unlink(), "CURRENT is missing"),
+        (lambda shard: next(shard.glob("MANIFEST-*")).write_bytes(b"\x5a" * 900), "Corruption"),
+        (lambda shard: (shard / DAMAGE_MARK).write_text("a block\n"), "damaged"),
     ],
+    ids=["newest version lost", "manifest overwritten", "marked"],
 )
 def test_a_damaged_store_is_rebuilt(
     settings: Settings,
     topic: ChangelogTopic,
-    harm: Callable[[Path], None],
+    harm: Callable[[Path], object],
     said: str,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -106,33 +84,27 @@ def test_a_damaged_store_is_rebuilt(
     stores = stores_of(settings, topic, metrics=metrics)
     opened(stores).close()
     harm(shard_directory(settings.state_dir, "tests", PARTITION))
-
-    with caplog.at_level(logging.INFO):
-        store = opened(stores)
-
-    check_holds_all(store)
-    store.close()
+    with caplog.at_level(logging.INFO), closing(opened(stores)) as store:
+        check_holds(store, COMMITS)
     assert f"shard {PARTITION} " in caplog.text
     assert said in caplog.text
     errors = {"stage": "recover", "reason": "format"}
     assert metrics.registry.get_sample_value("firstseen_errors_total", errors) == 1
 
 
-def test_a_store_that_is_gone_is_filled_again(settings: Settings, topic: ChangelogTopic) -> None:
-    stores = stores_of(settings, topic)
+def test_store_that_is_gone_is_filled_again(stores: ShardStores, tmp_path: Path) -> None:
     opened(stores).close()
-    shutil.rmtree(settings.state_dir / "tests")
-    store = opened(stores)
-    check_holds_all(store)
-    stores.measure()
-    store.close()
+    shutil.rmtree(tmp_path / "tests")
+    with closing(opened(stores)) as store:
+        check_holds(store, COMMITS)
+        stores.measure()
     stores.measure()
     recovery = stores.recoveries()[PARTITION]
     assert recovery.remaining == 0
     assert recovery.total >= 3 * COMMITS
 
 
-def test_a_changelog_of_another_index_leaves_the_store_closed(
+def test_changelog_of_another_index_leaves_the_store_closed(
     settings: Settings, topic: ChangelogTopic
 ) -> None:
     stores = stores_of(settings, topic, INDEX.replace("distance=3", "distance=1"))
@@ -141,20 +113,16 @@ def test_a_changelog_of_another_index_leaves_the_store_closed(
             opened(stores)
 
 
-def test_interrupted_opening_leaves_the_store_to_the_next(
-    settings: Settings, topic: ChangelogTopic
-) -> None:
-    stores = stores_of(settings, topic)
+def test_interrupted_opening_leaves_the_store_to_the_next(stores: ShardStores) -> None:
     interrupted = threading.Event()
     interrupted.set()
     with pytest.raises(InterruptedError):
         stores.open(PARTITION, 0, interrupted)
-    store = opened(stores)
-    check_holds_all(store)
-    store.close()
+    with closing(opened(stores)) as store:
+        check_holds(store, COMMITS)
 
 
-def test_a_store_that_was_away_for_long_begins_again(
+def test_store_that_was_away_for_long_begins_again(
     settings: Settings,
     topic: ChangelogTopic,
     monkeypatch: pytest.MonkeyPatch,
@@ -165,13 +133,10 @@ def test_a_store_that_was_away_for_long_begins_again(
     monkeypatch.setattr("streams.store.recovery.AWAY_LIMIT_MS", -1_000_000)
     opened(stores_of(settings, topic)).close()
     assert "was closed for" not in caplog.text
-    topic.commit(topic.producer(), [COMMITS])
-    store = stores_of(settings, topic).open(
-        PARTITION, (COMMITS + 1) * ENTRIES_PER_COMMIT, threading.Event()
-    )
-    assert "was closed for" in caplog.text
-    assert len(store) == (COMMITS + 1) * ENTRIES_PER_COMMIT
-    store.close()
+    topic.commit([COMMITS])
+    with closing(opened(stores_of(settings, topic), COMMITS + 1)) as store:
+        assert "was closed for" in caplog.text
+        assert len(store) == (COMMITS + 1) * ENTRIES_PER_COMMIT
 
 
 def test_ids_are_made_at_the_opening_where_documents_replace_others(
@@ -188,15 +153,13 @@ def test_ids_are_made_at_the_opening_where_documents_replace_others(
 
 
 def test_store_that_is_marked_is_rebuilt_by_the_next_opening(
-    settings: Settings, topic: ChangelogTopic, caplog: pytest.LogCaptureFixture
+    stores: ShardStores, caplog: pytest.LogCaptureFixture
 ) -> None:
-    stores = stores_of(settings, topic)
     with closing(opened(stores)) as store:
         with pytest.raises(StoreCorruptError) as caught:
             store.entries([1 << 40])
         store.mark_damaged(caught.value)
     with closing(opened(stores)) as store:
-        check_holds_all(store)
+        check_holds(store, COMMITS)
     assert "rebuilt from its changelog" in caplog.text
-    damaged = store.path / DAMAGE_MARK
-    assert not damaged.exists()
+    assert not (store.path / DAMAGE_MARK).exists()
