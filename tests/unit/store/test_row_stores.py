@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -25,30 +26,19 @@ from streams.store.shard_directory import RocksDisk, open_shard
 from tests.rigs.memory_rows import MemoryDisk
 from tests.unit.store.samples import BITS, IDENTITY, expected, new_entries, progress_at, sample
 
-DISKS: dict[str, Callable[[], StoreDisk]] = {
-    "RocksDB": lambda: RocksDisk(block_cache(MIB)),
-    "memory": MemoryDisk,
-}
 ALL_ENTRIES = entry_key(0), b"f"
 OTHERS = b"a", b"e"
 
 Step = tuple[str, list[tuple[bytes, bytes]]]
-rows = st.lists(
-    st.tuples(st.integers(0, 5).map(lambda number: bytes((number,))), st.binary(max_size=2)),
-    max_size=4,
-)
-steps = st.lists(
-    st.tuples(
-        st.sampled_from(["put", "delete", "put_entries", "delete_entry", "delete_entries"]), rows
-    ),
-    max_size=6,
-)
+keys = st.integers(0, 5).map(lambda number: bytes((number,)))
+rows = st.lists(st.tuples(keys, st.binary(max_size=2)), max_size=4)
+kinds = st.sampled_from(["put", "delete", "put_entries", "delete_entry", "delete_entries"])
+steps = st.lists(st.tuples(kinds, rows), max_size=6)
 
 
-@pytest.fixture(params=[*DISKS.values()], ids=[*DISKS])
+@pytest.fixture(params=["RocksDB", "memory"])
 def disk(request: pytest.FixtureRequest) -> StoreDisk:
-    made: StoreDisk = request.param()
-    return made
+    return MemoryDisk() if request.param == "memory" else RocksDisk(block_cache(MIB))
 
 
 @pytest.fixture
@@ -75,11 +65,9 @@ def put(store: RowStore, *numbers: int) -> None:
 
 def test_rows_come_in_order_and_in_parts(store: RowStore) -> None:
     put(store, 3, 1, 2, 9, 7)
-    parts = [len(keys) for keys, _ in store.scan(*ALL_ENTRIES, 2)]
-    assert parts == [2, 2, 1]
-    assert [key for key, _ in all_rows(store, entry_key(2), entry_key(9))] == [
-        entry_key(each) for each in (2, 3, 7)
-    ]
+    assert [len(keys) for keys, _ in store.scan(*ALL_ENTRIES, 2)] == [2, 2, 1]
+    between = [key for key, _ in all_rows(store, entry_key(2), entry_key(9))]
+    assert between == [entry_key(2), entry_key(3), entry_key(7)]
     assert all_rows(store, entry_key(4), entry_key(7)) == []
     assert store.last_key_between(*ALL_ENTRIES) == entry_key(9)
     assert store.last_key_between(entry_key(0), entry_key(9)) == entry_key(7)
@@ -98,13 +86,13 @@ def test_values_of_many_keys_come_in_step(store: RowStore) -> None:
 def test_scan_does_not_see_what_is_written_meanwhile(store: RowStore) -> None:
     put(store, 1, 2, 3, 4)
     scan = store.scan(*ALL_ENTRIES, 1)
-    first = next(scan)
+    found = [next(scan)]
     batch = store.batch()
     batch.delete_entries(entry_key(1), entry_key(4))
     batch.put_entries([entry_key(4), entry_key(5)], [b"changed", b"new"])
     batch.write()
-    left = [(keys, values) for keys, values in scan]
-    assert [first, *left] == [([entry_key(each)], [b"entry"]) for each in (1, 2, 3, 4)]
+    found.extend(scan)
+    assert found == [([entry_key(each)], [b"entry"]) for each in (1, 2, 3, 4)]
     assert all_rows(store, *ALL_ENTRIES) == [(entry_key(4), b"changed"), (entry_key(5), b"new")]
 
 
@@ -129,10 +117,8 @@ def test_database_is_locked_until_closed_and_gone_once_discarded(
     put(store, 1)
     with pytest.raises(StoreLockedError):
         disk.open(path, create=True)
-
     store.close()
     store.close()
-
     assert store.closed
     assert disk.holds(path)
     with closing(disk.open(path, create=False)) as again:
@@ -150,9 +136,7 @@ def test_closed_database_refuses_each_use(store: RowStore) -> None:
     batch.put(b"c", b"1")
     scan = store.scan(*ALL_ENTRIES, 1)
     next(scan)
-
     store.close()
-
     uses: list[Callable[[], object]] = [
         lambda: store.get(b"c"),
         lambda: store.get_all([b"c"]),
@@ -167,45 +151,32 @@ def test_closed_database_refuses_each_use(store: RowStore) -> None:
             use()
 
 
-def test_close_ends_the_work_of_other_threads(disk: StoreDisk, tmp_path: Path) -> None:
-    path = tmp_path / "shard-3"
-    for number in range(5):
-        store = disk.open(path, create=True)
-        put(store, *range(200))
-        work: list[Callable[[RowStore], object]] = [
-            lambda store: all_rows(store, *ALL_ENTRIES),
-            lambda store: [store.get(entry_key(each)) for each in range(200)],
-            lambda store: put(store, 7),
-        ]
-        ends: list[BaseException] = []
-        started = threading.Barrier(len(work) + 1)
-        threads = [
-            threading.Thread(target=_until_it_ends, args=(each, store, started, ends))
-            for each in work
-        ]
-        for thread in threads:
-            thread.start()
-        started.wait(30)
-        if number % 2:
-            all_rows(store, *ALL_ENTRIES)  # so that the others have come further
-        store.close()
-        for thread in threads:
-            thread.join(30)
-        assert [type(each) for each in ends] == [StoreClosedError] * len(work)
-
-
-def _until_it_ends(
-    work: Callable[[RowStore], object],
-    store: RowStore,
-    started: threading.Barrier,
-    ends: list[BaseException],
+def work_on(
+    store: RowStore, started: threading.Barrier, work: Callable[[RowStore], object]
 ) -> None:
     started.wait(30)
-    try:
-        while True:
-            work(store)
-    except BaseException as error:  # noqa: BLE001 - whichever it is, it is looked at
-        ends.append(error.with_traceback(None))
+    while True:
+        work(store)
+
+
+def test_close_ends_the_work_of_other_threads(disk: StoreDisk, tmp_path: Path) -> None:
+    work: list[Callable[[RowStore], object]] = [
+        lambda store: all_rows(store, *ALL_ENTRIES),
+        lambda store: [store.get(entry_key(each)) for each in range(200)],
+        lambda store: put(store, 7),
+    ]
+    for number in range(5):
+        store = disk.open(tmp_path / "shard-3", create=True)
+        put(store, *range(200))
+        started = threading.Barrier(len(work) + 1)
+        with ThreadPoolExecutor() as threads:
+            ended = [threads.submit(work_on, store, started, each) for each in work]
+            started.wait(30)
+            if number % 2:
+                all_rows(store, *ALL_ENTRIES)  # so that the others have come further
+            store.close()
+            assert [type(each.exception(30)) for each in ended] == [StoreClosedError] * len(work)
+        del ended  # frames of the errors
 
 
 def test_damaged_database_is_refused_until_discarded(disk: StoreDisk, tmp_path: Path) -> None:
@@ -227,8 +198,7 @@ def test_damaged_database_is_refused_until_discarded(disk: StoreDisk, tmp_path: 
 def test_any_batches_have_the_same_effect_on_both_kinds(
     batches: list[list[Step]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    root = tmp_path_factory.mktemp("same")
-    path = root / "shard-3"
+    path = tmp_path_factory.mktemp("same")
     with (
         closing(RocksDisk(block_cache(MIB)).open(path, create=True)) as rocks,
         closing(MemoryDisk().open(path, create=True)) as memory,
@@ -266,9 +236,7 @@ def test_copy_is_put_back_after_a_kill(tmp_path: Path) -> None:
     store.commit(packets[:1], progress_at(1))
     copied = disk.copy()
     store.commit(packets[1:], progress_at(2))
-
     disk.kill()
-
     with closing(open_shard(path, IDENTITY, BITS, disk)) as again:
         assert dict(again.all_entries()) == expected(packets)
     disk.put_back(copied)
