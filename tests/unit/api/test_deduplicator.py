@@ -1,12 +1,17 @@
-"""``firstseen.Deduplicator`` and ``firstseen.Fingerprinter``: what a program is promised."""
+"""``firstseen.Deduplicator`` and ``firstseen.Fingerprinter``: what a program is promised.
+
+The examples do what they say; one whose library is not installed is skipped, and says so.
+"""
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -20,12 +25,15 @@ from firstseen import (
     Undecidable,
     Unique,
 )
+from tests.repository.source_tree import ROOT
 
 DAY_MS = 86_400_000
+EXAMPLES = ROOT / "examples"
 
 
 @pytest.fixture(scope="module")
 def texts() -> list[str]:
+    """Long texts, of which no two are near."""
     with Deduplicator() as seen:
         found = [text for number in range(40) if seen.add(text := article(number)) == Unique()]
     assert len(found) > 30
@@ -45,13 +53,27 @@ def article(number: int) -> str:
     return "".join(sentences)
 
 
+def original(verdict: object) -> str | None:
+    """The id that a duplicate names."""
+    return verdict.original_id if isinstance(verdict, DuplicateOf) else None
+
+
+def output_of(*arguments: str) -> str:
+    """What Python prints."""
+    command = [sys.executable, *arguments]
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=ROOT, timeout=120, check=True
+    )
+    return done.stdout
+
+
 @pytest.fixture
 def seen() -> Iterator[Deduplicator]:
     with Deduplicator() as made:
         yield made
 
 
-def test_the_first_is_unique_and_a_copy_names_it(seen: Deduplicator, texts: list[str]) -> None:
+def test_first_is_unique_and_a_copy_names_it(seen: Deduplicator, texts: list[str]) -> None:
     assert seen.add(texts[0], id="a") == Unique()
     exact = seen.add(texts[0], id="b")
     assert isinstance(exact, DuplicateOf)
@@ -62,14 +84,12 @@ def test_the_first_is_unique_and_a_copy_names_it(seen: Deduplicator, texts: list
     assert len(seen) == 1
 
 
-def test_a_batch_gives_the_verdicts_of_one_by_one(texts: list[str]) -> None:
+def test_batch_gives_the_verdicts_of_one_by_one(texts: list[str]) -> None:
     stream = [*texts[:20], *texts[5:15], "短", "短", "", *(f"{text}。续" for text in texts[:5])]
     with Deduplicator() as together, Deduplicator() as single:
         verdicts = together.add_batch(stream, times=[0] * len(stream))
         assert verdicts == [single.add(text, time=0) for text in stream]
-    assert [each.original_id for each in verdicts[20:30] if isinstance(each, DuplicateOf)] == [
-        str(number) for number in range(5, 15)
-    ]
+    assert [original(each) for each in verdicts[20:30]] == [str(number) for number in range(5, 15)]
     assert isinstance(verdicts[30], Undecidable)
     assert isinstance(verdicts[31], DuplicateOf)
 
@@ -86,13 +106,9 @@ def test_state_outlives_a_killed_process(tmp_path: Path, texts: list[str]) -> No
     assert subprocess.run(command, check=False, timeout=120).returncode == -9
     with Deduplicator(state=tmp_path / "seen") as seen:
         assert len(seen) == 3
-        again = seen.add(texts[1])
-        assert isinstance(again, DuplicateOf)
-        assert again.original_id == "1"
+        assert original(seen.add(texts[1])) == "1"
         assert seen.add(texts[3]) == Unique()
-        after = seen.add(texts[3])
-        assert isinstance(after, DuplicateOf)
-        assert after.original_id == "4"
+        assert original(seen.add(texts[3])) == "4"
         with pytest.raises(FirstseenError, match="seen"):
             Deduplicator(state=tmp_path / "seen")
     with pytest.raises(FirstseenError, match="distance"):
@@ -108,8 +124,9 @@ def test_forgotten_text_is_unique_again(seen: Deduplicator, texts: list[str]) ->
 
 def test_text_repeats_within_the_window_only(texts: list[str]) -> None:
     with Deduplicator(index=IndexSettings(window="30d")) as seen:
-        assert seen.add(texts[0], time=datetime(2026, 1, 1, tzinfo=UTC)) == Unique()
-        start = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp() * 1000)
+        begin = datetime(2026, 1, 1, tzinfo=UTC)
+        start = int(begin.timestamp() * 1000)
+        assert seen.add(texts[0], time=begin) == Unique()
         assert isinstance(seen.add(texts[0], time=start + 20 * DAY_MS), DuplicateOf)
         assert seen.add(texts[0], time=start + 60 * DAY_MS) == Unique()
         with pytest.raises(FirstseenError, match="zone"):
@@ -134,10 +151,8 @@ def test_fingerprint_of_an_edited_copy_is_near(texts: list[str]) -> None:
         maker.distance(a, short)
 
 
-def test_the_module_is_the_command() -> None:
-    command = [sys.executable, "-m", "firstseen", "--version"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout.startswith("firstseen ")
+def test_module_is_the_command() -> None:
+    assert output_of("-m", "firstseen", "--version").startswith("firstseen ")
 
 
 def test_short_texts_pass_every_time_where_the_settings_say_so(
@@ -151,3 +166,65 @@ def test_short_texts_pass_every_time_where_the_settings_say_so(
             assert isinstance(verdicts[4], DuplicateOf)
     with Deduplicator(index=IndexSettings(short_texts="exact")) as seen:
         assert isinstance(seen.add_batch(["好的", "好的"])[1], DuplicateOf)
+
+
+def example(name: str) -> ModuleType:
+    """Import an example, without running it."""
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_plain_loop_passes_each_line_once(tmp_path: Path) -> None:
+    lines = "\n".join([article(1), article(2), article(1)])
+    told = ""
+    for expected in ([article(1), article(2)], []):
+        done = subprocess.run(
+            [sys.executable, EXAMPLES / "plain_loop.py"],
+            input=lines,
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            env={"PYTHONPATH": str(ROOT), "PYTHONUTF8": "1"},
+            timeout=120,
+            check=True,
+        )
+        assert done.stdout.splitlines() == expected
+        told += done.stderr
+    assert "repeats number 0" in told
+
+
+def test_arrow_batches_name_the_original_of_a_repeat(seen: Deduplicator) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    module = example("arrow_batches")
+    batches = [
+        arrow.RecordBatch.from_pydict({"id": [1, 2], "text": [article(1), article(2)]}),
+        arrow.RecordBatch.from_pydict({"id": [3, 4], "text": [article(3), article(2)]}),
+    ]
+    found = [module.with_originals(batch, seen).column("repeats").to_pylist() for batch in batches]
+    assert found == [[None, None], [None, "2"]]
+
+
+def test_pandas_frames_keep_the_first_rows(seen: Deduplicator) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"text": [article(1), article(2), article(1)]})
+    assert list(example("pandas_frames").without_repeats(frame, seen).index) == [0, 1]
+
+
+def test_quix_streams_step_lets_no_document_repeat_itself(seen: Deduplicator) -> None:
+    pytest.importorskip("quixstreams")
+    step = example("quix_streams_step").step
+    documents = [("a", article(1)), ("b", article(1)), ("a", article(1))]
+    found = [step({"id": name, "text": text}, seen)["repeats"] for name, text in documents]
+    assert found == [None, "a", None]
+
+
+def test_first_example_of_the_page_prints_what_it_says() -> None:
+    page = (ROOT / "docs" / "api.md").read_text("utf-8")
+    code = page.partition("```python\n")[2].partition("```")[0]
+    first, second = output_of("-c", code).splitlines()
+    assert first == "Unique()"
+    assert second.startswith("DuplicateOf(original_id='a'")
