@@ -21,7 +21,7 @@ class LabelledSample(NamedTuple):
 
 
 def labelled_sample(directory: Path, documents: int = 150, seed: int = 7) -> LabelledSample:
-    """Write articles and their copies, labelled; articles next to each other are a negative pair."""
+    """Write articles and their copies, labelled; two articles in a row are a negative pair."""
     texts: dict[str, str] = {}
     lines = []
     pairs = ["id1\tid2\tlabel\tjaccard"]

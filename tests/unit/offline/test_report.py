@@ -1,14 +1,17 @@
-"""The report of an evaluation: one page, whole, safe, with what it promises."""
+"""The report of an evaluation: one page, whole, safe, with texts side by side and charts."""
 
 from __future__ import annotations
 
 import json
 import re
+import time
 from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from simhash_core.text.idf import IdfModel
@@ -24,11 +27,19 @@ from streams.evaluation.tuning import (
     distances_around,
     with_threshold,
 )
+from streams.offline.pages.text_differences import (
+    SHOWN_MAX,
+    TEXT_MAX,
+    Piece,
+    PieceKind,
+    side_by_side,
+)
 from streams.settings.index import IndexSettings
 from streams.settings.settings import Settings
 from tests.unit.offline.labelled_sample import labelled_sample
 
-_VOID = {"meta", "br", "img"}
+TEXT = "今天下雪了，地铁照常运行，公交停了，学校放假一天，市民注意出行安全。"
+SAME, ONLY, FOLDED = PieceKind.SAME, PieceKind.ONLY, PieceKind.FOLDED
 
 
 class Outline(HTMLParser):
@@ -45,9 +56,8 @@ class Outline(HTMLParser):
         assert self._open == []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.counts[tag] += 1
-        self.attributes += attrs
-        if tag not in _VOID:
+        self.handle_startendtag(tag, attrs)
+        if tag not in {"meta", "br", "img"}:
             self._open.append(tag)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -61,7 +71,7 @@ class Outline(HTMLParser):
         self.text.append(data)
 
 
-def test_the_page_is_whole_and_loads_nothing(page: str) -> None:
+def test_page_is_whole_and_loads_nothing(page: str) -> None:
     outline = Outline(page)
     assert outline.counts["html"] == outline.counts["main"] == 1
     assert outline.counts["script"] == outline.counts["img"] == outline.counts["link"] == 0
@@ -95,14 +105,13 @@ def test_report_has_charts_tables_and_cases(page: str) -> None:
     assert set(named.split()) <= set(ids)
 
 
-def test_the_option_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_option_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sample = labelled_sample(tmp_path, documents=30)
     files = ["evaluate", "--documents", sample.documents, "--pairs", sample.pairs, "--json"]
     target = tmp_path / "page.html"
     assert main([*files, "--report", str(target), "--profile", "classic"]) == ExitCode.OK
-    quality = json.loads(capsys.readouterr().out)
-    shown = f"{quality['recall']:.1%}"
-    assert shown in target.read_text("utf-8")
+    recall = json.loads(capsys.readouterr().out)["recall"]
+    assert f"{recall:.1%}" in target.read_text("utf-8")
     assert main([*files, "--report", str(tmp_path / "no" / "page.html")]) == ExitCode.USAGE
     assert "cannot write" in capsys.readouterr().err
 
@@ -128,7 +137,7 @@ def test_fingerprints_are_made_once() -> None:
         return Settings(profile="classic", index=index).index_profile()
 
     near, far, wide = profile(), profile(distance=9, blocks=2), profile(bits=128)
-    texts = ["今天下雪了，地铁照常运行，公交停了，学校放假一天，市民注意出行安全。", "雪"]
+    texts = [TEXT, "雪"]
     first = remembered.fingerprinter(near).fingerprint_batch(texts)
     again = remembered.fingerprinter(far).fingerprint_batch(texts[::-1])
     other = remembered.fingerprinter(wide).fingerprint_batch(texts)
@@ -138,15 +147,16 @@ def test_fingerprints_are_made_once() -> None:
 
 
 def test_fingerprints_of_other_idf_models_are_others() -> None:
+    """Those of another agreement are the same objects."""
     remembered = RememberedFingerprints()
     plain = Settings(index=IndexSettings(min_features=3)).index_profile()
-    texts = ["今天下雪了，地铁照常运行，公交停了，学校放假一天，市民注意出行安全。"]
-    jieba_idf = remembered.fingerprinter(plain).fingerprint_batch(texts)
     trained = replace(plain, idf=IdfModel("mine", {"地铁": 9.0}, 1.0))
-    mine = remembered.fingerprinter(trained).fingerprint_batch(texts)
-    looser = remembered.fingerprinter(replace(plain, verify_at=0.3)).fingerprint_batch(texts)
-    assert mine[0].fingerprint != jieba_idf[0].fingerprint
-    assert looser[0] is jieba_idf[0]
+    jieba_idf, mine, looser = (
+        remembered.fingerprinter(profile).fingerprint_batch([TEXT])[0]
+        for profile in (plain, trained, replace(plain, verify_at=0.3))
+    )
+    assert mine.fingerprint != jieba_idf.fingerprint
+    assert looser is jieba_idf
 
 
 def test_charts_draw_the_values() -> None:
@@ -158,10 +168,65 @@ def test_charts_draw_the_values() -> None:
     assert "T &amp; t" in drawn
     assert "none" in drawn
     assert "<title>0.5: 50.00%</title>" in drawn
-
     curve = lines(chart, [0, 5, 10], [Series("recall", [0.2, None, 0.8], 1)], mark=5)
     assert curve.count("<circle") == 2
     assert "in force" in curve
     binned = histogram(chart, ["0", "8"], [Series("a", [0.25, 0.75], 1)], mark=1.0)
     assert binned.count("<rect") == 2
     Outline(drawn + curve + binned)
+
+
+def test_words_that_differ_are_marked() -> None:
+    shown = side_by_side("The bridge opens today.", "The tunnel opens today.")
+    assert shown.left == [
+        Piece(SAME, "The "),
+        Piece(ONLY, "bridge"),
+        Piece(SAME, " opens today."),
+    ]
+    assert shown.right[1] == Piece(ONLY, "tunnel")
+
+
+def test_characters_of_chinese_are_marked() -> None:
+    shown = side_by_side("今天下雪了。", "今天下大雪了。")
+    assert shown.left == [Piece(SAME, "今天下雪了。")]
+    assert shown.right == [Piece(SAME, "今天下"), Piece(ONLY, "大"), Piece(SAME, "雪了。")]
+
+
+def test_case_and_white_space_do_not_count() -> None:
+    shown = side_by_side("Provided AS IS.\nNo warranty.", "Provided  as is. NO WARRANTY.")
+    assert shown.left == [Piece(SAME, "Provided AS IS.\nNo warranty.")]
+    assert shown.right == [Piece(SAME, "Provided  as is. NO WARRANTY.")]
+
+
+def test_what_is_alike_is_folded() -> None:
+    text = "这是一句话。" * 100
+    shown = side_by_side(text + "完", text + "终")
+    assert [piece.kind for piece in shown.left] == [FOLDED, SAME, ONLY]
+    assert shown.left[0].text == "… 540 characters alike …"
+    assert len(shown.left[1].text) == 60
+
+
+def test_long_texts_are_cut_and_take_little_time() -> None:
+    begun = time.process_time()
+    shown = side_by_side("天" * 50_000, "a b " * 20_000)
+    side_by_side("天地。" * 20_000, "地天。" * 20_000)
+    assert time.process_time() - begun < 5
+    for pieces in shown:
+        assert sum(len(piece.text) for piece in pieces if piece.kind is ONLY) == SHOWN_MAX
+        assert pieces[-1].kind is FOLDED
+        assert "more" in pieces[-1].text
+    assert f"{50_000 - SHOWN_MAX:,}" in shown.left[-1].text
+    assert TEXT_MAX < 50_000
+
+
+@given(st.text("ab雪。 \n.", max_size=200), st.text("ab雪。 \n.", max_size=200))
+def test_nothing_is_lost(left: str, right: str) -> None:
+    for text, pieces in zip((left, right), side_by_side(left, right), strict=True):
+        length = 0
+        for piece in pieces:
+            if piece.kind is FOLDED:
+                length += int(piece.text.split()[1].replace(",", ""))
+            else:
+                assert text[length : length + len(piece.text)] == piece.text
+                length += len(piece.text)
+        assert length == len(text)
