@@ -56,19 +56,15 @@ def test_line_is_json_with_its_traceback(log: io.StringIO) -> None:
         raise KeyError("中文")  # noqa: TRY301 - it is what is logged
     except KeyError:
         logging.getLogger("streams.x").exception("failed: %s", "here")
-
     (line,) = lines(log)
-    assert (line["level"], line["logger"], line["message"]) == (
-        "error",
-        "streams.x",
-        "failed: here",
-    )
+    said = {"level": "error", "logger": "streams.x", "message": "failed: here"}
+    assert said.items() <= line.items()
     assert line["time"][10] == "T"
     assert line["time"].endswith("Z")
     assert "KeyError: '中文'" in line["traceback"]
 
 
-def test_a_failure_of_ours_is_left_to_the_last_line(log: io.StringIO) -> None:
+def test_failure_of_ours_is_left_to_the_last_line(log: io.StringIO) -> None:
     """Faust's words for what the worker reports at its end are left out."""
     crash(FirstseenError("no room on the disk"))
     try:
@@ -78,7 +74,7 @@ def test_a_failure_of_ours_is_left_to_the_last_line(log: io.StringIO) -> None:
     assert lines(log) == []
 
 
-def test_a_defect_is_logged_once_with_its_traceback(log: io.StringIO) -> None:
+def test_defect_is_logged_once_with_its_traceback(log: io.StringIO) -> None:
     try:
         raise KeyError("surprise")  # noqa: TRY301 - it is what they crash of
     except KeyError as error:
@@ -100,5 +96,5 @@ def test_what_a_call_reports_as_well_is_left_out(log: io.StringIO) -> None:
     assert "FAIL" in line["message"]
 
 
-def test_the_app_is_one_of_fausts_loggers() -> None:
+def test_app_is_one_of_fausts_loggers() -> None:
     assert WorkerApp.__module__ in worker_log._FAUST

@@ -12,7 +12,7 @@ from streams.files.output_files import new_output
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz"])
-def test_a_file_gets_its_name_at_the_end(tmp_path: Path, name: str) -> None:
+def test_file_gets_its_name_at_the_end(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     with new_output(str(path)) as output:
         output.write(b"one\n")
@@ -28,8 +28,9 @@ def test_nothing_is_left_of_a_file_that_fails(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_that_exists_is_kept(tmp_path: Path) -> None:
-    (path := tmp_path / "a").write_bytes(b"mine")
+def test_file_that_exists_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"mine")
     with pytest.raises(UsageError, match=str(path)), new_output(str(path)):
         pytest.fail("not reached")
     assert path.read_bytes() == b"mine"

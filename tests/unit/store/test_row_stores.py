@@ -1,19 +1,28 @@
-"""A database in memory does what RocksDB does, as far as a shard's store uses it."""
+"""Databases of rows: RocksDB with our options, and one in memory that does the same."""
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rocksdict import Options
 
-from streams.store.rocksdb_store import MIB, block_cache
-from streams.store.row_codec import entry_key
+from streams.store.rocksdb_store import (
+    MIB,
+    RocksStore,
+    StoreSettings,
+    block_cache,
+    store_options,
+    write_options,
+)
+from streams.store.row_codec import content_key, entry_key
 from streams.store.row_store import (
     RowStore,
     StoreClosedError,
@@ -24,7 +33,17 @@ from streams.store.row_store import (
 )
 from streams.store.shard_directory import RocksDisk, open_shard
 from tests.rigs.memory_rows import MemoryDisk
-from tests.unit.store.samples import BITS, IDENTITY, expected, new_entries, progress_at, sample
+from tests.unit.store.samples import (
+    BITS,
+    IDENTITY,
+    SMALL_BUFFER,
+    expected,
+    fingerprints_in,
+    new_entries,
+    open_store,
+    progress_at,
+    sample,
+)
 
 ALL_ENTRIES = entry_key(0), b"f"
 OTHERS = b"a", b"e"
@@ -256,3 +275,71 @@ def test_disk_in_memory_loses_commits(
     disk.lose(path, first, last)
     with closing(disk.open(path, create=False)) as store:
         assert [key for key, _ in all_rows(store, *ALL_ENTRIES)] == list(map(entry_key, kept))
+
+
+def counted(options: Options, name: str) -> int:
+    statistics = options.get_statistics() or ""
+    found = re.search(rf"^{re.escape(name)} COUNT : (\d+)", statistics, re.MULTILINE)
+    assert found, name
+    return int(found[1])
+
+
+def counting_store(path: Path, settings: StoreSettings) -> tuple[RocksStore, Options]:
+    """A database, and options that have RocksDB's own counters."""
+    options = store_options(settings, block_cache(8 * MIB), create=True)
+    options.enable_statistics()
+    return RocksStore(path, options, write_options(settings)), options
+
+
+def key_of(content: int) -> bytes:
+    return content_key(content.to_bytes(16, "big"))
+
+
+def test_bloom_filters_answer_for_new_contents_after_reopening(tmp_path: Path) -> None:
+    with closing(counting_store(tmp_path, SMALL_BUFFER)[0]) as store:
+        batch = store.batch()
+        for value in range(0, 65536, 16):
+            batch.put(key_of(value), bytes(512))
+        batch.write()
+    store, options = counting_store(tmp_path, StoreSettings())
+    with closing(store):
+        absent = [key_of(value) for value in range(1, 16000, 16)]
+        assert not any(store.get(key) for key in absent)
+        assert all(store.get(key_of(value)) for value in range(0, 1600, 16))
+    assert counted(options, "rocksdb.bloom.filter.useful") > 0.9 * len(absent)
+
+
+@pytest.mark.parametrize(("sync", "synchronised"), [(False, 0), (True, 5)])
+def test_log_is_synchronised_as_the_setting_says(
+    tmp_path: Path, *, sync: bool, synchronised: int
+) -> None:
+    store, options = counting_store(tmp_path, StoreSettings(sync=sync))
+    with closing(store):
+        for number in range(5):
+            batch = store.batch()
+            batch.put(bytes((number,)), b"")
+            batch.write()
+        assert counted(options, "rocksdb.wal.synced") == synchronised
+
+
+@pytest.mark.parametrize("sync", [False, True])
+def test_commit_is_there_after_closing_with_and_without_sync(tmp_path: Path, *, sync: bool) -> None:
+    settings = StoreSettings(sync=sync)
+    with closing(open_store(tmp_path, settings=settings)) as store:
+        store.commit([new_entries(0, [sample(0)])], progress_at(1))
+    with closing(open_store(tmp_path, settings=settings)) as store:
+        assert len(store) == 1
+
+
+def test_shards_share_one_cache(tmp_path: Path) -> None:
+    cache = block_cache(2 * MIB)
+    used = [cache.get_usage()]
+    for name in ("a", "b"):
+        with closing(open_store(tmp_path / name)) as store:
+            store.commit([new_entries(0, [sample(n) for n in range(4000)])], progress_at(1))
+    with ExitStack() as stores:
+        for name in ("a", "b"):
+            store = stores.enter_context(closing(open_store(tmp_path / name, cache=cache)))
+            store.entries(list(fingerprints_in(store)))
+            used.append(cache.get_usage())
+    assert used[0] < used[1] < used[2] <= 2 * MIB
