@@ -67,9 +67,7 @@ def test_key_chooses_where_the_partition_is_gone() -> None:
         *((["٣".encode()], 0), ([b"9" * 5000], 0)),
     ],
 )
-def test_redeliveries_are_counted_once_whatever_the_headers_say(
-    counts: list[bytes | None], count: int
-) -> None:
+def test_redeliveries_are_counted_in_any_headers(counts: list[bytes | None], count: int) -> None:
     letter = counted(*counts)
     assert letter.redeliveries == count
     expected = (("firstseen-redeliveries", str(count + 1).encode()),)

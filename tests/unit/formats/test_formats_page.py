@@ -80,9 +80,7 @@ def dead_letter() -> ProducerRecord:
         ("structured event", "document of the event", raw(b"", headers=STRUCTURED)),
     ],
 )
-def test_example_values_are_read_as_the_documents_shown(
-    given_name: str, read_name: str, record: RawRecord
-) -> None:
+def test_examples_are_read_as_shown(given_name: str, read_name: str, record: RawRecord) -> None:
     value = EXAMPLES[given_name].encode()
     document = read_document(msgspec.structs.replace(record, value=value))
     assert json.loads(msgspec.json.encode(document)) == json.loads(EXAMPLES[read_name])

@@ -51,9 +51,7 @@ CODEC: Final = LogCodec(INDEX)
         ("control records", [BEGUN, DECIDED, DELETED]),
     ],
 )
-def test_log_records_are_the_bytes_of_the_page_both_ways(
-    name: str, records: list[LogRecord]
-) -> None:
+def test_log_records_are_bytes_of_the_page_both_ways(name: str, records: list[LogRecord]) -> None:
     values = example(name)
     assert [CODEC.encode(record).hex() for record in records] == values
     for record, value in zip(records, values, strict=True):

@@ -59,9 +59,7 @@ def test_file_that_is_cut_or_of_another_shard_is_found(store: Path) -> None:
     assert len(findings(store, SegmentOwner("the index identity", "news", 4))) == 2
 
 
-def test_a_file_that_its_worker_deletes_is_no_damage(
-    store: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_file_deleted_meanwhile_is_no_damage(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     paths = segment_paths(store)
     monkeypatch.setattr("streams.maintenance.verification.segment_paths", lambda _store: paths)
     paths[0].unlink()

@@ -52,9 +52,7 @@ def test_text_without_words_has_no_fingerprint() -> None:
     assert compared.vsm_cosine == 0
 
 
-def test_command_shows_a_table_and_an_object(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_command_shows_table_and_object(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = [written(tmp_path, "a.txt", ARTICLE), written(tmp_path, "b.txt", EDITED)]
     assert main(["compare", *files]) == ExitCode.OK
     shown = capsys.readouterr().out
@@ -66,9 +64,7 @@ def test_command_shows_a_table_and_an_object(
     assert [len(each["fingerprint_a"]) for each in compared["simhash"]] == [16, 32]
 
 
-def test_files_that_cannot_be_compared_are_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_unreadable_files_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     a = written(tmp_path, "a.txt", ARTICLE)
     binary = tmp_path / "b.bin"
     binary.write_bytes(b"\xff\xfe")

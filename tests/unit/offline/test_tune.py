@@ -116,9 +116,7 @@ def test_how_sure_a_share_is() -> None:
     assert (lower_bound(1.0, needed) or 0) >= 0.99 > (lower_bound(1.0, needed - 1) or 0)
 
 
-def test_tuning_recommends_a_point_of_the_curve(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_recommended_point_is_on_curve(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sample = labelled_sample(tmp_path, documents=80)
     arguments = ["tune", "--documents", sample.documents, "--pairs", sample.pairs]
     assert main([*arguments, "--precision", "0.97", "--profile", "classic", "--json"]) == 0
@@ -131,9 +129,7 @@ def test_tuning_recommends_a_point_of_the_curve(
     assert tuned["injected"] is None
 
 
-def test_tuning_on_edits_shows_settings_to_copy(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_tuning_on_edits_shows_settings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sample = labelled_sample(tmp_path, documents=60)
     assert main(["tune", "--documents", sample.documents, "--sample", "20"]) == ExitCode.OK
     shown = capsys.readouterr().out

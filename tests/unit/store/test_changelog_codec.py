@@ -73,9 +73,7 @@ def decoded(records: Sequence[ChangelogRecord]) -> Decoded:
 
 
 @given(packets(), st.integers(0, 2**48 - 1), st.data())
-def test_any_entries_of_a_packet_come_back(
-    packet: Packet, log_offset: int, data: st.DataObject
-) -> None:
+def test_entries_of_packets_come_back(packet: Packet, log_offset: int, data: st.DataObject) -> None:
     documents = np.flatnonzero(packet.columns.are_documents).tolist()
     if not documents:
         return

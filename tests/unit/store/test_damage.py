@@ -95,9 +95,7 @@ DAMAGES: Final[dict[str, Callable[[Path], object]]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
-def test_opening_names_the_damaged_store_and_the_fix(
-    path: Path, damage: Callable[[Path], object]
-) -> None:
+def test_opening_names_damaged_store_and_fix(path: Path, damage: Callable[[Path], object]) -> None:
     damage(path)
     for _ in range(2):
         with pytest.raises(StoreCorruptError) as caught:
@@ -179,9 +177,7 @@ LOG_DAMAGES: Final[dict[str, Callable[[Path], object]]] = {
 
 
 @pytest.mark.parametrize("damage", LOG_DAMAGES.values(), ids=LOG_DAMAGES.keys())
-def test_a_log_that_lost_something_is_an_earlier_state(
-    tmp_path: Path, damage: Callable[[Path], object]
-) -> None:
+def test_damaged_log_is_an_earlier_state(tmp_path: Path, damage: Callable[[Path], object]) -> None:
     """As by a loss of power: the store is whole, as some earlier commit left it."""
     left = tmp_path / "left"
     with closing(open_store(tmp_path / "shard-3")) as store:
@@ -250,9 +246,7 @@ def test_without_its_logs_a_store_is_an_earlier_one(tmp_path: Path) -> None:
             assert len(store) == len(wanted)
 
 
-def test_commits_that_are_missing_in_the_middle_are_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_commits_missing_between_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The manifest lost its end: RocksDB opens without a file, and without the log of it."""
 
     def without_compaction(settings: StoreSettings, cache: Cache, *, create: bool) -> Options:
@@ -293,9 +287,7 @@ def test_only_the_loss_of_the_last_commits_is_no_damage(lost: int) -> None:
     ],
     ids=["by content", "by id"],
 )
-def test_row_that_leads_to_a_missing_entry_is_damage(
-    tmp_path: Path, read: Callable[[ShardStore], object]
-) -> None:
+def test_row_without_entry_is_damage(tmp_path: Path, read: Callable[[ShardStore], object]) -> None:
     with closing(open_store(tmp_path)) as store:
         packets = [new_entries(n, [sample(n, undecidable=True)]) for n in range(2)]
         store.commit(packets, progress_at(1))

@@ -188,9 +188,7 @@ def test_recovery_goes_on_after_an_interruption(shard: Shard) -> None:
     check_holds(shard.store, 10)
 
 
-def test_what_was_read_before_an_interruption_is_kept(
-    shard: Shard, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_interruption_keeps_what_was_read(shard: Shard, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streams.store.changelog._BATCH", 2)
     shard.topic.commit(range(3))
     interrupted = threading.Event()

@@ -215,9 +215,7 @@ def test_directory_that_cannot_be_made_is_refused() -> None:
         lambda store: store.number("rocksdb.total-sst-files-size"),
     ],
 )
-def test_closed_store_says_so_whatever_it_is_asked(
-    path: Path, ask: Callable[[ShardStore], object]
-) -> None:
+def test_closed_store_says_so_when_asked(path: Path, ask: Callable[[ShardStore], object]) -> None:
     store = open_store(path)
     store.close()
     with pytest.raises(StoreClosedError, match=re.escape(str(path))):

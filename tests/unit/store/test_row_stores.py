@@ -125,9 +125,7 @@ def test_batch_that_is_not_written_changes_nothing(store: RowStore) -> None:
     assert (store.get(b"c"), store.get(entry_key(1))) == (b"1", b"2")
 
 
-def test_database_is_locked_until_closed_and_gone_once_discarded(
-    disk: StoreDisk, tmp_path: Path
-) -> None:
+def test_database_is_locked_until_closed_then_discarded(disk: StoreDisk, tmp_path: Path) -> None:
     path = tmp_path / "shard-3"
     with pytest.raises(StoreMissingError):
         disk.open(path, create=False)
@@ -170,10 +168,8 @@ def test_closed_database_refuses_each_use(store: RowStore) -> None:
             use()
 
 
-def work_on(
-    store: RowStore, started: threading.Barrier, work: Callable[[RowStore], object]
-) -> None:
-    started.wait(30)
+def work_on(store: RowStore, start: threading.Barrier, work: Callable[[RowStore], object]) -> None:
+    start.wait(30)
     while True:
         work(store)
 
@@ -265,9 +261,7 @@ def test_copy_is_put_back_after_a_kill(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("first", "last", "kept"), [(2, 0, [0, 1]), (3, 1, [0, 3]), (9, 0, [])])
-def test_disk_in_memory_loses_commits(
-    tmp_path: Path, first: int, last: int, kept: list[int]
-) -> None:
+def test_memory_disk_loses_commits(tmp_path: Path, first: int, last: int, kept: list[int]) -> None:
     disk, path = MemoryDisk(), tmp_path / "shard-3"
     with closing(disk.open(path, create=True)) as store:
         for number in range(4):
@@ -310,9 +304,7 @@ def test_bloom_filters_answer_for_new_contents_after_reopening(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(("sync", "synchronised"), [(False, 0), (True, 5)])
-def test_log_is_synchronised_as_the_setting_says(
-    tmp_path: Path, *, sync: bool, synchronised: int
-) -> None:
+def test_log_is_synchronised_as_set(tmp_path: Path, *, sync: bool, synchronised: int) -> None:
     store, options = counting_store(tmp_path, StoreSettings(sync=sync))
     with closing(store):
         for number in range(5):

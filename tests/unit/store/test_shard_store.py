@@ -237,9 +237,7 @@ def test_packet_whose_records_come_back_together_leaves_the_changelog_whole(
         assert len(entries) == 2
 
 
-def test_packet_whose_first_entries_are_gone_keeps_those_that_come_later(
-    store: ShardStore, tmp_path: Path
-) -> None:
+def test_packet_whose_first_entries_are_gone_keeps_later(store: ShardStore, tmp_path: Path) -> None:
     first, second = HALVES
     records = committed(store, ([first], []), ([], [*expected([first])]), ([second], []))
     with closing(loaded(tmp_path / "again", records)) as again:

@@ -104,9 +104,7 @@ def test_store_that_is_gone_is_filled_again(stores: ShardStores, tmp_path: Path)
     assert recovery.total >= 3 * COMMITS
 
 
-def test_changelog_of_another_index_leaves_the_store_closed(
-    settings: Settings, topic: ChangelogTopic
-) -> None:
+def test_other_index_leaves_the_store_closed(settings: Settings, topic: ChangelogTopic) -> None:
     stores = stores_of(settings, topic, INDEX.replace("distance=3", "distance=1"))
     for _ in range(2):
         with pytest.raises(IndexMismatchError, match=topic.name):
