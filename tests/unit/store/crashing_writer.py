@@ -83,17 +83,17 @@ def check(store: ShardStore, commits: int) -> None:
 
 
 def write_until_full(path: Path, what: str) -> None:
-    commits = 0
+    commits, message = 0, ""
     with (
         short_files() if what == "limit" else ballast(path),
         closing(open_store(path, settings=SMALL_BUFFER)) as store,
     ):
-        try:
-            while True:
+        while not message:
+            try:
                 write(store, commits)
                 commits += 1
-        except StoreFullError as error:
-            message = str(error)
+            except StoreFullError as error:
+                message = str(error)
         check(store, commits)
     with closing(open_store(path, settings=SMALL_BUFFER, must_exist=True)) as store:
         check(store, commits)

@@ -165,9 +165,11 @@ def fingerprints_of(entries: dict[int, Entry]) -> dict[int, bytes]:
 
 def await_written(store: ShardStore) -> None:
     """Wait until RocksDB writes no more files."""
-    work = ("mem-table-flush-pending", "num-running-flushes")
-    work += ("compaction-pending", "num-running-compactions")
-    await_that(lambda: not any(store.number(f"rocksdb.{each}") for each in work))
+    work = (
+        *("rocksdb.mem-table-flush-pending", "rocksdb.num-running-flushes"),
+        *("rocksdb.compaction-pending", "rocksdb.num-running-compactions"),
+    )
+    await_that(lambda: not any(map(store.number, work)))
 
 
 @contextmanager

@@ -68,12 +68,11 @@ def same_columns(left: DocumentColumns, right: DocumentColumns) -> bool:
 
 
 def _parts(found: DocumentColumns) -> tuple[object, ...]:
-    arrays = (found.offsets, found.times_ms, found.digests, found.fingerprints, found.undecidable)
-    arrays = (*arrays, found.ids.bounds, found.sketches.bounds)
+    numbers = (found.offsets, found.times_ms, found.digests, found.fingerprints, found.undecidable)
+    strings = (found.ids, found.sketches)
     documents = found.are_documents.tolist()
     return (
-        [(each.dtype, each.shape, each.tolist()) for each in arrays],
+        *((each.dtype, each.shape, each.tolist()) for each in numbers),
+        *((each.bounds.dtype, each.bounds.tolist(), each.joined) for each in strings),
         [(is_document, found.scope(row)) for row, is_document in enumerate(documents)],
-        found.ids.joined,
-        found.sketches.joined,
     )

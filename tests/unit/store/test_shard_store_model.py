@@ -11,6 +11,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections import defaultdict
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from unittest.mock import patch
@@ -117,6 +118,12 @@ class StoreModel(RuleBasedStateMachine):
             self.disk.discard(self.path)
             return open_shard(self.path, IDENTITY, BITS, self.disk)
 
+    def killed(self, then: Callable[[], object] = lambda: None) -> None:
+        """End the process, do something to its disk, and open the store again."""
+        self.kill_process()
+        then()
+        self.store = self.opened()
+
     # ---- the worker
 
     @rule(commit=commits, crashes=st.booleans())
@@ -167,8 +174,7 @@ class StoreModel(RuleBasedStateMachine):
     @rule()
     def kill(self) -> None:
         """The worker is killed."""
-        self.kill_process()
-        self.store = self.opened()
+        self.killed()
 
     @rule(size=st.integers(1, 50), is_compacted=st.booleans())
     def rebuild(self, size: int, *, is_compacted: bool) -> None:
@@ -183,25 +189,19 @@ class StoreModel(RuleBasedStateMachine):
     @rule()
     def set_aside(self) -> None:
         """A copy of the store is made while its worker is down."""
-        self.kill_process()
-        self.copy_disk()
+        self.killed(self.copy_disk)
         self.has_copy = True
-        self.store = self.opened()
 
     @precondition(lambda self: self.has_copy)
     @rule()
     def put_back(self) -> None:
         """The copy takes the place of the store."""
-        self.kill_process()
-        self.put_copy_back()
-        self.store = self.opened()
+        self.killed(self.put_copy_back)
 
     @rule(data=st.data())
     def lose_files(self, data: st.DataObject) -> None:
         """The worker is killed, and its disk loses some of what was written."""
-        self.kill_process()
-        self.lose_some(data)
-        self.store = self.opened()
+        self.killed(lambda: self.lose_some(data))
 
     def kill_process(self) -> None:
         """End the process as ``kill -9`` does."""
@@ -329,8 +329,7 @@ class StoreModel(RuleBasedStateMachine):
         self.expired_before = change.expired_before
         self.written.append(([s for each in new for s in expected([each])], records))
         if crashes:
-            self.kill_process()
-            self.store = self.opened()
+            self.killed()
         else:
             self.store.write(change, progress_at(self.following, len(self.records)))
         self.entries = expected(new) | self.entries
@@ -399,10 +398,7 @@ class OnRocksDB(StoreModel):
             self.whole.add(self.latest)
             self._commit([new_entries(self.latest, self.packets[self.latest])])
         if loses_logs:
-            self.kill_process()
-            for log in self.path.glob("*.log"):
-                log.unlink()
-            self.store = self.opened()
+            self.killed(lambda: [log.unlink() for log in self.path.glob("*.log")])
 
     def kill_process(self) -> None:
         """Leave the files as they are now, before closing writes others."""
