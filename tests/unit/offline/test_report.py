@@ -1,4 +1,7 @@
-"""The report of an evaluation: one page, whole, safe, with texts side by side and charts."""
+"""The report of an evaluation: one page, whole, safe, with texts side by side and charts.
+
+In a real browser it fits a desk and a phone, and can be read by day and by night.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,16 @@ import json
 import re
 import time
 from collections import Counter
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from playwright.sync_api import Browser
 
 from simhash_core.text.idf import IdfModel
 from simhash_core.text.profiles import Profile
@@ -20,7 +26,15 @@ from streams.cli.main import main
 from streams.errors import ExitCode
 from streams.evaluation.dedup_pass import RememberedFingerprints
 from streams.evaluation.figures import BANDS
-from streams.evaluation.report_page import Chart, Series, bars, histogram, lines
+from streams.evaluation.report_page import (
+    Chart,
+    Series,
+    bars,
+    histogram,
+    lines,
+    report_content,
+    report_page,
+)
 from streams.evaluation.tuning import (
     Threshold,
     confirmations_around,
@@ -37,9 +51,50 @@ from streams.offline.pages.text_differences import (
 from streams.settings.index import IndexSettings
 from streams.settings.settings import Settings
 from tests.unit.offline.labelled_sample import labelled_sample
+from tests.unit.ops_page.browser import Watched, chromium
 
+HOSTILE = "</div><script>alert(1)</script><img src=x onerror=alert(2)> &amp; \"'"
 TEXT = "今天下雪了，地铁照常运行，公交停了，学校放假一天，市民注意出行安全。"
 SAME, ONLY, FOLDED = PieceKind.SAME, PieceKind.ONLY, PieceKind.FOLDED
+
+# The smallest text of a chart, in pixels of the screen, and the weakest contrast of any text.
+_SMALLEST_TEXT = """() => Math.min(...[...document.querySelectorAll('svg text')].map(e => {
+  const drawn = e.getScreenCTM();
+  return Math.hypot(drawn.a, drawn.b) * parseFloat(getComputedStyle(e).fontSize);
+}))"""
+_WEAKEST = """() => {
+  const light = colour => {
+    const [r, g, b] = colour.match(/[0-9.]+/g).map(Number).map(v => v / 255)
+      .map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const ground = e => {
+    for (; e; e = e.parentElement) {
+      const colour = getComputedStyle(e).backgroundColor;
+      if (!colour.endsWith(', 0)')) return colour;
+    }
+    return 'rgb(255, 255, 255)';
+  };
+  const texts = [...document.querySelectorAll('h1,h2,h3,h4,p,span,b,mark,figcaption,code,summary')];
+  return Math.min(...texts.filter(e => e.textContent.trim()).map(e => {
+    const [a, b] = [light(getComputedStyle(e).color), light(ground(e))];
+    return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+  }));
+}"""
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The report of a sample with hostile texts in it, at a threshold that errs both ways."""
+    sample = labelled_sample(tmp_path_factory.mktemp("report"), documents=60)
+    documents = [json.loads(line) for line in Path(sample.documents).read_bytes().splitlines()]
+    for number, fields in enumerate(documents):
+        fields["text"] = HOSTILE + fields["text"]
+        fields["title"] = HOSTILE
+        fields["group"] = f"{HOSTILE}{number}"
+    Path(sample.documents).write_text("\n".join(map(json.dumps, documents)), "utf-8")
+    settings = Settings(index=IndexSettings(distance=14))
+    return report_page(report_content((sample.documents, sample.pairs), settings))
 
 
 class Outline(HTMLParser):
@@ -230,3 +285,34 @@ def test_nothing_is_lost(left: str, right: str) -> None:
                 assert text[length : length + len(piece.text)] == piece.text
                 length += len(piece.text)
         assert length == len(text)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as running:
+        yield running
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("colours", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_report_fits_and_can_be_read(
+    browser: Browser, page: str, width: int, colours: Literal["light", "dark"]
+) -> None:
+    """Contrast as WCAG AA wants it; hostile texts start nothing."""
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=colours)
+    watched = Watched(context.new_page())
+    watched.page.set_content(page)
+    assert watched.page.evaluate("document.documentElement.scrollWidth") <= width
+    assert watched.page.evaluate(_SMALLEST_TEXT) >= 9
+    assert watched.page.evaluate(_WEAKEST) >= 4.5
+    sides = watched.page.locator(".case").first.locator(".side")
+    first, second = sides.nth(0).bounding_box(), sides.nth(1).bounding_box()
+    assert first is not None
+    assert second is not None
+    beside = second["x"] >= first["x"] + first["width"]
+    assert beside == (width > 1000)
+    assert beside or second["y"] >= first["y"] + first["height"]
+    assert watched.complaints == []
+    assert watched.elsewhere == []
+    context.close()

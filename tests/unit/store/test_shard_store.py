@@ -118,16 +118,6 @@ def test_fingerprints_come_in_parts_of_a_bounded_size(store: ShardStore) -> None
     assert max(parts) <= 65_536
 
 
-def test_undecidable_documents_alone_are_met_by_content(store: ShardStore) -> None:
-    first = sample(1, undecidable=True)
-    again = sample(2, undecidable=True)._replace(digest=first.digest)
-    store.commit([new_entries(5, [sample(0), first, again])], progress_at(3))
-    store.commit([new_entries(6, [again._replace(offset=3)])], progress_at(4))
-    assert store.by_content(first.digest) == [5 << 16 | 1, 5 << 16 | 2, 6 << 16]
-    assert store.by_content(sample(0).digest) == []
-    assert len(store) == 4
-
-
 def test_entries_that_are_there_are_left_out(store: ShardStore) -> None:
     """As after a crash without transactions: each is kept once, as it was first."""
     samples = [sample(n) for n in range(4)]
