@@ -155,7 +155,7 @@ def test_module_is_the_command() -> None:
     assert output_of("-m", "firstseen", "--version").startswith("firstseen ")
 
 
-def test_short_texts_pass_every_time_where_set_so(tmp_path: Path, texts: list[str]) -> None:
+def test_short_texts_pass_every_time_with_the_setting(tmp_path: Path, texts: list[str]) -> None:
     index = IndexSettings(short_texts="pass")
     for _ in range(2):
         with Deduplicator(state=tmp_path, index=index) as seen:

@@ -47,7 +47,7 @@ def test_lines_of_the_page_are_read() -> None:
     assert list(columns.sketches) == [b"\x5e|", b""]
 
 
-def test_what_is_not_said_stands_for_something_of_its_own() -> None:
+def test_source_and_content_are_optional() -> None:
     """The source is the line then, and contents equal no other's."""
     lines = joined([PRINTED, PRINTED.replace(b"x", b"y")])
     places, columns = READER.columns(0, lines, "mine.jsonl")

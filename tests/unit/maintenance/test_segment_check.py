@@ -33,7 +33,7 @@ def findings(store: Path, owner: SegmentOwner = OWNER) -> list[str]:
     return [str(each) for each in check_segments(store, owner, lambda *_: None)]
 
 
-def test_whole_files_are_passed_over(store: Path) -> None:
+def test_undamaged_files_have_no_findings(store: Path) -> None:
     assert findings(store) == []
 
 

@@ -33,7 +33,7 @@ PAIRS = [
 ]
 
 
-def test_joined_is_having_the_same_original() -> None:
+def test_documents_of_one_original_are_joined() -> None:
     assert figures.joined(ORIGINALS, LabelledPair(1, 2, 1))
     assert figures.joined(ORIGINALS, LabelledPair(0, 2, 1))
     assert not figures.joined(ORIGINALS, LabelledPair(2, 3, 1))

@@ -136,7 +136,7 @@ def test_page_is_whole_and_loads_nothing(page: str) -> None:
     assert "@import" not in page
 
 
-def test_texts_cannot_be_markup(page: str) -> None:
+def test_texts_are_never_markup(page: str) -> None:
     text = "".join(Outline(page).text)
     assert "<script>alert(1)</script>" in text
     assert "<script" not in page
@@ -253,7 +253,7 @@ def test_case_and_white_space_do_not_count() -> None:
     assert shown.right == [Piece(SAME, "Provided  as is. NO WARRANTY.")]
 
 
-def test_what_is_alike_is_folded() -> None:
+def test_long_equal_text_is_folded() -> None:
     text = "这是一句话。" * 100
     shown = side_by_side(text + "完", text + "终")
     assert [piece.kind for piece in shown.left] == [FOLDED, SAME, ONLY]
@@ -275,7 +275,7 @@ def test_long_texts_are_cut_and_take_little_time() -> None:
 
 
 @given(st.text("ab雪。 \n.", max_size=200), st.text("ab雪。 \n.", max_size=200))
-def test_nothing_is_lost(left: str, right: str) -> None:
+def test_pieces_make_up_each_text_again(left: str, right: str) -> None:
     for text, pieces in zip((left, right), side_by_side(left, right), strict=True):
         length = 0
         for piece in pieces:

@@ -91,7 +91,7 @@ def point(recall: float, precision: float, **other: object) -> TunedPoint:
     return TunedPoint(recall=recall, precision=precision, **values)  # type: ignore[arg-type] # by name
 
 
-def test_the_choice() -> None:
+def test_best_point_is_chosen() -> None:
     """The most that is precise enough; less state wins within a standard error, here 0.03."""
     loose, good, strict = point(0.99, 0.97), point(0.9, 0.991), point(0.5, 1.0)
     assert best([loose, good, strict], 0.99, 100) == good
@@ -103,7 +103,7 @@ def test_the_choice() -> None:
     assert best([good, point(0.86, 1.0, state_bytes_per_document=200)], 0.99, 100) == good
 
 
-def test_how_sure_a_share_is() -> None:
+def test_lower_bound_of_a_share() -> None:
     """Wilson's bound: with all of 10 right it is 10 / (10 + z²)."""
     assert lower_bound(1.0, 10) == pytest.approx(10 / (10 + 1.6449**2))
     low = [lower_bound(0.9, count) or 0.0 for count in (10, 100, 10_000)]

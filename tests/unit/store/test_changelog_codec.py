@@ -225,8 +225,9 @@ RIGHT = encode_entries(new_entries(7, [sample(7)])).value or b""
         (RIGHT[:1] + b"\x90", "record 7 "),
         (negative_offset(), "record 7 is damaged: offsets or rows"),
     ],
+    ids=["cut a little", "cut", "without fields", "negative offset"],
 )
-def test_invalid_one_of_many_records_is_named(wrong: bytes | None, said: str) -> None:
+def test_invalid_record_among_many_is_named(wrong: bytes | None, said: str) -> None:
     records = [encode_entries(new_entries(at, [sample(at)])) for at in range(20)]
     records[7] = records[7]._replace(value=wrong)
     with pytest.raises(ChangelogFormatError, match=said):

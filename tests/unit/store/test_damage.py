@@ -115,8 +115,8 @@ def read_all(store: ShardStore) -> None:
 
 
 @pytest.mark.parametrize("share", [0.02, 0.2, 0.4, 0.6])
-def test_damage_that_reading_finds(path: Path, share: float) -> None:
-    """RocksDB does not see this damage at the opening: rows that are lost must not look absent."""
+def test_reading_finds_damage_that_opening_misses(path: Path, share: float) -> None:
+    """Rows that are lost never look like rows that are not there."""
     overwrite(files(path, "*.sst")[-1], share, 9000)
     # The error is kept, as a logger or a debugger would, and with it every frame.
     with pytest.raises(StoreCorruptError) as caught, closing(open_store(path)) as store:
@@ -237,7 +237,7 @@ def test_without_its_logs_a_store_is_an_earlier_one(tmp_path: Path) -> None:
                 assert store.by_content(entry.content_digest) == [sequence] * is_there
 
 
-def test_commits_missing_between_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_commits_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The manifest lost its end: RocksDB opens without a file, and without the log of it."""
 
     def without_compaction(settings: StoreSettings, cache: Cache, *, create: bool) -> Options:

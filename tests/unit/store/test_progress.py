@@ -133,5 +133,5 @@ def test_older_progress_after_that_of_the_next_owner(caplog: pytest.LogCaptureFi
         (at(0, 3, chain=CREATED_AGAIN), False),
     ],
 )
-def test_less_progress_goes_back(read: LoggedProgress, *, is_refused: bool) -> None:
+def test_which_progress_goes_back(read: LoggedProgress, *, is_refused: bool) -> None:
     assert goes_back(read, at(10, 5).progress) is is_refused

@@ -302,7 +302,7 @@ def test_files_of_what_has_expired_are_deleted(store: ShardStore) -> None:
     assert again.index.documents(again.slot) == shard.index.documents(shard.slot)
 
 
-def test_directory_that_cannot_be_written_is_done_without(
+def test_documents_stay_in_memory_where_no_file_can_be_written(
     store: ShardStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All documents are in memory then."""

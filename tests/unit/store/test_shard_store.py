@@ -118,7 +118,7 @@ def test_fingerprints_come_in_parts_of_a_bounded_size(store: ShardStore) -> None
     assert max(parts) <= 65_536
 
 
-def test_entries_that_are_there_are_left_out(store: ShardStore) -> None:
+def test_entries_that_come_again_are_left_out(store: ShardStore) -> None:
     """As after a crash without transactions: each is kept once, as it was first."""
     samples = [sample(n) for n in range(4)]
     store.commit([new_entries(7, samples, [0, 1])], progress_at(2))
@@ -154,7 +154,7 @@ def test_recovery_before_any_progress_keeps_its_place(store: ShardStore) -> None
         assert (again.changelog_offset, len(again)) == (40, 1)
 
 
-def test_closing_twice(store: ShardStore) -> None:
+def test_closing_twice_is_harmless(store: ShardStore) -> None:
     store.close()
     store.close()
     assert store.closed
@@ -214,9 +214,7 @@ def loaded(path: Path, records: list[ChangelogRecord]) -> ShardStore:
     return store
 
 
-def test_packet_whose_records_come_back_together_leaves_the_changelog_whole(
-    store: ShardStore, tmp_path: Path
-) -> None:
+def test_all_records_of_a_packet_end_with_its_entries(store: ShardStore, tmp_path: Path) -> None:
     """A packet in two records, the first deleted: once the rest is deleted too, both end."""
     first, second = HALVES
     records = committed(store, ([first], []), ([second], []), ([], [*expected([first])]))
@@ -227,7 +225,7 @@ def test_packet_whose_records_come_back_together_leaves_the_changelog_whole(
         assert len(entries) == 2
 
 
-def test_packet_whose_first_entries_are_gone_keeps_later(store: ShardStore, tmp_path: Path) -> None:
+def test_packet_keeps_later_entries_after_a_deletion(store: ShardStore, tmp_path: Path) -> None:
     first, second = HALVES
     records = committed(store, ([first], []), ([], [*expected([first])]), ([second], []))
     with closing(loaded(tmp_path / "again", records)) as again:

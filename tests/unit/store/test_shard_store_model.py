@@ -398,7 +398,11 @@ class OnRocksDB(StoreModel):
             self.whole.add(self.latest)
             self._commit([new_entries(self.latest, self.packets[self.latest])])
         if loses_logs:
-            self.killed(lambda: [log.unlink() for log in self.path.glob("*.log")])
+            self.killed(self.lose_logs)
+
+    def lose_logs(self) -> None:
+        for log in self.path.glob("*.log"):
+            log.unlink()
 
     def kill_process(self) -> None:
         """Leave the files as they are now, before closing writes others."""
