@@ -19,6 +19,7 @@ OWNER = SegmentOwner("the index identity", "news", 3)
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
+    """The directory of a store with two segment files, one behind the other."""
     segments = ShardSegments(tmp_path, OWNER, SCHEME)
     random = np.random.default_rng(1)
     for first in (0, 100):
@@ -33,11 +34,7 @@ def findings(store: Path, owner: SegmentOwner = OWNER) -> list[str]:
     return [str(each) for each in check_segments(store, owner, lambda *_: None)]
 
 
-def test_undamaged_files_have_no_findings(store: Path) -> None:
-    assert findings(store) == []
-
-
-def test_a_flipped_bit_is_found_wherever_it_is(store: Path) -> None:
+def test_flipped_bit_is_found_wherever_it_is(store: Path) -> None:
     path = segment_paths(store)[1]
     whole = path.read_bytes()
     padding = {at for at in range(len(whole)) if not whole[at]}
