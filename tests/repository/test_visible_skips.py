@@ -108,7 +108,7 @@ CASES = (
         "error",
         "streams/store/recovery.py",
         True,
-        "tests/unit/store/test_shard_stores.py::test_a_damaged_store_is_rebuilt",
+        "tests/unit/store/test_recovery.py::test_a_damaged_store_is_rebuilt",
     ),
 )
 
