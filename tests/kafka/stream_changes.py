@@ -1,6 +1,8 @@
-"""What several tests do to a stream: start workers that share it, and change its topics."""
+"""What several tests do with a stream: workers that share it, documents, and changes of topics."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.cimpl import NewPartitions
@@ -9,6 +11,7 @@ from streams.kafka.clients import AdminClient
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.brokers.kafka_broker import KafkaBroker
 from tests.rigs.workers.stream_harness import Stream, Worker
+from tests.rigs.workers.stream_outputs import Outputs, Raw
 from tests.rigs.workers.worker_metrics import await_shared
 
 ANSWER_SECONDS = 60.0
@@ -30,6 +33,17 @@ def start_together(stream: Stream, count: int = 2) -> list[Worker]:
         worker.start()
     await_shared(workers, stream.raw_partitions)
     return workers
+
+
+def put_out(stream: Stream, documents: Iterable[Raw]) -> Outputs:
+    """Send documents; return all outputs once each document has one."""
+    stream.send(documents)
+    return stream.settle()
+
+
+def stop_gently(workers: Iterable[Worker]) -> None:
+    for worker in workers:
+        worker.stop_gently()
 
 
 def set_topic_config(admin: AdminClient, topic: str, name: str, value: int) -> None:

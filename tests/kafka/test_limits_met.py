@@ -18,7 +18,7 @@ from simhash_core.text.fingerprinter import Fingerprinter
 from streams.errors import ExitCode
 from streams.kafka.clients import Producer
 from streams.worker.log_codec import LOG_VERSION, LogCodec
-from tests.kafka.stream_changes import ANSWER_SECONDS, admin_of, set_topic_config
+from tests.kafka.stream_changes import ANSWER_SECONDS, admin_of, put_out, set_topic_config
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.brokers.kafka_broker import KafkaBroker
 from tests.rigs.workers.short_documents import keyed_documents
@@ -106,8 +106,7 @@ def test_a_document_larger_than_a_topic_takes_ends_the_worker_which_names_it(
     with Stream(kafka_broker, tmp_path, raw_partitions=1) as stream:
         name, admin = stream.settings.topics.unique, admin_of(kafka_broker)
         worker = stream.started()
-        stream.send(keyed_documents(4, 20))
-        stream.settle()
+        put_out(stream, keyed_documents(4, 20))
         set_topic_config(admin, name, "max.message.bytes", 20 * KIB)
         (large,) = stream.send(large_documents(5, 1))
         stream.send(keyed_documents(6, 20))

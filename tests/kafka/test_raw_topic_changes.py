@@ -24,7 +24,9 @@ from tests.kafka.stream_changes import (
     admin_of,
     delete_topic,
     grow,
+    put_out,
     start_together,
+    stop_gently,
 )
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.workers.short_documents import keyed_documents, short_documents
@@ -105,8 +107,7 @@ def test_records_that_were_deleted_unread_are_told(
     with Stream(kafka_broker, tmp_path, raw_partitions=1) as stream:
         raw = stream.settings.topics.raw
         worker = stream.started()
-        stream.send(first)
-        stream.settle()
+        put_out(stream, first)
         if state == "stopped":
             worker.stop_gently()
             stream.send([*lost, *rest])
@@ -134,8 +135,7 @@ def test_a_topic_that_was_made_again_while_the_worker_was_stopped(
         before = documents(4, 30)
         after = [raw._replace(partition=n % 3) for n, raw in enumerate(documents(5, 120))]
         worker = stream.started()
-        stream.send(before)
-        stream.settle()
+        put_out(stream, before)
         worker.stop_gently()
         stream.raw_partitions = 3
         delete_topic(stream, stream.settings.topics.raw)
@@ -154,8 +154,7 @@ def test_a_topic_that_was_made_again_while_the_worker_stood_still(
     with Stream(kafka_broker, tmp_path, raw_partitions=2) as stream:
         before, after = on_two_partitions(6, 30), on_two_partitions(7, again)
         worker = stream.started()
-        stream.send(before)
-        stream.settle()
+        put_out(stream, before)
         with suspended(worker):
             delete_topic(stream, stream.settings.topics.raw)
             make_again(stream)
@@ -174,8 +173,7 @@ def test_a_topic_that_is_deleted_while_the_worker_runs(
     with Stream(kafka_broker, tmp_path, raw_partitions=2) as stream:
         before, after = on_two_partitions(8, 30), on_two_partitions(9, 8)
         worker = stream.started()
-        stream.send(before)
-        stream.settle()
+        put_out(stream, before)
         delete_topic(stream, stream.settings.topics.raw)
         assert worker.await_end() == ExitCode.RUNTIME
         assert f"{stream.settings.topics.raw} no longer exists" in worker.log_text()
@@ -200,8 +198,7 @@ def test_partitions_are_added_while_documents_flow(kafka_broker: Broker, tmp_pat
         await_shared(workers, 8)
         stream.send(documents[600:])
         stream.judge_all()
-        for worker in workers:
-            worker.stop_gently()
+        stop_gently(workers)
         again = stream.started(state="machine-0")
         stream.send(keyed_documents(62, 100))
         stream.judge_all()

@@ -11,6 +11,7 @@ import pytest
 
 from streams.corpus.corpus import generate
 from streams.documents.output_records import DeadLetterOutput
+from tests.kafka.stream_changes import put_out
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.workers.short_documents import keyed_documents
 from tests.rigs.workers.stream_harness import OUTPUT_PARTITIONS, SETTLE_SECONDS, Stream
@@ -53,8 +54,7 @@ def finished(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     documents = generated(seed=11, count=DOCUMENTS)
     with Stream(broker, tmp_path_factory.mktemp("stream"), raw_partitions=2) as stream:
         worker = stream.started()
-        stream.send(documents[: DOCUMENTS // 2])
-        stream.settle()
+        put_out(stream, documents[: DOCUMENTS // 2])
         worker.stop_gently()
         stream.send(documents[DOCUMENTS // 2 :])
         worker = stream.started()
