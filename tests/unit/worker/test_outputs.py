@@ -76,7 +76,7 @@ def test_a_unique_document_is_its_raw_record_with_our_headers_last(record: RawRe
     assert (unique.key, unique.value) == (record.key, record.value)
     assert unique.timestamp_ms == record.timestamp_ms
     assert unique.headers[: len(own)] == own
-    assert not without(unique.headers[len(own) :], "firstseen-")
+    assert not without(tuple(unique.headers[len(own) :]), "firstseen-")
 
 
 def test_headers_of_a_unique_document() -> None:
