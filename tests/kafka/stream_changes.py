@@ -53,13 +53,13 @@ def set_topic_config(admin: AdminClient, topic: str, name: str, value: int) -> N
 
 
 def delete_topic(stream: Stream, topic: str) -> None:
-    deleted = admin_of(stream.broker).delete_topics([topic], operation_timeout=ANSWER_SECONDS)
+    admin = admin_of(stream.broker)  # its requests end with it
+    deleted = admin.delete_topics([topic], operation_timeout=ANSWER_SECONDS)
     deleted[topic].result(ANSWER_SECONDS)
 
 
 def grow(stream: Stream, partitions: int) -> None:
     """Give the raw topic more partitions; what is sent from now on goes to all of them."""
-    raw = stream.settings.topics.raw
-    more = [NewPartitions(raw, partitions)]
-    admin_of(stream.broker).create_partitions(more)[raw].result(ANSWER_SECONDS)
+    raw, admin = stream.settings.topics.raw, admin_of(stream.broker)
+    admin.create_partitions([NewPartitions(raw, partitions)])[raw].result(ANSWER_SECONDS)
     stream._producers.clear()  # they know the partitions that it had

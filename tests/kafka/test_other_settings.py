@@ -5,11 +5,9 @@ another one has sent all the same is passed over.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from confluent_kafka import TopicPartition
 
 from simhash_core.documents import Document, SourcePosition
 from simhash_core.log.columns import document_columns
@@ -17,11 +15,10 @@ from simhash_core.log.records import Chain, Control, LogRecord, Packet, Report, 
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import DEFAULT_PROFILE, profile_named
 from streams.errors import ExitCode
-from streams.kafka.clients import Consumer, Producer
+from streams.kafka.clients import Producer
 from streams.settings.loader import load_settings
-from streams.topics.consumer_group import listed_group
 from streams.worker.log_codec import LogCodec
-from tests.kafka.stream_changes import admin_of, put_out, start_together, stop_gently
+from tests.kafka.stream_changes import put_out, start_together, stop_gently
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.workers.short_documents import keyed_documents
 from tests.rigs.workers.stream_harness import END_SECONDS, SEND_SECONDS, Stream, Worker
@@ -107,57 +104,6 @@ def test_one_of_two_workers_with_different_settings_ends_when_both_begin_an_inde
             outputs.read_to_ends()
             stream.judge.conserved(stream.sent, outputs)
             other.stop_gently()
-
-
-def test_only_the_first_shard_begins_an_index(kafka_broker: Broker, tmp_path: Path) -> None:
-    """A worker without it waits, as other settings may be those of the index."""
-    with Stream(kafka_broker, tmp_path, raw_partitions=2) as stream:
-        members = [_member(stream), _member(stream)]
-        _poll_until(members, lambda: all(_held(each) for each in members))
-        worker = stream.worker()
-        worker.start()
-        _poll_until(members, lambda: _settled(stream) == len(members) + 1)
-        first, second = sorted(members, key=_held)
-        assert (_held(first), _held(second)) == ([0], [1])
-        second.close()
-        waits = "shards wait until shard 0 has begun the new index: 1"
-        _poll_until([first], lambda: waits in worker.log_text())
-        waits_until = time.monotonic() + 3.0  # it tries again each second
-        _poll_until([first], lambda: time.monotonic() > waits_until)
-        changelog = TopicPartition(stream.settings.topics.changelog, 1)
-        assert first.get_watermark_offsets(changelog, timeout=SEND_SECONDS) == (0, 0)
-
-        first.close()
-        worker.await_ready()
-        stream.send(keyed_documents(83, 50))
-        stream.judge_all()
-        worker.stop_gently()
-
-
-def _member(stream: Stream) -> Consumer:
-    """A member of the workers' group that does no work."""
-    settings = stream.broker.consumer_settings(stream.settings.application_id)
-    member = Consumer({**settings, "partition.assignment.strategy": "cooperative-sticky"})
-    member.subscribe([stream.settings.topics.raw])
-    return member
-
-
-def _settled(stream: Stream) -> int:
-    """The number of members of the workers' group; 0 while it rebalances."""
-    group = listed_group(admin_of(stream.broker), stream.settings.application_id, SEND_SECONDS)
-    return len(group.members) if group.is_stable else 0
-
-
-def _held(member: Consumer) -> list[int]:
-    return [each.partition for each in member.assignment()]
-
-
-def _poll_until(members: list[Consumer], holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + END_SECONDS
-    while not holds():
-        assert time.monotonic() < deadline
-        for member in members:
-            member.poll(0.1)
 
 
 @pytest.mark.parametrize("restarted", [False, True])

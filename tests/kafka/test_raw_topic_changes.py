@@ -64,8 +64,8 @@ def suspended(worker: Worker) -> Iterator[None]:
 
 def shorten(stream: Stream, before: int) -> None:
     """Delete the records of raw partition 0 before an offset, as retention does."""
-    place = TopicPartition(stream.settings.topics.raw, 0, before)
-    admin_of(stream.broker).delete_records([place])[place].result(ANSWER_SECONDS)
+    place, admin = TopicPartition(stream.settings.topics.raw, 0, before), admin_of(stream.broker)
+    admin.delete_records([place])[place].result(ANSWER_SECONDS)
     for source in [each for each in stream.sent if each.offset < before]:
         if source in stream.outputs.awaited:
             stream.outputs.awaited.remove(source)

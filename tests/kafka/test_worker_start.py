@@ -108,22 +108,3 @@ def test_a_client_that_resets_its_connection_to_the_pages_is_no_error(
 
         assert "Traceback" not in worker.log_text()
         assert worker.log_text().splitlines()[-1].endswith("stopped: exit code 0")
-
-
-def test_another_profile_on_the_same_state_or_another_machine_is_refused(
-    broker: Broker, tmp_path: Path
-) -> None:
-    with Stream(broker, tmp_path, raw_partitions=1) as stream:
-        worker = stream.started()
-        put_out(stream, generated(seed=42, count=10))
-        worker.stop_gently()
-
-        for machine in ("state", "another"):
-            other = stream.worker(state=machine, flags=["--profile", "classic"])
-            other.start()
-
-            assert other.await_end() == ExitCode.CONFIGURATION
-            said = other.log_text()
-            assert "index.bits: there 256, here 64" in said
-            assert "index.distance: there 68, here 3" in said
-            assert "index.segmenter" not in said, "it names what does not differ"

@@ -22,7 +22,6 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from typing import cast
@@ -106,18 +105,17 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, name, 0.002)
 
 
-@dataclass
 class Broker:
     """What is appended and committed."""
 
-    log: list[tuple[bytes, int]] = field(default_factory=list)
-    reports: list[tuple[bytes, int]] = field(default_factory=list)
-    changelog: defaultdict[int, list[tuple[bytes | None, bytes | None]]] = field(
-        default_factory=lambda: defaultdict(list)
-    )
-    offsets: dict[int, int] = field(default_factory=dict)
-    outputs: list[ProducerRecord] = field(default_factory=list)
-    unstable: set[int] = field(default_factory=set)
+    def __init__(self) -> None:
+        self.log: list[tuple[bytes, int]] = []
+        self.reports: list[tuple[bytes, int]] = []
+        self.changelog: defaultdict[int, list[tuple[bytes | None, bytes | None]]]
+        self.changelog = defaultdict(list)
+        self.offsets: dict[int, int] = {}
+        self.outputs: list[ProducerRecord] = []
+        self.unstable: set[int] = set()
 
     def records(self) -> list[LogRecord]:
         codec = LogCodec(FINGERPRINTER.identity)
@@ -204,12 +202,8 @@ class Appender:
         self.dropped: set[str] = set()
         self.appended: list[str] = []
 
-    def open(self) -> None:
-        """Begin."""
-
-    async def close(self) -> None:
-        """End."""
-
+    def open(self) -> None: ...
+    async def close(self) -> None: ...
     def append(self, topic: str, value: bytes) -> asyncio.Future[int]:
         future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self.appended.append(topic)
@@ -235,9 +229,7 @@ class Member:
     def open(self, events: GroupEvents) -> None:
         self._events = events
 
-    async def close(self) -> None:
-        """Leave."""
-
+    async def close(self) -> None: ...
     def read(self, partition: int, offset: int, reading: int) -> None:
         self.reads.append((partition, offset, reading))
 
@@ -255,9 +247,7 @@ class Member:
     def take(self) -> Fetched | None:
         return self._fetched.popleft() if self._fetched else None
 
-    def gather(self, seconds: float) -> None:
-        """Fetch no slower for it: tests say when something comes."""
-
+    def gather(self, seconds: float) -> None: ...
     async def metadata(self) -> bytes:
         return self.generation
 
@@ -300,12 +290,8 @@ class Committer:
         self.script: deque[Commit] = deque()
         self.calls: list[tuple[list[int], bytes]] = []
 
-    async def open(self) -> None:
-        """Begin."""
-
-    async def close(self) -> None:
-        """End."""
-
+    async def open(self) -> None: ...
+    async def close(self) -> None: ...
     async def commit(
         self,
         records: Sequence[ProducerRecord],
@@ -355,17 +341,10 @@ class Index:
         place = progress.position, progress.control
         return Claim(logged[-1].identity, logged[-1].reading, *place, clock=progress.clock)
 
-    async def grow_changelog(self) -> None:
-        """Need nothing."""
-
-    async def note_members(self) -> None:
-        """Need nothing."""
-
-    async def abort_left_open(self, partitions: Iterable[int]) -> None:
-        """Need nothing: a test says what is open."""
-
-    async def delete_before(self, offset: int) -> None:
-        """Keep all."""
+    async def grow_changelog(self) -> None: ...
+    async def note_members(self) -> None: ...
+    async def abort_left_open(self, partitions: Iterable[int]) -> None: ...
+    async def delete_before(self, offset: int) -> None: ...
 
 
 class _ListedChangelog:
@@ -395,7 +374,6 @@ class Stores:
         self.errors: defaultdict[int, deque[FirstseenError]] = defaultdict(deque)
         self.is_deaf = False
         self.begun: list[int] = []
-        self.open_now: defaultdict[int, int] = defaultdict(int)
 
     def open(self, partition: int, committed_next: int, interrupted: threading.Event) -> ShardStore:
         self.begun.append(partition)
@@ -408,14 +386,12 @@ class Stores:
         path = Path(f"/hand-driven/shard-{partition}")
         identity = StoreIdentity(FINGERPRINTER.identity, "hand-driven", partition)
         store = open_shard(path, identity, 64, self._disk)
-        log = _ListedChangelog(self._broker.changelog[partition], partition)
-        changelog = cast(Changelog, log)
-        catch_up(store, changelog, FINGERPRINTER.identity, committed_next, lambda _: None)
+        listed = _ListedChangelog(self._broker.changelog[partition], partition)
+        log = cast(Changelog, listed)
+        catch_up(store, log, FINGERPRINTER.identity, committed_next, lambda _: None)
         return store
 
-    def measure(self) -> None:
-        """Have no figures."""
-
+    def measure(self) -> None: ...
     def recoveries(self) -> Mapping[int, Recovery]:
         return {}
 
@@ -426,11 +402,8 @@ class _Channel(asyncio.Queue[object]):
 
 
 class _Observer:
-    def note(self, outputs: Sequence[PendingRecord], now_ms: int) -> None:
-        """Need nothing."""
-
-    def note_rejections(self, rejections: Sequence[Rejection], now_ms: int) -> None:
-        """Need nothing."""
+    def note(self, outputs: Sequence[PendingRecord], now_ms: int) -> None: ...
+    def note_rejections(self, rejections: Sequence[Rejection], now_ms: int) -> None: ...
 
 
 def _follow(_: Deliver) -> ChangelogClient:
@@ -485,11 +458,10 @@ class HandDriven:
         given_up = self.pipeline.revoked(frozenset(partitions), self.member.generation)
         return asyncio.ensure_future(given_up)
 
-    async def open(self, *partitions: int) -> list[Shard]:
+    async def open(self, *partitions: int) -> None:
         """Assign partitions, and wait until their shards are open."""
         self.assign(*partitions)
         await until(lambda: all(self.is_open(each) for each in partitions))
-        return [self.shards[each] for each in partitions]
 
     def is_open(self, partition: int) -> bool:
         shard = self.shards.get(partition)
@@ -504,26 +476,22 @@ class HandDriven:
         self.sent[partition] += len(texts)
         self.fetch(partition, first, texts)
 
-    def fetch(self, partition: int, first: int, texts: Sequence[str | None]) -> None:
+    def fetch(self, partition: int, first: int, texts: Sequence[str]) -> None:
         self.member.put(self.records(partition, first, texts), ended=[partition])
 
-    def records(self, partition: int, first: int, texts: Sequence[str | None]) -> RawRecords:
-        """Records for the shard of a partition; None is a tombstone of id ``gone``."""
-        values = [
-            None if text is None else json.dumps({"id": f"{partition}@{at}", "text": text}).encode()
-            for at, text in enumerate(texts, first)
-        ]
+    def records(self, partition: int, first: int, texts: Sequence[str]) -> RawRecords:
+        """Records for the shard of a partition, from the offset ``first`` on."""
         messages = [
             Message(
                 topic=TOPICS.raw,
                 partition=partition,
                 offset=at,
-                key=b"%d@%d" % (partition, at) if value else b"gone",
-                value=value,
+                key=b"%d@%d" % (partition, at),
+                value=json.dumps({"id": f"{partition}@{at}", "text": text}).encode(),
                 timestamp=(1, START_MS + at),
                 headers=[],
             )
-            for at, value in enumerate(values, first)
+            for at, text in enumerate(texts, first)
         ]
         reading = self.shards[partition].number
         return RawRecords(partition, reading, messages, sum(map(len, messages)))

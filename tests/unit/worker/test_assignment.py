@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from typing import Any, cast
 
@@ -247,10 +248,15 @@ async def test_a_shard_can_be_revoked_in_every_step_of_its_opening(worker: HandD
     await until(lambda: worker.outputs == [("unique", "1@0")])
 
 
-async def test_other_shards_wait_until_shard_0_has_begun_a_new_index(worker: HandDriven) -> None:
+async def test_other_shards_wait_until_shard_0_has_begun_a_new_index(
+    worker: HandDriven, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Other settings than those of this worker may be those of the index."""
+    caplog.set_level(logging.INFO)
     worker.assign(1)
     await until(lambda: worker.shards[1].is_filled)
     await asyncio.sleep(0.01)
+    assert caplog.text.count("shards wait until shard 0 has begun the new index: 1") == 1
     assert not worker.committer.calls
     worker.assign(0)
     await until(lambda: worker.is_open(0) and worker.is_open(1))

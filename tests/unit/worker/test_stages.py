@@ -65,13 +65,6 @@ async def test_nothing_is_reported_again_while_nothing_waits(worker: HandDriven)
 # ---- the committer of these tests refuses a commit without the offset of each shard in it
 
 
-async def test_the_first_progress_carries_offsets(worker: HandDriven) -> None:
-    """Else a worker that was paused before its first commit could commit after others own all."""
-    await worker.open(0, 1, 2)
-    assert worker.committer.calls == [([0, 1, 2], b"generation 1")]
-    assert worker.broker.offsets == {0: 0, 1: 0, 2: 0}
-
-
 async def test_positions_alone_carry_offsets(
     worker: HandDriven, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -82,23 +75,6 @@ async def test_positions_alone_carry_offsets(
     await until(lambda: worker.broker.logged(2)[-1].progress.position > first.position)
     assert worker.broker.logged(2)[-1].progress.next == first.next == 0
     await until(lambda: worker.broker.offsets == {0: 0, 1: 1, 2: 0})
-
-
-async def test_a_removal_for_a_delete_in_another_partition_carries_offsets(
-    worker: HandDriven,
-) -> None:
-    await worker.open(0, 1, 2)
-    worker.send(1, text(1))
-    await until(lambda: worker.outputs)
-    store = worker.shards[1].store
-    assert store is not None
-    assert len(store) == 1
-    calls = len(worker.committer.calls)
-    worker.fetch(2, 0, [None])
-    worker.fetch(2, 1, [text(2)])
-    await until(lambda: len(worker.outputs) >= 2)
-    assert len(worker.committer.calls) > calls
-    await until(lambda: worker.broker.offsets[2] == 2)
 
 
 # ---- commits that fail

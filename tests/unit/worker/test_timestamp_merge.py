@@ -126,12 +126,6 @@ def test_a_removed_queue_is_not_waited_for_and_what_is_fetched_for_it_is_dropped
     assert (merged.queues[0].messages, merged.queues[0].size) == ([], 0)
 
 
-def test_a_record_larger_than_a_batch_comes_alone() -> None:
-    merged = Merged(1)
-    merged.put(0, 1, 2, size=500)
-    assert [merged.take(10, 100) for _ in range(3)] == [[(0, [1])], [(0, [2])], []]
-
-
 def test_a_partition_far_ahead_is_paused_once_and_resumed_once() -> None:
     merged = Merged(16)
     merged.put(3, *range(30), size=100_000)
