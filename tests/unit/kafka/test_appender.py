@@ -30,14 +30,6 @@ async def appending(broker: Broker, **properties: float) -> AsyncIterator[Append
     await appender.close()
 
 
-async def test_offsets_follow_the_order_of_appends(broker: Broker) -> None:
-    topic = broker.new_topic("log")
-    async with appending(broker) as appender:
-        offsets = await asyncio.gather(*(appender.append(topic, b"%d" % n) for n in range(500)))
-    assert offsets == list(range(500))
-    assert [m.value() for m in broker.read_partition(topic, 500)] == [b"%d" % n for n in range(500)]
-
-
 class AnsweringByHand:
     """Stands for librdkafka's producer; answers what it was given when ``answer`` is set."""
 

@@ -23,6 +23,8 @@ from tests.rigs.waiting import await_that
 
 SECONDS = 20.0
 Config = dict[str, Any]
+Client = Producer | Consumer | AdminClient
+NewClient = Callable[[Config], Client]
 
 
 class SilentIdentityProvider:
@@ -64,9 +66,7 @@ def provider() -> Iterator[SilentIdentityProvider]:
     assert await_ends(SECONDS) == []
 
 
-def hanging(
-    new: Callable[[Config], Producer | Consumer | AdminClient], provider: SilentIdentityProvider
-) -> Producer | Consumer | AdminClient:
+def hanging(new: NewClient, provider: SilentIdentityProvider) -> Client:
     """Return a client whose end hangs until the provider has ended."""
     client = new(provider.config(free_port()))
     assert provider.asked.wait(SECONDS)
@@ -75,7 +75,7 @@ def hanging(
 
 @pytest.mark.parametrize("new", [Producer, Consumer, AdminClient])
 def test_a_client_that_does_not_end_holds_up_nobody(
-    new: Callable[[Config], Producer | Consumer | AdminClient], provider: SilentIdentityProvider
+    new: NewClient, provider: SilentIdentityProvider
 ) -> None:
     client = hanging(new, provider)
     del client
@@ -122,7 +122,7 @@ def test_a_late_end_is_logged(
 
 @pytest.mark.parametrize("new", [Producer, Consumer, AdminClient])
 def test_close_ends_in_its_time(
-    new: Callable[[Config], Producer | Consumer | AdminClient],
+    new: NewClient,
     provider: SilentIdentityProvider,
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -6,13 +6,11 @@ import asyncio
 import time
 
 import pytest
-from confluent_kafka import TopicPartition
 
 from streams.errors import UnansweredError
 from streams.kafka.client_config import output_config
-from streams.kafka.clients import Producer
 from streams.kafka.errors import MemberFencedError, StaleGenerationError
-from streams.kafka.transactions import OutputTransactions, abort_left_open
+from streams.kafka.transactions import OutputTransactions
 from streams.settings.settings import Settings
 from tests.rigs.brokers.broker import Broker
 from tests.unit.kafka.recording_owner import RecordingOwner, settings_for, until
@@ -35,17 +33,6 @@ async def transactions(settings: Settings, topic: str) -> OutputTransactions:
 def fresh(broker: Broker, partitions: int) -> tuple[str, Settings]:
     topic = broker.new_topic("group", partitions)
     return topic, settings_for(broker, topic)
-
-
-def open_transaction(broker: Broker, identifier: str, topic: str, metadata: bytes) -> Producer:
-    """Leave a transaction open that has committed offset 7 of partition 0 for the group."""
-    producer = Producer(
-        {"bootstrap.servers": broker.bootstrap_servers, "transactional.id": identifier}
-    )
-    producer.init_transactions()
-    producer.begin_transaction()
-    producer.send_offsets_to_transaction([TopicPartition(topic, 0, 7)], metadata)
-    return producer
 
 
 async def test_a_second_member_gets_what_the_first_has_committed(kafka_broker: Broker) -> None:
@@ -106,26 +93,16 @@ async def test_a_revocation_waits_no_longer_than_it_may(
     await asyncio.gather(one.close(), two.close())
 
 
-async def test_a_commit_of_an_older_generation_is_refused(kafka_broker: Broker) -> None:
+async def test_a_commit_of_a_member_that_has_left_is_refused(kafka_broker: Broker) -> None:
     topic, settings = fresh(kafka_broker, 2)
     first, second = RecordingOwner(), RecordingOwner()
     one = first.open(settings, topic)
     await until(lambda: len(first.owned) == 2)
-    old = first.metadata
     commits = await transactions(settings, topic)
-    await commits.commit([], {0: 1}, old)
+    await commits.commit([], {0: 1}, first.metadata)
     two = second.open(settings, topic)
     await until(lambda: len(second.owned) == 1 and first.generations > 1)
-    (theirs,) = second.owned
-    with pytest.raises(StaleGenerationError):
-        await commits.commit([], {theirs: 99}, old)
-    assert first.metadata != old
-    (own,) = first.owned
-    await commits.commit([], {own: 5}, first.metadata)
-    assert await second.committed([own]) == {own: 5}
-    assert await one.metadata() == first.metadata
-    # One that has left the group is no member of any generation.
-    left = second.metadata
+    (theirs,), left = second.owned, second.metadata
     await two.close()
     with pytest.raises(StaleGenerationError):
         await commits.commit([], {theirs: 98}, left)
@@ -135,36 +112,6 @@ async def test_a_commit_of_an_older_generation_is_refused(kafka_broker: Broker) 
     await commits.close()
     with pytest.raises(UnansweredError):
         await one.committed([0])
-
-
-async def test_offsets_in_an_open_transaction_are_left_out(kafka_broker: Broker) -> None:
-    topic, settings = fresh(kafka_broker, 2)
-    owner = RecordingOwner()
-    one = owner.open(settings, topic)
-    await until(lambda: owner.owned == {0, 1})
-    commits = await transactions(settings, topic)
-    await commits.commit([], {0: 3, 1: 4}, owner.metadata)
-    assert await owner.committed([0, 1]) == {0: 3, 1: 4}
-    dead = f"{settings.application_id}-dead"
-    left = await asyncio.to_thread(open_transaction, kafka_broker, dead, topic, owner.metadata)
-    assert await one.committed([0, 1]) == {1: 4}
-    assert await one.committed([0]) == {}
-    await abort_left_open(output_config(settings), dead, 10)
-    assert await owner.committed([0, 1]) == {0: 3, 1: 4}
-    await one.close()
-    await commits.close()
-    del left
-
-
-async def test_offsets_are_committed_without_transactions(broker: Broker) -> None:
-    topic, settings = fresh(broker, 2)
-    owner = RecordingOwner()
-    one = owner.open(settings, topic)
-    await until(lambda: owner.owned == {0, 1})
-    assert await one.committed([0, 1]) == {0: -1, 1: -1}
-    await one.commit({1: 17})
-    assert await one.committed([0, 1]) == {0: -1, 1: 17}
-    await one.close()
 
 
 async def test_commits_are_served_while_partitions_are_revoked(broker: Broker) -> None:

@@ -250,60 +250,44 @@ async def test_a_backlog_of_a_broker_comes_by_timestamps(broker: RealBroker) -> 
 # ---- the pace of batches
 
 
-def paced(
+def test_the_first_batch_begins_at_once() -> None:
+    assert BatchPace().seconds() == 0.0
+
+
+@pytest.mark.parametrize(
+    ("records", "every_seconds", "partitions", "fast", "is_full", "expected"),
+    [
+        pytest.param(1, 0.01, 1, 300.0, False, 0.0, id="slow"),
+        pytest.param(2, 0.01, 1, 300.0, False, 0.0, id="slow"),
+        pytest.param(10, 0.05, 1, 300.0, False, 0.0, id="slow"),
+        pytest.param(1, 0.01, 64, 300.0, False, 0.0, id="slow, many partitions"),
+        pytest.param(1, 0.001, 1, 300.0, False, GATHER_SECONDS, id="fast"),
+        pytest.param(5, 0.005, 1, 300.0, False, GATHER_SECONDS, id="fast"),
+        pytest.param(50, 0.02, 1, 300.0, False, GATHER_SECONDS, id="fast"),
+        pytest.param(40, 0.02, 2, 300.0, False, GATHER_SECONDS, id="fast, two partitions"),
+        pytest.param(40, 0.02, 4, 300.0, False, 4 * PARTITION_SECONDS, id="fast, four partitions"),
+        pytest.param(40, 0.02, 16, 300.0, False, GATHER_SECONDS_MAX, id="fast, many partitions"),
+        pytest.param(40, 0.02, 64, 300.0, False, GATHER_SECONDS_MAX, id="fast, many partitions"),
+        pytest.param(1, 0.01, 1, 50.0, False, GATHER_SECONDS, id="what is fast is chosen"),
+        pytest.param(1, 0.05, 1, 50.0, False, 0.0, id="what is fast is chosen"),
+        pytest.param(250, 0.05, 1, 300.0, True, 0.0, id="full batches"),
+    ],
+)
+def test_a_fast_stream_is_gathered_unless_its_batches_are_full(
     records: int,
     every_seconds: float,
-    *,
-    partitions: int = 1,
-    fast: float = 300.0,
-    is_full: bool = False,
-) -> float:
-    """How long the next batch waits after a second of batches of so many records."""
+    partitions: int,
+    fast: float,
+    is_full: bool,
+    expected: float,
+) -> None:
+    """The wait of the next batch after a second of batches of so many records."""
     clock = ManualClock()
     pace = BatchPace(clock, fast=fast)
     for _ in range(round(1.0 / every_seconds)):
         clock.now += every_seconds
         pace.began(records, partitions, is_full=is_full)
-    return pace.seconds()
-
-
-def test_the_first_batch_begins_at_once() -> None:
-    assert BatchPace().seconds() == 0.0
-
-
-@pytest.mark.parametrize(("records", "every_seconds"), [(1, 0.01), (2, 0.01), (10, 0.05)])
-def test_a_slow_stream_is_not_delayed(records: int, every_seconds: float) -> None:
-    assert paced(records, every_seconds) == 0.0
-
-
-@pytest.mark.parametrize(("records", "every_seconds"), [(1, 0.001), (5, 0.005), (50, 0.02)])
-def test_a_fast_stream_is_gathered(records: int, every_seconds: float) -> None:
-    assert paced(records, every_seconds) == pytest.approx(GATHER_SECONDS)
-
-
-@pytest.mark.parametrize(
-    ("partitions", "expected"),
-    [
-        (2, GATHER_SECONDS),
-        (4, 4 * PARTITION_SECONDS),
-        (16, GATHER_SECONDS_MAX),
-        (64, GATHER_SECONDS_MAX),
-    ],
-)
-def test_batches_of_many_partitions_are_gathered_for_longer(
-    partitions: int, expected: float
-) -> None:
-    assert paced(40, 0.02, partitions=partitions) == pytest.approx(expected)
-    assert paced(1, 0.01, partitions=partitions) == 0.0
-
-
-def test_what_is_fast_can_be_chosen() -> None:
-    assert paced(1, 0.01, fast=50.0) == pytest.approx(GATHER_SECONDS)
-    assert paced(1, 0.05, fast=50.0) == 0.0
-
-
-def test_full_batches_follow_each_other() -> None:
-    assert paced(250, 0.05, is_full=True) == 0.0
+    assert pace.seconds() == pytest.approx(expected)
 
 
 def test_the_wait_ends() -> None:
