@@ -20,6 +20,15 @@ from streams.documents.fields import FieldSettings
 from streams.documents.raw_documents import DocumentReader
 from tests.rigs.invariants import Known, Nearness, Repeat
 
+TEXT = (
+    "北京今天下雪了，地铁照常运行，早高峰时各条线路都有人扫雪，公交车慢一些，出租车少一些，"
+    "学校推迟上课，机场取消航班，市民最好提前出门。"
+)
+OTHER = (
+    "The council has voted to keep the library open on Sundays, from noon until six o'clock, for "
+    "as long as readers climb its old stairs and ask for something new to take home."
+)
+
 
 class DedupOutput(NamedTuple):
     """What a run has put out: lines of uniques, records of duplicates and of dead letters."""

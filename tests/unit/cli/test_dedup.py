@@ -20,6 +20,8 @@ from streams.errors import ExitCode
 from tests.repository.source_tree import ROOT
 from tests.rigs.invariants import Nearness
 from tests.unit.cli.dedup_corpus import (
+    OTHER,
+    TEXT,
     corpus_lines,
     expected_verdicts,
     json_lines,
@@ -29,15 +31,6 @@ from tests.unit.cli.dedup_corpus import (
 )
 
 pytestmark = pytest.mark.usefixtures("empty_directory")
-
-TEXT: Final = (
-    "北京今天下雪了，地铁照常运行，早高峰时各条线路都有人扫雪，公交车慢一些，出租车少一些，"
-    "学校推迟上课，机场取消航班，市民最好提前出门。"
-)
-OTHER: Final = (
-    "The council has voted to keep the library open on Sundays, from noon until six o'clock, for "
-    "as long as readers climb its old stairs and ask for something new to take home."
-)
 
 
 @pytest.fixture(scope="module")
