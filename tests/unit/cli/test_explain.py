@@ -6,47 +6,45 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import pytest
 from rich.cells import cell_len
 
 from simhash_core.fingerprints.fingerprint import distance_bits
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import Profile, profile_named
-from streams.cli.main import main
 from streams.corpus.corpus import generate
-from streams.corpus.generated import EditKind
+from streams.corpus.generated import BROKEN, EditKind
 from streams.errors import ExitCode
 from streams.offline.explanation import explain, margins
+from tests.unit.cli.running import report_of, run_here
 
 pytestmark = pytest.mark.usefixtures("empty_directory")
 
 
 def _texts() -> tuple[str, str, str]:
-    """Return an article, a lightly edited copy of it, and another article."""
+    """An article, a lightly edited copy of it, and another article."""
     records = list(generate(3, 400))
-    texts = {r.id: json.loads(r.value)["text"] for r in records if r.value and r.root is not None}
-    texts |= {
-        r.id: json.loads(r.value)["text"]
-        for r in records
-        if r.value and r.kind is EditKind.ORIGINAL
-    }
+    texts = {r.id: json.loads(r.value)["text"] for r in records if r.value and r.kind not in BROKEN}
     copy = next(r for r in records if r.kind is EditKind.EDIT_1_5)
     other = next(r for r in records if r.kind is EditKind.ORIGINAL and r.id != copy.root)
-    assert copy.id
-    assert copy.parent
-    assert other.id
     return texts[copy.parent], texts[copy.id], texts[other.id]
 
 
 ARTICLE, COPY, OTHER = _texts()
 SHORT: Final = "北京今天下雪了。"
+WORDS: Final = Profile(bits=64, blocks=4, block_bits=16, distance=3, min_features=1)
 
 
-def explained(capsys: pytest.CaptureFixture[str], a: str, b: str, *options: str) -> dict[str, Any]:
+def explained(a: str, b: str, *options: str) -> dict[str, Any]:
     """The object that the command prints for two texts."""
-    assert main(["explain", "--text-a", a, "--text-b", b, "--json", *options]) == ExitCode.OK
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return found
+    return report_of("explain", "--text-a", a, "--text-b", b, *options)
+
+
+def page(a: str, b: str, *options: str) -> str:
+    run = run_here("explain", "--text-a", a, "--text-b", b, *options)
+    assert run.returncode == ExitCode.OK, run.stderr
+    return run.stdout
 
 
 @pytest.mark.parametrize(
@@ -60,34 +58,22 @@ def explained(capsys: pytest.CaptureFixture[str], a: str, b: str, *options: str)
         (SHORT, f"{SHORT} ", "DuplicateOf", "exact"),
     ],
 )
-def test_the_verdict(
-    a: str,
-    b: str,
-    verdict: str,
-    word: str,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+def test_the_verdict_on_b_after_a_is_said_with_its_reason_in_80_columns(
+    a: str, b: str, verdict: str, word: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Given a copy, an exact repeat, another article or a short text, then the verdict on B after
-    A is said, and why; 80 columns are enough for the page.
-    """
     monkeypatch.setenv("COLUMNS", "80")
-    found = explained(capsys, a, b)
+    found = explained(a, b)
     assert (found["verdict"], word in found["verdict_in_words"]) == (verdict, True)
 
-    assert main(["explain", "--text-a", a, "--text-b", b]) == ExitCode.OK
-    page = capsys.readouterr().out
-    assert word in page
-    assert max(map(cell_len, page.splitlines())) <= 80
+    text = page(a, b)
+    assert word in text
+    assert max(map(cell_len, text.splitlines())) <= 80
 
 
 @pytest.mark.parametrize("profile", ["classic", "wide"])
 @pytest.mark.parametrize("text", [COPY, OTHER])
-def test_the_figures_are_true(profile: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Given two texts, then distance, differing bits and equal blocks are those of their
-    fingerprints, counted here anew.
-    """
-    found = explained(capsys, ARTICLE, text, "--profile", profile)
+def test_distance_bits_and_blocks_are_those_of_the_fingerprints(profile: str, text: str) -> None:
+    found = explained(ARTICLE, text, "--profile", profile)
 
     made = Fingerprinter(profile_named(profile))
     a, b = (made.fingerprint(text).fingerprint for text in (ARTICLE, text))
@@ -110,13 +96,11 @@ def test_the_figures_are_true(profile: str, text: str, capsys: pytest.CaptureFix
     assert (found["agreement"] is None) == (profile == "classic")
 
 
-def test_the_drawing_shows_the_differing_bits(capsys: pytest.CaptureFixture[str]) -> None:
-    """Given two texts, then the marks of all blocks are as many as bits differ, in their places."""
+def test_the_drawing_marks_the_differing_bits_of_all_blocks() -> None:
     options = ["--set", "index.blocks=16", "--set", "index.cuts=2"]
-    found = explained(capsys, ARTICLE, COPY, *options)
-    main(["explain", "--text-a", ARTICLE, "--text-b", COPY, *options])
+    found = explained(ARTICLE, COPY, *options)
 
-    rows = [line.split() for line in capsys.readouterr().out.splitlines() if "·" in line]
+    rows = [line.split() for line in page(ARTICLE, COPY, *options).splitlines() if "·" in line]
     assert [int(row[0]) for row in rows] == list(range(32))
     drawn = "".join(row[3] for row in rows[:16])
     places = sorted(bit["bit"] for bit in found["differing_bits"])
@@ -126,24 +110,16 @@ def test_the_drawing_shows_the_differing_bits(capsys: pytest.CaptureFixture[str]
         assert outcome == ("equal" if a == b else str(marks.count("x")))
 
 
-def test_bits_outside_the_blocks_are_drawn_too(capsys: pytest.CaptureFixture[str]) -> None:
-    """Given blocks that do not cover the fingerprint, then the rest has a line of its own."""
-    options = [
-        *("--set", "index.blocks=21"),
-        *("--set", "index.block_bits=12"),
-        *("--set", "index.cuts=1"),
-    ]
-    main(["explain", "--text-a", ARTICLE, "--text-b", COPY, *options])
-    rest = [line for line in capsys.readouterr().out.splitlines() if line.startswith(" rest")]
+def test_bits_outside_the_blocks_have_a_line_of_their_own() -> None:
+    changes = ("index.blocks=21", "index.block_bits=12", "index.cuts=1")
+    drawn = page(ARTICLE, COPY, *(part for change in changes for part in ("--set", change)))
+    rest = [line for line in drawn.splitlines() if line.startswith(" rest")]
     assert [len(line.split()[1]) for line in rest] == [256 - 21 * 12]
 
 
 @pytest.mark.parametrize("profile", ["classic", "wide"])
 @pytest.mark.parametrize("text", [ARTICLE, COPY, OTHER])
-def test_margins_make_the_fingerprint(profile: str, text: str) -> None:
-    """Given a text, then the bits of its fingerprint are 1 exactly where its margins are above 0,
-    and no margin is beyond all votes.
-    """
+def test_bits_are_1_where_margins_are_above_0(profile: str, text: str) -> None:
     made = Fingerprinter(profile_named(profile))
     found = margins(made, dict(made.weighted_terms(text)))
 
@@ -152,12 +128,8 @@ def test_margins_make_the_fingerprint(profile: str, text: str) -> None:
     assert abs(found).max() <= 1
 
 
-def test_the_features_that_pull_texts_apart() -> None:
-    """Given two texts that differ in one word, then that word weighs most in the difference, on
-    both sides; and the shares make a whole.
-    """
-    profile = Profile(bits=64, blocks=4, block_bits=16, distance=3, min_features=1)
-    found = explain(Fingerprinter(profile), "apple banana cherry", "apple banana damson")
+def test_the_word_that_differs_pulls_texts_apart_most() -> None:
+    found = explain(Fingerprinter(WORDS), "apple banana cherry", "apple banana damson")
 
     terms = {term.term: term for term in found.terms}
     assert [term.term for term in found.terms[:2]] == ["cherry", "damson"]
@@ -170,10 +142,7 @@ def test_the_features_that_pull_texts_apart() -> None:
 
 
 def test_length_does_not_weigh() -> None:
-    """Given a text and the same twice over, with plain term counts, then nothing pulls them apart,
-    whatever the weights are.
-    """
-    profile = Profile(bits=64, blocks=4, block_bits=16, distance=3, weighting="tf", min_features=1)
+    profile = msgspec.structs.replace(WORDS, weighting="tf")
     text = "apple banana cherry "
     found = explain(Fingerprinter(profile), text, text * 2)
 
@@ -183,46 +152,16 @@ def test_length_does_not_weigh() -> None:
     assert all(term.share == 0 for term in found.terms)
 
 
-def test_documents_by_id(capsys: pytest.CaptureFixture[str]) -> None:
-    """Given files of documents, then A and B are found by their ids, or by their source position
-    where they have none; the first of an id counts, and broken lines are passed over.
-    """
-    Path("one.jsonl").write_text(
-        "\n".join(["{", json.dumps({"text": OTHER}), json.dumps({"id": 7, "text": ARTICLE})])
-    )
-    Path("two.jsonl").write_text(
-        "\n".join(json.dumps({"id": "b", "text": text}) for text in (COPY, OTHER))
-    )
+def test_documents_are_found_by_id_or_by_position() -> None:
+    """The first of an id counts, and broken lines are passed over."""
+    one = ["{", json.dumps({"text": OTHER}), json.dumps({"id": 7, "text": ARTICLE})]
+    two = [json.dumps({"id": "b", "text": text}) for text in (COPY, OTHER)]
+    Path("one.jsonl").write_text("\n".join(one))
+    Path("two.jsonl").write_text("\n".join(two))
     files = ["--documents", "one.jsonl", "--documents", "two.jsonl"]
 
-    assert main(["explain", *files, "7", "b", "--json"]) == ExitCode.OK
-    by_id = json.loads(capsys.readouterr().out)
-    assert main(["explain", *files, "one.jsonl/0@1", "7", "--json"]) == ExitCode.OK
-    by_place = json.loads(capsys.readouterr().out)
+    by_id = report_of("explain", *files, "7", "b")
+    by_place = report_of("explain", *files, "one.jsonl/0@1", "7")
 
-    assert by_id["distance"] == explained(capsys, ARTICLE, COPY)["distance"]
-    assert by_place["distance"] == explained(capsys, OTHER, ARTICLE)["distance"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["f.txt"], "not 1"),
-        (["f.txt", "f.txt", "f.txt"], "not 3"),
-        (["f.txt", "f.txt", "--text-a", "x"], "not 2"),
-        (["-", "-"], "standard input"),
-        (["f.txt", "missing.txt"], "missing.txt"),
-        (["--documents", "f.jsonl", "a", "z"], "'z'"),
-        (["--documents", "missing.jsonl", "a", "z"], "missing.jsonl"),
-    ],
-)
-def test_texts_that_are_not_there(
-    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Given too few texts, too many, or none of that name, then the message says which."""
-    Path("f.txt").write_text(ARTICLE, "utf-8")
-    Path("f.jsonl").write_text(json.dumps({"id": "a", "text": ARTICLE}), "utf-8")
-
-    assert main(["explain", *arguments]) == ExitCode.USAGE
-
-    assert message in capsys.readouterr().err
+    assert by_id["distance"] == explained(ARTICLE, COPY)["distance"]
+    assert by_place["distance"] == explained(OTHER, ARTICLE)["distance"]
