@@ -45,7 +45,7 @@ def corpus_lines(seed: int, documents: int) -> list[bytes]:
 
 
 def known_documents(lines: Sequence[bytes], fingerprinter: Fingerprinter) -> dict[str, Known]:
-    """The documents among lines, by the number of the line; lines that are none are left out."""
+    """The documents among lines, by the number of the line."""
     reader = DocumentReader(FieldSettings())
     known = {}
     for number, line in enumerate(lines):

@@ -52,10 +52,8 @@ def test_variables_name_files_and_a_flag_names_another(tmp_path: Path) -> None:
     (by_flag := tmp_path / "b.toml").write_text('application_id = "flag"\n')
     (properties := tmp_path / "c.properties").write_text("bootstrap.servers=p:1\n")
     environ = {"FIRSTSEEN_CONFIG": str(by_variable), "FIRSTSEEN_KAFKA_CONFIG": str(properties)}
-
     shown = json.loads(firstseen("config", "show", "--json", environ=environ).stdout)["settings"]
     other = firstseen("config", "show", "--json", "--config", str(by_flag), environ=environ)
-
     assert shown["application_id"]["value"] == "variable"
     assert shown["brokers"]["value"] == "p:1"
     assert json.loads(other.stdout)["settings"]["application_id"]["value"] == "flag"
@@ -64,7 +62,6 @@ def test_variables_name_files_and_a_flag_names_another(tmp_path: Path) -> None:
 @pytest.mark.parametrize("form", [[], ["--json"]])
 def test_show_says_of_a_secret_only_that_it_is_set(form: list[str]) -> None:
     output = firstseen("config", "show", *form, environ=SECURE).stdout
-
     for part in ("kafka.sasl.password", "(set)", "lu"):
         assert part in output
     assert "hush" not in output
@@ -72,7 +69,6 @@ def test_show_says_of_a_secret_only_that_it_is_set(form: list[str]) -> None:
 
 def test_validate_accepts_a_valid_configuration() -> None:
     result = firstseen("config", "validate", environ=SECURE)
-
     assert (result.returncode, result.stderr) == (ExitCode.OK, "")
     assert "4 given" in result.stdout
 
@@ -96,7 +92,6 @@ def test_validate_tells_all_problems_a_line_each_without_secrets(
     arguments: list[str], environ: dict[str, str], named: list[str]
 ) -> None:
     result = firstseen("config", "validate", *arguments, environ=environ)
-
     assert (result.returncode, result.stdout) == (ExitCode.CONFIGURATION, "")
     _, *problems = result.stderr.splitlines()
     assert len(problems) == len(named)
@@ -107,8 +102,6 @@ def test_validate_tells_all_problems_a_line_each_without_secrets(
 def test_reference_brings_the_tables_of_a_page_up_to_date(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
-
     assert firstseen("config", "reference", "--update", str(page)).returncode == ExitCode.OK
-
     tables = firstseen("config", "reference").stdout.strip()
     assert page.read_text("utf-8") == f"before\n{BEGIN}\n\n{tables}\n\n{END}\nafter\n"

@@ -67,7 +67,6 @@ def until_end(broker: Broker, topic: str, *arguments: str) -> str:
 
 def test_lines_say_what_the_filter_said_and_move_no_cursor(broker: Broker, topic: str) -> None:
     put(broker, topic, outputs())
-
     assert until_end(broker, topic).splitlines() == [
         f"unique       初雪  初雪 · {SNOW}",
         "undecidable  s  好[31m 的",
@@ -78,9 +77,7 @@ def test_lines_say_what_the_filter_said_and_move_no_cursor(broker: Broker, topic
 
 def test_it_ends_by_itself_when_nothing_more_comes(broker: Broker, topic: str) -> None:
     put(broker, topic, outputs())
-
     run = consume(broker, "--topic", topic, "--from-beginning", "--idle-exit", "1")
-
     assert run.returncode == 0, run.stderr
     assert len(run.stdout.splitlines()) == 4
 
@@ -90,9 +87,7 @@ def test_it_asks_for_a_worker_when_nothing_came(
 ) -> None:
     """An empty output alone would not tell a new user that the worker has ended."""
     monkeypatch.setattr(consume_command, "_FIRST_RECORD_SECONDS", 2.0)
-
     run = consume(broker, "--topic", topic, "--from-beginning", "--idle-exit", "1")
-
     assert run == (0, "", "firstseen: no record in 2 s: does a worker run?\n")
 
 
@@ -122,9 +117,7 @@ def test_readers_of_one_application_commit_nothing_and_get_the_same(
     broker: Broker, topic: str
 ) -> None:
     put(broker, topic, outputs())
-
     first, second = (until_end(broker, topic, "--limit", "2") for _ in range(2))
-
     assert first == second
     assert len(first.splitlines()) == 2
     with Consumer(broker.consumer_settings("firstseen")) as consumer:
@@ -136,7 +129,6 @@ def test_it_ends_at_the_ends_of_all_topics(broker: Broker) -> None:
     full, empty = broker.unique("full"), broker.unique("empty")
     broker.create_topics({full: 3, empty: 2})
     put(broker, full, outputs())
-
     assert len(until_end(broker, full, "--topic", empty).splitlines()) == 4
     assert until_end(broker, empty) == ""
 
@@ -161,7 +153,5 @@ def test_it_follows_with_new_records_alone_until_ctrl_c(broker: Broker, topic: s
 
 def test_topics_go_by_the_names_of_the_settings(broker: Broker, topic: str) -> None:
     put(broker, topic, [outputs()[0]])
-
     run = consume(broker, "--topic", "raw", "--set", f"topics.raw={topic}", "--until-end")
-
     assert run == (0, f"unique       初雪  初雪 · {SNOW}\n", "")

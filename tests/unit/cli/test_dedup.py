@@ -73,7 +73,6 @@ def test_verdicts_are_those_of_comparing_with_every_unique_before(
 ) -> None:
     """The nearest is named, of equals the earliest. Every line is in one output, or blank."""
     dedup(str(source_file), "--profile", profile, *OUTPUTS)
-
     fingerprinter = Fingerprinter(profile_named(profile))
     known = known_documents(lines, fingerprinter)
     uniques, repeats = expected_verdicts(known, Nearness.of(fingerprinter))
@@ -87,7 +86,6 @@ def test_verdicts_are_those_of_comparing_with_every_unique_before(
 
 def test_records_keep_to_their_schemas_and_hold_the_line(source_file: Path) -> None:
     dedup(str(source_file), *OUTPUTS, "--set", "include_body=true")
-
     lines = source_file.read_bytes().split(b"\n")
     dead = json_lines(Path("x"))
     for record in json_lines(Path("d")):
@@ -110,9 +108,7 @@ def test_default_outputs_are_beside_the_file(tmp_path: Path) -> None:
     file = tmp_path / "in" / "news.jsonl.gz"
     file.parent.mkdir()
     file.write_bytes(gzip.compress(as_line("1", TEXT) + as_line("2", TEXT) + b"{\n"))
-
     dedup("in/news.jsonl.gz")
-
     names = {path.name for path in file.parent.iterdir()} - {file.name}
     assert names == {"news.unique.jsonl", "news.duplicates.jsonl", "news.dead-letters.jsonl"}
     output = read_output(file.parent, "news")
@@ -145,9 +141,7 @@ def test_standard_output_has_nothing_but_the_uniques(
 ) -> None:
     lines = as_line("1", TEXT) + as_line("2", TEXT) + as_line("3", OTHER)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines)))
-
     dedup("-", "--unique", "-")
-
     captured = capsysbinary.readouterr()
     assert captured.out == as_line("1", TEXT) + as_line("3", OTHER)
     assert b"3 documents" in captured.err
@@ -182,9 +176,7 @@ def test_the_counts_of_the_summary_are_those_of_the_files(
 
 def test_the_summary_fits_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     Path("news.jsonl").write_bytes(as_line("1", TEXT) + b"[]\n")
-
     dedup("news.jsonl")
-
     text = capsys.readouterr().out
     assert max(map(len, text.splitlines())) <= 80
     assert "not_an_object" in text
@@ -192,9 +184,7 @@ def test_the_summary_fits_a_terminal(capsys: pytest.CaptureFixture[str]) -> None
 
 def test_an_empty_file_has_three_empty_outputs(capsys: pytest.CaptureFixture[str]) -> None:
     Path("empty.jsonl").touch()
-
     dedup("empty.jsonl", "--json")
-
     assert json.loads(capsys.readouterr().out)["lines"] == 0
     assert read_output(Path(), "empty") == (b"", [], [])
 
@@ -202,17 +192,13 @@ def test_an_empty_file_has_three_empty_outputs(capsys: pytest.CaptureFixture[str
 def test_force_overwrites_outputs() -> None:
     Path("f.jsonl").write_bytes(as_line("1", TEXT))
     Path("f.duplicates.jsonl").write_bytes(b"precious")
-
     dedup("f.jsonl", "--force")
-
     assert Path("f.duplicates.jsonl").read_bytes() == b""
 
 
 def test_a_device_is_not_renamed_over() -> None:
     Path("f.jsonl").write_bytes(as_line("1", TEXT))
-
     dedup("f.jsonl", "--duplicates", "/dev/null", "--dead-letters", "/dev/null")
-
     assert Path("/dev/null").is_char_device()
     assert files() == ["f.jsonl", "f.unique.jsonl"]
 
@@ -223,9 +209,7 @@ def test_a_line_of_64_mib_is_a_dead_letter_without_its_value() -> None:
         file.write(as_line("1", TEXT))
         file.seek(size - 1, os.SEEK_CUR)
         file.write(b"\0\n" + as_line("2", TEXT))
-
     dedup("big.jsonl")
-
     output = read_output(Path(), "big")
     assert [record["reason"] for record in output.dead_letters] == ["too_large"]
     assert output.dead_letters[0]["value"] is None
@@ -241,7 +225,6 @@ def test_the_limit_of_a_line_is_inclusive(length: int, reason: str | None) -> No
     document = document[:-2] + b"x" * (length - len(document)) + b'"}'
     Path("ended.jsonl").write_bytes(document + b"\n" + as_line("2", TEXT))
     Path("open.jsonl").write_bytes(as_line("2", TEXT) + document)
-
     for name in ("ended", "open"):
         dedup(f"{name}.jsonl", "--set", "max_record_bytes=1024")
         dead = json_lines(Path(f"{name}.dead-letters.jsonl"))
@@ -251,10 +234,8 @@ def test_the_limit_of_a_line_is_inclusive(length: int, reason: str | None) -> No
 def test_the_fields_and_the_format_are_settings() -> None:
     Path("plain.txt").write_text(f"{TEXT}\n{OTHER}\n{TEXT}\n", "utf-8")
     Path("body.jsonl").write_bytes(b'{"url": 7, "doc": {"body": "' + TEXT.encode() + b'"}}\n')
-
     dedup("plain.txt", "--set", "fields.format=text")
     dedup("body.jsonl", "--set", "fields.text=doc.body", "--set", "fields.id=url")
-
     plain = read_output(Path(), "plain.txt")
     assert plain.unique == f"{TEXT}\n{OTHER}\n".encode()
     assert plain.duplicates[0]["original"]["id"] == "plain.txt/0@0"

@@ -48,9 +48,7 @@ def test_repeats_are_found_across_files_packed_or_not() -> None:
     Path("b.jsonl.gz").write_bytes(gzip.compress(lines(2, 3)))
     frames = [zstandard.ZstdCompressor().compress(lines(number)) for number in (4, 1)]
     Path("c.jsonl.zst").write_bytes(b"".join(frames))
-
     report = report_of("dedup", "a.jsonl", "b.jsonl.gz", "c.jsonl.zst")
-
     assert (report["documents"], report["unique"], report["duplicates"]) == (6, 4, 2)
     assert Path("documents.unique.jsonl").read_bytes() == lines(1, 2, 3, 4)
     assert sources("documents.duplicates.jsonl") == [
@@ -83,9 +81,7 @@ def test_rows_of_csv_are_objects_and_a_bad_one_is_a_dead_letter() -> None:
 def test_rows_of_parquet_are_objects_with_all_columns() -> None:
     rows = [each | {"score": number} for number, each in enumerate(documents(1, 2, 1))]
     parquet.write_table(pa.Table.from_pylist(rows), "t.parquet")
-
     report = report_of("dedup", "t.parquet")
-
     assert (report["unique"], report["duplicates"]) == (2, 1)
     assert json.loads(Path("t.unique.jsonl").read_text("utf-8").splitlines()[1])["score"] == 1
 
@@ -96,9 +92,7 @@ def test_a_folder_is_read_by_names_and_not_written_to() -> None:
     Path("in/deep/b.csv").write_text("id,text\n9," + documents(1)[0]["text"] + "\n", "utf-8")
     Path("in/deep/c.txt").write_text(documents(1)[0]["text"], "utf-8")
     Path("in/d.md").write_text("# Notes", "utf-8")
-
     report = report_of("dedup", "in")
-
     assert (report["unique"], report["duplicates"]) == (2, 2)
     assert sources("in.duplicates.jsonl") == ["deep/b.csv@0 of a.jsonl@0", "in@1 of a.jsonl@0"]
     assert files(".") == {"in.unique.jsonl", "in.duplicates.jsonl", "in.dead-letters.jsonl"}
@@ -108,9 +102,7 @@ def test_files_of_one_name_are_told_apart_by_their_paths() -> None:
     for folder in ("mon", "tue"):
         Path(folder).mkdir()
         Path(folder, "news.jsonl").write_bytes(lines(1))
-
     report_of("dedup", "mon/news.jsonl", "tue/news.jsonl")
-
     assert sources("documents.duplicates.jsonl") == ["tue/news.jsonl@0 of mon/news.jsonl@0"]
 
 
@@ -118,9 +110,7 @@ def test_outputs_stay_together_where_one_is_named() -> None:
     Path("theirs").mkdir()
     Path("mine").mkdir()
     Path("theirs/news.jsonl").write_bytes(lines(1))
-
     report_of("dedup", "theirs/news.jsonl", "--unique", "mine/u.jsonl")
-
     assert files("theirs") == {"news.jsonl"}
     assert files("mine") == {"u.jsonl", "news.duplicates.jsonl", "news.dead-letters.jsonl"}
 
@@ -150,12 +140,10 @@ def test_a_run_continues_in_its_second_file(monkeypatch: pytest.MonkeyPatch) -> 
     good = gzip.compress(lines(2, *range(3, 900)), mtime=0)
     Path("b.jsonl.gz").write_bytes(good[: len(good) // 2])
     monkeypatch.setenv("FIRSTSEEN_BATCH__DOCUMENTS", "50")
-
     command = ("dedup", "a.jsonl", "b.jsonl.gz", "--state", "s")
     assert "b.jsonl.gz" in message_of(ExitCode.RUNTIME, *command)
     Path("b.jsonl.gz").write_bytes(good)
     report = report_of(*command)
-
     assert report["resumed_after_line"] > 2
     assert (report["lines"], report["unique"], report["duplicates"]) == (900, 899, 1)
     assert Path("documents.unique.jsonl").read_bytes() == lines(1, 2, *range(3, 900))

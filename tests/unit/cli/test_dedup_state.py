@@ -103,7 +103,6 @@ def test_the_same_file_again_is_all_repeats_of_the_first_run(lines: list[bytes])
     write("f.jsonl", lines[:300])
     first = report_of(*F)
     second = report_of(*F, "--unique", "u", "--duplicates", "d", "--dead-letters", "x")
-
     assert (second["run"], second["unique"]) == (2, 0)
     assert second["duplicates"] == first["documents"] == second["documents"]
     assert second["index_documents"] == first["index_documents"]
@@ -116,9 +115,7 @@ def test_written_outputs_are_not_begun_anew_unasked(lines: list[bytes]) -> None:
     write("f.jsonl", lines[:50])
     report_of(*F)
     before = read_output(Path(), "f")
-
     message = message_of(ExitCode.USAGE, *F)
-
     for part in ("run 1", "f.jsonl", "50 lines"):
         assert part in message
     assert read_output(Path(), "f") == before
@@ -177,7 +174,6 @@ def test_a_run_that_is_stopped_says_that_it_can_go_on(
         wait_for_uniques(SOME_BATCHES_BYTES, process)
         process.send_signal(sent)
         _, message = process.communicate(timeout=SECONDS_MAX)
-
     assert process.returncode == 128 + sent
     assert "continue" in message
     assert "Traceback" not in message
@@ -211,11 +207,9 @@ def test_another_command_does_not_continue_an_interrupted_run(lines: list[bytes]
 def test_a_run_does_not_go_on_when_lines_that_it_has_read_changed(lines: list[bytes]) -> None:
     write("f.jsonl", lines[:1500])
     interrupted_run()
-
     for changed in ([b'{"text": "another first line"}', *lines[1:1500]], []):
         write("f.jsonl", changed)
         assert "f.jsonl" in message_of(ExitCode.RUNTIME, *F)
-
     write("f.jsonl", lines[:1600])  # lines at the end are no change
     assert report_of(*F)["lines"] == 1600
 
@@ -224,9 +218,7 @@ def test_a_run_does_not_go_on_when_an_output_has_lost_bytes(lines: list[bytes]) 
     write("f.jsonl", lines[:1500])
     interrupted_run()
     os.truncate(UNIQUES, 10)
-
     message = message_of(ExitCode.RUNTIME, *F)
-
     assert str(UNIQUES) in message
     assert "10 bytes" in message
     assert UNIQUES.stat().st_size == 10
@@ -235,9 +227,7 @@ def test_a_run_does_not_go_on_when_an_output_has_lost_bytes(lines: list[bytes]) 
 def test_a_state_of_another_profile_is_refused(lines: list[bytes]) -> None:
     write("f.jsonl", lines[:50])
     report_of(*F, "--profile", "classic")
-
     message = message_of(ExitCode.CONFIGURATION, *F, "--profile", "wide", "--force")
-
     assert "bits=64 " in message
     assert "bits=256 " in message
 
@@ -267,7 +257,6 @@ def test_outputs_that_cannot_be_cut_after_a_crash_are_refused(
     option: str, file: str, lines: list[bytes]
 ) -> None:
     write("f.jsonl", lines[:10])
-
     assert option in message_of(ExitCode.USAGE, *F, option, file)
     assert [path.name for path in Path().iterdir()] == ["f.jsonl"]
 

@@ -158,13 +158,11 @@ def test_each_letter_that_can_be_is_sent_once_as_it_came(letters: Letters) -> No
 
 def test_positions_that_cannot_be_sent_are_named(letters: Letters) -> None:
     letters.put(some())
-
     missing = letters.run("replay", "0@0", "0@99")
     mixed = letters.run("replay", "0@3", "0@0")
     before = letters.run("replay", "0@0")
     again = letters.replay("0@0", "--again")
     raised = letters.replay("0@3", "--max-redeliveries", "4")
-
     assert missing.returncode == ExitCode.USAGE
     assert f"{letters.dead}/0@99" in missing.stderr
     assert mixed.returncode == before.returncode == ExitCode.RUNTIME
@@ -187,7 +185,6 @@ def test_wrong_selections_are_refused(
     kafka_letters: Letters, arguments: tuple[str, ...], says: str
 ) -> None:
     run = kafka_letters.run("replay", *arguments)
-
     assert run.returncode == ExitCode.USAGE
     assert says in run.stderr
 
@@ -202,9 +199,7 @@ def test_a_replay_that_was_killed_goes_on_and_each_letter_is_sent_once(
         await_that(lambda: kafka_letters.broker.read_partition(kafka_letters.raw, 1, partition=1))
         replay.kill()
         assert replay.wait(10) < 0, "it was done before it was killed"
-
     account = kafka_letters.replay("--all")
-
     assert account["sent"] + account["replayed_before"] == count
     assert 0 < account["replayed_before"] < count
     keys = [message.key() for message in kafka_letters.sent()]

@@ -64,7 +64,6 @@ def test_the_verdict_on_b_after_a_is_said_with_its_reason_in_80_columns(
     monkeypatch.setenv("COLUMNS", "80")
     found = explained(a, b)
     assert (found["verdict"], word in found["verdict_in_words"]) == (verdict, True)
-
     text = page(a, b)
     assert word in text
     assert max(map(cell_len, text.splitlines())) <= 80
@@ -99,7 +98,6 @@ def test_distance_bits_and_blocks_are_those_of_the_fingerprints(profile: str, te
 def test_the_drawing_marks_the_differing_bits_of_all_blocks() -> None:
     options = ["--set", "index.blocks=16", "--set", "index.cuts=2"]
     found = explained(ARTICLE, COPY, *options)
-
     rows = [line.split() for line in page(ARTICLE, COPY, *options).splitlines() if "·" in line]
     assert [int(row[0]) for row in rows] == list(range(32))
     drawn = "".join(row[3] for row in rows[:16])
@@ -122,7 +120,6 @@ def test_bits_outside_the_blocks_have_a_line_of_their_own() -> None:
 def test_bits_are_1_where_margins_are_above_0(profile: str, text: str) -> None:
     made = Fingerprinter(profile_named(profile))
     found = margins(made, dict(made.weighted_terms(text)))
-
     bits = int.from_bytes(made.fingerprint(text).fingerprint, "big")
     assert [int(margin > 0) for margin in found] == [int(bit) for bit in f"{bits:0{len(found)}b}"]
     assert abs(found).max() <= 1
@@ -130,7 +127,6 @@ def test_bits_are_1_where_margins_are_above_0(profile: str, text: str) -> None:
 
 def test_the_word_that_differs_pulls_texts_apart_most() -> None:
     found = explain(Fingerprinter(WORDS), "apple banana cherry", "apple banana damson")
-
     terms = {term.term: term for term in found.terms}
     assert [term.term for term in found.terms[:2]] == ["cherry", "damson"]
     assert (terms["cherry"].weight_b, terms["damson"].weight_a) == (0, 0)
@@ -145,7 +141,6 @@ def test_length_does_not_weigh() -> None:
     profile = msgspec.structs.replace(WORDS, weighting="tf")
     text = "apple banana cherry "
     found = explain(Fingerprinter(profile), text, text * 2)
-
     assert found.distance == 0
     assert found.cosine == pytest.approx(1)
     assert all(term.weight_b == 2 * term.weight_a for term in found.terms)
@@ -159,9 +154,7 @@ def test_documents_are_found_by_id_or_by_position() -> None:
     Path("one.jsonl").write_text("\n".join(one))
     Path("two.jsonl").write_text("\n".join(two))
     files = ["--documents", "one.jsonl", "--documents", "two.jsonl"]
-
     by_id = report_of("explain", *files, "7", "b")
     by_place = report_of("explain", *files, "one.jsonl/0@1", "7")
-
     assert by_id["distance"] == explained(ARTICLE, COPY)["distance"]
     assert by_place["distance"] == explained(OTHER, ARTICLE)["distance"]

@@ -56,7 +56,6 @@ def test_every_way_to_give_a_text_is_the_same(monkeypatch: pytest.MonkeyPatch) -
     Path("text.gz").write_bytes(gzip.compress(TEXT.encode()))
     Path("one.jsonl").write_text(json.dumps({"id": "n1", "text": TEXT}), "utf-8")
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(TEXT.encode())))
-
     ways = [("text.txt",), ("text.gz",), ("--text", TEXT), ("-",), ("one.jsonl", "--jsonl")]
     assert len({report_of("fingerprint", *way)["fingerprint"] for way in ways}) == 1
 
@@ -65,7 +64,6 @@ def test_the_page_has_every_block_with_its_bits() -> None:
     changes = ("index.bits=512", "index.blocks=32", "index.cuts=1")
     flags = [flag for change in changes for flag in ("--set", change)]
     text = shown("--text", TEXT, *flags, "--top", "2")
-
     made = Fingerprinter(profile_named("wide"))
     assert f"features     {made.fingerprint(TEXT).features}" in text
     rows = [line.split() for line in text.splitlines() if line[:5].strip().isdigit()]
@@ -91,9 +89,7 @@ def test_documents_have_a_line_each_and_others_are_told() -> None:
     documents = [{"id": "a", "text": TEXT}, {"id": "b\x1b[2J", "text": SHORT}]
     lines = [json.dumps(document) for document in documents]
     Path("f.jsonl").write_text("\n".join([lines[0], "", "{", lines[1]]), "utf-8")
-
     run = run_here("fingerprint", "--jsonl", "f.jsonl", "--profile", "classic")
-
     assert run.returncode == ExitCode.OK
     made = Fingerprinter(profile_named("classic")).fingerprint(TEXT)
     first, second = run.stdout.splitlines()

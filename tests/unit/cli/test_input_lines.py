@@ -80,7 +80,6 @@ def test_a_line_of_64_mib_is_never_held(tmp_path: Path) -> None:
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-
     assert peak < 4 << 20
 
 
@@ -92,13 +91,11 @@ def test_a_line_of_64_mib_is_never_held(tmp_path: Path) -> None:
 def test_blocks_have_the_same_lines(contents: list[bytes], packed: bool, ended: bool) -> None:
     raw = b"\n".join(contents) + (b"\n" if ended and contents else b"")
     expected = raw.removesuffix(b"\n").split(b"\n") if raw else []
-
     with opened(raw, packed=packed) as lines:
         first = next(iter(lines), None)
         found = [] if first is None else [first.content]
         while block := lines.block():
             found += block[:-1].split(b"\n")
-
         assert found == expected
         assert lines.lines_read == len(expected)
         assert lines.digest == digest_of(expected)

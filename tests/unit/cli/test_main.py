@@ -36,7 +36,6 @@ COMMANDS = cli.list_commands(click.Context(cli))
 def test_each_module_that_ends_in_command_is_one() -> None:
     files = (ROOT / "streams" / "cli").glob("*_command.py")
     found = {file.stem.removesuffix("_command").replace("_", "-") for file in files}
-
     assert set(COMMANDS) == found
     assert {"config", "topics", "version"} <= found
 
@@ -165,7 +164,6 @@ def test_an_internal_error_tells_its_class_and_how_to_see_more(
     message = capsys.readouterr().err
     assert "ZeroDivisionError: by zero" in message
     assert "firstseen --debug" in message
-
     try:
         _ = 1 / 0
     except ZeroDivisionError as error:
@@ -177,7 +175,6 @@ def test_an_internal_error_tells_its_class_and_how_to_see_more(
 
 def test_debug_shows_the_traceback_before_the_message() -> None:
     result = firstseen("--debug", "config", "validate", "--set", "web.port=0")
-
     assert result.returncode == ExitCode.CONFIGURATION
     assert "Traceback" in result.stderr
     assert "web.port" in result.stderr.splitlines()[-1]

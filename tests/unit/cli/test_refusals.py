@@ -142,9 +142,7 @@ def test_messages_name_what_is_wrong(
 ) -> None:
     code, command, *words = case
     before = content_of(directory)
-
     assert main(shlex.split(command)) == code
-
     out, message = capsys.readouterr()
     assert [word for word in words if word not in message] == [], message
     assert "Traceback" not in message
@@ -160,7 +158,6 @@ def test_messages_name_what_is_wrong(
 )
 def test_without_a_broker_one_line_says_so_in_time(command: str) -> None:
     run = run_here(*command.split(), "--broker", "127.0.0.1:1", "--timeout", "0.5")
-
     assert (run.returncode, run.stdout) == (ExitCode.BROKER_UNAVAILABLE, "")
     (line,) = run.stderr.splitlines()
     assert [part for part in ("127.0.0.1:1", "0.5 s", "refused") if part not in line] == []
@@ -171,8 +168,6 @@ def test_without_a_broker_one_line_says_so_in_time(command: str) -> None:
 def test_a_missing_topic_is_named_with_what_creates_it(kafka_broker: Broker, command: str) -> None:
     topic = kafka_broker.unique("missing")
     options = ("--broker", kafka_broker.bootstrap_servers, "--set", f"topics.raw={topic}")
-
     message = message_of(ExitCode.RUNTIME, *command.split(), *options)
-
     assert f"topic {topic}" in message
     assert "firstseen topics create" in message

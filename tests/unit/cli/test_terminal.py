@@ -36,7 +36,6 @@ def printed(width: int, *blocks: object) -> list[str]:
 @pytest.mark.parametrize("width", [50, 30])
 def test_a_narrow_terminal_folds_cells_and_lines(width: int) -> None:
     lines = printed(width, table(ROWS, "<<<"), LINE)
-
     assert max(map(cell_len, lines)) <= width
     shown = "".join("".join(lines).split())
     assert set("市图书馆新馆周末试运行") <= set(shown)
@@ -45,7 +44,6 @@ def test_a_narrow_terminal_folds_cells_and_lines(width: int) -> None:
 
 def test_a_wide_terminal_shows_each_row_on_a_line_with_columns_aligned() -> None:
     lines = printed(200, table(ROWS, "<>>", "  "), LINE)
-
     assert len(lines) == len(ROWS) + 1
     assert lines[-1] == LINE
     assert all(line == line.rstrip() and line.startswith("  ") for line in lines)
@@ -66,7 +64,6 @@ def test_no_part_of_a_line_is_wider_than_the_console(text: str, width: int) -> N
 def test_a_listing_is_a_table_where_its_words_fit_and_else_paragraphs() -> None:
     head = ("topic", "partitions", "kept")
     rows = [("firstseen.changelog", "4", "for ever"), ("dlq.raw-documents", "1", "")]
-
     assert printed(60, Listing(head, rows, "<><")) == printed(60, table([head, *rows], "<><"))
     assert printed(30, Listing(head, rows, "<><")) == [
         "firstseen.changelog",
@@ -82,9 +79,7 @@ def test_messages_of_errors_are_folded_on_a_terminal_alone(monkeypatch: pytest.M
     monkeypatch.setenv("COLUMNS", "40")
     terminal = io.StringIO()
     monkeypatch.setattr(terminal, "isatty", lambda: True)
-
     shown = fit_terminal(message, terminal)
-
     assert max(map(cell_len, shown.splitlines())) <= 40
     assert " ".join(shown.split()) == message
     assert fit_terminal(message, io.StringIO()) == message

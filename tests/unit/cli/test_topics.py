@@ -145,9 +145,7 @@ def test_more_copies_in_sync_than_there_are(settings: Settings) -> None:
     """Brokers would refuse every record."""
     run(settings, *CREATE)
     alter(settings, settings.topics.log, {MIN_IN_SYNC: "2"})
-
     code, found = run(settings, "check")
-
     assert code == ExitCode.RUNTIME
     assert told(found) == {(settings.topics.log, MIN_IN_SYNC): ("1", "2")}
 
@@ -170,7 +168,6 @@ def test_a_note_where_one_broker_that_fails_could_lose_records_or_stop_all(
     replicas: int, min_in_sync: int, brokers: int, parts: list[str]
 ) -> None:
     notes = list(copy_notes(TopicState("app.log", 1, replicas, min_in_sync, -1), brokers))
-
     assert len(notes) == bool(parts)
     assert all(part in notes[0] for part in parts)
 
@@ -182,7 +179,6 @@ def test_durable_topics_need_two_copies_of_three(replicas: int, needed: str | No
     made = {
         plan.name: plan.config_for(replicas).get(MIN_IN_SYNC) for plan in topic_plans(Settings(), 1)
     }
-
     durable = {topics.unique, topics.duplicates, topics.dead_letters, topics.log, topics.changelog}
     assert made == {name: needed if name in durable else None for name in made}
 
@@ -192,9 +188,7 @@ def test_the_changelog_has_the_partitions_of_a_raw_topic_that_is_there(
     settings: Settings, kafka_broker: Broker, given: tuple[str, ...], outputs: int
 ) -> None:
     kafka_broker.create_topics({settings.topics.raw: 5})
-
     code, made = run(settings, "create", *given)
-
     assert code == ExitCode.OK
     partitions = column(made, "partitions")
     assert partitions[settings.topics.unique] == outputs
@@ -212,7 +206,6 @@ def test_what_cannot_be_created_is_named_with_the_option(
     settings: Settings, given: tuple[str, ...], topic: str, option: str
 ) -> None:
     result = shown(settings, "create", *given)
-
     assert result.returncode == ExitCode.RUNTIME
     assert getattr(settings.topics, topic) in result.stderr
     assert option in result.stderr
@@ -274,10 +267,8 @@ def test_four_workers_grow_the_changelog_at_once(settings: Settings) -> None:
     run(settings, *CREATE)
     admins = [AdminClient({"bootstrap.servers": settings.brokers}) for _ in range(4)]
     add_partitions(admins[0], settings.topics.raw, 4)
-
     with ThreadPoolExecutor(len(admins)) as pool:
         created = list(pool.map(lambda admin: grow_changelog(admin, settings), admins))
-
     assert set(created) <= {0, 3}
     assert 3 in created
     assert partitions_of(admins[0], [settings.topics.changelog])[settings.topics.changelog] == 4
@@ -349,7 +340,6 @@ def test_topics_are_made_without_limits_of_time_that_the_broker_does_not_know(
         plan._replace(config={**plan.config, TIMES_AHEAD: "unknown"}) if plan.times_of else plan
         for plan in topic_plans(settings, 1)
     ]
-
     assert all(made.created for made in create(admin, plans))
     assert check(admin, topic_plans(settings)).differences == []
 
@@ -389,9 +379,7 @@ def test_the_other_topics_are_made_beside_one_that_does_not_fit(
 ) -> None:
     """The log holds one order, so it must have one partition."""
     kafka_broker.create_topics({settings.topics.log: 2})
-
     code, found = run(settings, "create", "--partitions", "3")
-
     assert code == ExitCode.RUNTIME
     made = column(found, "created")
     assert not made.pop(settings.topics.log)
@@ -403,7 +391,6 @@ def test_people_get_a_table_and_messages(settings: Settings) -> None:
     missing = shown(settings, "check")
     created = shown(settings, "create", "--partitions", "2")
     fits = shown(settings, "check")
-
     assert missing.returncode == ExitCode.RUNTIME
     assert missing.stderr.count("firstseen topics create") == 7
     assert created.stdout.count("created") == 7
@@ -415,14 +402,12 @@ def test_people_get_a_table_and_messages(settings: Settings) -> None:
 
 def test_on_the_embedded_broker_topics_are_found_but_not_created(embedded_broker: Broker) -> None:
     settings = settings_for(embedded_broker)
-
     refused = shown(settings, "create", "--partitions", "4")
     single = {settings.topics.log: 1, settings.topics.reports: 1}
     names = msgspec.structs.astuple(settings.topics)
     embedded_broker.create_topics(dict.fromkeys(names, 4) | single)
     created = shown(settings, "create", "--partitions", "4")
     checked = shown(settings, "check")
-
     assert refused.returncode == ExitCode.RUNTIME
     assert (created.returncode, created.stdout.count("exists")) == (ExitCode.OK, 7)
     assert checked.returncode == ExitCode.OK
@@ -433,7 +418,6 @@ def test_on_the_embedded_broker_topics_are_found_but_not_created(embedded_broker
 def test_asking_for_topics_does_not_make_them(broker: Broker) -> None:
     settings = settings_for(broker)
     admin = AdminClient({"bootstrap.servers": settings.brokers})
-
     for _ in range(2):
         differences = check(admin, topic_plans(settings)).differences
         assert [difference.what for difference in differences] == ["missing"] * 7
