@@ -25,17 +25,13 @@ def load(
 
 
 def settings_of(*assignments: str) -> Settings:
-    """The settings that `--set` assignments give."""
     return load(*assignments).settings
 
 
 def problems_of(
-    *assignments: str,
-    environ: Mapping[str, str] | None = None,
-    config: Path | None = None,
-    kafka_config: Path | None = None,
+    *assignments: str, environ: Mapping[str, str] | None = None, config: Path | None = None
 ) -> dict[str, Problem]:
     """The problems of settings that must be refused, by setting."""
     with pytest.raises(SettingsError) as caught:
-        load(*assignments, environ=environ, config=config, kafka_config=kafka_config)
+        load(*assignments, environ=environ, config=config)
     return {problem.setting: problem for problem in caught.value.problems}
