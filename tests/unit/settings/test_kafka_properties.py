@@ -195,7 +195,6 @@ def test_secrets_are_in_no_message(tmp_path: Path) -> None:
 def test_a_password_is_what_its_file_holds_less_one_end_of_line(tmp_path: Path, end: str) -> None:
     (secret := tmp_path / "password").write_bytes(f"hush hush{end}".encode())
     (properties := tmp_path / "client.properties").write_text(f"sasl.password.file={secret}\n")
-
     for loaded in (
         load(*NO_PASSWORD, environ={"FIRSTSEEN_KAFKA__SASL_PASSWORD_FILE": str(secret)}),
         load(*NO_PASSWORD, kafka_config=properties),
@@ -211,10 +210,8 @@ def test_a_file_goes_by_its_source_and_one_source_cannot_have_both(tmp_path: Pat
     (secret := tmp_path / "password").write_text("from the file")
     (properties := tmp_path / "client.properties").write_text(f"sasl.password.file={secret}\n")
     environ = {"FIRSTSEEN_KAFKA__SASL_PASSWORD": "from the environment"}
-
     loaded = load(*NO_PASSWORD, environ=environ, kafka_config=properties)
     problems = problems_of(*SASL, f"kafka.sasl.password.file={secret}")
-
     assert loaded.settings.kafka["sasl.password"] == "from the environment"
     assert "choose one" in problems["kafka.sasl.password.file"].message
 
@@ -237,9 +234,7 @@ def test_a_file_without_a_secret_is_refused_without_its_path(
     secret = tmp_path / "hush"
     if content is not None:
         secret.write_bytes(content)
-
     problems = problems_of(*NO_PASSWORD, f"kafka.sasl.password.file={secret}")
-
     assert says in problems["kafka.sasl.password.file"].message
     assert "hush" not in str(list(map(str, problems.values())))
 
