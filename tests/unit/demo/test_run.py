@@ -11,9 +11,10 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import UnionType
 from typing import Any, NamedTuple
 
 import pytest
@@ -25,17 +26,16 @@ from tests.rigs.waiting import await_that
 from tests.unit.cli.dedup_corpus import OTHER, TEXT
 from tests.unit.cli.running import SECONDS_MAX, clean_environment, firstseen
 
-COUNTS = (
-    *("documents", "unique", "undecidable", "duplicates", "exact_duplicates", "near_duplicates"),
-    *("dead_letters", "dead_letters_by_reason", "tombstones", "too_long", "lost", "repeated"),
+FIELDS: Mapping[str, type | UnionType] = (
+    {"schema": str, "input": str | None, "seed": int | None, "profile": str}
+    | dict.fromkeys(("documents", "unique", "undecidable", "duplicates"), int)
+    | dict.fromkeys(("exact_duplicates", "near_duplicates", "dead_letters"), int)
+    | {"dead_letters_by_reason": dict}
+    | dict.fromkeys(("tombstones", "too_long", "lost", "repeated"), int)
+    | {"precision": float | None, "recall": float | None, "swapped": int, "by_kind": dict | None}
+    | {"seconds": float, "documents_per_second": float, "shards": int}
+    | {"worker_cpu_seconds": float, "stages": list}
 )
-FIELDS = {
-    **{"schema": str, "input": str | None, "seed": int | None, "profile": str},
-    **dict.fromkeys(COUNTS, int),
-    **{"precision": float | None, "recall": float | None, "swapped": int, "by_kind": dict | None},
-    **{"seconds": float, "documents_per_second": float, "shards": int},
-    **{"worker_cpu_seconds": float, "stages": list, "dead_letters_by_reason": dict},
-}
 
 
 def processes_in(directory: Path) -> list[str]:
