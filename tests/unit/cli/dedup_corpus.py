@@ -60,8 +60,7 @@ def expected_verdicts(known: dict[str, Known], near: Nearness) -> tuple[list[str
 
     The nearest that shares a bucket and is confirmed is the original; of equals, the earliest.
     """
-    scheme = near.scheme
-    rows: list[np.ndarray[Any, np.dtype[np.uint8]]] = []
+    rows = np.empty((0, near.scheme.bits), dtype=np.uint8)
     by_row: list[str] = []
     by_content: dict[bytes, str] = {}
     uniques: list[str] = []
@@ -69,28 +68,25 @@ def expected_verdicts(known: dict[str, Known], near: Nearness) -> tuple[list[str
     for source, document in known.items():
         if document.fingerprint is None:
             original = by_content.setdefault(document.content_digest, source)
-            if original != source:
-                repeats.append(Repeat(source, original, 0))
-                continue
+            repeat = None if original == source else Repeat(source, original, 0)
         else:
             bits = np.unpackbits(np.frombuffer(document.fingerprint, dtype=np.uint8))
-            if rows:
-                differing = np.array(rows) != bits
-                distances = differing.sum(axis=1)
-                confirmed = (
-                    row
-                    for row in np.argsort(distances, kind="stable").tolist()  # first of equals
-                    if distances[row] <= scheme.distance
-                    and near.share_a_bucket(document, known[by_row[row]])
-                    and near.confirms(int(distances[row]), document, known[by_row[row]])
-                )
-                nearest = next(confirmed, None)
-                if nearest is not None:
-                    repeats.append(Repeat(source, by_row[nearest], int(distances[nearest])))
-                    continue
-            rows.append(bits)
-            by_row.append(source)
-        uniques.append(source)
+            distances = (rows != bits).sum(axis=1)
+            confirmed = (
+                Repeat(source, by_row[row], int(distances[row]))
+                for row in np.argsort(distances, kind="stable").tolist()  # first of equals
+                if distances[row] <= near.scheme.distance
+                and near.share_a_bucket(document, known[by_row[row]])
+                and near.confirms(int(distances[row]), document, known[by_row[row]])
+            )
+            repeat = next(confirmed, None)
+            if repeat is None:
+                rows = np.vstack([rows, bits])
+                by_row.append(source)
+        if repeat is None:
+            uniques.append(source)
+        else:
+            repeats.append(repeat)
     return uniques, repeats
 
 

@@ -250,17 +250,6 @@ def test_a_second_process_on_a_state_does_not_disturb_the_first(lines: list[byte
     assert not Path("g.unique.jsonl").exists()
 
 
-@pytest.mark.parametrize(
-    ("option", "file"), [("--unique", "u.gz"), ("--unique", "-"), ("--dead-letters", "/dev/null")]
-)
-def test_outputs_that_cannot_be_cut_after_a_crash_are_refused(
-    option: str, file: str, lines: list[bytes]
-) -> None:
-    write("f.jsonl", lines[:10])
-    assert option in message_of(ExitCode.USAGE, *F, option, file)
-    assert [path.name for path in Path().iterdir()] == ["f.jsonl"]
-
-
 def test_windows_replaced_ids_and_scopes_hold_across_runs() -> None:
     text = "北京今天下雪了，地铁照常运行，早高峰时各条线路都有人扫雪，公交车慢一些，出租车少一些。"
     other = "今年春茶的产量比去年高出两成，茶农忙着采摘，收购价却比往年低了不少，合作社正在想办法。"

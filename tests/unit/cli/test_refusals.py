@@ -63,6 +63,10 @@ WRONG_USAGE = [
     ("dedup f.jsonl --unique .", "directory"),
     ("dedup f.jsonl --unique - --json", "--json"),
     ("dedup f.jsonl --abandon", "--state"),
+    # Outputs that cannot be cut after a crash:
+    ("dedup f.jsonl --state s --unique u.gz", "--unique"),
+    ("dedup f.jsonl --state s --unique -", "--unique"),
+    ("dedup f.jsonl --state s --dead-letters /dev/null", "--dead-letters"),
     ("dedup body.csv", "'body'"),
     ("dedup body.jsonl", "missing_text"),
     ("dedup plain.jsonl", "fields.format=text"),

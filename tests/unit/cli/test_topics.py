@@ -141,15 +141,6 @@ def test_outputs_that_delete_sooner_than_the_settings_say_are_notes(
     assert output_retentions(admin, topic_plans(settings)) == {}
 
 
-def test_more_copies_in_sync_than_there_are(settings: Settings) -> None:
-    """Brokers would refuse every record."""
-    run(settings, *CREATE)
-    alter(settings, settings.topics.log, {MIN_IN_SYNC: "2"})
-    code, found = run(settings, "check")
-    assert code == ExitCode.RUNTIME
-    assert told(found) == {(settings.topics.log, MIN_IN_SYNC): ("1", "2")}
-
-
 @pytest.mark.parametrize(
     ("replicas", "min_in_sync", "brokers", "parts"),
     [
@@ -211,14 +202,22 @@ def test_what_cannot_be_created_is_named_with_the_option(
     assert option in result.stderr
 
 
-def test_each_difference_is_told_but_the_users_own_choices(
+def test_other_topics_are_made_and_each_difference_is_told_but_the_users_own_choices(
     settings: Settings, kafka_broker: Broker
 ) -> None:
     topics = settings.topics
     kafka_broker.create_topics({topics.log: 2})
-    run(settings, "create", "--partitions", "2")
+
+    code, found = run(settings, "create", "--partitions", "2")
+
+    assert code == ExitCode.RUNTIME
+    made = column(found, "created")
+    assert [topic for topic in made if not made[topic]] == [topics.log]
+    assert {d["what"] for d in found["differences"]} >= {"partitions", "max.message.bytes"}
+
     alter(settings, topics.changelog, {"cleanup.policy": "compact,delete"})
-    alter(settings, topics.log, {"retention.ms": "60000", "max.message.bytes": "30000000"})
+    of_log = {"retention.ms": "60000", "max.message.bytes": "30000000", MIN_IN_SYNC: "2"}
+    alter(settings, topics.log, of_log)
     alter(settings, topics.reports, {"retention.ms": "1000", "max.message.bytes": "1000"})
     alter(settings, topics.unique, {"max.message.bytes": "1000", "retention.ms": "1"})
 
@@ -230,6 +229,7 @@ def test_each_difference_is_told_but_the_users_own_choices(
         (topics.unique, "max.message.bytes"): ("1376256", "1000"),
         (topics.log, "partitions"): ("1", "2"),
         (topics.log, "retention.ms"): ("-1", "60000"),
+        (topics.log, MIN_IN_SYNC): ("1", "2"),  # brokers would refuse every record
         (topics.reports, "retention.ms"): (str(REPORTS_KEPT_MIN_MS), "1000"),
         (topics.reports, "max.message.bytes"): (internal_bytes, "1000"),
         (topics.changelog, "cleanup.policy"): ("compact", "compact,delete"),
@@ -372,19 +372,6 @@ def test_a_transaction_that_stays_open_is_named_where_it_begins(
     producer.abort_transaction(30)
 
     assert run(settings, "check")[1]["open_transactions"] == []
-
-
-def test_the_other_topics_are_made_beside_one_that_does_not_fit(
-    settings: Settings, kafka_broker: Broker
-) -> None:
-    """The log holds one order, so it must have one partition."""
-    kafka_broker.create_topics({settings.topics.log: 2})
-    code, found = run(settings, "create", "--partitions", "3")
-    assert code == ExitCode.RUNTIME
-    made = column(found, "created")
-    assert not made.pop(settings.topics.log)
-    assert all(made.values())
-    assert {d["what"] for d in found["differences"]} >= {"partitions", "max.message.bytes"}
 
 
 def test_people_get_a_table_and_messages(settings: Settings) -> None:

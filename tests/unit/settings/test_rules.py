@@ -17,97 +17,89 @@ DAY_MS = 86_400_000
 SECRET = "hush-16-signs-and-more"  # noqa: S105 - a test's
 AVRO = "fields.format=avro"
 URL = "registry.url=http://registry:8081"
+BOTH = (AVRO, URL)
+USER = "registry.username=a"
+PASSWORD = f"registry.password={SECRET}"
 TOKENS = "registry.oauth_token_url=https://idp/token"
-OAUTH = (TOKENS, "registry.oauth_client_id=worker", f"registry.oauth_client_secret={SECRET}")
+CLIENT = (*BOTH, TOKENS, "registry.oauth_client_id=worker")
+OAUTH = (*CLIENT, f"registry.oauth_client_secret={SECRET}")
 
 # The setting that is named, a part of the message, and the assignments.
-REFUSED: list[tuple[str, str, list[str]]] = [
-    ("brokers", "no address", ["brokers=a"]),
-    ("brokers", "no address", ["brokers=:9092"]),
-    ("brokers", "no address", ["brokers=a b:1"]),
-    ("brokers", "no port", ["brokers=a:"]),
-    ("brokers", "no port", ["brokers=a:0"]),
-    ("brokers", "no port", ["brokers=a:65536"]),
-    ("brokers", "'b:x' has no port", ["brokers=a:1,b:x"]),
-    ("brokers", "no port", ["brokers=a:１"]),
-    ("brokers", "brackets", ["brokers=::1:9092"]),
-    ("brokers", "scheme", ["brokers=kafka://a:1"]),
-    ("brokers", "at least one", ["brokers=,"]),
-    ("profile", ", ".join(sorted(PROFILES)), ["profile=narrow"]),
-    ("index.distance", "from 0 to 255", ["index.distance=256"]),
-    ("index.bits", "100", ["index.bits=100"]),
-    ("index.blocks", "80 bits", ["profile=classic", "index.blocks=5"]),
-    ("index.segmenter", "jieba-posseg", ["index.segmenter=jeiba"]),
-    ("index.weighting", "tfidf-sublinear", ["index.weighting=bm25"]),
-    ("index.feature_hash", "java, xxh3", ["index.feature_hash=md5"]),
-    ("index.window", "such as 30d", ["index.window=30 days"]),
-    ("index.window", "one time", ["index.window=0d"]),
-    ("index.window", "more than 36500d", ["index.window=40000d"]),
-    ("index.lateness", "soon", ["index.window=30d", "index.lateness=soon"]),
-    ("index.lateness", "index.window", ["index.lateness=1h"]),
-    ("index.same_id", "replace", ["index.same_id=update"]),
-    ("batch.packets", "12697", ["batch.documents=1000", "batch.packets=13"]),
+REFUSED: list[tuple[str, ...]] = [
+    ("brokers", "no address", "brokers=a"),
+    ("brokers", "no address", "brokers=:9092"),
+    ("brokers", "no address", "brokers=a b:1"),
+    ("brokers", "no port", "brokers=a:"),
+    ("brokers", "no port", "brokers=a:0"),
+    ("brokers", "no port", "brokers=a:65536"),
+    ("brokers", "'b:x' has no port", "brokers=a:1,b:x"),
+    ("brokers", "no port", "brokers=a:１"),
+    ("brokers", "brackets", "brokers=::1:9092"),
+    ("brokers", "scheme", "brokers=kafka://a:1"),
+    ("brokers", "at least one", "brokers=,"),
+    ("profile", ", ".join(sorted(PROFILES)), "profile=narrow"),
+    ("index.distance", "from 0 to 255", "index.distance=256"),
+    ("index.bits", "100", "index.bits=100"),
+    ("index.blocks", "80 bits", "profile=classic", "index.blocks=5"),
+    ("index.segmenter", "jieba-posseg", "index.segmenter=jeiba"),
+    ("index.weighting", "tfidf-sublinear", "index.weighting=bm25"),
+    ("index.feature_hash", "java, xxh3", "index.feature_hash=md5"),
+    ("index.window", "such as 30d", "index.window=30 days"),
+    ("index.window", "one time", "index.window=0d"),
+    ("index.window", "more than 36500d", "index.window=40000d"),
+    ("index.lateness", "soon", "index.window=30d", "index.lateness=soon"),
+    ("index.lateness", "index.window", "index.lateness=1h"),
+    ("index.same_id", "replace", "index.same_id=update"),
+    ("batch.packets", "12697", "batch.documents=1000", "batch.packets=13"),
+    ("in_flight.documents", "batch.documents", "in_flight.documents=10", "batch.documents=11"),
+    ("state_dir", "directory", f"state_dir={__file__}"),
+    ("registry.url", "must be given", AVRO),
+    ("registry.url", "no effect", URL),
+    ("registry.url", "fields.key_format is protobuf", "fields.key_format=protobuf"),
+    ("registry.url", "no effect", URL, "fields.format=json"),
+    ("registry.url", "http://", AVRO, "registry.url=registry:8081"),
+    ("registry.url", "host", AVRO, "registry.url=http://"),
+    ("registry.url", "http://", AVRO, "registry.url=http://a, b:1"),
+    ("registry.url", "registry.username", AVRO, "registry.url=http://a:b@c"),
+    ("registry.username", "password", *BOTH, USER),
+    ("registry.username", "a password a user", *BOTH, PASSWORD),
+    ("registry.username", "no colon", *BOTH, "registry.username=a:b", PASSWORD),
+    ("registry.password_file", "choose one", *BOTH, USER, PASSWORD, "registry.password_file=b"),
     (
-        *("in_flight.documents", "batch.documents"),
-        ["in_flight.documents=10", "batch.documents=11"],
+        "registry.certificate_file",
+        "registry.key_file",
+        *BOTH,
+        "registry.certificate_file=/dev/null",
     ),
-    ("state_dir", "directory", [f"state_dir={__file__}"]),
-    ("registry.url", "must be given", [AVRO]),
-    ("registry.url", "no effect", [URL]),
-    ("registry.url", "fields.key_format is protobuf", ["fields.key_format=protobuf"]),
-    ("registry.url", "no effect", [URL, "fields.format=json"]),
-    ("registry.url", "http://", [AVRO, "registry.url=registry:8081"]),
-    ("registry.url", "host", [AVRO, "registry.url=http://"]),
-    ("registry.url", "http://", [AVRO, "registry.url=http://a, b:1"]),
-    ("registry.url", "registry.username", [AVRO, "registry.url=http://a:b@c"]),
-    ("registry.username", "password", [AVRO, URL, "registry.username=a"]),
-    ("registry.username", "a password a user", [AVRO, URL, f"registry.password={SECRET}"]),
+    ("registry.ca_file", "no such file", *BOTH, "registry.ca_file=/no/such"),
+    ("registry.oauth_scope", "no effect", *BOTH, "registry.oauth_scope=a"),
+    ("registry.oauth_client_id", "must be given", *BOTH, TOKENS),
+    ("registry.oauth_client_secret", "must be given", *BOTH, TOKENS),
+    ("registry.oauth_token_url", "one URL", *BOTH, f"{TOKENS},http://b"),
+    ("registry.oauth_token_url", "http://", *BOTH, "registry.oauth_token_url=idp/token"),
+    ("registry.username", "choose one", *OAUTH, USER, PASSWORD),
     (
-        *("registry.username", "no colon"),
-        [AVRO, URL, "registry.username=a:b", f"registry.password={SECRET}"],
+        "registry.oauth_client_secret_file",
+        "choose one",
+        *OAUTH,
+        "registry.oauth_client_secret_file=a",
     ),
-    (
-        *("registry.password_file", "choose one"),
-        [
-            *(AVRO, URL, "registry.username=a"),
-            *(f"registry.password={SECRET}", "registry.password_file=b"),
-        ],
-    ),
-    (
-        *("registry.certificate_file", "registry.key_file"),
-        [AVRO, URL, "registry.certificate_file=/dev/null"],
-    ),
-    ("registry.ca_file", "no such file", [AVRO, URL, "registry.ca_file=/no/such"]),
-    ("registry.oauth_scope", "no effect", [AVRO, URL, "registry.oauth_scope=a"]),
-    ("registry.oauth_client_id", "must be given", [AVRO, URL, TOKENS]),
-    ("registry.oauth_client_secret", "must be given", [AVRO, URL, TOKENS]),
-    ("registry.oauth_token_url", "one URL", [AVRO, URL, f"{TOKENS},http://b"]),
-    ("registry.oauth_token_url", "http://", [AVRO, URL, "registry.oauth_token_url=idp/token"]),
-    (
-        *("registry.username", "choose one"),
-        [AVRO, URL, *OAUTH, "registry.username=a", "registry.password=b"],
-    ),
-    (
-        *("registry.oauth_client_secret_file", "choose one"),
-        [AVRO, URL, *OAUTH, "registry.oauth_client_secret_file=a"],
-    ),
-    ("web.token_file", "twice", [f"web.token={SECRET}", "web.token_file=x"]),
+    ("web.token_file", "twice", f"web.token={SECRET}", "web.token_file=x"),
     *(
-        ("web.token", "16 to 256", [f"web.token={token}"])
+        ("web.token", "16 to 256", f"web.token={token}")
         for token in ("short", f"{SECRET} with a blank", f"ümläute-{SECRET}", SECRET * 12)
     ),
     *(
-        ("web.host", way_out, [f"web.host={host}"])
+        ("web.host", way_out, f"web.host={host}")
         for host in ("0.0.0.0", "::", "10.1.2.3", "worker-1", "localhost.a.org", "127.0.0.1.nip.io")  # noqa: S104 - settings
         for way_out in ("web.token_file", "web.token", "web.open_monitoring", "127.0.0.1")
     ),
 ]
 
 
-@pytest.mark.parametrize(("setting", "says", "assignments"), REFUSED)
-def test_what_does_not_fit_is_refused_with_the_reason(
-    setting: str, says: str, assignments: list[str]
-) -> None:
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_does_not_fit_is_refused_with_the_reason(case: tuple[str, ...]) -> None:
+    setting, says, *assignments = case
     problems = problems_of(*assignments)
     assert says in problems[setting].message
     assert SECRET not in str(problems) + str([str(problem) for problem in problems.values()])
@@ -191,7 +183,7 @@ def test_a_state_directory_in_which_the_applications_is_a_file(tmp_path: Path) -
 
 def test_a_missing_extra_is_named_with_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "find_spec", lambda name: None if name == "fastavro" else name)
-    message = problems_of(AVRO, URL)["fields.format"].message
+    message = problems_of(*BOTH)["fields.format"].message
     assert "fastavro" in message
     assert "pip install 'firstseen[registry]'" in message
 
@@ -207,8 +199,8 @@ def test_the_loopback_needs_no_token(host: str) -> None:
 @pytest.mark.parametrize(
     ("name", "assignments"),
     [
-        ("registry.password", (AVRO, URL, "registry.username=a")),
-        ("registry.oauth_client_secret", (AVRO, URL, *OAUTH[:2])),
+        ("registry.password", (*BOTH, USER)),
+        ("registry.oauth_client_secret", CLIENT),
         ("web.token", ()),
     ],
 )
