@@ -29,10 +29,10 @@ class Run(NamedTuple):
 def firstseen(
     *arguments: str, environ: Mapping[str, str] | None = None, stdin: str = ""
 ) -> subprocess.CompletedProcess[str]:
-    """Run `firstseen` with these arguments, without FIRSTSEEN_ variables but those of `environ`."""
+    """Run `firstseen`, from any directory, without FIRSTSEEN_ variables but those of `environ`."""
     return subprocess.run(
         [sys.executable, "-m", "streams.cli.main", *arguments],
-        env=clean_environment() | dict(environ or {}),
+        env=clean_environment() | {"PYTHONPATH": str(ROOT)} | dict(environ or {}),
         input=stdin,
         capture_output=True,
         text=True,

@@ -1,8 +1,11 @@
-"""`firstseen explain`: each figure is true of the two texts, and the verdict is the real one."""
+"""Commands that look into texts: `firstseen explain`, `fingerprint` and `idf`."""
 
 from __future__ import annotations
 
+import gzip
+import io
 import json
+import sys
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,12 +15,13 @@ from rich.cells import cell_len
 
 from simhash_core.fingerprints.fingerprint import distance_bits
 from simhash_core.text.fingerprinter import Fingerprinter
-from simhash_core.text.profiles import Profile, profile_named
+from simhash_core.text.profiles import Profile, index_digest, profile_named
 from streams.corpus.corpus import generate
 from streams.corpus.generated import BROKEN, EditKind
 from streams.errors import ExitCode
 from streams.offline.explanation import explain, margins
-from tests.unit.cli.running import report_of, run_here
+from tests.unit.cli.dedup_corpus import TEXT
+from tests.unit.cli.running import firstseen, report_of, run_here
 
 pytestmark = pytest.mark.usefixtures("empty_directory")
 
@@ -41,10 +45,16 @@ def explained(a: str, b: str, *options: str) -> dict[str, Any]:
     return report_of("explain", "--text-a", a, "--text-b", b, *options)
 
 
-def page(a: str, b: str, *options: str) -> str:
-    run = run_here("explain", "--text-a", a, "--text-b", b, *options)
+def shown(*arguments: str) -> str:
+    """The page that a command prints, which must succeed and fit the terminal."""
+    run = run_here(*arguments)
     assert run.returncode == ExitCode.OK, run.stderr
+    assert max(map(cell_len, run.stdout.splitlines())) <= 80
     return run.stdout
+
+
+def page(a: str, b: str, *options: str) -> str:
+    return shown("explain", "--text-a", a, "--text-b", b, *options)
 
 
 @pytest.mark.parametrize(
@@ -58,15 +68,12 @@ def page(a: str, b: str, *options: str) -> str:
         (SHORT, f"{SHORT} ", "DuplicateOf", "exact"),
     ],
 )
-def test_the_verdict_on_b_after_a_is_said_with_its_reason_in_80_columns(
-    a: str, b: str, verdict: str, word: str, monkeypatch: pytest.MonkeyPatch
+def test_the_verdict_on_b_after_a_is_said_with_its_reason(
+    a: str, b: str, verdict: str, word: str
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
     found = explained(a, b)
     assert (found["verdict"], word in found["verdict_in_words"]) == (verdict, True)
-    text = page(a, b)
-    assert word in text
-    assert max(map(cell_len, text.splitlines())) <= 80
+    assert word in page(a, b)
 
 
 @pytest.mark.parametrize("profile", ["classic", "wide"])
@@ -158,3 +165,158 @@ def test_documents_are_found_by_id_or_by_position() -> None:
     by_place = report_of("explain", *files, "one.jsonl/0@1", "7")
     assert by_id["distance"] == explained(ARTICLE, COPY)["distance"]
     assert by_place["distance"] == explained(OTHER, ARTICLE)["distance"]
+
+
+# ---- `firstseen fingerprint`: what is shown is what the index would hold.
+
+
+@pytest.mark.parametrize("profile", ["classic", "wide"])
+def test_the_object_is_what_the_core_says(profile: str) -> None:
+    Path("text.txt").write_text(TEXT, "utf-8")
+    found = report_of("fingerprint", "text.txt", "--profile", profile, "--top", "3")
+
+    fingerprinter = Fingerprinter(profile_named(profile))
+    scheme, made = fingerprinter.scheme, fingerprinter.fingerprint(TEXT)
+    assert found["fingerprint"] == made.fingerprint.hex()
+    assert found["bits"] == scheme.bits
+    if scheme.blocks:
+        of_one_cut = found["blocks"][: scheme.blocks]
+        assert "".join(block["value"] for block in of_one_cut) == made.fingerprint.hex()
+    assert [block["index"] for block in found["blocks"]] == list(range(scheme.all_blocks))
+    assert found["content_digest"] == made.content_digest.hex()
+    assert found["features"] == made.features
+    assert found["undecidable"] is None
+    heaviest = fingerprinter.weighted_terms(TEXT)[:3]
+    assert [(term["term"], term["weight"]) for term in found["terms"]] == heaviest
+    assert found["index"] == index_digest(fingerprinter.identity)
+
+
+def test_every_way_to_give_a_text_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("text.txt").write_text(TEXT, "utf-8")
+    Path("text.gz").write_bytes(gzip.compress(TEXT.encode()))
+    Path("one.jsonl").write_text(json.dumps({"id": "n1", "text": TEXT}), "utf-8")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(TEXT.encode())))
+    ways = [("text.txt",), ("text.gz",), ("--text", TEXT), ("-",), ("one.jsonl", "--jsonl")]
+    assert len({report_of("fingerprint", *way)["fingerprint"] for way in ways}) == 1
+
+
+def test_the_page_has_every_block_with_its_bits() -> None:
+    changes = ("index.bits=512", "index.blocks=32", "index.cuts=1")
+    flags = [flag for change in changes for flag in ("--set", change)]
+    text = shown("fingerprint", "--text", TEXT, *flags, "--top", "2")
+    made = Fingerprinter(profile_named("wide"))
+    assert f"features     {made.fingerprint(TEXT).features}" in text
+    rows = [line.split() for line in text.splitlines() if line[:5].strip().isdigit()]
+    assert [int(row[0]) for row in rows] == list(range(32))
+    for _, value, bits in rows:
+        assert int(value, 16) == int(bits, 2)
+    digits = "".join(value for _, value, _ in rows)
+    for part in (digits[:64], digits[64:], "more (--top)"):
+        assert part in text
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [(SHORT, "too_few_features"), ("🙂🙂。。。", "no_features"), (" \n\t", "empty")],
+)
+def test_an_undecidable_text_has_a_reason_in_place_of_a_fingerprint(text: str, reason: str) -> None:
+    found = report_of("fingerprint", "--text", text)
+    assert (found["fingerprint"], found["undecidable"], found["blocks"]) == (None, reason, [])
+    assert f"none: undecidable ({reason})" in shown("fingerprint", "--text", text)
+
+
+def test_documents_have_a_line_each_and_others_are_told() -> None:
+    documents = [{"id": "a", "text": TEXT}, {"id": "b\x1b[2J", "text": SHORT}]
+    lines = [json.dumps(document) for document in documents]
+    Path("f.jsonl").write_text("\n".join([lines[0], "", "{", lines[1]]), "utf-8")
+    run = run_here("fingerprint", "--jsonl", "f.jsonl", "--profile", "classic")
+    assert run.returncode == ExitCode.OK
+    made = Fingerprinter(profile_named("classic")).fingerprint(TEXT)
+    first, second = run.stdout.splitlines()
+    assert first == f"a\t{made.fingerprint.hex()}\t{made.features}"
+    assert second.endswith("\t-\ttoo_few_features")
+    assert "\x1b" not in run.stdout
+    assert "line 3: not_json" in run.stderr
+
+
+# ---- `firstseen idf`: training from files, and using the model.
+
+TEXTS = [
+    "市交通局发布公告称，跨江大桥的加固工程将于下月初开始，货车绕行北环高速。",
+    "跨江大桥昨晚封闭，货车绕行，公交线路改由隧道通行，居民表示理解。",
+    "一家初创公司展示了新型电池，研究人员说关键在于陶瓷隔膜。",
+]
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> str:
+    """A gzip file of three documents and a line that is none."""
+    path = tmp_path / "news.jsonl.gz"
+    lines = [json.dumps({"id": i, "text": text}) for i, text in enumerate(TEXTS)]
+    path.write_bytes(gzip.compress("\n".join([*lines, "{"]).encode()))
+    return str(path)
+
+
+def test_a_model_is_trained_shown_and_named_in_the_index_identity(
+    corpus: str, tmp_path: Path
+) -> None:
+    model = str(tmp_path / "news.v1.idf")
+    trained = run_here("idf", "train", corpus, "-o", model, "--least", "1", "--json")
+    assert trained.returncode == ExitCode.OK, trained.stderr
+    assert trained.stderr.count("\n") == 1, "the line that is no document"
+    made = json.loads(trained.stdout)
+    assert made["name"] == "news"
+    assert (made["documents"], made["segmenter"], made["undercount"]) == (3, "words", 0)
+
+    shown = report_of("idf", "show", model, "大桥", "的", "没有")
+    assert shown["idf"] == {"大桥": 0.9163, "的": 1.3863, "没有": shown["unknown"]}
+
+    used = ("--set", f"index.idf={model}")
+    configured = report_of("config", "show", *used)
+    assert f"idf={made['identity']} " in configured["identity"]
+    found = report_of("fingerprint", "--text", TEXTS[0], *used)
+    assert found["index"] == configured["index"]
+
+
+def test_lines_of_text_folders_and_json_lines_are_documents(corpus: str, tmp_path: Path) -> None:
+    lines = tmp_path / "more.txt"
+    lines.write_text("\n".join(TEXTS[:2]), "utf-8")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "a.md").write_text(TEXTS[2], "utf-8")
+    made = report_of(
+        *("idf", "train", str(lines), str(folder), corpus, "-o", str(tmp_path / "m")),
+        *("--name", "all-3"),
+    )
+    assert made["documents"] == 6
+    assert made["identity"].startswith("all-3-")
+
+
+def test_a_model_is_replaced_with_force(corpus: str, tmp_path: Path) -> None:
+    (model := tmp_path / "kept.idf").write_text("precious")
+    assert run_here("idf", "train", corpus, "-o", str(model), "--force")[0] == ExitCode.OK
+    assert model.read_text("utf-8").startswith("firstseen-idf/1\n")
+
+
+def test_a_dictionary_and_a_stop_list_change_terms_and_identity(tmp_path: Path) -> None:
+    words, stops = tmp_path / "words.txt", tmp_path / "stop.txt"
+    words.write_text("跨江大桥\n", "utf-8")
+    stops.write_text("货车\n", "utf-8")
+    found = report_of(
+        *("fingerprint", "--text", TEXTS[0], "--top", "100"),
+        *("--set", f"index.user_dictionary={words}", "--set", f"index.stop_words={stops}"),
+    )
+    terms = {term["term"] for term in found["terms"]}
+    assert "跨江大桥" in terms
+    assert "货车" not in terms
+    plain = report_of("config", "show")
+    assert found["index"] != plain["index"]
+    assert "stop-words=" not in plain["identity"]
+
+
+def test_training_shows_no_bar_in_a_pipe(corpus: str, tmp_path: Path) -> None:
+    done = firstseen("idf", "train", corpus, "-o", str(tmp_path / "m.idf"))
+    assert done.returncode == 0
+    assert done.stderr.count("\n") == 1
+    assert "\r" not in done.stderr
+    assert done.stdout.startswith(f"{tmp_path / 'm.idf'}: m-")
