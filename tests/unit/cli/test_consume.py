@@ -82,9 +82,7 @@ def test_it_ends_by_itself_when_nothing_more_comes(broker: Broker, topic: str) -
     assert len(run.stdout.splitlines()) == 4
 
 
-def test_it_asks_for_a_worker_when_nothing_came(
-    broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_asks_for_a_worker(broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """An empty output alone would not tell a new user that the worker has ended."""
     monkeypatch.setattr(consume_command, "_FIRST_RECORD_SECONDS", 2.0)
     run = consume(broker, "--topic", topic, "--from-beginning", "--idle-exit", "1")
@@ -113,9 +111,7 @@ def test_json_loses_nothing_of_a_record(broker: Broker, topic: str) -> None:
     assert (lines[3]["key"], lines[3]["value"]) == (None, {"base64": "/w=="})
 
 
-def test_readers_of_one_application_commit_nothing_and_get_the_same(
-    broker: Broker, topic: str
-) -> None:
+def test_readers_of_one_application_commit_nothing_and_get_all(broker: Broker, topic: str) -> None:
     put(broker, topic, outputs())
     first, second = (until_end(broker, topic, "--limit", "2") for _ in range(2))
     assert first == second

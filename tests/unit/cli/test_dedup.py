@@ -73,9 +73,7 @@ def dedup(*arguments: str) -> None:
 
 
 @pytest.mark.parametrize("profile", ["classic", "wide"])
-def test_verdicts_are_those_of_comparing_with_every_unique_before(
-    profile: str, source_file: Path, lines: list[bytes]
-) -> None:
+def test_verdicts_compare_all_pairs(profile: str, source_file: Path, lines: list[bytes]) -> None:
     """The nearest is named, of equals the earliest. Every line is in one output, or blank."""
     dedup(str(source_file), "--profile", profile, *OUTPUTS)
     fingerprinter = Fingerprinter(profile_named(profile))

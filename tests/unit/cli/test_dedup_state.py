@@ -166,9 +166,7 @@ def test_bytes_that_were_never_committed_are_dropped(done: int, lines: list[byte
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
-def test_a_run_that_is_stopped_says_that_it_can_go_on(
-    sent: signal.Signals, lines: list[bytes]
-) -> None:
+def test_a_stopped_run_says_that_it_can_go_on(sent: signal.Signals, lines: list[bytes]) -> None:
     write("f.jsonl", lines[:1500])
     with started(*F, *SMALL_BATCHES) as process:
         wait_for_uniques(SOME_BATCHES_BYTES, process)

@@ -181,17 +181,13 @@ def test_positions_that_cannot_be_sent_are_named(letters: Letters) -> None:
         (("9@7",), "1 partition"),
     ],
 )
-def test_wrong_selections_are_refused(
-    kafka_letters: Letters, arguments: tuple[str, ...], says: str
-) -> None:
+def test_wrong_selections(kafka_letters: Letters, arguments: tuple[str, ...], says: str) -> None:
     run = kafka_letters.run("replay", *arguments)
     assert run.returncode == ExitCode.USAGE
     assert says in run.stderr
 
 
-def test_a_replay_that_was_killed_goes_on_and_each_letter_is_sent_once(
-    kafka_letters: Letters,
-) -> None:
+def test_a_killed_replay_goes_on_and_each_letter_is_sent_once(kafka_letters: Letters) -> None:
     count = 4_000
     value, reason = b"x" * 2_000, RejectionReason.NOT_JSON
     kafka_letters.put((reason, RawRecord(b"%d" % n, value, TIME_MS, ())) for n in range(count))

@@ -68,9 +68,7 @@ def page(a: str, b: str, *options: str) -> str:
         (SHORT, f"{SHORT} ", "DuplicateOf", "exact"),
     ],
 )
-def test_the_verdict_on_b_after_a_is_said_with_its_reason(
-    a: str, b: str, verdict: str, word: str
-) -> None:
+def test_the_verdict_on_b_after_a_has_its_reason(a: str, b: str, verdict: str, word: str) -> None:
     found = explained(a, b)
     assert (found["verdict"], word in found["verdict_in_words"]) == (verdict, True)
     assert word in page(a, b)
@@ -257,9 +255,7 @@ def corpus(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_a_model_is_trained_shown_and_named_in_the_index_identity(
-    corpus: str, tmp_path: Path
-) -> None:
+def test_a_model_is_trained_shown_and_named_in_the_index(corpus: str, tmp_path: Path) -> None:
     model = str(tmp_path / "news.v1.idf")
     trained = run_here("idf", "train", corpus, "-o", model, "--least", "1", "--json")
     assert trained.returncode == ExitCode.OK, trained.stderr

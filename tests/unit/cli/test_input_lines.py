@@ -38,9 +38,7 @@ def opened(content: bytes, *, packed: bool = False) -> Iterator[InputLines]:
 
 
 @given(contents_of_files, st.booleans())
-def test_each_line_has_its_number_its_size_and_its_content_within_the_limit(
-    contents: list[bytes], packed: bool
-) -> None:
+def test_lines_have_their_numbers_sizes_and_contents(contents: list[bytes], packed: bool) -> None:
     raw = b"".join(content + b"\n" for content in contents)
     with opened(raw, packed=packed) as lines:
         assert list(lines) == [

@@ -43,9 +43,7 @@ def on(broker: Broker, topic: str, records: int) -> list[tuple[bytes | None, byt
     return [(each.key(), each.value()) for each in broker.read_partition(topic, records)]
 
 
-def test_lines_are_sent_as_they_are_under_their_ids(
-    broker: Broker, topic: str, tmp_path: Path
-) -> None:
+def test_lines_are_sent_as_they_are_by_id(broker: Broker, topic: str, tmp_path: Path) -> None:
     lines = [
         json.dumps({"id": "雪", "text": SNOW}, ensure_ascii=False).encode(),
         b'{"id": 7,  "text": "spaces stay"}\r',
@@ -69,9 +67,7 @@ def test_lines_are_sent_as_they_are_under_their_ids(
     assert run.stderr == ""
 
 
-def test_gzip_and_standard_input_are_sent_in_turn(
-    broker: Broker, topic: str, tmp_path: Path
-) -> None:
+def test_gzip_and_standard_input_take_turns(broker: Broker, topic: str, tmp_path: Path) -> None:
     packed = tmp_path / "news.jsonl.gz"
     packed.write_bytes(gzip.compress(b'{"id": "packed", "text": "a"}\n'))
     run = produce(broker, topic, packed, "-", "--json", stdin='{"id": "piped", "text": "b"}\n')

@@ -67,8 +67,18 @@ def run(settings: Settings, *arguments: str) -> tuple[int, dict[str, Any]]:
     return result.returncode, found
 
 
-def told(found: dict[str, Any]) -> dict[tuple[str, str], tuple[str, str]]:
-    """What differs, by topic and what it is: what must be, and what is."""
+def checked(settings: Settings) -> dict[str, Any]:
+    """What `check` writes of topics that must fit."""
+    code, found = run(settings, "check")
+    assert (code, found["fit"], found["differences"]) == (ExitCode.OK, True, [])
+    return found
+
+
+def differences(settings: Settings) -> dict[tuple[str, str], tuple[str, str]]:
+    """What `check` finds, by topic and what it is: what must be, and what is."""
+    code, found = run(settings, "check")
+    assert (code, found["fit"]) == (ExitCode.RUNTIME, False)
+    assert all(difference["fix"] for difference in found["differences"])
     return {(d["topic"], d["what"]): (d["expected"], d["actual"]) for d in found["differences"]}
 
 
@@ -108,16 +118,13 @@ def test_topics_are_made_once(settings: Settings) -> None:
     assert column(first, "partitions") == partitions | single
     assert all(column(first, "created").values())
     assert not any(row["created"] or row["added"] for row in second["topics"])
-    code, checked = run(settings, "check")
-    assert (code, checked["fit"]) == (ExitCode.OK, True)
-    assert (checked["differences"], checked["notes"]) == ([], [])
+    found = checked(settings)
+    assert found["notes"] == []
     kept = {topics.raw: 7 * DAY_MS, topics.reports: 3_600_000}
-    assert column(checked, "retention_ms") == dict.fromkeys(partitions, -1) | kept
+    assert column(found, "retention_ms") == dict.fromkeys(partitions, -1) | kept
 
 
-def test_outputs_that_delete_sooner_than_the_settings_say_are_notes(
-    settings: Settings, admin: AdminClient
-) -> None:
+def test_outputs_that_delete_too_soon_are_notes(settings: Settings, admin: AdminClient) -> None:
     topics = settings.topics
     run(settings, *CREATE)
     alter(settings, topics.unique, {"retention.ms": str(7 * DAY_MS)})
@@ -221,11 +228,8 @@ def test_other_topics_are_made_and_each_difference_is_told_but_the_users_own_cho
     alter(settings, topics.reports, {"retention.ms": "1000", "max.message.bytes": "1000"})
     alter(settings, topics.unique, {"max.message.bytes": "1000", "retention.ms": "1"})
 
-    code, found = run(settings, "check")
-
-    assert (code, found["fit"]) == (ExitCode.RUNTIME, False)
     internal_bytes = str(settings.largest_internal_bytes + 64 * KIB)
-    assert told(found) == {
+    assert differences(settings) == {
         (topics.unique, "max.message.bytes"): ("1376256", "1000"),
         (topics.log, "partitions"): ("1", "2"),
         (topics.log, "retention.ms"): ("-1", "60000"),
@@ -234,26 +238,19 @@ def test_other_topics_are_made_and_each_difference_is_told_but_the_users_own_cho
         (topics.reports, "max.message.bytes"): (internal_bytes, "1000"),
         (topics.changelog, "cleanup.policy"): ("compact", "compact,delete"),
     }
-    assert all(difference["fix"] for difference in found["differences"])
 
 
-def test_the_changelog_follows_a_raw_topic_that_grew(
-    settings: Settings, admin: AdminClient
-) -> None:
+def test_the_changelog_grows_with_the_raw_topic(settings: Settings, admin: AdminClient) -> None:
     topics = settings.topics
     run(settings, "create", "--partitions", "2")
     add_partitions(admin, topics.raw, 5)
 
-    code, found = run(settings, "check")
-
-    assert (code, found["fit"]) == (ExitCode.OK, True)
-    (note,) = found["notes"]
+    (note,) = checked(settings)["notes"]
     assert f"{topics.raw} has 5 partitions, {topics.changelog} 2" in note
-
     assert grow_changelog(admin, settings) == 3
     assert grow_changelog(admin, settings) == 0
     assert partitions_of(admin, [topics.changelog]) == {topics.changelog: 5}
-    assert run(settings, "check")[1]["notes"] == []
+    assert checked(settings)["notes"] == []
 
     add_partitions(admin, topics.raw, 6)
     created = shown(settings, "create")
@@ -283,17 +280,14 @@ def test_a_raw_topic_with_fewer_partitions_than_the_index_has_documents_of(
     before = raw_topic(admin, settings)
     add_partitions(admin, changelog, 4)
 
-    assert run(settings, "check")[0] == ExitCode.OK, "the further partitions are empty"
+    checked(settings)  # the further partitions are empty
     refuse_lost_shards(admin, settings)
 
     producer = Producer({"bootstrap.servers": settings.brokers})
     producer.produce(changelog, b"entry", b"key", partition=2)
     producer.flush(30)
-    code, found = run(settings, "check")
 
-    assert code == ExitCode.RUNTIME
-    (difference,) = found["differences"]
-    assert (difference["topic"], difference["expected"]) == (raw, "3 or more")
+    assert differences(settings) == {(raw, "partitions"): ("3 or more", "2")}
     with pytest.raises(TopicsError, match=rf"{raw} has 2 partitions.*--partitions 3"):
         refuse_lost_shards(admin, settings)
 
@@ -313,28 +307,19 @@ def test_outputs_take_the_times_that_raw_records_bear(settings: Settings) -> Non
     run(settings, *CREATE)
     limits = {TIMES_AHEAD: "9000000000", TIMES_PAST: "9000000000"}
     alter(settings, topics.raw, limits)
-
-    assert run(settings, "check")[0] == ExitCode.OK
-
+    checked(settings)
     alter(settings, topics.unique, dict.fromkeys(limits, "8000000000"))
     alter(settings, topics.duplicates, {TIMES_AHEAD: "3600000"})
-    code, found = run(settings, "check")
-
-    assert code == ExitCode.RUNTIME
-    assert told(found) == {
+    assert differences(settings) == {
         (topics.unique, TIMES_AHEAD): ("9000000000", "8000000000"),
         (topics.unique, TIMES_PAST): ("9000000000", "8000000000"),
         (topics.duplicates, TIMES_AHEAD): ("9000000000", "3600000"),
     }
-
     alter(settings, topics.raw, {"message.timestamp.type": "LogAppendTime"})
+    checked(settings)  # then all times are the broker's
 
-    assert run(settings, "check")[0] == ExitCode.OK, "then all times are the broker's"
 
-
-def test_topics_are_made_without_limits_of_time_that_the_broker_does_not_know(
-    settings: Settings, admin: AdminClient
-) -> None:
+def test_limits_of_time_that_a_broker_does_not_know(settings: Settings, admin: AdminClient) -> None:
     """Brokers before Kafka 3.6 refuse the name; this one refuses the value."""
     plans = [
         plan._replace(config={**plan.config, TIMES_AHEAD: "unknown"}) if plan.times_of else plan
@@ -344,9 +329,7 @@ def test_topics_are_made_without_limits_of_time_that_the_broker_does_not_know(
     assert check(admin, topic_plans(settings)).differences == []
 
 
-def test_a_transaction_that_stays_open_is_named_where_it_begins(
-    settings: Settings, kafka_broker: Broker
-) -> None:
+def test_transactions_that_stay_open_are_named(settings: Settings, kafka_broker: Broker) -> None:
     topics = settings.topics
     run(settings, "create", "--partitions", "2")
     producer = kafka_broker.transactional_producer(open_seconds=600)
@@ -358,11 +341,11 @@ def test_a_transaction_that_stays_open_is_named_where_it_begins(
     producer.produce(topics.changelog, b"open", b"key", partition=0)
     assert producer.flush(30) == 0
 
-    code, found = run(settings, "check")
+    found = checked(settings)["open_transactions"]
     text = shown(settings, "check")
 
-    assert (code, found["fit"], text.returncode) == (ExitCode.OK, True, ExitCode.OK)
-    opened = {(each["topic"], each["partition"]): each for each in found["open_transactions"]}
+    assert text.returncode == ExitCode.OK
+    opened = {(each["topic"], each["partition"]): each for each in found}
     assert opened.keys() == {(topics.unique, 1), (topics.changelog, 0)}
     assert opened[topics.unique, 1]["offset"] == 2, "behind the record and the marker of the first"
     assert opened[topics.unique, 1]["end"] == 3
@@ -370,8 +353,7 @@ def test_a_transaction_that_stays_open_is_named_where_it_begins(
     assert "HungTransaction" in text.stderr
 
     producer.abort_transaction(30)
-
-    assert run(settings, "check")[1]["open_transactions"] == []
+    assert checked(settings)["open_transactions"] == []
 
 
 def test_people_get_a_table_and_messages(settings: Settings) -> None:
@@ -394,20 +376,20 @@ def test_on_the_embedded_broker_topics_are_found_but_not_created(embedded_broker
     names = msgspec.structs.astuple(settings.topics)
     embedded_broker.create_topics(dict.fromkeys(names, 4) | single)
     created = shown(settings, "create", "--partitions", "4")
-    checked = shown(settings, "check")
+    fits = shown(settings, "check")
     assert refused.returncode == ExitCode.RUNTIME
     assert (created.returncode, created.stdout.count("exists")) == (ExitCode.OK, 7)
-    assert checked.returncode == ExitCode.OK
-    assert checked.stdout.splitlines()[-1].endswith(" 4 shards.")
-    assert "settings of topics" in checked.stderr
+    assert fits.returncode == ExitCode.OK
+    assert fits.stdout.splitlines()[-1].endswith(" 4 shards.")
+    assert "settings of topics" in fits.stderr
 
 
 def test_asking_for_topics_does_not_make_them(broker: Broker) -> None:
     settings = settings_for(broker)
     admin = AdminClient({"bootstrap.servers": settings.brokers})
     for _ in range(2):
-        differences = check(admin, topic_plans(settings)).differences
-        assert [difference.what for difference in differences] == ["missing"] * 7
+        found = check(admin, topic_plans(settings)).differences
+        assert [difference.what for difference in found] == ["missing"] * 7
 
 
 @pytest.mark.parametrize(

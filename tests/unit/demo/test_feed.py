@@ -47,9 +47,7 @@ class Feeding:
         return self.feed.finished
 
 
-def test_it_stays_below_its_limit_of_bytes_until_outputs_come(
-    embedded_broker: Broker, topic: str
-) -> None:
+def test_bytes_stay_below_the_limit_until_outputs_come(embedded_broker: Broker, topic: str) -> None:
     records = (FeedRecord(b"%d" % n, b"x" * RECORD_BYTES) for n in range(500))
     feeding = Feeding(embedded_broker, topic, records)
 
@@ -141,9 +139,7 @@ def test_arrivals_and_outputs_may_be_told_in_any_order(seed: int) -> None:
         (1, [0] * 1000, 0, 999),  # more than are counted one by one
     ],
 )
-def test_lost_and_repeated_outputs_are_counted(
-    sent: int, outputs: list[int], lost: int, repeated: int
-) -> None:
+def test_lost_and_repeated_outputs(sent: int, outputs: list[int], lost: int, repeated: int) -> None:
     ledger = ledger_of(sent, outputs)
     assert (ledger.lost, ledger.repeated, ledger.open_bytes) == (lost, repeated, 10 * lost)
 

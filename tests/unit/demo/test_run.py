@@ -219,9 +219,7 @@ def test_what_is_kept_running_can_be_used_until_ctrl_c(tmp_path: Path) -> None:
         (signal.SIGKILL, -signal.SIGKILL),
     ],
 )
-def test_broker_and_worker_end_with_the_demo_whatever_ends_it(
-    tmp_path: Path, how: signal.Signals, code: int
-) -> None:
+def test_broker_and_worker_end_with_a_demo(tmp_path: Path, how: signal.Signals, code: int) -> None:
     with demo(tmp_path, "--documents", "100000", "--plain") as running:
         running.await_verdicts()
         assert len(processes_in(tmp_path)) == 3

@@ -157,9 +157,7 @@ def progress(share: float | None) -> Progress:
 
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 40), (40, 12)])
 @pytest.mark.parametrize("share", [0.5, None])
-def test_the_picture_fits_and_shows_the_latest_first(
-    width: int, height: int, share: float | None
-) -> None:
+def test_the_picture_fits_latest_first(width: int, height: int, share: float | None) -> None:
     screen = io.StringIO()
     console = Console(
         file=screen, force_terminal=True, width=width, height=height, color_system=None

@@ -61,9 +61,7 @@ def test_producers_and_topics_take_the_largest_record_that_is_sent(assignments: 
 
 
 @pytest.mark.parametrize("password", [[], ["kafka.ssl.key.password=wrong"]])
-def test_a_key_that_cannot_be_opened_is_an_error_and_nobody_is_asked(
-    certificates: Certificates, password: list[str]
-) -> None:
+def test_no_password_of_a_key_is_asked_for(certificates: Certificates, password: list[str]) -> None:
     with pytest.raises(SettingsError, match=r"kafka"):
         load(
             "kafka.security.protocol=SSL",
@@ -88,9 +86,7 @@ def assert_reached(settings: Settings) -> None:
 
 @pytest.mark.usefixtures("kafka_required")
 @pytest.mark.kafka
-def test_a_broker_with_tls_certificates_and_passwords_is_reached(
-    certificates: Certificates, tmp_path: Path
-) -> None:
+def test_a_broker_with_tls_and_login_is_reached(certificates: Certificates, tmp_path: Path) -> None:
     """With the key as PEM files and as a PKCS#12 store, and not with a wrong password."""
     properties = {
         "security.protocol": "SASL_SSL",

@@ -89,9 +89,7 @@ def test_properties_of_librdkafka_are_passed_on_as_text() -> None:
         ("ssl.certificate.location", "each other", (*SASL, f"kafka.ssl.key.location={__file__}")),
     ],
 )
-def test_properties_that_cannot_be_are_refused_with_the_reason(
-    setting: str, says: str, assignments: tuple[str, ...]
-) -> None:
+def test_refusals_have_the_reason(setting: str, says: str, assignments: tuple[str, ...]) -> None:
     assert says in problems_of(*assignments)[f"kafka.{setting}"].message
 
 
@@ -227,9 +225,7 @@ def test_a_file_goes_by_its_source_and_one_source_cannot_have_both(tmp_path: Pat
         (b"a\0b", "not text"),
     ],
 )
-def test_a_file_without_a_secret_is_refused_without_its_path(
-    tmp_path: Path, content: bytes | None, says: str
-) -> None:
+def test_a_refused_file_is_not_named(tmp_path: Path, content: bytes | None, says: str) -> None:
     """The path may be the secret itself, given by the wrong name."""
     secret = tmp_path / "hush"
     if content is not None:
@@ -265,9 +261,7 @@ def test_a_file_without_a_secret_is_refused_without_its_path(
         ("a=end\\", {"a": "end"}),
     ],
 )
-def test_entries_are_read_as_java_util_properties_reads_them(
-    text: str, entries: dict[str, str]
-) -> None:
+def test_entries_are_read_as_java_reads_them(text: str, entries: dict[str, str]) -> None:
     assert parse_properties(text) == entries
 
 

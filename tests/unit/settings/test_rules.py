@@ -204,9 +204,7 @@ def test_the_loopback_needs_no_token(host: str) -> None:
         ("web.token", ()),
     ],
 )
-def test_a_secret_is_in_no_row_and_no_representation(
-    name: str, assignments: tuple[str, ...]
-) -> None:
+def test_a_secret_is_in_no_row_and_no_repr(name: str, assignments: tuple[str, ...]) -> None:
     table, _, field = name.partition(".")
     variable = f"FIRSTSEEN_{table}__{field}".upper()
     for loaded in (
