@@ -6,7 +6,6 @@ import csv
 import gzip
 import io
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Final
@@ -206,32 +205,23 @@ def test_a_device_is_not_renamed_over() -> None:
     assert files() == ["f.jsonl", "f.unique.jsonl"]
 
 
-def test_a_line_of_64_mib_is_a_dead_letter_without_its_value() -> None:
-    size = 64 << 20
-    with Path("big.jsonl").open("wb") as file:
-        file.write(as_line("1", TEXT))
-        file.seek(size - 1, os.SEEK_CUR)
-        file.write(b"\0\n" + as_line("2", TEXT))
-    dedup("big.jsonl")
-    output = read_output(Path(), "big")
-    assert [record["reason"] for record in output.dead_letters] == ["too_large"]
-    assert output.dead_letters[0]["value"] is None
-    assert str(size) in output.dead_letters[0]["detail"]
-    assert output.duplicates[0]["source"]["offset"] == 2
-
-
-@pytest.mark.parametrize(
-    ("length", "reason"), [(1024, None), (1025, "too_large"), (1026, "too_large")]
-)
-def test_the_limit_of_a_line_is_inclusive(length: int, reason: str | None) -> None:
+@pytest.mark.parametrize(("length", "fits"), [(1024, True), (1025, False), (1026, False)])
+def test_only_a_line_above_the_limit_is_a_dead_letter(length: int, fits: bool) -> None:
+    """It has no value there, and other lines are read as if it were not there."""
     document = as_line("1", "").rstrip(b"\n")
     document = document[:-2] + b"x" * (length - len(document)) + b'"}'
-    Path("ended.jsonl").write_bytes(document + b"\n" + as_line("2", TEXT))
-    Path("open.jsonl").write_bytes(as_line("2", TEXT) + document)
-    for name in ("ended", "open"):
+    other = as_line("2", OTHER)
+    Path("ended.jsonl").write_bytes(document + b"\n" + other)
+    Path("open.jsonl").write_bytes(other + document)
+
+    for name, expected in (("ended", document + b"\n" + other), ("open", other + document + b"\n")):
         dedup(f"{name}.jsonl", "--set", "max_record_bytes=1024")
-        dead = json_lines(Path(f"{name}.dead-letters.jsonl"))
-        assert [record["reason"] for record in dead] == ([reason] if reason else [])
+        unique, _, dead = read_output(Path(), name)
+        assert unique == (expected if fits else other)
+        assert [(each["reason"], each["value"]) for each in dead] == [("too_large", None)] * (
+            not fits
+        )
+        assert all(str(length) in each["detail"] for each in dead)
 
 
 def test_the_fields_and_the_format_are_settings() -> None:

@@ -101,32 +101,25 @@ def test_text_is_read_as_the_settings_type(name: str, text: str, value: object) 
     assert FIELDS[name].parse(text) == value
 
 
-@pytest.mark.parametrize(
-    ("name", "given"),
-    [
-        ("include_body", 1),
-        ("include_body", "yes"),
-        ("web.port", "6.5"),
-        ("web.port", " 80"),
-        ("web.port", True),
-        ("brokers", 5),
-        ("brokers", ""),
-        ("brokers", ["a:1"]),
-        ("state_dir", ""),
-        ("state_dir", "~no-such-user-here/x"),
-        ("delivery", "at-least-once"),
-        ("application_id", "a b"),
-        ("application_id", "-a"),
-        ("application_id", "a" * 201),
-        ("group_instance_id", "a b"),
-        ("topics.raw", "快照"),
-        ("fields.format", "xml"),
-        ("fields.text", "x" * (TEXT_LENGTH_MAX + 1)),
-    ],
-)
-def test_other_values_are_refused_with_what_is_allowed(name: str, given: object) -> None:
-    with pytest.raises(ValueError, match=r"must be|are allowed"):
-        FIELDS[name].parse(given)
+NO_VALUES: dict[str, list[object]] = {
+    "include_body": [1, "yes"],
+    "web.port": ["6.5", " 80", True],
+    "brokers": [5, "", ["a:1"]],
+    "state_dir": ["", "~no-such-user-here/x"],
+    "delivery": ["at-least-once"],
+    "application_id": ["a b", "-a", "a" * 201],
+    "group_instance_id": ["a b"],
+    "topics.raw": ["快照"],
+    "fields.format": ["xml"],
+    "fields.text": ["x" * (TEXT_LENGTH_MAX + 1)],
+}
+
+
+@pytest.mark.parametrize("name", NO_VALUES)
+def test_other_values_are_refused_with_what_is_allowed(name: str) -> None:
+    for value in NO_VALUES[name]:
+        with pytest.raises(ValueError, match=r"must be|are allowed"):
+            FIELDS[name].parse(value)
 
 
 def test_a_tilde_is_the_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
