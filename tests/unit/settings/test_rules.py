@@ -107,9 +107,11 @@ def test_what_does_not_fit_is_refused_with_the_reason(case: tuple[str, ...]) -> 
         ["brokers=127.0.0.1:9092,b.c:65535"],
         ["brokers=[::1]:9092"],
         ["batch.documents=1000", "batch.packets=12"],
-        ["registry.url=http://a:8081", AVRO],
-        ["registry.url=http://a:8081", "fields.format=protobuf"],
-        ["registry.url=https://a/registry, https://b", "fields.format=json-schema"],
+        *(
+            [f"registry.url={url}", f"fields.format={value_format}"]
+            for url in ("http://a:8081", "https://a/registry, https://b")
+            for value_format in ("avro", "protobuf", "json-schema")
+        ),
         ["web.host=0.0.0.0", f"web.token={SECRET}"],
         ["web.host=0.0.0.0", "web.token_file=/run/secrets/token"],
         ["web.host=0.0.0.0", "web.open_monitoring=true"],
