@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -28,7 +27,7 @@ from streams.topics.plans import (
 from streams.topics.shard_topics import grow_changelog, raw_topic, refuse_lost_shards
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.waiting import await_that
-from tests.unit.cli.running import firstseen
+from tests.unit.cli.running import Run, run_here
 
 DAY_MS = 86_400_000
 CREATE = ("create", "--partitions", "1")
@@ -52,12 +51,12 @@ def admin(kafka_broker: Broker) -> AdminClient:
     return AdminClient({"bootstrap.servers": kafka_broker.bootstrap_servers})
 
 
-def shown(settings: Settings, *arguments: str) -> subprocess.CompletedProcess[str]:
+def shown(settings: Settings, *arguments: str) -> Run:
     """Run `firstseen topics …` with these settings."""
     topics = msgspec.structs.asdict(settings.topics)
     sets = [part for name, topic in topics.items() for part in ("--set", f"topics.{name}={topic}")]
     named = ("--broker", settings.brokers, "--application-id", settings.application_id)
-    return firstseen("topics", *arguments, *named, *sets)
+    return run_here("topics", *arguments, *named, *sets)
 
 
 def run(settings: Settings, *arguments: str) -> tuple[int, dict[str, Any]]:
