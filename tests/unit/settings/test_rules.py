@@ -11,7 +11,7 @@ from streams.settings import registry
 from streams.settings.reference import rows, text_rows
 from streams.settings.rules import violations
 from streams.settings.settings import Settings, is_loopback
-from tests.unit.settings.sources import load, problems_of, settings_of
+from tests.unit.settings.sources import load, problems_of, settings_of, value_of
 
 DAY_MS = 86_400_000
 SECRET = "hush-16-signs-and-more"  # noqa: S105 - a test's
@@ -121,10 +121,7 @@ def test_what_does_not_fit_is_refused_with_the_reason(case: tuple[str, ...]) -> 
 )
 def test_what_fits_is_taken(assignments: list[str]) -> None:
     name, _, value = assignments[0].partition("=")
-    taken: object = settings_of(*assignments)
-    for part in name.split("."):
-        taken = getattr(taken, part)
-    assert str(taken) == value
+    assert str(value_of(settings_of(*assignments), name)) == value
 
 
 def test_the_defaults_keep_every_rule() -> None:

@@ -23,17 +23,9 @@ from streams.settings.settings import Mode, Settings, default_state_dir
 from streams.topics.plans import topic_plans
 from streams.worker.index_on_kafka import reading_rules
 from tests.repository.source_tree import ROOT
-from tests.unit.settings.sources import load, settings_of
+from tests.unit.settings.sources import load, settings_of, value_of
 
 FIELDS = setting_fields()
-
-
-def default_of(name: str) -> object:
-    """The value that a setting has in `Settings()`."""
-    value: object = Settings()
-    for part in name.split("."):
-        value = getattr(value, part)
-    return value
 
 
 def bounds_of(field: SettingField) -> tuple[float, float] | None:
@@ -50,7 +42,7 @@ def bounds_of(field: SettingField) -> tuple[float, float] | None:
     return None
 
 
-NUMBERS = [name for name, field in FIELDS.items() if bounds_of(field)]
+BOUNDS = {name: found for name, field in FIELDS.items() if (found := bounds_of(field))}
 
 
 @pytest.mark.parametrize("field", FIELDS.values(), ids=FIELDS)
@@ -62,20 +54,18 @@ def test_help_is_a_sentence_and_says_what_a_value_must_be(field: SettingField) -
 
 @pytest.mark.parametrize("name", FIELDS)
 def test_each_default_can_be_written_and_read_again(name: str) -> None:
-    default = default_of(name)
+    default = value_of(Settings(), name)
     assert FIELDS[name].parse(shown(default)) == default
 
 
 def test_numbers_of_every_kind_are_among_the_bounded() -> None:
     found = {"web.port", "session_timeout_seconds", "index.distance", "broker_wait_seconds"}
-    assert found <= {*NUMBERS}
+    assert found <= BOUNDS.keys()
 
 
-@pytest.mark.parametrize("name", NUMBERS)
+@pytest.mark.parametrize("name", BOUNDS)
 def test_the_limits_of_a_number_are_allowed_and_no_more(name: str) -> None:
-    bounds = bounds_of(FIELDS[name])
-    assert bounds is not None
-    least, greatest = bounds
+    least, greatest = BOUNDS[name]
     assert FIELDS[name].parse(str(least)) == least
     assert FIELDS[name].parse(greatest) == greatest
     for beyond in (str(greatest + 1), str(least - 1), greatest + 1, least - 1, "nan", "inf"):
