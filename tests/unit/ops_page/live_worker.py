@@ -31,15 +31,12 @@ STRANGER = (
 
 
 class Reply(NamedTuple):
-    """A response."""
-
     status: int
     headers: Mapping[str, str]
     body: bytes
 
     @property
     def json(self) -> Any:  # noqa: ANN401 - whatever it holds
-        """Its body as JSON."""
         return json.loads(self.body)
 
 
@@ -54,15 +51,14 @@ class Live(NamedTuple):
     def ask(
         self, method: str, path: str, body: bytes | Iterator[bytes] = b"", **headers: str
     ) -> Reply:
-        """Ask the worker; ``_`` in names of headers stands for ``-``."""
+        """Send a request; ``_`` in names of headers stands for ``-``."""
         return ask(self.worker, method, path, body, **headers)
 
     def status(self) -> Any:  # noqa: ANN401 - JSON
-        """What the worker does now."""
         return self.ask("GET", "/api/status").json
 
     def check(self, text: str, **fields: object) -> Any:  # noqa: ANN401 - JSON
-        """Check a text, after a while where too many were."""
+        """Check a text, again and again while too many are checked."""
         body = json.dumps({"text": text, **fields}).encode()
         deadline = time.monotonic() + SECONDS
         while time.monotonic() < deadline:
@@ -74,7 +70,7 @@ class Live(NamedTuple):
         raise AssertionError("no text is checked any more")
 
     def send(self, *texts: str, ids: Sequence[str] = ()) -> list[SourcePosition]:
-        """Send documents and wait until each has an output; return where they are."""
+        """Send documents, wait until each has an output, and return where they are."""
         names = ids or [f"sent-{len(self.stream.sent) + n}" for n in range(len(texts))]
         places = self.stream.send(
             Raw(None, json.dumps({"id": name, "text": text}).encode(), timestamp_ms=now_ms())
@@ -87,14 +83,12 @@ class Live(NamedTuple):
 def ask(
     worker: Worker, method: str, path: str, body: bytes | Iterator[bytes] = b"", **headers: str
 ) -> Reply:
-    """Ask a worker; the connection is not kept."""
     return ask_port(worker.port, method, path, body, **headers)
 
 
 def ask_port(
     port: int, method: str, path: str, body: bytes | Iterator[bytes] = b"", **headers: str
 ) -> Reply:
-    """Ask the server on a port; the connection is not kept."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=SECONDS)
     try:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -106,5 +100,4 @@ def ask_port(
 
 
 def now_ms() -> int:
-    """The time, as records have it."""
     return int(time.time() * 1000)

@@ -64,10 +64,9 @@ SHARDS = {
 
 
 class FixedReader:
-    """A broker's description of a group of three: one leads, one has not committed yet."""
+    """Describes a group of three: one leads, and one has not committed yet."""
 
     def read(self) -> GroupState:
-        """The state."""
         note = OffsetMetadata(
             LEADER,
             1_700_000_000_000,
@@ -86,14 +85,11 @@ class FixedReader:
 
 
 def encode(note: OffsetMetadata) -> str:
-    """The text beside an offset."""
     return msgspec.json.encode(note).decode()
 
 
 @dataclass
 class Served:
-    """Pages, and what they show."""
-
     port: int
     view: FakeView
     metrics: Metrics
@@ -104,26 +100,22 @@ class Served:
 
     @property
     def url(self) -> str:
-        """The address of the page."""
         return f"http://127.0.0.1:{self.port}/"
 
     def ask(self, method: str, path: str, body: bytes = b"", **headers: str) -> Reply:
-        """Send a request; ``_`` in names of headers stands for ``-``."""
         return ask_port(self.port, method, path, body, **headers)
 
     def check(self, text: str, **fields: object) -> Reply:
-        """Check a text."""
         body = json.dumps({"text": text, **fields}).encode()
         return self.ask("POST", "/api/check", body, Content_Type="application/json")
 
     def status(self) -> Any:  # noqa: ANN401 - JSON
-        """The status."""
         return self.ask("GET", "/api/status").json
 
 
 @contextmanager
 def served_page(state_dir: Path, *more: str) -> Iterator[Served]:
-    """Serve the pages of a worker at work: one shard open, one that recovers; another leads."""
+    """Serve the pages of a worker with one shard open and one recovering; another leads."""
     assignments = (f"web.port={free_port()}", f"state_dir={state_dir}", *more)
     settings = load_settings(assignments=assignments, environ={}).settings
     info = IndexInfo(INDEX, settings.application_id, settings.profile, settings.delivery)

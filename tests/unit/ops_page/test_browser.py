@@ -27,14 +27,13 @@ SHOTS = os.environ.get("OPS_PAGE_SCREENSHOTS")
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """One browser for all tests."""
     with chromium() as running:
         yield running
 
 
 @pytest.fixture
 def page(browser: Browser, live: Live) -> Iterator[Watched]:
-    """The page of the worker, drawn; nothing may complain, and nothing comes from elsewhere."""
+    """The page of the worker; nothing may complain, and nothing may come from elsewhere."""
     context = browser.new_context(viewport={"width": WIDE[0], "height": WIDE[1]})
     watched = Watched(context.new_page())
     watched.page.goto(live.worker.url)
@@ -46,10 +45,8 @@ def page(browser: Browser, live: Live) -> Iterator[Watched]:
 
 
 @pytest.mark.parametrize("size", [WIDE, PHONE], ids=["1280", "390"])
-def test_it_fits_and_can_be_read(browser: Browser, live: Live, size: tuple[int, int]) -> None:
-    """Given a wide screen or a phone, light and dark, then all parts are there, nothing scrolls
-    sideways, and every text stands out from its ground (WCAG AA). The time to load is printed.
-    """
+def test_page_fits_and_has_contrast(browser: Browser, live: Live, size: tuple[int, int]) -> None:
+    """WCAG AA, on a wide screen and a phone, light and dark; prints the time to load."""
     context = browser.new_context(viewport={"width": size[0], "height": size[1]})
     watched = Watched(context.new_page())
     page = watched.page
@@ -84,15 +81,12 @@ def test_it_fits_and_can_be_read(browser: Browser, live: Live, size: tuple[int, 
     assert watched.complaints == []
 
 
-def test_faint_texts_would_be_found(page: Watched) -> None:
-    """Given a text that is hardly darker than its ground, then the test of contrast finds it."""
+def test_contrast_check_finds_faint_text(page: Watched) -> None:
     page.page.evaluate("document.getElementById('footer').style.color = '#bbb'")
-
     assert len(page.page.evaluate(FAINT)) == 1
 
 
-def test_it_shows_what_the_worker_does(page: Watched, live: Live) -> None:
-    """Given a worker at rest, then the page has its state, its counts, its log, shards and lag."""
+def test_page_shows_the_status(page: Watched, live: Live) -> None:
     status = live.status()
 
     expect(page.page.locator("#state")).to_have_text("ready")
@@ -111,12 +105,8 @@ def test_it_shows_what_the_worker_does(page: Watched, live: Live) -> None:
     assert f"0 bits: {counts[0]}" in shown
 
 
-def test_it_says_whose_page_it_is(page: Watched, live: Live) -> None:
-    """Given a worker alone in its group, then the page names it, its machine and its group, and the
-    group's figures are its own.
-    """
+def test_page_names_worker_and_group(page: Watched, live: Live) -> None:
     status = live.status()
-
     head = page.page.locator("#about")
     expect(head).to_contain_text(f"worker {status['worker']['name']} on {status['worker']['host']}")
     expect(head).to_contain_text(f"group {status['application_id']}")
@@ -128,11 +118,9 @@ def test_it_says_whose_page_it_is(page: Watched, live: Live) -> None:
 
 
 @pytest.mark.parametrize("size", [WIDE, PHONE], ids=["1280", "390"])
-def test_a_group_of_several(browser: Browser, tmp_path: Path, size: tuple[int, int]) -> None:
-    """Given a worker beside two others, then the page has all three, with links to those that have
-    a page, who leads, and figures of them all; everything can be read, and fits. When the worker
-    stops, the page says that its figures are old.
-    """
+def test_page_shows_a_group_and_says_when_figures_are_old(
+    browser: Browser, tmp_path: Path, size: tuple[int, int]
+) -> None:
     context = browser.new_context(viewport={"width": size[0], "height": size[1]})
     watched = Watched(context.new_page())
     page = watched.page
@@ -166,16 +154,13 @@ def test_a_group_of_several(browser: Browser, tmp_path: Path, size: tuple[int, i
     context.close()
 
 
-def test_a_duplicate_stands_beside_its_original(page: Watched, live: Live) -> None:
-    """Given a duplicate whose id and text are markup, when it is opened, then both texts are side
-    by side, what differs is marked, and the markup is text: nothing of it has run.
-    """
+def test_duplicate_stands_beside_its_original_and_markup_does_not_run(
+    page: Watched, live: Live
+) -> None:
     live.send(EDITED, ids=[HOSTILE_ID])
     page.page.reload()
     row = page.page.locator("details", has_text=HOSTILE_ID).first
-
     row.locator("summary").click()
-
     expect(row.locator(".sides .text")).to_have_count(2)
     expect(row.locator("del").first).to_have_text("Tuesday")
     expect(row.locator("ins").first).to_have_text("Wednesday")
@@ -186,15 +171,10 @@ def test_a_duplicate_stands_beside_its_original(page: Watched, live: Live) -> No
 
 
 def test_new_duplicates_do_not_move_what_is_read(page: Watched, live: Live) -> None:
-    """Given an open duplicate, when another comes, then the list stays as it is and says that there
-    is a newer one; on the button it is shown.
-    """
     page.page.locator("summary").first.click()
     page.page.wait_for_selector("details[open] .text")
     before = page.page.locator("summary").all_inner_texts()
-
     live.send(EDITED, ids=["one-more"])
-
     newer = page.page.get_by_role("button", name="newer")
     expect(newer).to_have_text("Show 1 newer")
     assert page.page.locator("summary").all_inner_texts() == before
@@ -203,10 +183,7 @@ def test_new_duplicates_do_not_move_what_is_read(page: Watched, live: Live) -> N
     expect(page.page.locator("summary").first).to_be_focused()
 
 
-def test_a_text_is_checked_by_keyboard_alone(page: Watched) -> None:
-    """Given no mouse, when the text is reached with Tab, typed and sent with Ctrl+Enter, then the
-    verdict, the fingerprint and the nearest documents are there; what has the focus shows it.
-    """
+def test_text_is_checked_by_keyboard_alone(page: Watched) -> None:
     keyboard = page.page.keyboard
     for _ in range(60):
         keyboard.press("Tab")
@@ -215,7 +192,6 @@ def test_a_text_is_checked_by_keyboard_alone(page: Watched) -> None:
             break
     keyboard.insert_text(EDITED)
     keyboard.press("Control+Enter")
-
     answer = page.page.locator("#answer")
     expect(answer.locator(".verdict")).to_contain_text("duplicate of")
     expect(answer).to_contain_text("fingerprint")
@@ -224,25 +200,17 @@ def test_a_text_is_checked_by_keyboard_alone(page: Watched) -> None:
     expect(answer.locator(".verdict")).to_be_in_viewport()
 
 
-def test_a_check_changes_nothing(page: Watched, live: Live) -> None:
-    """Given a text that is new, when it is checked twice, then it is unique both times, and the
-    index has as many entries as before.
-    """
+def test_check_on_the_page_changes_nothing(page: Watched, live: Live) -> None:
     text, entries = f"{STRANGER} But not here.", [s["entries"] for s in live.status()["shards"]]
     page.page.fill("#text", text.swapcase()[::-1])
-
     for _ in range(2):
         page.page.get_by_role("button", name="Check it").click()
         expect(page.page.locator("#answer .verdict")).to_contain_text("Unique")
         page.page.evaluate("document.getElementById('answer').replaceChildren()")
-
     assert [s["entries"] for s in live.status()["shards"]] == entries
 
 
-def test_parts_of_the_page_have_names(page: Watched) -> None:
-    """Given who hears the page, then landmarks, headings, fields, buttons and pictures have names,
-    and what changes is announced.
-    """
+def test_parts_of_the_page_have_accessible_names(page: Watched) -> None:
     for role, name in (
         ("main", None),
         ("navigation", "Parts of this page"),
@@ -264,13 +232,9 @@ def test_parts_of_the_page_have_names(page: Watched) -> None:
         ({"why_waiting": "documents have waited 130 s for shard 3"}, "for shard 3", "wait"),
     ],
 )
-def test_troubles_are_told(
+def test_page_shows_troubles_and_recovery(
     page: Watched, changes: dict[str, object], state: str, kind: str
 ) -> None:
-    """Given a status with a trouble in it, and a shard that recovers, then the page says so at its
-    head, and how far the shard is; the status is the worker's, changed on its way.
-    """
-
     def changed(route: Route) -> None:
         reply = route.fetch()
         status = reply.json()
@@ -279,7 +243,6 @@ def test_troubles_are_told(
         route.fulfill(response=reply, json=status | changes)
 
     page.page.route("**/api/status", changed)
-
     expect(page.page.locator("#state")).to_contain_text(state)
     expect(page.page.locator("#state")).to_have_attribute("data-state", kind)
     row = page.page.locator("#shard-rows tr").first
@@ -288,12 +251,9 @@ def test_troubles_are_told(
     page.page.unroute_all(behavior="wait")
 
 
-def test_a_worker_that_goes_away_is_told(
+def test_page_asks_for_the_token_and_shows_when_the_worker_stops(
     browser: Browser, embedded_broker: Broker, tmp_path: Path
 ) -> None:
-    """Given a worker with a token, then the page asks for it, says when it is not the one, takes it
-    from behind # as well, and sends it nowhere else; when the worker stops, the page says so.
-    """
     with Stream(embedded_broker, tmp_path, raw_partitions=1) as stream:
         worker = stream.started(
             "web.token_file=" + _token_file(tmp_path), "web.open_monitoring=true"

@@ -24,14 +24,13 @@ NONE = Answer(None, [], 0, 0)
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """The pages of a worker that holds the texts of the original."""
     with served_page(tmp_path_factory.mktemp("state")) as running:
         at_work(running)
         yield running
 
 
 def answered(served: Served, text: str, answer: Answer, **fields: object) -> CheckAnswer:
-    """What the page says of a text, where the index gives this answer."""
+    """What the page says of a text where the index gives this answer."""
     served.view.answer = answer
     reply = served.check(text, **fields)
     assert reply.status == HTTPStatus.OK, reply.body
@@ -39,19 +38,14 @@ def answered(served: Served, text: str, answer: Answer, **fields: object) -> Che
 
 
 def exact_answer() -> Answer:
-    """What the index says of an exact repeat."""
     found = near_answer(0)
     assert found.match is not None
     match = msgspec.structs.replace(found.match, exact=True, similarity=None)
     return msgspec.structs.replace(found, match=match)
 
 
-def test_the_question_is_the_document_as_it_would_be_read(served: Served) -> None:
-    """Given a text with a title and keywords, then the index is asked about all of them, for as
-    many neighbours as are wanted.
-    """
+def test_index_is_asked_about_every_field_of_the_document(served: Served) -> None:
     answered(served, "a text", NONE, title="a title", keywords=["k"], nearest=3)
-
     content, limit = served.view.asked[-1]
     assert (content.text, content.title, content.keywords) == ("a text", "a title", ("k",))
     assert limit == 3
@@ -66,10 +60,10 @@ def test_the_question_is_the_document_as_it_would_be_read(served: Served) -> Non
         (ORIGINAL, exact_answer(), "exact_duplicate", ExitCode.DUPLICATE),
     ],
 )
-def test_verdicts(served: Served, text: str, answer: Answer, verdict: str, code: ExitCode) -> None:
-    """Given what the index says, then the verdict, its original and the exit code follow."""
+def test_verdict_original_and_exit_code(
+    served: Served, text: str, answer: Answer, verdict: str, code: ExitCode
+) -> None:
     made = answered(served, text, answer)
-
     assert made.verdict == verdict
     assert (made.original is None) is (answer.match is None)
     assert (made.fingerprint is None) is (verdict == "undecidable")
@@ -77,12 +71,8 @@ def test_verdicts(served: Served, text: str, answer: Answer, verdict: str, code:
     assert str(check_view(made)[0]).startswith("verdict      " + verdict.replace("_", " "))
 
 
-def test_an_original_has_all_that_a_duplicates_record_has(served: Served) -> None:
-    """Given a near document, then its position, distance, block and agreement are in the answer,
-    and what differs in the texts; of a document beyond the distance, that it is not near.
-    """
+def test_answer_describes_the_original_and_the_nearest(served: Served) -> None:
     made = answered(served, EDITED, near_answer(), differences=True)
-
     assert made.original is not None
     assert made.original.id == "ferry"
     assert (made.original.source.topic, made.original.source.offset) == ("raw-documents", 1)
@@ -97,39 +87,27 @@ def test_an_original_has_all_that_a_duplicates_record_has(served: Served) -> Non
     assert ("only", "Wednesday") in made.differences.text
 
 
-def test_no_neighbours_where_none_are_wanted(served: Served) -> None:
-    """Given a question for no neighbours, then there are none, though the original is named."""
+def test_original_is_named_where_no_neighbours_are_wanted(served: Served) -> None:
     made = answered(served, EDITED, near_answer(), nearest=0)
-
     assert made.nearest == []
     assert made.original is not None
 
 
-def test_an_index_that_cannot_answer(served: Served) -> None:
-    """Given no leader, then the answer is 503 with the reason, and when to try again; the command
-    ends with 69 and the same reason.
-    """
+def test_check_without_a_leader_is_unavailable(served: Served) -> None:
     served.view.answer = None
-
     reply = served.check(ORIGINAL)
     result = firstseen("check", "--text", "a", "--url", served.url)
-
     assert reply.status == HTTPStatus.SERVICE_UNAVAILABLE
     assert int(reply.headers["Retry-After"]) >= 1
     assert result.returncode == ExitCode.BROKER_UNAVAILABLE
     assert reply.json["error"]["message"] in result.stderr
 
 
-def test_the_command_shows_the_answer(served: Served, tmp_path: Path) -> None:
-    """Given a file with a near document, then the command prints what it is near, its fingerprint
-    and its neighbours, within 110 columns; with --json it prints what the worker answered.
-    """
+def test_check_command_shows_the_answer(served: Served, tmp_path: Path) -> None:
     served.view.answer = near_answer()
     (file := tmp_path / "edited.txt").write_text(EDITED, "utf-8")
-
     shown = firstseen("check", str(file), "--url", served.url, "--exit-code")
     as_json = firstseen("check", "--text", EDITED, "--url", served.url, "--json")
-
     assert shown.returncode == ExitCode.DUPLICATE, shown.stderr
     lines = shown.stdout.splitlines()
     assert lines[0].startswith("verdict ")

@@ -17,10 +17,7 @@ from tests.unit.cli.running import clean_environment
 from tests.unit.ops_page.live_worker import ORIGINAL, Live
 
 
-def test_a_verdict_for_programs(live: Live) -> None:
-    """Given a text on standard input and --json, then one object comes; without --exit-code the
-    code is 0, whatever the verdict.
-    """
+def test_check_reads_standard_input_and_prints_json(live: Live) -> None:
     arguments = ["check", "-", "--json", "--nearest", "1", "--set", f"web.port={live.worker.port}"]
     result = subprocess.run(
         [sys.executable, "-m", "streams.cli.main", *arguments],
@@ -31,7 +28,6 @@ def test_a_verdict_for_programs(live: Live) -> None:
         timeout=120,
         check=False,
     )
-
     assert result.returncode == ExitCode.OK, result.stderr
     answer = json.loads(result.stdout)
     assert answer["verdict"] == "exact_duplicate"
@@ -49,23 +45,20 @@ def test_a_verdict_for_programs(live: Live) -> None:
         (["missing.txt"], ExitCode.USAGE, "missing.txt"),
     ],
 )
-def test_wrong_command_lines(
+def test_invalid_check_arguments(
     arguments: list[str], code: ExitCode, says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Given an invalid command line, then it ends with 2 and says what is wrong."""
     assert main(["check", *arguments]) == code
     assert says in capsys.readouterr().err
 
 
-def test_no_worker_answers(capsys: pytest.CaptureFixture[str]) -> None:
-    """Given an address where nobody listens, then it ends with 69, and names the address."""
+def test_check_without_a_worker_names_the_address(capsys: pytest.CaptureFixture[str]) -> None:
     url = f"http://127.0.0.1:{free_port()}"
-
     assert main(["check", "--text", "b", "--url", url]) == ExitCode.BROKER_UNAVAILABLE
     assert url in capsys.readouterr().err
 
 
-class _SomethingElse(BaseHTTPRequestHandler):
+class OtherServer(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self.send_response(200)
         self.end_headers()
@@ -75,12 +68,10 @@ class _SomethingElse(BaseHTTPRequestHandler):
         """Log nothing."""
 
 
-def test_something_else_answers(capsys: pytest.CaptureFixture[str]) -> None:
-    """Given an address where another server listens, then it ends with 1, and says so."""
-    with HTTPServer(("127.0.0.1", 0), _SomethingElse) as server:
+def test_check_of_another_server_names_its_port(capsys: pytest.CaptureFixture[str]) -> None:
+    with HTTPServer(("127.0.0.1", 0), OtherServer) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         code = main(["check", "--text", "b", "--url", f"http://127.0.0.1:{server.server_port}"])
         server.shutdown()
-
     assert code == ExitCode.RUNTIME
     assert str(server.server_port) in capsys.readouterr().err

@@ -20,12 +20,10 @@ TOKEN = "a-token-for-both-of-them"  # noqa: S105 - a test's
 
 
 def get(worker: Worker, path: str) -> Any:  # noqa: ANN401 - JSON
-    """What a worker answers."""
     return ask(worker, "GET", path, Authorization=f"Bearer {TOKEN}").json
 
 
 def check(worker: Worker, text: str) -> Reply:
-    """What a worker answers about a text."""
     body = json.dumps({"text": text}).encode()
     return ask(
         worker,
@@ -38,7 +36,6 @@ def check(worker: Worker, text: str) -> Reply:
 
 
 def await_each_with_a_shard(workers: list[Worker]) -> None:
-    """Wait until each worker has one shard, open."""
     deadline = time.monotonic() + SECONDS
     while True:
         shards = [get(worker, "/api/status")["shards"] for worker in workers]
@@ -49,19 +46,15 @@ def await_each_with_a_shard(workers: list[Worker]) -> None:
 
 
 def send_to(stream: Stream, partition: int, text: str) -> SourcePosition:
-    """Send a document to a partition; return its position once it has an output."""
     value = json.dumps({"id": f"d{partition}", "text": text}).encode()
     (source,) = stream.send([Raw(None, value, partition=partition, timestamp_ms=now_ms())])
     stream.settle()
     return source
 
 
-def test_any_worker_answers_for_the_whole_index(kafka_broker: Broker, tmp_path: Path) -> None:
-    """Given two workers with a shard each, and a document in each shard, then either worker knows
-    both documents, and says the same; without the token, `firstseen check` ends with 78. When the
-    leader is killed, then the other one says that it cannot ask, or answers, and in the end it
-    answers for both shards.
-    """
+def test_any_worker_answers_for_the_whole_index_even_after_the_leader_is_killed(
+    kafka_broker: Broker, tmp_path: Path
+) -> None:
     token = tmp_path / "token"
     token.write_text(TOKEN, "utf-8")
     options = (f"web.token_file={token}", "web.open_monitoring=true")

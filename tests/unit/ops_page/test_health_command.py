@@ -12,16 +12,12 @@ from tests.unit.ops_page.served_page import served_page
 TOKEN = "a-token-of-the-worker"  # noqa: S105 - a test's
 
 
-def test_a_worker_that_is_well_and_not_ready(tmp_path: Path) -> None:
-    """Given a worker that opens a shard, then it is well, and not ready with the reason; when it
-    has failed, it is not well.
-    """
+def test_health_of_a_worker_that_opens_a_shard_and_then_fails(tmp_path: Path) -> None:
     with served_page(tmp_path) as served:
         well = firstseen("health", "--url", served.url)
         ready = firstseen("health", "--ready", "--url", served.url)
         served.view.failure = FirstseenError("no room on the disk")
         failed = firstseen("health", "--url", served.url)
-
     assert (well.returncode, well.stdout) == (ExitCode.OK, "well\n")
     assert ready.returncode == ExitCode.RUNTIME
     assert "[2]" in ready.stderr
@@ -29,25 +25,18 @@ def test_a_worker_that_is_well_and_not_ready(tmp_path: Path) -> None:
     assert "no room on the disk" in failed.stderr
 
 
-def test_the_token_of_the_worker_is_sent(tmp_path: Path) -> None:
-    """Given a worker that asks for a token, then the probe with the worker's own environment
-    passes, and one without the token does not.
-    """
+def test_health_sends_the_token_of_the_environment(tmp_path: Path) -> None:
     with served_page(tmp_path, f"web.token={TOKEN}") as served:
         environ = {"FIRSTSEEN_WEB__PORT": str(served.port)}
         without = firstseen("health", environ=environ)
         passed = firstseen("health", environ=environ | {"FIRSTSEEN_WEB__TOKEN": TOKEN})
-
     assert without.returncode == ExitCode.CONFIGURATION
     assert passed.returncode == ExitCode.OK, passed.stderr
 
 
-def test_no_worker(tmp_path: Path) -> None:
-    """Given an address where no worker is, then the probe fails, and says so."""
+def test_health_without_a_worker_names_the_address(tmp_path: Path) -> None:
     with served_page(tmp_path) as served:
         url = served.url
-
     gone = firstseen("health", "--url", url)
-
     assert gone.returncode != ExitCode.OK
     assert url in gone.stderr

@@ -38,9 +38,6 @@ COMMANDS = [line for block in BLOCKS for line in block.replace("\\\n", "").split
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_commands_run_as_they_stand(live: Live, command: str) -> None:
-    """Given a command of the page, then a shell runs it on a worker, and it answers; with the
-    address of the tests' worker in place of the usual one.
-    """
     directory = Path(sys.executable).parent
     if command.startswith("curl") and shutil.which("curl") is None:
         give_up("no curl (Debian: apt-get install curl)")
@@ -62,10 +59,8 @@ def test_commands_run_as_they_stand(live: Live, command: str) -> None:
         assert result.stdout.startswith("verdict")
 
 
-def test_there_are_commands() -> None:
-    """Given the page, then it shows each path that programs ask."""
+def test_commands_cover_each_path_of_the_api() -> None:
     shown = "\n".join(COMMANDS)
-
     for wanted in ("/api/status", "/api/duplicates", "/api/check", "firstseen check"):
         assert wanted in shown
 
@@ -88,10 +83,7 @@ def test_there_are_commands() -> None:
     ],
 )
 def test_every_field_is_explained(struct: type[msgspec.Struct]) -> None:
-    """Given what is asked and answered, then the page names each field."""
     section = PAGE.partition("### The ops page")[2].partition("### Prometheus")[0]
     named = set(re.findall(r"`([a-z0-9_]+)`", section))
-
     missing = {field.name for field in msgspec.structs.fields(struct)} - named
-
     assert missing - {"partition"} == set()

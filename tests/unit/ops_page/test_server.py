@@ -15,8 +15,7 @@ from tests.unit.ops_page.served_page import served_page
 SECONDS = 30.0
 
 
-def test_the_pages_answer_while_the_worker_is_stuck(tmp_path: Path) -> None:
-    """Given a worker whose event loop is blocked, then all that is asked is answered."""
+def test_pages_answer_while_the_event_loop_is_blocked(tmp_path: Path) -> None:
     released = threading.Event()
     with served_page(tmp_path) as served:
         served.loop.call_soon_threadsafe(released.wait)
@@ -28,22 +27,19 @@ def test_the_pages_answer_while_the_worker_is_stuck(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\nHost: 127"])
-def test_a_connection_without_a_request_is_closed(
+def test_idle_connection_is_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sent: bytes
 ) -> None:
-    """Given a client that sends nothing, or half a request, then it does not keep its place."""
     monkeypatch.setattr(server, "_IDLE_SECONDS", 0.1)
     with (
         served_page(tmp_path) as served,
         socket.create_connection(("127.0.0.1", served.port), SECONDS) as connection,
     ):
         connection.sendall(sent)
-
         assert connection.recv(1) == b""
 
 
-def test_what_is_not_http_is_refused(tmp_path: Path) -> None:
-    """Given bytes that are no request, then the answer says so, and the connection ends."""
+def test_bytes_that_are_not_http_are_refused(tmp_path: Path) -> None:
     with (
         served_page(tmp_path) as served,
         socket.create_connection(("127.0.0.1", served.port), SECONDS) as connection,
@@ -52,5 +48,4 @@ def test_what_is_not_http_is_refused(tmp_path: Path) -> None:
         received = b""
         while block := connection.recv(4096):
             received += block
-
     assert received.startswith((b"HTTP/1.0 400", b"HTTP/1.1 400"))
