@@ -18,7 +18,6 @@ A, B = Chain("raw", "id", 0), Chain("raw", "id", 1)
 
 
 def packet(chain: Chain, previous: int, offsets: Sequence[int]) -> Packet:
-    """Documents with these offsets."""
     contents = [Content(f"text number {chain.partition} {offset}") for offset in offsets]
     documents = [
         Document(str(offset), content.text, SourcePosition(chain.topic, chain.partition, offset), 0)
@@ -36,7 +35,6 @@ def control(previous: int, *decisions: Decision, following: int) -> Control:
 
 
 def read(*records: Packet | Control) -> History:
-    """The records, from offset 0 on."""
     history = History()
     for offset, record in enumerate(records):
         history.take(offset, record)
@@ -44,14 +42,10 @@ def read(*records: Packet | Control) -> History:
 
 
 def match(row: int, original: SourcePosition, sequence: int) -> Match:
-    """A document that repeats another."""
     return Match(row, 0, sequence, "id", original, 0, None, exact=True, similarity=None)
 
 
-def test_packets_that_continue_their_chain_count() -> None:
-    """Given a packet, the same once more, one of another partition, one with a wrong guess and one
-    that continues, then the first, the third and the last count.
-    """
+def test_only_packets_that_continue_their_chain_count() -> None:
     history = read(
         packet(A, -1, [0, 1]),
         packet(A, -1, [0, 1]),
@@ -69,8 +63,7 @@ def test_packets_that_continue_their_chain_count() -> None:
     assert not history.wrong
 
 
-def test_control_records_that_continue_their_chain_are_accepted() -> None:
-    """Given two leaders that go on from one control record, then the first in the log counts."""
+def test_first_control_record_that_continues_the_chain_is_accepted() -> None:
     first = SourcePosition("raw", 0, 0)
     history = read(
         packet(A, -1, [0]),
@@ -85,10 +78,7 @@ def test_control_records_that_continue_their_chain_are_accepted() -> None:
     assert not history.wrong
 
 
-def test_what_no_log_may_say_is_told() -> None:
-    """Given a control record that decides what does not count, skips what does, decides twice,
-    passes something over, or names another document than its number says, then that is wrong.
-    """
+def test_what_no_log_may_say_is_wrong() -> None:
     one = packet(A, -1, [0])
     elsewhere = match(0, SourcePosition("raw", 1, 7), sequence_number(0, 0))
     for records in (

@@ -33,7 +33,6 @@ FIRST, COPY, STRANGER = (SourcePosition("raw-documents", 0, offset) for offset i
 
 
 def planned(text: str) -> Planned:
-    """A record as the feed sends it."""
     return Planned(0, None, f'{{"id": "d", "text": "{text}"}}'.encode())
 
 
@@ -45,12 +44,10 @@ SENT: dict[SourcePosition, Planned] = {
 
 
 def fingerprint_of(source: SourcePosition) -> bytes:
-    """The fingerprint of a document."""
     return known_documents(SETTINGS, SENT, [source])[str(source)].fingerprint or b""
 
 
 def output(source: SourcePosition, verdict: Verdict) -> ProducerRecord:
-    """The document put out with this verdict."""
     raw = RawRecord(None, SENT[source].value, 0, ())
     decided = PendingRecord(source, raw, None, "d", 0, fingerprint_of(source), verdict)
     (record,) = document_records(decided, RULES)
@@ -58,7 +55,6 @@ def output(source: SourcePosition, verdict: Verdict) -> ProducerRecord:
 
 
 def unique(source: SourcePosition) -> ProducerRecord:
-    """The document put out as unique."""
     return output(source, Unique())
 
 
@@ -69,10 +65,7 @@ def duplicate(source: SourcePosition, original: SourcePosition) -> ProducerRecor
 
 
 def history(*documents: SourcePosition, **originals: SourcePosition | None) -> History:
-    """A log of these documents in this order, in which the copy repeats the first.
-
-    ``copy``: what it repeats instead.
-    """
+    """A log of these documents, in which the copy repeats the first, or what ``copy`` says."""
     found = History(list(documents))
     found.rows = [LoggedRow(source, "d", False, 0) for source in documents]
     found.verdicts = dict.fromkeys(documents)
@@ -89,7 +82,6 @@ def judged(
     log: History = LOG,
     sent: Mapping[SourcePosition, Planned] = SENT,
 ) -> Findings:
-    """What the judge finds in these outputs."""
     read = [
         ReadRecord(SourcePosition("out", 0, n), 0, each.key, each.value, tuple(each.headers))
         for n, each in enumerate(outputs)
@@ -98,15 +90,13 @@ def judged(
 
 
 def wrong_in(found: Findings) -> set[str]:
-    """The kinds that were counted."""
     kinds = ("lost", "repeated", "unknown", "changed", "near_uniques", "ungrounded")
     return {
         kind for kind in (*kinds, "out_of_order", "other_than_one_reader") if getattr(found, kind)
     }
 
 
-def test_right_outputs_are_found_right() -> None:
-    """Given one unique, its copy and a stranger, each where it belongs, then nothing is wrong."""
+def test_right_outputs_have_no_findings() -> None:
     found = judged([unique(FIRST), duplicate(COPY, FIRST), unique(STRANGER)])
     assert (found.uniques, found.duplicates) == (2, 1)
     assert not found.examples
@@ -134,25 +124,20 @@ def test_right_outputs_are_found_right() -> None:
     ],
     ids=["lost", "repeated", "turned", "both on unique", "not near", "a cycle", "the other way"],
 )
-def test_what_is_wrong_is_counted(outputs: list[ProducerRecord], wrong: set[str]) -> None:
-    """Given outputs that break an invariant, then that one is counted, and no other that they do
-    not break as well.
-    """
+def test_each_broken_invariant_is_counted_and_no_other(
+    outputs: list[ProducerRecord], wrong: set[str]
+) -> None:
     assert wrong_in(judged(outputs)) == wrong
 
 
-def test_the_order_of_the_log_decides() -> None:
-    """Given a log in which the copy comes first, then the first of the raw partition repeats it."""
+def test_order_of_the_log_decides_which_is_the_original() -> None:
     log = history(COPY, FIRST, STRANGER)
     log.verdicts |= {COPY: None, FIRST: COPY}
     outputs = [duplicate(FIRST, COPY), unique(COPY), unique(STRANGER)]
     assert wrong_in(judged(outputs, log)) == set()
 
 
-def test_what_the_log_says_is_judged_too() -> None:
-    """Given right outputs, and a log with another verdict, without one, without a document, or with
-    another fingerprint, then that is counted.
-    """
+def test_wrong_log_with_right_outputs_is_counted() -> None:
     right = [unique(FIRST), duplicate(COPY, FIRST), unique(STRANGER)]
     other = history(FIRST, COPY, STRANGER, copy=STRANGER)
     undecided = history(FIRST, COPY, STRANGER)
@@ -164,8 +149,7 @@ def test_what_the_log_says_is_judged_too() -> None:
     assert wrong_in(judged(right, spoilt)) == {"changed"}
 
 
-def test_a_changed_record_is_counted() -> None:
-    """Given a unique that is not what was sent, then it is counted as changed."""
+def test_changed_unique_is_counted() -> None:
     spoilt = unique(FIRST)._replace(value=b"{}")
     assert wrong_in(judged([spoilt, duplicate(COPY, FIRST), unique(STRANGER)])) == {"changed"}
 
@@ -175,13 +159,12 @@ SENT_WITH_DELETE = SENT | {GONE: Planned(1, b"d", None)}
 
 
 def tombstone() -> ProducerRecord:
-    """The tombstone by which the first document leaves."""
     delete = PendingRecord(GONE, RawRecord(b"d", None, 0, ()), document_id="d")
     return tombstone_record(delete, Gone.DELETED, RULES)
 
 
 def deleting() -> History:
-    """A log in which a tombstone takes the first document out, before its copy comes."""
+    """A log in which a tombstone takes the first document out before its copy comes."""
     found = history(FIRST, COPY, STRANGER, copy=None)
     found.rows.insert(1, LoggedRow(GONE, "d", True, 0))
     found.removed = {GONE: {FIRST}}
@@ -189,35 +172,25 @@ def deleting() -> History:
 
 
 def judged_with_delete(outputs: Iterable[ProducerRecord], log: History) -> Findings:
-    """What the judge finds where a tombstone was sent as well."""
     return judged(outputs, log, SENT_WITH_DELETE)
 
 
-def test_what_was_taken_out_is_met_by_nothing() -> None:
-    """Given a tombstone between a document and its copy, then both are rightly unique."""
+def test_document_and_its_copy_are_unique_with_a_tombstone_between() -> None:
     found = judged_with_delete(
         [unique(FIRST), tombstone(), unique(COPY), unique(STRANGER)], deleting()
     )
-
     assert found.examples == []
     assert (found.deletes, found.taken_out, found.tombstones) == (1, 1, 1)
 
 
-def test_a_tombstone_that_is_missing() -> None:
-    """Given no tombstone on unique for a document that was taken out, then that is counted; so is
-    one that comes twice.
-    """
+def test_missing_or_doubled_tombstone_is_counted() -> None:
     outputs = [unique(FIRST), unique(COPY), unique(STRANGER)]
-
     assert judged_with_delete(outputs, deleting()).wrong_tombstones == 1
     assert judged_with_delete([*outputs, tombstone(), tombstone()], deleting()).wrong_tombstones
 
 
-def test_a_delete_that_the_log_does_not_follow() -> None:
-    """Given a log that takes nothing out for a tombstone, then one reader says otherwise."""
+def test_log_that_ignores_a_tombstone_is_counted() -> None:
     log = deleting()
     log.removed = {}
-
     found = judged_with_delete([unique(FIRST), tombstone(), unique(COPY), unique(STRANGER)], log)
-
     assert found.other_than_one_reader == 1

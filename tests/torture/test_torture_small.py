@@ -24,11 +24,6 @@ def test_faults_lose_repeat_and_spoil_nothing(
     kafka_required: None,  # noqa: ARG001 - skips
     tmp_path: Path,
 ) -> None:
-    """Given three workers on a real Kafka and a stream of near-duplicates across partitions,
-    when six different faults strike within a minute, then every document has one output, no two
-    uniques are near, every duplicate names one, all is in raw order and as one reader of the log
-    would have it, nothing waits, and no worker ended by itself.
-    """
     report = torture(Order(MINUTES, DOCUMENTS, FAULTS, SEED), tmp_path, logger.info)
     assert report.holds, report.as_json()
     assert len(report.faults) >= 5, report.faults

@@ -24,29 +24,22 @@ TEXT = as_json({"text": "雪"})
 
 
 def structured(**envelope: object) -> Document:
-    """The document of a structured event with these members."""
     return read_document(raw(as_json({**ENVELOPE, **envelope}), headers=STRUCTURED))
 
 
-def test_binary_mode() -> None:
-    """Given the attributes in headers, then the value is the data, and id and time are theirs."""
+def test_binary_mode_has_attributes_in_headers() -> None:
     headers = (*EVENT_HEADERS, ("ce_time", b"1970-01-01T00:00:01Z"))
-
     assert read(raw(TEXT, headers=headers)) == Document("A234-1234", "雪", HERE, 1_000)
 
 
-def test_structured_mode() -> None:
-    """Given an envelope, then `data` is read like a value, and id and time are the event's."""
+def test_structured_mode_has_attributes_in_the_envelope() -> None:
     document = structured(data={"text": "雪", "tags": "a"}, time="1970-01-01T00:00:01Z")
-
     assert document == Document("A234-1234", "雪", HERE, 1_000, tags=("a",))
 
 
-def test_the_datas_own_fields_come_first() -> None:
-    """Given id and time in the data as well, then they are the document's."""
+def test_fields_of_the_data_come_before_those_of_the_event() -> None:
     data = {"text": "雪", "id": "own", "timestamp": 17}
     headers = (*EVENT_HEADERS, ("ce_time", b"not even a time"))
-
     for document in (
         read_document(raw(as_json(data), headers=headers)),
         structured(data=data, time="not even a time"),
@@ -55,8 +48,7 @@ def test_the_datas_own_fields_come_first() -> None:
 
 
 @pytest.mark.parametrize("time", [{}, {"time": None}])
-def test_an_event_without_time_has_the_records(time: dict[str, object]) -> None:
-    """Given no `time`, or null, then the record's timestamp stands in for it."""
+def test_event_without_time_has_the_time_of_the_record(time: dict[str, object]) -> None:
     assert structured(data={"text": "雪"}, **time).event_time_ms == NOW_MS
     assert read_document(raw(TEXT, headers=EVENT_HEADERS)).event_time_ms == NOW_MS
 
@@ -75,25 +67,19 @@ def test_an_event_without_time_has_the_records(time: dict[str, object]) -> None:
         {"data": TEXT.decode(), "datacontenttype": "application/octet-stream"},
     ],
 )
-def test_every_way_to_hold_data(members: dict[str, object]) -> None:
-    """Given JSON, text, or either in base64, then the data type says how it is read."""
+def test_data_is_read_by_its_content_type(members: dict[str, object]) -> None:
     assert structured(**members).text == "雪"
 
 
-def test_binary_mode_with_plain_text() -> None:
-    """Given text/plain in binary mode, then the value is the text, and the id the event's."""
+def test_binary_mode_reads_plain_text() -> None:
     headers = (*EVENT_HEADERS, ("content-type", b"text/plain"))
-
     assert read(raw(b"x", headers=headers)) == Document("A234-1234", "x", HERE, NOW_MS)
 
 
-def test_the_text_format_reads_data_that_is_a_string() -> None:
-    """Given the format `text`, then a JSON string in an envelope is the text."""
+def test_text_format_reads_data_that_is_a_string() -> None:
     record = raw(as_json({**ENVELOPE, "data": "雪"}), headers=STRUCTURED)
-
     assert read_document(record, FieldSettings(format="text")).text == "雪"
 
 
-def test_other_headers_do_not_make_an_event() -> None:
-    """Given headers of an event but no `ce_specversion`, then the record is an ordinary one."""
+def test_headers_without_specversion_make_no_event() -> None:
     assert read_document(raw(TEXT, headers=EVENT_HEADERS[1:])).id == "weather"

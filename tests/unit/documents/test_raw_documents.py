@@ -27,8 +27,7 @@ from tests.unit.documents.samples import (
 PLAIN = (("content-type", b"text/plain; charset=utf-8"),)
 
 
-def test_all_fields_are_read() -> None:
-    """Given an object with every field, and one more, then the document has them, less that one."""
+def test_all_fields_but_unknown_ones_are_read() -> None:
     value = as_json(
         {
             "id": "news-17",
@@ -54,8 +53,7 @@ def test_all_fields_are_read() -> None:
     )
 
 
-def test_text_alone_is_enough() -> None:
-    """Given an object with a text, then key and record stand in for id and time."""
+def test_text_alone_takes_id_and_time_of_the_record() -> None:
     assert read(raw(as_json({"text": "雪"}))) == Document("weather", "雪", HERE, NOW_MS)
 
 
@@ -71,31 +69,26 @@ def test_text_alone_is_enough() -> None:
         ("scope", "tenant-1", "scope", "tenant-1"),
     ],
 )
-def test_each_field_alone_is_read(
+def test_each_field_is_read_at_the_top_or_nested(
     name: str, given: object, attribute: str, expected: object, *, nested: bool
 ) -> None:
-    """Given an object with one field beside the text, at the top or within, then it is read."""
     fields = msgspec.structs.replace(FieldSettings(), **{name: "meta.it" if nested else "it"})
     value = as_json({"text": "雪", **({"meta": {"it": given}} if nested else {"it": given})})
-
     assert getattr(read_document(raw(value), fields), attribute) == expected
 
 
 @pytest.mark.parametrize(
     ("given", "scope"), [("tenant-1", "tenant-1"), (17, "17"), ("", ""), (None, "")]
 )
-def test_scopes(given: object, scope: str) -> None:
-    """Given a field of scopes, then a document has that scope; absent, null and empty are one."""
+def test_absent_null_and_empty_scopes_are_one(given: object, scope: str) -> None:
     fields = FieldSettings(scope="meta.tenant")
     value = as_json({"text": "雪", "meta": {"tenant": given}})
-
     assert read_document(raw(value), fields).scope == scope
     assert read_document(raw(value)).scope == ""
 
 
 @pytest.mark.parametrize("text", ["", " ", "😀", "\x00", "word " * 10_000])
 def test_any_string_is_a_text(text: str) -> None:
-    """Given a text with nothing to fingerprint in it, then that is for others to judge."""
     assert read_document(raw(as_json({"text": text}))).text == text
 
 
@@ -111,8 +104,7 @@ def test_any_string_is_a_text(text: str) -> None:
         ("x" * ID_BYTES_MAX, "x" * ID_BYTES_MAX),
     ],
 )
-def test_strings_and_integers_are_ids(given_id: object, document_id: str) -> None:
-    """Given an id that is a string or an integer, then it is that string, or its digits."""
+def test_ids_are_strings_or_digits(given_id: object, document_id: str) -> None:
     assert read_fields(id=given_id).id == document_id
 
 
@@ -127,10 +119,9 @@ def test_strings_and_integers_are_ids(given_id: object, document_id: str) -> Non
         (b"\xff", "raw-documents/3@42"),
     ],
 )
-def test_the_key_stands_in_for_the_id(
+def test_key_or_position_stands_in_for_an_absent_id(
     absent: dict[str, object], key: bytes | None, document_id: str
 ) -> None:
-    """Given no id, then the key is the id if it is text, and else the source position is."""
     assert read_document(raw(as_json({"text": "雪", **absent}), key)).id == document_id
 
 
@@ -145,8 +136,9 @@ def test_the_key_stands_in_for_the_id(
     ],
 )
 @pytest.mark.parametrize("field", ["keywords", "tags", "references"])
-def test_one_string_is_a_list_of_one(field: str, value: object, strings: tuple[str, ...]) -> None:
-    """Given a list of strings, one string, or none, then it is a tuple, and nothing is split."""
+def test_one_string_is_a_list_of_one_and_is_not_split(
+    field: str, value: object, strings: tuple[str, ...]
+) -> None:
     assert getattr(read_fields(**{field: value}), field) == strings
 
 
@@ -160,31 +152,25 @@ def test_one_string_is_a_list_of_one(field: str, value: object, strings: tuple[s
         (17.9, 17),
     ],
 )
-def test_time_is_the_documents_own(timestamp: object, time_ms: int) -> None:
-    """Given a timestamp, in the future or not, then it is the time; else the record's is."""
+def test_time_is_that_of_the_document_before_that_of_the_record(
+    timestamp: object, time_ms: int
+) -> None:
     assert read_fields(timestamp=timestamp).event_time_ms == time_ms
 
 
 @given(any_text)
-def test_broken_surrogates_do_no_harm(text: str) -> None:
-    """Given a text with halves of surrogate pairs, then it is read without them.
-
-    It has the content that normalisation would have made of the whole.
-    """
+def test_lone_surrogates_are_dropped_and_keep_the_content_digest(text: str) -> None:
     document = read_fields(text=text, title=text, keywords=text, tags=[text])
-
     assert msgspec.json.encode(document)
     assert content_digest(normalize(document.text)) == content_digest(normalize(text))
 
 
 @pytest.mark.parametrize("value", [b"plain \xe9\x9b\xaa", b'{"text": "x"}', b"", b"NaN"])
 def test_plain_text_by_content_type(value: bytes) -> None:
-    """Given the content type text/plain, then the value is the text, whatever it looks like."""
     assert read(raw(value, headers=PLAIN)) == Document("weather", value.decode(), HERE, NOW_MS)
 
 
-def test_a_byte_order_mark_is_no_text() -> None:
-    """Given a text from an editor that marks UTF-8, then the mark is not part of it."""
+def test_byte_order_mark_is_no_text() -> None:
     assert read_document(raw("\ufeff雪".encode(), headers=PLAIN)).text == "雪"
 
 
@@ -195,15 +181,14 @@ def test_a_byte_order_mark_is_no_text() -> None:
         (("content-type", b"application/json"), ("content-type", b" text/plain ; x=y")),
     ],
 )
-def test_content_type_is_read_as_mail_headers_are(headers: tuple[tuple[str, bytes], ...]) -> None:
-    """Given other case, parameters, or two of them, then case is equal and the last one counts."""
+def test_content_type_ignores_case_and_parameters_and_the_last_one_counts(
+    headers: tuple[tuple[str, bytes], ...],
+) -> None:
     assert read_document(raw(b"plain", headers=headers)).text == "plain"
 
 
-def test_the_format_can_be_fixed() -> None:
-    """Given `text` or `json`, then the content type does not matter."""
+def test_fixed_format_ignores_the_content_type() -> None:
     value = as_json({"text": "雪"})
-
     assert read_document(raw(value), FieldSettings(format="text")).text == value.decode()
     assert read_document(raw(value, headers=PLAIN), FieldSettings(format="json")).text == "雪"
 
@@ -217,23 +202,20 @@ def test_the_format_can_be_fixed() -> None:
         ({"data": [], "data.body": "flat"}, "flat"),
     ],
 )
-def test_names_with_dots_are_paths(content: dict[str, object], text: str) -> None:
-    """Given a name with a dot, then it is a path, unless a field has that very name."""
+def test_names_with_dots_are_paths_unless_a_field_has_that_name(
+    content: dict[str, object], text: str
+) -> None:
     assert read_document(raw(as_json(content)), FieldSettings(text="data.body")).text == text
 
 
 @pytest.mark.parametrize("content", [{}, {"data": "x"}, {"data": {}}, {"data": {"body": None}}])
-def test_a_path_that_leads_nowhere_is_absent(content: dict[str, object]) -> None:
-    """Given a path through what is no object, then the field is absent, like any other."""
+def test_path_that_leads_nowhere_is_absent(content: dict[str, object]) -> None:
     value = as_json({"text": "雪", **content})
-
     assert read_document(raw(value), FieldSettings(title="data.body")).title == ""
 
 
-def test_an_empty_name_switches_a_field_off() -> None:
-    """Given no name for the id, then a field of that name, or of none, is passed on unread."""
+def test_empty_field_name_leaves_the_field_unread() -> None:
     value = as_json({"text": "雪", "id": ["unread"], "": "unread"})
-
     assert read_document(raw(value), FieldSettings(id="")).id == "weather"
 
 
@@ -245,17 +227,14 @@ def test_an_empty_name_switches_a_field_off() -> None:
         ({"format": "xml"}, "fields.format is 'xml'"),
     ],
 )
-def test_settings_that_cannot_be_are_refused(settings: dict[str, str], message: str) -> None:
-    """Given settings that name no field or no format, then the error names the setting."""
+def test_invalid_field_settings_are_named(settings: dict[str, str], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         msgspec.structs.replace(FieldSettings(), **settings)
 
 
 @given(st.text(min_size=1, max_size=50).filter(lambda key: len(key.encode()) <= ID_BYTES_MAX))
-def test_a_null_value_with_a_key_is_a_tombstone(key: str) -> None:
-    """Given a null value under the key of a document, then it names that document's id."""
+def test_null_value_with_a_key_is_a_tombstone_of_that_id(key: str) -> None:
     record = raw(None, key.encode())
     tombstone = read(record)
-
     assert tombstone == Tombstone(HERE, record, key)
     assert read_document(raw(as_json({"text": "雪"}), key.encode())).id == key

@@ -43,16 +43,11 @@ ELSEWHERE = SourcePosition("raw-documents", 7, 9)
 
 
 def read_back(record: ProducerRecord) -> ReceivedOutput | None:
-    """What is read of an output."""
     return received_output(record.value, record.headers)
 
 
 @given(any_records)
-def test_whatever_the_raw_record_was(record: RawRecord) -> None:
-    """Given any raw record, with any headers; then each of its outputs reads back as it was meant,
-    even where the record brings headers that look like ours.
-    """
-
+def test_outputs_of_any_raw_record_are_read_back(record: RawRecord) -> None:
     def decided(verdict: Verdict) -> PendingRecord:
         return pending(record, verdict, "id/雪@1", ELSEWHERE)
 
@@ -78,29 +73,21 @@ def test_whatever_the_raw_record_was(record: RawRecord) -> None:
 
 
 @given(st.none() | st.binary(), header_lists)
-def test_other_records_are_no_outputs(
+def test_other_records_with_any_headers_are_no_outputs(
     value: bytes | None, headers: tuple[tuple[str, bytes | None], ...]
 ) -> None:
-    """Given any value and headers, some of them named like ours; then nothing is read of them, and
-    nothing is raised.
-    """
     assert received_output(value, headers) is None
 
 
-def test_another_schema_is_not_guessed_at() -> None:
-    """Given a duplicate-of record of a later version; then it is not taken for one of this one."""
+def test_later_schema_is_not_read_as_this_one() -> None:
     record = output_of(pending(raw(b"{}"), NEAR))
     assert record.value is not None
-
     later = record.value.replace(b"firstseen.duplicate-of/2", b"firstseen.duplicate-of/3")
-
     assert received_output(later, record.headers) is None
 
 
 @pytest.mark.parametrize("shown", ["", "t/1", "t@1", "t/1@", "t/@1", "/1@2", "t/-1@2", "t/1@x"])
-def test_source_positions_are_whole(shown: str) -> None:
-    """Given text that names no position; then it is refused, with the text in the message."""
+def test_incomplete_source_positions_are_refused(shown: str) -> None:
     assert source_position(str(HERE)) == HERE
-
     with pytest.raises(ValueError, match="topic/partition@offset"):
         source_position(shown)

@@ -48,7 +48,6 @@ VALIDATORS = {name: Draft202012Validator(schemas.load(name)) for name in schemas
 
 
 def errors_of(name: str, instance: object) -> list[str]:
-    """What a schema finds wrong with a JSON value, one line each."""
     return [error.message for error in VALIDATORS[name].iter_errors(instance)]
 
 
@@ -76,10 +75,8 @@ DEAD_LETTER = view(
 
 
 @pytest.mark.parametrize("name", schemas.SCHEMAS)
-def test_schemas_are_schemas(name: str) -> None:
-    """Each schema is valid JSON Schema 2020-12, and says which form and version it is of."""
+def test_schemas_are_valid_and_name_their_form_and_version(name: str) -> None:
     schema = schemas.load(name)
-
     Draft202012Validator.check_schema(schema)
     assert schema["$schema"] == Draft202012Validator.META_SCHEMA["$id"]
     form, version = name.split(".v")
@@ -88,34 +85,27 @@ def test_schemas_are_schemas(name: str) -> None:
     assert schema["description"]
 
 
-def test_the_list_of_schemas_is_complete() -> None:
-    """Every schema file in the package is listed, and none is missing."""
+def test_every_schema_file_is_listed() -> None:
     present = {item.name for item in files(schemas).iterdir() if item.name.endswith(".json")}
-
     assert present == {f"{name}.json" for name in schemas.SCHEMAS}
 
 
-def test_a_schema_that_is_not_ours_is_named() -> None:
-    """Given an unknown name, then the error lists the known ones."""
+def test_unknown_schema_name_lists_the_known_ones() -> None:
     with pytest.raises(UnknownNameError, match=r"'x'.*duplicate-of\.v2"):
         schemas.load("x")
 
 
 @given(any_records, st.sampled_from(UndecidableReason))
 def test_unique_records_satisfy_their_schema(record: RawRecord, why: UndecidableReason) -> None:
-    """Given any record that is put out, with a fingerprint or without, then it has its form."""
     unique = output_of(pending(record))
     undecidable = output_of(pending(record, Undecidable(why)))
-
     assert errors_of("unique-record.v1", view(unique)) == []
     assert errors_of("unique-record.v1", view(undecidable)) == []
 
 
 @given(any_records, st.sampled_from([NEAR, EXACT, msgspec.structs.replace(EXACT, block=None)]))
 def test_duplicates_satisfy_their_schema(record: RawRecord, verdict: DuplicateOf) -> None:
-    """Given any record that repeats another, then what is said of it has its form."""
     output = output_of(pending(record, verdict), WITH_BODY)
-
     assert output.value is not None
     assert errors_of("duplicate-of.v2", json.loads(output.value)) == []
 
@@ -129,7 +119,6 @@ def test_duplicates_satisfy_their_schema(record: RawRecord, verdict: DuplicateOf
 def test_tagged_records_satisfy_their_schema(
     record: RawRecord, verdict: Verdict, why: UndecidableReason, replaced: bool
 ) -> None:
-    """Given any record and verdict, then what is put out with mode=tag has its form."""
     short = msgspec.structs.replace(pending(record, EXACT), fingerprint=b"")
     for output in (
         *document_records(pending(record, verdict), TAG_RULES, replaced=replaced),
@@ -142,21 +131,14 @@ def test_tagged_records_satisfy_their_schema(
 
 @given(any_records, st.sampled_from(RejectionReason))
 def test_dead_letters_satisfy_their_schema(record: RawRecord, reason: RejectionReason) -> None:
-    """Given any record that is refused, for any reason, then its dead letter has its form."""
     letter = dead_letter_record(Rejection(HERE, record, reason, "detail"), RULES)
-
     assert errors_of("dead-letter.v1", view(letter)) == []
 
 
 @given(json_objects)
 def test_reader_and_schema_agree_on_documents(content: dict[str, Any]) -> None:
-    """Given any object, then what is read satisfies the schema.
-
-    What satisfies it is read, save where the schema says that it cannot tell: days that are not in
-    the calendar, and ids with halves of surrogate pairs.
-    """
+    """The schema cannot tell days that are not in the calendar, nor ids with lone surrogates."""
     result = read(raw(as_json(content)))
-
     valid = errors_of("raw-document.v1", content) == []
     if isinstance(result, Document):
         assert valid
@@ -187,8 +169,7 @@ def test_reader_and_schema_agree_on_documents(content: dict[str, Any]) -> None:
         ({"text": "x", "timestamp": 1e15}, False),
     ],
 )
-def test_raw_documents(content: object, valid: bool) -> None:
-    """Given objects near the edge, then schema and reader say the same of each."""
+def test_reader_and_schema_agree_on_edge_cases(content: object, valid: bool) -> None:
     assert (errors_of("raw-document.v1", content) == []) is valid
     assert isinstance(read(raw(as_json(content))), Document) is valid
 
@@ -216,18 +197,15 @@ def test_raw_documents(content: object, valid: bool) -> None:
         {"other": 1},
     ],
 )
-def test_wrong_duplicates_are_found(changes: dict[str, object]) -> None:
-    """Given a duplicate with one thing wrong, then its schema says so."""
+def test_duplicate_with_one_thing_wrong_is_found(changes: dict[str, object]) -> None:
     assert errors_of("duplicate-of.v2", duplicate_value()) == []
     assert errors_of("duplicate-of.v2", duplicate_value(**changes)) != []
 
 
 @pytest.mark.parametrize("field", list(duplicate_value()))
 def test_no_field_of_a_duplicate_can_be_missing(field: str) -> None:
-    """Given a duplicate less one field, then its schema says so."""
     value = duplicate_value()
     del value[field]
-
     assert errors_of("duplicate-of.v2", value) != []
 
 
@@ -241,8 +219,7 @@ def test_no_field_of_a_duplicate_can_be_missing(field: str) -> None:
         ("dead-letter.v1", DEAD_LETTER),
     ],
 )
-def test_every_header_must_be_there_once(name: str, record: dict[str, Any]) -> None:
-    """Given a record with one header missing, doubled or wrong, then its schema says so."""
+def test_every_header_must_be_there_once_and_as_text(name: str, record: dict[str, Any]) -> None:
     assert errors_of(name, record) == []
     for index, header in enumerate(record["headers"]):
         others = [*record["headers"][:index], *record["headers"][index + 1 :]]
@@ -255,10 +232,7 @@ def test_every_header_must_be_there_once(name: str, record: dict[str, Any]) -> N
             assert errors_of(name, {**record, "headers": headers}) != [], headers
 
 
-def test_a_tagged_duplicate_says_all_that_a_record_of_its_own_would() -> None:
-    """Given a tagged duplicate with one header missing or doubled, then its schema says so; only
-    the fingerprint may be missing, as a text too short to have one can repeat another.
-    """
+def test_tagged_duplicate_has_every_header_once_but_perhaps_no_fingerprint() -> None:
     headers = TAGGED["headers"]
     for index, header in enumerate(headers):
         others = [*headers[:index], *headers[index + 1 :]]
@@ -271,10 +245,8 @@ def test_a_tagged_duplicate_says_all_that_a_record_of_its_own_would() -> None:
     ("name", "record"), [("unique-record.v1", UNIQUE), ("dead-letter.v1", DEAD_LETTER)]
 )
 def test_wrong_records_are_found(name: str, record: dict[str, Any]) -> None:
-    """Given headers of no verdict, or a record less one of its parts, then the schema says so."""
     unknown = [*record["headers"], {"name": "firstseen-mood", "value": "good"}]
     fingerprint = {"name": "firstseen-fingerprint", "value": "9C3F"}
-
     for wrong in (
         {**record, "headers": unknown},
         {**record, "headers": [*record["headers"], fingerprint]},
@@ -296,26 +268,22 @@ def test_wrong_records_are_found(name: str, record: dict[str, Any]) -> None:
         (UNDECIDABLE, "firstseen-verdict", "unique"),
     ],
 )
-def test_a_record_has_one_verdict(record: dict[str, Any], name: str, value: str) -> None:
-    """Given a record with a right header of the other verdict added, then its schema says so."""
+def test_record_has_headers_of_one_verdict_only(
+    record: dict[str, Any], name: str, value: str
+) -> None:
     both = [*record["headers"], {"name": name, "value": value}]
-
     assert errors_of("unique-record.v1", {**record, "headers": both}) != []
 
 
 def test_too_large_dead_letters_have_no_value() -> None:
-    """Given the reason `too_large` beside a value, then the schema says so."""
     rejection = Rejection(HERE, raw(b"large"), RejectionReason.TOO_LARGE, "detail")
     letter = view(dead_letter_record(rejection, RULES))
-
     assert errors_of("dead-letter.v1", letter) == []
     assert errors_of("dead-letter.v1", {**letter, "value": "large"}) != []
 
 
-def test_schemas_list_the_reasons_that_exist() -> None:
-    """The closed lists in the schemas are those of the code."""
+def test_schemas_list_the_reasons_of_the_code() -> None:
     dead_letter = schemas.load("dead-letter.v1")["$defs"]["reason"]["properties"]["value"]["enum"]
     unique = schemas.load("unique-record.v1")["$defs"]["reason"]["properties"]["value"]["enum"]
-
     assert dead_letter == [str(reason) for reason in RejectionReason]
     assert unique == [str(reason) for reason in UndecidableReason]

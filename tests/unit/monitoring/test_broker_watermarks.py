@@ -12,8 +12,7 @@ from tests.rigs.brokers.loopback_ports import free_port
 from tests.rigs.waiting import await_that
 
 
-def test_one_client_asks_again_and_again(embedded_broker: Broker) -> None:
-    """Given a broker that answers, then the next request uses the same client."""
+def test_watermarks_keep_a_client_that_has_answers(embedded_broker: Broker) -> None:
     topic = embedded_broker.new_topic("watched")
     watermarks = BrokerWatermarks(
         {"bootstrap.servers": embedded_broker.bootstrap_servers}, "no-group", 30.0
@@ -22,27 +21,20 @@ def test_one_client_asks_again_and_again(embedded_broker: Broker) -> None:
     assert watermarks.of([partition]) == {partition: Watermarks(0, 0, 0)}
     client = watermarks._admin
     assert client is not None
-
     watermarks.of([partition])
-
     assert watermarks._admin is client
 
 
-def test_a_client_without_an_answer_is_dropped() -> None:
-    """Given no broker, then the next request uses a new client."""
+def test_watermarks_drop_a_client_without_an_answer() -> None:
     watermarks = BrokerWatermarks(
         {"bootstrap.servers": f"127.0.0.1:{free_port()}"}, "no-group", 0.2
     )
     with pytest.raises(BrokerUnavailableError):
         watermarks.of([TopicPartition("raw", 0)])
-
     assert watermarks._admin is None
 
 
-def test_markers_of_transactions_are_no_records(kafka_broker: Broker) -> None:
-    """Given a partition that ends with the marker of a transaction, then there is a record before
-    it, and none after the last record.
-    """
+def test_watermarks_do_not_count_transaction_markers_as_records(kafka_broker: Broker) -> None:
     topic = kafka_broker.new_topic("watched")
     address = {"bootstrap.servers": kafka_broker.bootstrap_servers}
     producer = kafka_broker.transactional_producer()
@@ -50,7 +42,6 @@ def test_markers_of_transactions_are_no_records(kafka_broker: Broker) -> None:
     producer.produce(topic, b"x", partition=0)
     producer.commit_transaction(30)
     watermarks = BrokerWatermarks(address, "no-group", 30.0)
-
     partition = TopicPartition(topic, 0)
     # The broker writes the marker after its answer.
     await_that(lambda: watermarks.of([partition]) == {partition: Watermarks(0, 2, 2)})

@@ -8,21 +8,14 @@ from streams.monitoring.health import Health, Stall
 from tests.rigs.manual_clock import ManualClock
 
 
-def test_a_worker_that_starts_is_alive() -> None:
-    """Given a worker whose event loop has not run yet, however long, then it is alive: that it is
-    not ready is another question.
-    """
+def test_starting_worker_is_alive_however_long_it_takes() -> None:
     clock = ManualClock()
     health = Health(120, lambda: None, clock)
     clock.now += 100_000
-
     assert health.why_dead() is None
 
 
-def test_an_event_loop_that_stands_still() -> None:
-    """Given a loop that ran once, when it is silent for the limit, then the worker is dead, with
-    the reason; when it runs again, then it is alive.
-    """
+def test_silent_event_loop_is_dead_until_it_runs_again() -> None:
     clock = ManualClock()
     health = Health(120, lambda: None, clock)
     health.beat()
@@ -34,8 +27,7 @@ def test_an_event_loop_that_stands_still() -> None:
     assert health.why_dead() is None
 
 
-def test_stalls() -> None:
-    """Given stalls, then the reason has each of them; when they are over, then it is alive."""
+def test_reason_names_every_stall() -> None:
     health = Health(120, lambda: None)
     health.stalled(
         [Stall(TopicPartition("raw", 0), 130, 7, 5), Stall(TopicPartition("raw", 1), 121, 9, 1)]
@@ -48,13 +40,11 @@ def test_stalls() -> None:
     assert health.why_dead() is None
 
 
-def test_a_failure() -> None:
-    """Given a worker that has failed and is about to end, then it is dead of that."""
+def test_failed_worker_is_dead_of_its_failure() -> None:
     assert Health(120, lambda: FirstseenError("no room")).why_dead() == "no room"
 
 
-def test_waiting_for_another_worker_is_no_illness() -> None:
-    """Given documents that wait for another worker, then this one is alive, and says for whom."""
+def test_worker_that_waits_for_another_is_alive_and_says_for_whom() -> None:
     health = Health(120, lambda: None)
     assert health.why_waiting() is None
     health.waits("documents have waited 300 s for shard 2 to report")

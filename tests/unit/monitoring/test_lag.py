@@ -24,8 +24,7 @@ from streams.topics.watermarks import Watermarks
         ),
     ],
 )
-def test_lag(position: int | None, watermarks: Watermarks, lag: PartitionLag) -> None:
-    """Given a position and watermarks, then lag counts from the later of position and start to the
-    end, and its readable part to the first open transaction.
-    """
+def test_lag_counts_from_the_later_of_position_and_start(
+    position: int | None, watermarks: Watermarks, lag: PartitionLag
+) -> None:
     assert lag_of(position, watermarks) == lag

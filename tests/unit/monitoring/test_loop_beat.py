@@ -21,18 +21,14 @@ class ManualLoop(asyncio.SelectorEventLoop):
         self.now = 1000.0
 
     def time(self) -> float:
-        """The time that was set."""
         return self.now
 
     def turn(self) -> None:
-        """Run what is due."""
         self.call_soon(self.stop)
         self.run_forever()
 
 
 class Beaten:
-    """A loop with a beat, and what it noted."""
-
     def __init__(self) -> None:
         self.loop = ManualLoop()
         self.lags: list[Sequence[float]] = []
@@ -49,10 +45,7 @@ class Beaten:
         return lags
 
 
-def test_a_loop_in_time_and_one_that_is_late() -> None:
-    """Given a beat in time, then its lag is 0; given one that is 0.7 s late, then those that were
-    missed count as well; and the next is due 0.2 s after it.
-    """
+def test_late_beat_counts_the_beats_it_missed() -> None:
     beaten = Beaten()
     assert beaten.lags == [[0.0]]
     assert beaten.after(EVERY_SECONDS) == pytest.approx([0.0], abs=1e-6)
@@ -61,17 +54,13 @@ def test_a_loop_in_time_and_one_that_is_late() -> None:
     beaten.loop.close()
 
 
-def test_a_loop_that_stood_still_for_hours_is_bounded() -> None:
-    """Given a beat that is a day late, then it stands for 5,000 missed ones at most."""
+def test_beats_missed_in_a_day_are_bounded() -> None:
     beaten = Beaten()
     assert len(beaten.after(24 * 3600)) == 5_001
     beaten.loop.close()
 
 
-def test_what_is_noted_every_second() -> None:
-    """Given beats in time, then every fifth calls what is due each second, as does the first, and
-    one that is a second late.
-    """
+def test_beat_calls_what_is_due_each_second() -> None:
     beaten = Beaten()
     assert beaten.seconds == [1000.0]
     for _ in range(12):
@@ -82,8 +71,7 @@ def test_what_is_noted_every_second() -> None:
     beaten.loop.close()
 
 
-def test_a_blocked_loop_is_in_the_metric() -> None:
-    """Given a real loop that one step blocks for 0.6 s, then the histogram has what was late."""
+def test_blocked_loop_is_in_the_metric() -> None:
     metrics = Metrics(CollectorRegistry())
     loop = asyncio.new_event_loop()
     LoopBeat(loop, metrics.event_loop_lag)

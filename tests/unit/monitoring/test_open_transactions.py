@@ -22,56 +22,45 @@ SECONDS = 30.0
 
 
 def watermarks_of(broker: Broker) -> BrokerWatermarks:
-    """What asks a broker."""
     return BrokerWatermarks({"bootstrap.servers": broker.bootstrap_servers}, "no-group", SECONDS)
 
 
 def never(seconds: float) -> None:
-    """Fails where something waits."""
     pytest.fail(f"waits for {seconds} s")
 
 
 @pytest.fixture
 def topic(kafka_broker: Broker) -> str:
-    """A topic of three partitions."""
     return kafka_broker.new_topic("open", 3)
 
 
 @pytest.fixture
 def producer(kafka_broker: Broker) -> Iterator[Producer]:
-    """A producer that is ready for transactions."""
     made = kafka_broker.transactional_producer(open_seconds=600)
     yield made
     made.abort_transaction(SECONDS)
 
 
-def test_ends_that_differ_are_a_transaction() -> None:
-    """Given watermarks, then those whose end cannot be read have a transaction, and no others."""
+def test_partition_with_an_unreadable_end_has_a_transaction() -> None:
     read, stuck, empty = (TopicPartition("unique", each) for each in range(3))
     marks = {read: Watermarks(0, 9, 9), stuck: Watermarks(2, 5, 9), empty: Watermarks(0, 0, 0)}
-
     (found,) = open_transactions(marks).values()
-
     assert found == OpenTransaction(stuck, 5, 9)
     assert str(found).startswith("unique/1: a transaction is open since offset 5")
     assert "the 4 offsets from there on" in str(found)
 
 
-def test_no_transaction_takes_no_time(kafka_broker: Broker, topic: str) -> None:
-    """Given partitions that can be read to their ends, then nothing is waited for."""
+def test_partitions_without_a_transaction_are_not_waited_for(
+    kafka_broker: Broker, topic: str
+) -> None:
     places = [TopicPartition(topic, each) for each in range(3)]
-
     assert lasting_transactions(watermarks_of(kafka_broker), places, never) == []
     assert lasting_transactions(watermarks_of(kafka_broker), [], never) == []
 
 
-def test_one_that_ends_meanwhile_is_none(
+def test_only_a_transaction_that_does_not_move_is_reported(
     kafka_broker: Broker, topic: str, producer: Producer
 ) -> None:
-    """Given a transaction that is committed between the two requests, and the next one open by
-    then, then neither is reported, though the partition was behind both times; one that does not
-    move is.
-    """
     producer.begin_transaction()
     producer.produce(topic, b"first", partition=0)
     assert producer.flush(SECONDS) == 0
@@ -88,16 +77,13 @@ def test_one_that_ends_meanwhile_is_none(
     assert stays == OpenTransaction(places[0], 2, 3)
 
 
-def test_the_embedded_broker_has_none(embedded_broker: Broker) -> None:
-    """Given the in-process broker, which has no isolation, then no transaction is found."""
+def test_embedded_broker_has_no_transactions(embedded_broker: Broker) -> None:
     topic = embedded_broker.new_topic("open", 2)
     admin = AdminClient({"bootstrap.servers": embedded_broker.bootstrap_servers})
     producer = Producer({"bootstrap.servers": embedded_broker.bootstrap_servers})
     producer.produce(topic, b"x", partition=0)
     assert producer.flush(SECONDS) == 0
-
     places = partitions_to_check(admin, [topic, "not-there"], "group")
-
     assert places == [TopicPartition(topic, 0), TopicPartition(topic, 1)]
     assert lasting_transactions(watermarks_of(embedded_broker), places, never) == []
 
@@ -106,6 +92,5 @@ def test_the_embedded_broker_has_none(embedded_broker: Broker) -> None:
     ("text", "number"),
     [("", 0), ("hello", 99_162_322), ("polygenelubricants", 0), ("过滤器", 36_273_675)],
 )
-def test_groups_are_placed_as_kafka_does(text: str, number: int) -> None:
-    """Given the name of a group, then its number is that of Java's ``hashCode`` without sign."""
+def test_java_hash_of_a_group(text: str, number: int) -> None:
     assert _java_hash(text) == number

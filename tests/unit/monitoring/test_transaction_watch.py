@@ -14,28 +14,19 @@ RAW, OUTPUT = TopicPartition("raw", 1), TopicPartition("unique", 2)
 
 
 def opened(partition: TopicPartition, offset: int) -> dict[TopicPartition, OpenTransaction]:
-    """What a broker says of a partition with an open transaction."""
     return {partition: OpenTransaction(partition, offset, offset + 3)}
 
 
-def test_which_partitions_a_worker_watches() -> None:
-    """Given topics with a partition for each shard, and outputs, then each worker watches its own
-    shards, and the outputs are watched by the worker of shard 0 alone.
-    """
+def test_worker_watches_its_shards_and_shard_0_the_outputs() -> None:
     watch = TransactionWatch(("raw", "changelog"), [OUTPUT])
-
     assert watch.partitions([1]) == [RAW, TopicPartition("changelog", 1)]
     assert OUTPUT in watch.partitions([0, 1])
     assert watch.partitions([]) == []
 
 
-def test_the_age_of_the_oldest(caplog: pytest.LogCaptureFixture) -> None:
-    """Given transactions that follow each other, and one that stays, then the age is that of the
-    one that stays; running traffic is never said.
-    """
+def test_transactions_that_follow_each_other_have_no_age(caplog: pytest.LogCaptureFixture) -> None:
     watch = TransactionWatch(("raw",), [])
     caplog.set_level(logging.WARNING)
-
     assert watch.update({}, 0.0) == 0.0
     assert watch.update(opened(RAW, 5), 10.0) == 0.0
     assert watch.update(opened(RAW, 9), 200.0) == 0.0, "another one"
@@ -44,10 +35,9 @@ def test_the_age_of_the_oldest(caplog: pytest.LogCaptureFixture) -> None:
     assert not caplog.messages
 
 
-def test_one_that_stays_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
-    """Given a transaction that stays open, then the log names partition, offset and age once, and
-    the remedy; another one on the same partition is said again, and that it has ended.
-    """
+def test_transaction_that_stays_is_logged_once_and_when_it_ends(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     watch = TransactionWatch(("raw",), [])
     caplog.set_level(logging.WARNING)
     for now in (0.0, SAID_AFTER_SECONDS, 2 * SAID_AFTER_SECONDS):

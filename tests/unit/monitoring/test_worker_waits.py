@@ -9,7 +9,6 @@ from streams.monitoring.worker_state import NextStep, Waits
 
 
 def waits_for(leader: str | None = None, shards: dict[int, str | None] | None = None) -> Waits:
-    """A packet that waits for another worker."""
     return Waits(Waiting(17, leader, shards or {}, own_turn=False))
 
 
@@ -30,24 +29,17 @@ def waits_for(leader: str | None = None, shards: dict[int, str | None] | None = 
     ],
 )
 def test_whom_documents_wait_for(waits: Waits, opening: dict[int, str], whom: str | None) -> None:
-    """Given what the next packet waits for, then shards, workers and leader have their names in
-    the group; on its own turn a worker waits for nobody.
-    """
     assert waits.whom(opening) == whom
 
 
-def test_of_many_shards_some_are_named() -> None:
-    """Given a thousand shards that have not reported, then the first five are named."""
+def test_of_many_shards_the_first_five_are_named() -> None:
     whom = waits_for(shards=dict.fromkeys(range(1000))).whom({}) or ""
     assert whom.startswith("shard 0 (no worker known), shard 1 ")
     assert whom.endswith("shard 4 (no worker known) and 995 more to report")
 
 
 @pytest.mark.parametrize("ready", [True, False])
-def test_a_shard_that_was_opened_since_is_to_be_read(*, ready: bool) -> None:
-    """Given a shard that the last note does not know, then its records are to be read, if the
-    worker is ready to.
-    """
+def test_newly_opened_shard_is_read_if_the_worker_is_ready(*, ready: bool) -> None:
     waits = Waits(steps={0: NextStep.COMMIT})
     assert waits.is_own_step(1, ready=ready) is ready
     assert waits.is_own_step(0, ready=ready)

@@ -28,20 +28,15 @@ SECONDS = 90.0
 
 
 class Copies(SyncCopies):
-    """Brokers that say what the test says."""
-
     def __init__(self) -> None:
         super().__init__({}, {}, 1.0)
         self.found: list[TooFewCopies] | None = []
 
     def too_few(self) -> list[TooFewCopies] | None:
-        """Return what is set."""
         return self.found
 
 
 class Watching:
-    """A watch, and the worker that it watches."""
-
     def __init__(
         self,
         brokers: str,
@@ -67,26 +62,21 @@ class Watching:
         )
 
     def value(self, name: str, **labels: str) -> float | None:
-        """A sample of its metrics."""
         return self.metrics.registry.get_sample_value(f"firstseen_{name}", labels)
 
     def lag(self) -> float | None:
-        """The lag of raw partition 0."""
         return self.value("consumer_lag_messages", topic=self.raw, partition="0")
 
     def check(self) -> None:
-        """Check lag and waits once."""
         self.watch.check_lag()
         self.watch.check_waits()
 
     def checked_lag(self) -> float | None:
-        """The lag after another check."""
         self.watch.check_lag()
         return self.lag()
 
 
 def topic_with_records(broker: Broker) -> str:
-    """A topic of one partition with ``RECORDS`` records."""
     topic = broker.new_topic("watched")
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     for _ in range(RECORDS):
@@ -95,13 +85,11 @@ def topic_with_records(broker: Broker) -> str:
     return topic
 
 
-def test_lag_from_the_position_of_a_shard(embedded_broker: Broker, tmp_path: Path) -> None:
-    """Given a shard that has put out 2 of 5 records, then lag is 3; given one that is not open, and
-    nothing committed by the group, then it is 5; given none, then there is no lag.
-    """
+def test_lag_is_from_the_position_of_an_open_shard_or_the_start(
+    embedded_broker: Broker, tmp_path: Path
+) -> None:
     raw = topic_with_records(embedded_broker)
     watching = Watching(embedded_broker.bootstrap_servers, tmp_path, raw)
-
     watching.view.states = {0: OPEN._replace(next_offset=2)}
     await_that(lambda: watching.checked_lag() == 3)
     watching.view.states = {0: OPEN._replace(is_open=False, next_offset=2)}
@@ -111,8 +99,7 @@ def test_lag_from_the_position_of_a_shard(embedded_broker: Broker, tmp_path: Pat
     assert watching.checked_lag() is None, "the partition has moved away"
 
 
-def test_the_log_is_measured(embedded_broker: Broker, tmp_path: Path) -> None:
-    """Given a worker that has read 2 of the 5 records of the log, then the metrics have both."""
+def test_log_position_and_end_are_measured(embedded_broker: Broker, tmp_path: Path) -> None:
     log = topic_with_records(embedded_broker)
     watching = Watching(embedded_broker.bootstrap_servers, tmp_path, "raw", log)
     watching.watch.check_lag()
@@ -127,10 +114,7 @@ def test_the_log_is_measured(embedded_broker: Broker, tmp_path: Path) -> None:
     assert watching.value("log_position_offset") == 2
 
 
-def test_shards_come_and_go(tmp_path: Path) -> None:
-    """Given a shard that puts nothing out, then it has its series; when it moves away, then it has
-    none; and what a shard has noted itself stays.
-    """
+def test_series_of_shards_come_and_go(tmp_path: Path) -> None:
     watching = Watching(f"127.0.0.1:{free_port()}", tmp_path, "raw")
     watching.metrics.shard_state(0, entries=12, waiting=3)
     watching.view.states = {
@@ -150,10 +134,9 @@ def test_shards_come_and_go(tmp_path: Path) -> None:
     assert watching.value("waiting_documents", partition="0") is None
 
 
-def test_a_worker_that_is_not_ready_is_no_stall(embedded_broker: Broker, tmp_path: Path) -> None:
-    """Given records that nobody processes while the worker is not ready, then it is no stall; when
-    it is ready, then it is one after the limit.
-    """
+def test_stall_is_timed_from_when_the_worker_is_ready(
+    embedded_broker: Broker, tmp_path: Path
+) -> None:
     raw = topic_with_records(embedded_broker)
     watching = Watching(embedded_broker.bootstrap_servers, tmp_path, raw, stall_seconds=1)
     watching.view.states = {0: OPEN}
@@ -162,7 +145,6 @@ def test_a_worker_that_is_not_ready_is_no_stall(embedded_broker: Broker, tmp_pat
     time.sleep(1.1)
     watching.watch.check_lag()
     assert watching.health.why_dead() is None
-
     watching.view.trouble = None
     watching.watch.check_lag()
     time.sleep(1.1)
@@ -171,12 +153,9 @@ def test_a_worker_that_is_not_ready_is_no_stall(embedded_broker: Broker, tmp_pat
     assert watching.value("stalled_partitions") == 1
 
 
-def test_a_worker_that_does_not_read_the_log_is_a_stall(
+def test_log_that_is_not_read_is_a_stall_until_it_is(
     embedded_broker: Broker, tmp_path: Path
 ) -> None:
-    """Given a worker that is not ready and stops reading the log before its end, then it is a stall
-    after the limit; when it reads on, then it is none.
-    """
     log = topic_with_records(embedded_broker)
     watching = Watching(embedded_broker.bootstrap_servers, tmp_path, "raw", log, stall_seconds=1)
     watching.view.trouble = "the log is being read"
@@ -185,7 +164,6 @@ def test_a_worker_that_does_not_read_the_log_is_a_stall(
     time.sleep(1.1)
     watching.watch.check_lag()
     assert f"{log}/0: no progress" in (watching.health.why_dead() or "")
-
     watching.view.log_position = 3
     watching.watch.check_lag()
     assert watching.health.why_dead() is None
@@ -212,12 +190,9 @@ def for_another(step: NextStep, *, is_full: bool = False) -> Waits:
     ],
     ids=["shard", "full", "leader", "no leader"],
 )
-def test_waiting_for_another_worker_is_no_stall(
+def test_waiting_for_another_worker_is_no_stall_and_is_logged_once(
     embedded_broker: Broker, tmp_path: Path, caplog: pytest.LogCaptureFixture, waits: Waits
 ) -> None:
-    """Given raw records whose verdicts wait for another worker for longer than the limit, then this
-    one is healthy, says for whom they wait, and logs it once; when they wait no more, it says that.
-    """
     raw = topic_with_records(embedded_broker)
     watching = Watching(embedded_broker.bootstrap_servers, tmp_path, raw, stall_seconds=1)
     watching.view.states = {0: OPEN._replace(waiting=RECORDS)}
@@ -260,13 +235,9 @@ def test_waiting_for_another_worker_is_no_stall(
     ],
     ids=["read", "send", "commit", "decide", "read beside", "commit beside"],
 )
-def test_what_this_worker_owes_is_a_stall(
+def test_what_this_worker_owes_is_a_stall_even_beside_a_wait_for_another(
     embedded_broker: Broker, tmp_path: Path, waits: Waits
 ) -> None:
-    """Given raw records that this worker itself has to read, send, look up, decide or put out, when
-    it does not for longer than the limit, then it is stalled; also beside documents that wait for
-    another worker.
-    """
     raw = topic_with_records(embedded_broker)
     watching = Watching(embedded_broker.bootstrap_servers, tmp_path, raw, stall_seconds=1)
     watching.view.states = {0: OPEN}
@@ -279,10 +250,9 @@ def test_what_this_worker_owes_is_a_stall(
     assert watching.value("stalled_partitions") == 1
 
 
-def test_the_time_that_others_took_does_not_count(embedded_broker: Broker, tmp_path: Path) -> None:
-    """Given a wait for another worker that was longer than the limit, when it is this worker's turn
-    then it has the whole limit.
-    """
+def test_stall_is_timed_from_the_own_turn_of_this_worker(
+    embedded_broker: Broker, tmp_path: Path
+) -> None:
     raw = topic_with_records(embedded_broker)
     watching = Watching(embedded_broker.bootstrap_servers, tmp_path, raw, stall_seconds=1)
     watching.view.states = {0: OPEN}
@@ -295,12 +265,9 @@ def test_the_time_that_others_took_does_not_count(embedded_broker: Broker, tmp_p
     assert watching.health.why_dead() is None
 
 
-def test_what_is_decided_is_owed_while_shards_are_opened(
+def test_decided_documents_are_owed_while_shards_open_and_reading_is_not(
     embedded_broker: Broker, tmp_path: Path
 ) -> None:
-    """Given a worker that is not ready, when it does not put out what is decided, then it is a
-    stall; nor is it one that it reads nothing meanwhile.
-    """
     raw = topic_with_records(embedded_broker)
     watching = Watching(embedded_broker.bootstrap_servers, tmp_path, raw, stall_seconds=1)
     watching.view.states = {0: OPEN}
@@ -310,7 +277,6 @@ def test_what_is_decided_is_owed_while_shards_are_opened(
     time.sleep(1.1)
     watching.check()
     assert watching.health.why_dead() is None
-
     watching.view.found = own(NextStep.COMMIT)
     watching.check()
     time.sleep(1.1)
@@ -318,10 +284,7 @@ def test_what_is_decided_is_owed_while_shards_are_opened(
     assert f"{raw}/0: no progress" in (watching.health.why_dead() or "")
 
 
-def test_a_recovery_without_progress_is_a_stall(embedded_broker: Broker, tmp_path: Path) -> None:
-    """Given a shard that is being opened and reads nothing of its changelog for longer than the
-    limit, then it is a stall; when it reads on, or has read all of it, then it is none.
-    """
+def test_recovery_without_progress_is_a_stall(embedded_broker: Broker, tmp_path: Path) -> None:
     raw, changelog = (topic_with_records(embedded_broker) for _ in range(2))
     watching = Watching(
         embedded_broker.bootstrap_servers, tmp_path, raw, changelog=changelog, stall_seconds=1
@@ -345,11 +308,9 @@ def test_a_recovery_without_progress_is_a_stall(embedded_broker: Broker, tmp_pat
     assert watching.health.why_dead() is None, "it waits for the group's offset, or fills its index"
 
 
-def test_markers_of_transactions_are_no_stall(kafka_broker: Broker, tmp_path: Path) -> None:
-    """Given a shard that has put out all records of a transaction, whose marker is the end of the
-    partition, then after the limit it is no stall, and lag is 0; then a record comes, and lag is
-    that record with the marker before it.
-    """
+def test_transaction_markers_are_neither_stall_nor_lag(
+    kafka_broker: Broker, tmp_path: Path
+) -> None:
     raw = kafka_broker.new_topic("watched")
     producer = kafka_broker.transactional_producer()
     produce_in_transaction(producer, raw)
@@ -359,7 +320,6 @@ def test_markers_of_transactions_are_no_stall(kafka_broker: Broker, tmp_path: Pa
     time.sleep(1.1)
     assert watching.checked_lag() == 0
     assert watching.health.why_dead() is None
-
     produce_in_transaction(producer, raw)
     await_that(lambda: watching.checked_lag() == 3)
     time.sleep(1.1)
@@ -367,27 +327,22 @@ def test_markers_of_transactions_are_no_stall(kafka_broker: Broker, tmp_path: Pa
     assert "no progress" in (watching.health.why_dead() or "")
 
 
-def test_no_broker(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Given no broker, when it is asked twice, then the worker stays alive, and the metric and one
-    line of the log say so.
-    """
+def test_no_broker_is_a_metric_and_one_log_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     watching = Watching(f"127.0.0.1:{free_port()}", tmp_path, "raw")
     with caplog.at_level(logging.WARNING):
         watching.watch.check_lag()
         watching.watch.check_lag()
-
     assert watching.value("broker_up") == 0
     assert watching.value("errors_total", stage="watch", reason="broker") == 2
     assert watching.health.why_dead() is None
     assert caplog.text.count("the broker does not answer") == 1
 
 
-def test_a_failure_of_its_own(
+def test_failure_of_the_watch_is_logged_once_and_lag_is_still_measured(
     embedded_broker: Broker, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Given a state directory that does not exist, then the log says so once, and lag is measured
-    all the same.
-    """
     raw = topic_with_records(embedded_broker)
     watching = Watching(embedded_broker.bootstrap_servers, tmp_path / "gone", raw)
     watching.view.states = {0: OPEN}
@@ -395,23 +350,18 @@ def test_a_failure_of_its_own(
         await_that(lambda: watching.lag() == RECORDS)
         checks = "stage_duration_seconds_count"
         await_that(lambda: (watching.value(checks, stage="watch") or 0) >= 2)
-
     assert caplog.text.count("the watch of this worker failed, and continues") == 1
 
 
 def produce_in_transaction(producer: Producer, topic: str) -> None:
-    """Commit a transaction of one record, to partition 0."""
     producer.begin_transaction()
     producer.produce(topic, b"x", partition=0)
     producer.commit_transaction(SECONDS)
 
 
-def test_an_open_transaction_is_measured(
+def test_age_of_an_open_transaction_is_measured(
     kafka_broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Given a transaction that a producer leaves open on a raw partition of this worker, then the
-    metric rises though the worker is not stalled; when it is committed, then it is 0.
-    """
     monkeypatch.setattr(worker_watch, "_TRANSACTIONS_SECONDS", 0.0)
     raw = kafka_broker.new_topic("watched")
     producer = kafka_broker.transactional_producer(open_seconds=600)
@@ -434,12 +384,9 @@ def test_an_open_transaction_is_measured(
     await_that(lambda: age() == 0.0)
 
 
-def test_topics_without_enough_copies_are_named_once(
+def test_topic_without_enough_copies_is_logged_once_and_again_when_it_has_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Given a topic with too few copies in sync, then the log says so once, with the figures, and
-    says once when it takes records again.
-    """
     monkeypatch.setattr(worker_watch, "_COPIES_SECONDS", 0.0)
     watching = Watching("127.0.0.1:1", tmp_path, "raw")
     caplog.set_level(logging.WARNING)

@@ -59,21 +59,18 @@ def read(
     ],
     ids=["string", "number", "uuid", "record", "json"],
 )
-def test_what_a_key_says(schema: FetchedSchema, content: bytes, document_id: str) -> None:
-    """Given a key of a string, a number, a UUID or an object with an id, then it is the id, of a
-    document and of a tombstone.
-    """
+def test_key_is_the_id_of_a_document_and_of_a_tombstone(
+    schema: FetchedSchema, content: bytes, document_id: str
+) -> None:
     document = read(schema, FRAME + content)
     tombstone = read(schema, FRAME + content, None)
-
     assert isinstance(document, Document)
     assert document.id == document_id
     assert isinstance(tombstone, Tombstone)
     assert tombstone.document_id == document_id
 
 
-def test_the_header_may_have_the_id_of_the_schema() -> None:
-    """Given the schema in the header of keys, then it counts; that of values does not."""
+def test_schema_id_may_be_in_the_header_of_keys() -> None:
     found = read(STRING, b"\x06a-1", **{KEY.id_header: FRAME})
     assert isinstance(found, Document)
     assert found.id == "a-1"
@@ -91,20 +88,16 @@ def test_the_header_may_have_the_id_of_the_schema() -> None:
         (FetchedSchema("AVRO", '{"type": "fi'), FRAME + b"\x01", RejectionReason.BAD_SCHEMA),
     ],
 )
-def test_a_key_that_cannot_be_read(
+def test_record_with_an_unreadable_key_is_refused(
     schema: FetchedSchema, key: bytes, reason: RejectionReason
 ) -> None:
-    """Given a key that is no id by its schema, then the record is refused: it is never read as a
-    document with another id.
-    """
     for value in (b'{"text": "x"}', None):
         found = read(schema, key, value)
         assert isinstance(found, Rejection)
         assert found.reason is reason
 
 
-def test_a_key_that_is_not_needed() -> None:
-    """Given a document with an id, or a record without a key, then the key is not read."""
+def test_key_is_not_read_where_it_is_not_needed() -> None:
     found = read(STRING, b"anything", b'{"text": "x", "id": "b-2"}')
     assert isinstance(found, Document)
     assert found.id == "b-2"
@@ -113,8 +106,7 @@ def test_a_key_that_is_not_needed() -> None:
     assert without.id == str(HERE)
 
 
-def test_the_message_names_the_setting_of_keys() -> None:
-    """Given a key without a schema, then the message says what to do about keys, not values."""
+def test_message_names_the_setting_of_keys() -> None:
     found = read(STRING, b"a-1")
     assert isinstance(found, Rejection)
     assert "the key does not begin" in found.detail

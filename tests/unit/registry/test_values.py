@@ -39,13 +39,11 @@ ARTICLE = {
 
 @pytest.fixture(scope="module")
 def registry() -> Iterator[SchemaRegistry]:
-    """A registry for the serializers."""
     with SchemaRegistry() as opened:
         yield opened
 
 
 def reader(value_format: Any, fetched: FetchedSchema, **fields: Any) -> DocumentReader:  # noqa: ANN401 - a literal
-    """A reader whose schema 1 is given."""
     names = FieldSettings(format=value_format, **fields)
     cache = SchemaCache(names)
     cache.keep(SchemaId(1, ""), fetched)
@@ -55,7 +53,6 @@ def reader(value_format: Any, fetched: FetchedSchema, **fields: Any) -> Document
 def read(
     value_format: str, fetched: FetchedSchema, content: bytes, **fields: str
 ) -> Document | Rejection:
-    """What a record of schema 1 is read as."""
     record = RawRecord(b"key", b"\x00\x00\x00\x00\x01" + content, 5)
     found = reader(value_format, fetched, **fields).read(HERE, record)
     assert isinstance(found, Document | Rejection)
@@ -63,14 +60,12 @@ def read(
 
 
 def avro(schema: Any, value: Any) -> tuple[FetchedSchema, bytes]:  # noqa: ANN401 - as Avro has them
-    """A schema, and a value of it."""
     stream = BytesIO()
     schemaless_writer(stream, parse_schema(schema), value)
     return FetchedSchema("AVRO", json.dumps(schema)), stream.getvalue()
 
 
 def record_of(**types: Any) -> dict[str, Any]:  # noqa: ANN401 - as Avro has them
-    """A schema of named fields."""
     fields = [{"name": name, "type": kind} for name, kind in types.items()]
     return {"type": "record", "name": "R", "fields": fields}
 
@@ -90,12 +85,11 @@ def _is_meta(body: Mapping[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize("value_format", SERIALIZERS)
-def test_an_article_of_a_real_serializer(registry: SchemaRegistry, value_format: str) -> None:
-    """Given what Confluent's serializer made, then every field is the article's."""
+def test_article_of_a_real_serializer_has_every_field(
+    registry: SchemaRegistry, value_format: str
+) -> None:
     value, fetched = article(registry, value_format)
-
     found = read(value_format, fetched, value, scope="meta.tenant")
-
     assert found == Document(
         id="a-1",
         text="北京今天下雪了",
@@ -131,10 +125,10 @@ def test_an_article_of_a_real_serializer(registry: SchemaRegistry, value_format:
         (["null", record_of(text=["null", "string"])], {"text": "雪"}, ("key", "雪", 5)),
     ],
 )
-def test_types_of_avro(schema: Any, value: Any, expected: tuple[str, str, int]) -> None:  # noqa: ANN401 - as Avro has them
-    """Given types that JSON does not have, then ids, texts and times are what they mean."""
+def test_types_of_avro_become_ids_texts_and_times(
+    schema: object, value: object, expected: tuple[str, str, int]
+) -> None:
     found = read("avro", *avro(schema, value))
-
     assert isinstance(found, Document), found
     assert (found.id, found.text, found.event_time_ms) == expected
 
@@ -155,10 +149,10 @@ def test_types_of_avro(schema: Any, value: Any, expected: tuple[str, str, int]) 
         ("null", None, RejectionReason.NOT_AN_OBJECT),
     ],
 )
-def test_avro_that_is_no_document(schema: Any, value: Any, reason: RejectionReason) -> None:  # noqa: ANN401 - as Avro has them
-    """Given values that no field can hold, then the reason is that of JSON."""
+def test_avro_that_no_field_can_hold_is_refused_as_json_is(
+    schema: object, value: object, reason: RejectionReason
+) -> None:
     found = read("avro", *avro(schema, value))
-
     assert isinstance(found, Rejection)
     assert found.reason is reason
 
@@ -181,33 +175,25 @@ def test_avro_that_is_no_document(schema: Any, value: Any, reason: RejectionReas
         ),
     ],
 )
-def test_avro_schemas_that_are_refused(text: str) -> None:
-    """Given a schema that is none, or one that a record of a few bytes could do harm by, then its
-    records are refused before they are decoded.
-    """
+def test_invalid_or_harmful_avro_schemas_are_refused_before_decoding(text: str) -> None:
     found = read("avro", FetchedSchema("AVRO", text), b"\x02" * 10_000)
-
     assert isinstance(found, Rejection)
     assert found.reason is RejectionReason.BAD_SCHEMA
 
 
-def test_avro_types_that_are_used_twice() -> None:
-    """Given a named type that two fields have, then that is no schema that contains itself."""
+def test_avro_type_that_two_fields_have_is_not_recursive() -> None:
     inner = record_of(text="string") | {"name": "Inner"}
     schema, content = avro(
         record_of(one=inner, two="Inner"), {"one": {"text": "a"}, "two": {"text": "b"}}
     )
     found = read("avro", schema, content, text="two.text")
-
     assert isinstance(found, Document), found
     assert found.text == "b"
 
 
-def test_bytes_after_an_avro_value() -> None:
-    """Given more bytes than the schema describes, then the value is not of that schema."""
+def test_bytes_after_an_avro_value_are_not_of_the_schema() -> None:
     schema, content = avro(record_of(text="string"), {"text": "x"})
     found = read("avro", schema, content + b"\x00")
-
     assert isinstance(found, Rejection)
     assert (found.reason, "1 bytes are left" in found.detail) == (
         RejectionReason.NOT_OF_SCHEMA,
@@ -220,9 +206,6 @@ def test_bytes_after_an_avro_value() -> None:
 def test_any_bytes_are_read_or_refused(
     registry: SchemaRegistry, value_format: str, data: st.DataObject
 ) -> None:
-    """Given an article whose bytes are changed, cut or made longer at random, or any bytes, then it
-    is a document or it is refused; nothing else is raised.
-    """
     value, fetched = article(registry, value_format)
     content = bytearray(value)
     for place, byte in data.draw(
@@ -231,25 +214,19 @@ def test_any_bytes_are_read_or_refused(
         content[place] = byte
     cut = data.draw(st.integers(0, len(content)))
     tail = data.draw(st.binary(max_size=8))
-
     read(value_format, fetched, bytes(content[:cut]) + tail)
 
 
 def reason_of(decode: Decode, content: bytes) -> tuple[RejectionReason, str]:
-    """Why a value is refused, and what is said of it."""
     with pytest.raises(UnreadableError) as caught:
         decode(content)
     return caught.value.reason, caught.value.detail
 
 
-def test_json_schemas() -> None:
-    """Given a JSON Schema with a reference, then values that it allows are read, and others are
-    refused by the rule, without a word of the value; unless nothing is validated.
-    """
+def test_json_schema_refuses_by_rule_without_quoting_unless_not_validated() -> None:
     text = json.dumps({"properties": {"text": {"$ref": "low.json"}}, "required": ["text"]})
     schema = FetchedSchema("JSON", text, (Reference("low.json", '{"type": "string"}'),))
     decode = json_decoder(schema, validate=True)
-
     assert decode(b'{"text": "a"}') == {"text": "a"}
     assert reason_of(decode, b"[}")[0] is RejectionReason.NOT_JSON
     reason, detail = reason_of(decode, b'{"text": 4711}')
@@ -267,12 +244,10 @@ def test_json_schemas() -> None:
         ('{"$ref": "#/nowhere"}', b"{}"),
     ],
 )
-def test_json_schemas_that_cannot_be_used(text: str, content: bytes) -> None:
-    """Given what is no schema, or refers to what the registry did not give, then its records are
-    refused; no other server is asked.
-    """
+def test_unusable_json_schemas_are_refused_and_no_other_server_is_asked(
+    text: str, content: bytes
+) -> None:
     found = read("json-schema", FetchedSchema("JSON", text), content)
-
     assert isinstance(found, Rejection)
     assert found.reason is RejectionReason.BAD_SCHEMA
 
@@ -282,23 +257,17 @@ def test_json_schemas_that_cannot_be_used(text: str, content: bytes) -> None:
     [b"", b"\x02", b"\x02\x09", b"\xff" * 1_000_000, b"\x7f", b"\x02\x01", b"\x00\xff\xff"],
     ids=len,
 )
-def test_protobuf_of_no_message(registry: SchemaRegistry, content: bytes) -> None:
-    """Given numbers that name no message of the file, or never end, or a message that is cut, then
-    the value is refused at once.
-    """
+def test_bytes_of_no_protobuf_message_are_refused_at_once(
+    registry: SchemaRegistry, content: bytes
+) -> None:
     _, fetched = article(registry, "protobuf")
     found = read("protobuf", fetched, content)
-
     assert isinstance(found, Rejection)
     assert found.reason is RejectionReason.NOT_OF_SCHEMA
 
 
 @pytest.mark.parametrize("text", ['syntax = "proto3";', "", base64.b64encode(b"\xff").decode()])
-def test_protobuf_without_a_descriptor(text: str) -> None:
-    """Given a registry that gives the text of a file, or none, then the reason says what it must
-    give.
-    """
+def test_protobuf_without_a_descriptor_is_refused(text: str) -> None:
     found = read("protobuf", FetchedSchema("PROTOBUF", text), b"\x00")
-
     assert isinstance(found, Rejection)
     assert found.reason in {RejectionReason.BAD_SCHEMA, RejectionReason.NOT_OF_SCHEMA}
