@@ -12,14 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.ops_page.live_worker import (
-    EDITED,
-    HOSTILE_ID,
-    ORIGINAL,
-    SECONDS,
-    STRANGER,
-    Live,
-)
+from tests.rigs.waiting import await_that
+from tests.unit.ops_page.live_worker import EDITED, HOSTILE_ID, ORIGINAL, SECONDS, STRANGER, Live
 
 JSON = "application/json"
 
@@ -27,31 +21,29 @@ JSON = "application/json"
 def settled(live: Live) -> Any:  # noqa: ANN401 - JSON
     """The status once the latest sample has all that was sent, nothing in flight, and the lag."""
     deadline = time.monotonic() + SECONDS
-    status = live.status()
-    while (
-        sum(status["documents"].values()) < len(live.stream.sent)
-        or status["ordering"]["undecided_documents"]
-        or status["in_flight"]["documents"]
-        or not status["lag"]
-    ):
+    while True:
+        status = live.status()
+        waiting = status["ordering"]["undecided_documents"] or status["in_flight"]["documents"]
+        counted = sum(status["documents"].values()) >= len(live.stream.sent)
+        if counted and status["lag"] and not waiting:
+            return status
         assert time.monotonic() < deadline, f"{status['documents']} of {len(live.stream.sent)}"
         time.sleep(0.2)
-        status = live.status()
-    return status
 
 
-def state_of(live: Live) -> list[Any]:
-    """What a change of the index would change in each shard."""
+def state_of_index(live: Live) -> list[object]:
+    """Fields of shards and metrics that a change of the index would change."""
     names = ("partition", "state", "entries", "waiting", "next_offset")
-    return [[shard[name] for name in names] for shard in live.status()["shards"]]
-
-
-# ---------------------------------------------------------------- status
+    shards = [[shard[name] for name in names] for shard in live.status()["shards"]]
+    prefixes = tuple(
+        f"firstseen_{name}" for name in ("documents_total", "store_documents", "input_bytes_total")
+    )
+    lines = live.worker.metrics().splitlines()
+    return [shards, [line for line in lines if line.startswith(prefixes)]]
 
 
 def test_status_agrees_with_the_outputs(live: Live) -> None:
     status, outputs = settled(live), live.stream.outputs
-
     counts = status["documents"]
     assert counts["near_duplicate"] + counts["exact_duplicate"] == len(outputs.duplicates)
     assert counts["unique"] + counts["undecidable"] == len(outputs.uniques)
@@ -78,17 +70,13 @@ def test_status_agrees_with_the_outputs(live: Live) -> None:
     assert max(status["throughput"]["documents"]) > 0
 
 
-# ---------------------------------------------------------------- duplicates
-
-
 def test_latest_duplicates_agree_with_the_topic(live: Live) -> None:
     listed = live.ask("GET", "/api/duplicates").json["duplicates"]
     said = live.stream.outputs.duplicates
     by_id = {each.id: each for each in said.values()}
     assert len(listed) == min(50, len(said))
-    assert [each["number"] for each in listed] == sorted(
-        (each["number"] for each in listed), reverse=True
-    )
+    numbers = [each["number"] for each in listed]
+    assert numbers == sorted(numbers, reverse=True)
     for each in listed:
         record = by_id[each["id"]]
         assert each["original_id"] == record.original_id
@@ -115,9 +103,6 @@ def test_unknown_duplicate_number_is_not_found(live: Live, number: str) -> None:
     assert reply.json["error"]["message"]
 
 
-# ---------------------------------------------------------------- check
-
-
 def test_check_of_an_indexed_text_is_an_exact_duplicate(live: Live) -> None:
     answer = live.check(ORIGINAL)
     assert answer["verdict"] == "exact_duplicate"
@@ -141,22 +126,14 @@ def test_check_of_an_edited_text_gives_the_verdict_of_the_stream(live: Live) -> 
 
 
 def test_check_changes_neither_index_nor_metrics(live: Live) -> None:
-    before, metrics = state_of(live), figures(live)
+    before = state_of_index(live)
     for _ in range(5):
         answer = live.check(STRANGER)
         assert (answer["verdict"], answer["original"]) == ("unique", None)
-    assert state_of(live) == before
-    assert figures(live) == metrics
+    assert state_of_index(live) == before
     (place,) = live.send(STRANGER)
     assert place in live.stream.outputs.uniques
     assert live.check(STRANGER)["verdict"] == "exact_duplicate"
-
-
-def figures(live: Live) -> list[str]:
-    """The metrics that documents change."""
-    names = ("documents_total", "store_documents", "input_bytes_total")
-    lines = live.worker.metrics().splitlines()
-    return [line for line in lines if line.startswith(tuple(f"firstseen_{name}" for name in names))]
 
 
 def test_checks_do_not_disturb_the_stream(live: Live) -> None:
@@ -223,9 +200,6 @@ def test_too_many_checks_are_told_when_to_retry(live: Live) -> None:
     assert 1 <= int(put_off[0].headers["Retry-After"]) <= 5
 
 
-# ---------------------------------------------------------------- all paths
-
-
 @pytest.mark.parametrize(
     "path", ["/", "/page.js", "/page.css", "/api/status", "/api/nothing", "/metrics", "/healthz"]
 )
@@ -258,15 +232,14 @@ def test_other_host_names_get_no_texts(live: Live) -> None:
 def test_connections_beyond_the_limit_are_closed(live: Live) -> None:
     address = ("127.0.0.1", live.worker.port)
     with ExitStack() as open_ones:
-        held = [
-            open_ones.enter_context(socket.create_connection(address, SECONDS)) for _ in range(80)
-        ]
-        last = held[-1]
+        for _ in range(80):
+            last = open_ones.enter_context(socket.create_connection(address, SECONDS))
         assert last.recv(1) == b"", "it was not turned away"
-    deadline = time.monotonic() + SECONDS
-    while time.monotonic() < deadline:
+
+    def answers() -> bool:
         with suppress(OSError):
             assert live.ask("GET", "/healthz").body == b"ok\n"
-            return
-        time.sleep(0.1)
-    raise AssertionError("nobody is answered any more")
+            return True
+        return False
+
+    await_that(answers)

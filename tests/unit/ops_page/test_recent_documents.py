@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from simhash_core.documents import RawRecord, SourcePosition
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.verdicts import DuplicateOf, Method, Rejection, RejectionReason, Unique, Verdict
@@ -12,6 +14,12 @@ from streams.worker.fingerprint import PendingRecord
 
 MIB = 1024 * 1024
 SCHEME = BlockScheme(256, 16, 15)
+TEXT_FIELDS = FieldSettings(format="text")
+
+
+@pytest.fixture
+def recent() -> RecentDocuments:
+    return RecentDocuments(MIB)
 
 
 def at(number: int) -> SourcePosition:
@@ -32,13 +40,11 @@ def duplicate(number: int, original: int, value: bytes = b"text") -> PendingReco
     return decided(number, value, verdict)
 
 
-def views(recent: RecentDocuments, fields: FieldSettings | None = None) -> DuplicateViews:
-    """What the page shows of them; values are read as texts unless ``fields`` say otherwise."""
-    return DuplicateViews(recent, DocumentReader(fields or FieldSettings(format="text")), SCHEME)
+def views(recent: RecentDocuments, fields: FieldSettings = TEXT_FIELDS) -> DuplicateViews:
+    return DuplicateViews(recent, DocumentReader(fields), SCHEME)
 
 
-def test_duplicate_is_shown_beside_its_original() -> None:
-    recent = RecentDocuments(MIB)
+def test_duplicate_is_shown_beside_its_original(recent: RecentDocuments) -> None:
     recent.note([unique(1, b"the cat sat"), duplicate(2, 1, b"the dog sat")], 5)
     shown = views(recent).texts(1)
     assert shown is not None
@@ -53,8 +59,7 @@ def test_duplicate_is_shown_beside_its_original() -> None:
         assert part in view.reason
 
 
-def test_original_that_is_not_held_is_named() -> None:
-    recent = RecentDocuments(MIB)
+def test_original_that_is_not_held_is_named(recent: RecentDocuments) -> None:
     recent.note([duplicate(2, 1)], 5)
     shown = views(recent).texts(1)
     assert shown is not None
@@ -63,8 +68,7 @@ def test_original_that_is_not_held_is_named() -> None:
     assert "original" in str(shown.missing)
 
 
-def test_latest_duplicates_come_first_and_are_bounded() -> None:
-    recent = RecentDocuments(MIB)
+def test_latest_duplicates_come_first_and_are_bounded(recent: RecentDocuments) -> None:
     recent.note([duplicate(number, 0) for number in range(1, DUPLICATES_LIMIT + 11)], 5)
     numbers = [each.number for each in views(recent).latest().duplicates]
     assert numbers == list(range(DUPLICATES_LIMIT + 10, 10, -1))
@@ -72,8 +76,7 @@ def test_latest_duplicates_come_first_and_are_bounded() -> None:
     assert recent.held().duplicates == DUPLICATES_LIMIT + 10
 
 
-def test_memory_is_bounded() -> None:
-    recent = RecentDocuments(MIB)
+def test_memory_is_bounded(recent: RecentDocuments) -> None:
     for number in range(5000):
         size = 997 * number % 8000
         recent.note(
@@ -84,8 +87,7 @@ def test_memory_is_bounded() -> None:
     assert recent.record(at(0)) is None
 
 
-def test_originals_that_duplicates_name_stay() -> None:
-    recent = RecentDocuments(MIB)
+def test_originals_that_duplicates_name_stay(recent: RecentDocuments) -> None:
     recent.note([unique(0, b"the original")], 5)
     for number in range(1, 2000):
         recent.note([unique(number, bytes(4000)), duplicate(10_000 + number, 0)], 5)
@@ -93,8 +95,7 @@ def test_originals_that_duplicates_name_stay() -> None:
     assert recent.record(at(1)) is None
 
 
-def test_large_records_are_not_kept() -> None:
-    recent = RecentDocuments(MIB)
+def test_large_records_are_not_kept(recent: RecentDocuments) -> None:
     recent.note([unique(1), unique(2, bytes(MIB // 2)), duplicate(3, 2, bytes(MIB // 2))], 5)
     assert recent.record(at(1)) is not None
     assert recent.record(at(2)) is None
@@ -109,18 +110,14 @@ def test_limit_of_zero_lists_duplicates_without_texts() -> None:
     assert len(views(recent).latest().duplicates) == 1
 
 
-def test_latest_dead_letters_of_each_reason_are_shown() -> None:
-    recent = RecentDocuments(MIB)
+def test_latest_dead_letters_of_each_reason_are_shown(recent: RecentDocuments) -> None:
+    reasons = [RejectionReason.TOO_LARGE, *[RejectionReason.NOT_JSON] * 9]
     bad = [
         Rejection(at(number), RawRecord(None, b"\xff<b>" * 200, 0), reason, "why")
-        for number, reason in enumerate(
-            [RejectionReason.TOO_LARGE, *[RejectionReason.NOT_JSON] * 9]
-        )
+        for number, reason in enumerate(reasons)
     ]
     recent.note_rejections(bad, 5)
-
     shown = views(recent).dead_letters().dead_letters
-
     assert [each.source.offset for each in shown] == [0, 9, 8, 7]
     assert shown[0].reason is RejectionReason.TOO_LARGE
     assert shown[0].excerpt.startswith("\ufffd<b>")
@@ -129,8 +126,7 @@ def test_latest_dead_letters_of_each_reason_are_shown() -> None:
     assert RecentDocuments(0).held().dead_letters == 0
 
 
-def test_values_without_a_text_show_none() -> None:
-    recent = RecentDocuments(MIB)
+def test_values_without_a_text_show_none(recent: RecentDocuments) -> None:
     recent.note([unique(1, b'{"no": "text"}'), duplicate(2, 1, b"\xff\xfe")], 5)
     shown = views(recent, FieldSettings()).texts(1)
     assert shown is not None

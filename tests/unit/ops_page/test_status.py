@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from simhash_core.errors import FirstseenError
-from simhash_core.verdicts import RejectionReason
 from streams.ops_page.status import KEPT_SECONDS, FullestBuckets
 from tests.rigs.manual_clock import ManualClock
 from tests.unit.ops_page.served_page import INDEX, LEADER, WORKER, Served, at_work, served_page
@@ -36,9 +35,8 @@ def status_when(served: Served, holds: Callable[[Any], bool]) -> Any:  # noqa: A
 
 def test_status_of_a_worker_at_work(served: Served) -> None:
     at_work(served)
-
+    served.metrics.skipped("raw-documents", 0, 12)
     status = status_when(served, lambda status: status["in_flight"]["documents"] == 240)
-
     assert (status["index"], status["schema"]) == (INDEX, "firstseen.status/3")
     assert status["ordering"] == {
         "leads": False,
@@ -56,15 +54,16 @@ def test_status_of_a_worker_at_work(served: Served) -> None:
     assert status["candidates"]["fullest_bucket"] == 37
     assert [lag["messages"] for lag in status["lag"]] == [1_260, 7]
     distances = status["distances"]
-    assert (len(distances["counts"]), distances["beyond"]) == (distances["near"] + 1, 0)
-    assert (distances["counts"][0], distances["counts"][33], sum(distances["counts"])) == (
-        25,
-        15,
-        115,
-    )
+    counts = distances["counts"]
+    assert (len(counts), distances["beyond"]) == (distances["near"] + 1, 0)
+    assert (counts[0], counts[33], sum(counts)) == (25, 15, 115)
     assert status["worker"]["name"] == WORKER
     assert status["process"]["memory_bytes"] > 1_000_000
     assert 0 < status["latency"]["p50"] < status["latency"]["p99"] <= 0.1
+    troubles = status["troubles"]
+    assert troubles["errors"] == {"commit/broker": 1}
+    assert troubles["dead_letters"] == {"not_json": 2, "missing_text": 1}
+    assert (troubles["rebalances"], troubles["skipped"]) == (1, 12)
 
 
 def test_status_of_a_leader_names_missing_reports(served: Served) -> None:
@@ -134,17 +133,6 @@ def test_group_sums_present_figures_of_this_worker_and_notes_of_others(served: S
     assert group["documents"]["unique"] == 880 + 5_120
     assert group["documents"]["dead_letter"] == 4
     assert (group["lag"], group["partitions"], group["described"]) == (1_904, 3, True)
-
-
-def test_troubles_are_counted_by_reason(served: Served) -> None:
-    served.metrics.error("commit", "broker")
-    served.metrics.dead_letter(RejectionReason.NOT_JSON)
-    served.metrics.skipped("raw-documents", 0, 12)
-    served.metrics.rebalance()
-    troubles = status_when(served, lambda status: status["troubles"]["rebalances"] == 1)["troubles"]
-    assert troubles["errors"] == {"commit/broker": 1}
-    assert troubles["dead_letters"] == {"not_json": 1}
-    assert troubles["skipped"] == 12
 
 
 def test_fullest_bucket_is_that_of_the_last_five_minutes() -> None:
