@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import msgspec
 
 from streams.monitoring.group_watch import (
@@ -16,12 +18,12 @@ from tests.rigs.manual_clock import ManualClock
 from tests.unit.formats.internal_samples import PAGE
 
 
+@dataclass
 class Broker:
     """A group whose state a test sets; counts how often it is read."""
 
-    def __init__(self, state: GroupState) -> None:
-        self.state = state
-        self.reads = 0
+    state: GroupState
+    reads: int = 0
 
     def read(self) -> GroupState:
         self.reads += 1
@@ -65,10 +67,12 @@ def test_texts_of_other_programs_are_no_notes() -> None:
 
 def test_group_is_the_members_with_their_latest_notes() -> None:
     members = [Member("b", "10.0.0.2", (1,)), Member("a", "10.0.0.1", (0, 2))]
-    older = note("a", unique=1)
-    texts = {0: older, 1: note("gone", unique=1000), 2: note("a", unique=5, near_duplicate=2)}
-    broker = Broker(GroupState(members, 3, texts, 17))
-    watch = GroupWatch(broker)
+    texts = {
+        0: note("a", unique=1),
+        1: note("gone", unique=1000),
+        2: note("a", unique=5, near_duplicate=2),
+    }
+    watch = GroupWatch(Broker(GroupState(members, 3, texts, 17)))
     assert watch.group() is None
     watch.refresh()
     group = watch.group()
@@ -93,7 +97,6 @@ def test_broker_is_asked_only_while_somebody_looks() -> None:
     clock = ManualClock()
     broker = Broker(GroupState([], 1, {}, 0))
     watch = GroupWatch(broker, clock)
-
     watch.refresh()
     assert broker.reads == 0
     watch.group()
