@@ -1,6 +1,11 @@
-"""Records that are read: which field becomes what, and what stands in for an absent one."""
+"""Records that are read, as they are or as CloudEvents 1.0: which field becomes what.
+
+``test_rejections`` has those that are refused.
+"""
 
 from __future__ import annotations
+
+import base64
 
 import msgspec
 import pytest
@@ -14,8 +19,11 @@ from simhash_core.text.normalization import normalize
 from streams.documents.fields import ID_BYTES_MAX, FieldSettings
 from streams.documents.raw_documents import Tombstone
 from tests.unit.documents.samples import (
+    ENVELOPE,
+    EVENT_HEADERS,
     HERE,
     NOW_MS,
+    STRUCTURED,
     any_text,
     as_json,
     raw,
@@ -24,6 +32,7 @@ from tests.unit.documents.samples import (
     read_fields,
 )
 
+TEXT = as_json({"text": "雪"})
 PLAIN = (("content-type", b"text/plain; charset=utf-8"),)
 
 
@@ -54,7 +63,7 @@ def test_all_fields_but_unknown_ones_are_read() -> None:
 
 
 def test_text_alone_takes_id_and_time_of_the_record() -> None:
-    assert read(raw(as_json({"text": "雪"}))) == Document("weather", "雪", HERE, NOW_MS)
+    assert read(raw(TEXT)) == Document("weather", "雪", HERE, NOW_MS)
 
 
 @pytest.mark.parametrize("nested", [False, True])
@@ -188,9 +197,8 @@ def test_content_type_ignores_case_and_parameters_and_the_last_one_counts(
 
 
 def test_fixed_format_ignores_the_content_type() -> None:
-    value = as_json({"text": "雪"})
-    assert read_document(raw(value), FieldSettings(format="text")).text == value.decode()
-    assert read_document(raw(value, headers=PLAIN), FieldSettings(format="json")).text == "雪"
+    assert read_document(raw(TEXT), FieldSettings(format="text")).text == TEXT.decode()
+    assert read_document(raw(TEXT, headers=PLAIN), FieldSettings(format="json")).text == "雪"
 
 
 @pytest.mark.parametrize(
@@ -237,4 +245,66 @@ def test_null_value_with_a_key_is_a_tombstone_of_that_id(key: str) -> None:
     record = raw(None, key.encode())
     tombstone = read(record)
     assert tombstone == Tombstone(HERE, record, key)
-    assert read_document(raw(as_json({"text": "雪"}), key.encode())).id == key
+    assert read_document(raw(TEXT, key.encode())).id == key
+
+
+def structured(**envelope: object) -> Document:
+    return read_document(raw(as_json({**ENVELOPE, **envelope}), headers=STRUCTURED))
+
+
+def test_binary_mode_has_attributes_in_headers() -> None:
+    headers = (*EVENT_HEADERS, ("ce_time", b"1970-01-01T00:00:01Z"))
+    assert read(raw(TEXT, headers=headers)) == Document("A234-1234", "雪", HERE, 1_000)
+
+
+def test_structured_mode_has_attributes_in_the_envelope() -> None:
+    document = structured(data={"text": "雪", "tags": "a"}, time="1970-01-01T00:00:01Z")
+    assert document == Document("A234-1234", "雪", HERE, 1_000, tags=("a",))
+
+
+def test_fields_of_the_data_come_before_those_of_the_event() -> None:
+    data = {"text": "雪", "id": "own", "timestamp": 17}
+    headers = (*EVENT_HEADERS, ("ce_time", b"not even a time"))
+    for document in (
+        read_document(raw(as_json(data), headers=headers)),
+        structured(data=data, time="not even a time"),
+    ):
+        assert (document.id, document.event_time_ms) == ("own", 17)
+
+
+@pytest.mark.parametrize("time", [{}, {"time": None}])
+def test_event_without_time_has_the_time_of_the_record(time: dict[str, object]) -> None:
+    assert structured(data={"text": "雪"}, **time).event_time_ms == NOW_MS
+    assert read_document(raw(TEXT, headers=EVENT_HEADERS)).event_time_ms == NOW_MS
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"data": {"text": "雪"}},
+        {"data": {"text": "雪"}, "datacontenttype": "application/json; charset=utf-8"},
+        {"data": {"text": "雪"}, "datacontenttype": "application/vnd.page+json"},
+        {"data_base64": base64.b64encode(TEXT).decode()},
+        {"data_base64": base64.b64encode(TEXT).decode(), "data": None},
+        {"data": "雪", "datacontenttype": "text/plain"},
+        {"data": "雪\ud800", "datacontenttype": "TEXT/PLAIN; charset=utf-8"},
+        {"data_base64": base64.b64encode("雪".encode()).decode(), "datacontenttype": "text/plain"},
+        {"data": TEXT.decode(), "datacontenttype": "application/octet-stream"},
+    ],
+)
+def test_data_is_read_by_its_content_type(members: dict[str, object]) -> None:
+    assert structured(**members).text == "雪"
+
+
+def test_binary_mode_reads_plain_text() -> None:
+    headers = (*EVENT_HEADERS, ("content-type", b"text/plain"))
+    assert read(raw(b"x", headers=headers)) == Document("A234-1234", "x", HERE, NOW_MS)
+
+
+def test_text_format_reads_data_that_is_a_string() -> None:
+    record = raw(as_json({**ENVELOPE, "data": "雪"}), headers=STRUCTURED)
+    assert read_document(record, FieldSettings(format="text")).text == "雪"
+
+
+def test_headers_without_specversion_make_no_event() -> None:
+    assert read_document(raw(TEXT, headers=EVENT_HEADERS[1:])).id == "weather"

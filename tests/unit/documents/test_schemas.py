@@ -1,4 +1,4 @@
-"""The JSON Schemas: real records satisfy them, and records that are a little wrong do not."""
+"""Outputs satisfy their JSON Schemas and are read back; what is a little wrong does neither."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from simhash_core.documents import Document, RawRecord
+from simhash_core.documents import Document, RawRecord, SourcePosition
 from simhash_core.errors import UnknownNameError
 from simhash_core.verdicts import (
     DuplicateOf,
@@ -24,8 +24,16 @@ from simhash_core.verdicts import (
     Verdict,
 )
 from streams import schemas
-from streams.documents.output_records import record_view
+from streams.documents.output_records import (
+    DeadLetterOutput,
+    DuplicateOutput,
+    UniqueOutput,
+    received_output,
+    record_view,
+    source_position,
+)
 from streams.kafka.producers import ProducerRecord
+from streams.worker.fingerprint import PendingRecord
 from streams.worker.outputs import Gone, dead_letter_record, document_records, tombstone_record
 from tests.unit.documents.samples import (
     EXACT,
@@ -37,6 +45,7 @@ from tests.unit.documents.samples import (
     WITH_BODY,
     any_records,
     as_json,
+    header_lists,
     json_objects,
     output_of,
     pending,
@@ -287,3 +296,50 @@ def test_schemas_list_the_reasons_of_the_code() -> None:
     unique = schemas.load("unique-record.v1")["$defs"]["reason"]["properties"]["value"]["enum"]
     assert dead_letter == [str(reason) for reason in RejectionReason]
     assert unique == [str(reason) for reason in UndecidableReason]
+
+
+ELSEWHERE = SourcePosition("raw-documents", 7, 9)
+
+
+@given(any_records)
+def test_outputs_of_any_raw_record_are_read_back(record: RawRecord) -> None:
+    def decided(verdict: Verdict) -> PendingRecord:
+        return pending(record, verdict, "id/雪@1", ELSEWHERE)
+
+    undecidable = Undecidable(UndecidableReason.EMPTY)
+    rejection = Rejection(ELSEWHERE, record, RejectionReason.NOT_JSON, "detail: 雪")
+    unique = UniqueOutput(ELSEWHERE, "id/雪@1", "")
+    duplicate = DuplicateOutput(ELSEWHERE, "id/雪@1", HERE, "weather", 2, 64, 0.96875, "near")
+    for output, said in (
+        (output_of(decided(Unique())), unique),
+        (output_of(decided(Unique()), TAG_RULES), unique),
+        (output_of(decided(undecidable)), UniqueOutput(ELSEWHERE, "id/雪@1", "empty")),
+        (output_of(decided(NEAR), WITH_BODY), duplicate),
+        (output_of(decided(NEAR), TAG_RULES), duplicate),
+        (
+            dead_letter_record(rejection, RULES),
+            DeadLetterOutput(ELSEWHERE, "not_json", "detail: 雪"),
+        ),
+    ):
+        assert received_output(output.value, output.headers) == said
+
+
+@given(st.none() | st.binary(), header_lists)
+def test_other_records_with_any_headers_are_no_outputs(
+    value: bytes | None, headers: tuple[tuple[str, bytes | None], ...]
+) -> None:
+    assert received_output(value, headers) is None
+
+
+def test_later_schema_is_not_read_as_this_one() -> None:
+    record = output_of(pending(raw(b"{}"), NEAR))
+    assert record.value is not None
+    later = record.value.replace(b"firstseen.duplicate-of/2", b"firstseen.duplicate-of/3")
+    assert received_output(later, record.headers) is None
+
+
+@pytest.mark.parametrize("shown", ["", "t/1", "t@1", "t/1@", "t/@1", "/1@2", "t/-1@2", "t/1@x"])
+def test_incomplete_source_positions_are_refused(shown: str) -> None:
+    assert source_position(str(HERE)) == HERE
+    with pytest.raises(ValueError, match="topic/partition@offset"):
+        source_position(shown)
