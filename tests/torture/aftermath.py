@@ -10,12 +10,7 @@ from simhash_core.documents import SourcePosition
 from simhash_core.log.records import Progress
 from streams.kafka.topic_follower import ReadRecord, TopicFollower
 from streams.settings.settings import Settings
-from streams.store.changelog_codec import (
-    LoggedDeletions,
-    LoggedEnd,
-    LoggedProgress,
-    decode_record,
-)
+from streams.store.changelog_codec import LoggedDeletions, LoggedEnd, LoggedProgress, decode_record
 from streams.store.row_codec import EntryBlock
 
 READ_SECONDS = 120.0
@@ -91,10 +86,7 @@ def aftermath(settings: Settings, shards: int) -> Aftermath:
 
 
 def _take(
-    found: Aftermath,
-    sources: dict[tuple[int, int], SourcePosition],
-    shard: int,
-    block: EntryBlock,
+    found: Aftermath, sources: dict[tuple[int, int], SourcePosition], shard: int, block: EntryBlock
 ) -> None:
     columns, chain = block.columns, block.chain
     for row, sequence in enumerate(block.sequences.tolist()):

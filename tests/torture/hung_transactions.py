@@ -11,11 +11,7 @@ import time
 from streams.kafka.client_config import admin_config
 from streams.kafka.clients import AdminClient
 from streams.settings.settings import Settings
-from streams.topics.open_transactions import (
-    OpenTransaction,
-    open_transactions,
-    partitions_to_check,
-)
+from streams.topics.open_transactions import OpenTransaction, open_transactions, partitions_to_check
 from streams.topics.plans import topic_plans
 from streams.topics.watermarks import BrokerWatermarks
 

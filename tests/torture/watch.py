@@ -39,11 +39,7 @@ class Watch:
     """
 
     def __init__(
-        self,
-        settings: Settings,
-        feed: Feed,
-        stall_seconds: float,
-        narrate: Callable[[str], None],
+        self, settings: Settings, feed: Feed, stall_seconds: float, narrate: Callable[[str], None]
     ) -> None:
         self.seen: set[SourcePosition] = set()
         self.longest_stall_seconds = 0.0

@@ -136,13 +136,7 @@ def test_key_or_position_stands_in_for_an_absent_id(
 
 @pytest.mark.parametrize(
     ("value", "strings"),
-    [
-        (None, ()),
-        ("", ()),
-        ([], ()),
-        ("a, b", ("a, b",)),
-        (["a", "", "b"], ("a", "", "b")),
-    ],
+    [(None, ()), ("", ()), ([], ()), ("a, b", ("a, b",)), (["a", "", "b"], ("a", "", "b"))],
 )
 @pytest.mark.parametrize("field", ["keywords", "tags", "references"])
 def test_one_string_is_a_list_of_one_and_is_not_split(
@@ -153,13 +147,7 @@ def test_one_string_is_a_list_of_one_and_is_not_split(
 
 @pytest.mark.parametrize(
     ("timestamp", "time_ms"),
-    [
-        (None, NOW_MS),
-        ("2100-01-01T00:00:00Z", 4_102_444_800_000),
-        (17, 17),
-        (-1, -1),
-        (17.9, 17),
-    ],
+    [(None, NOW_MS), ("2100-01-01T00:00:00Z", 4_102_444_800_000), (17, 17), (-1, -1), (17.9, 17)],
 )
 def test_time_is_that_of_the_document_before_that_of_the_record(
     timestamp: object, time_ms: int

@@ -74,9 +74,7 @@ def duplicate_value(**changes: object) -> dict[str, Any]:
 
 
 UNIQUE = view(output_of(pending(raw(b"value"))))
-UNDECIDABLE = view(
-    output_of(pending(raw(b"value"), Undecidable(UndecidableReason.EMPTY))),
-)
+UNDECIDABLE = view(output_of(pending(raw(b"value"), Undecidable(UndecidableReason.EMPTY))))
 TAGGED = view(output_of(pending(raw(b"value"), NEAR), TAG_RULES))
 DEAD_LETTER = view(
     dead_letter_record(Rejection(HERE, raw(b"{"), RejectionReason.NOT_JSON, "detail"), RULES)

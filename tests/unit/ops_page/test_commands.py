@@ -26,15 +26,7 @@ from tests.rigs.waiting import await_that
 from tests.rigs.workers.stream_harness import Stream, Worker
 from tests.rigs.workers.stream_outputs import Raw
 from tests.unit.cli.running import firstseen
-from tests.unit.ops_page.live_worker import (
-    EDITED,
-    ORIGINAL,
-    STRANGER,
-    Live,
-    ask,
-    ask_about,
-    now_ms,
-)
+from tests.unit.ops_page.live_worker import EDITED, ORIGINAL, STRANGER, Live, ask, ask_about, now_ms
 from tests.unit.ops_page.served_page import Served, at_work, near_answer, served_page
 
 NONE = Answer(None, [], 0, 0)
