@@ -139,9 +139,7 @@ def test_key_or_position_stands_in_for_an_absent_id(
     [(None, ()), ("", ()), ([], ()), ("a, b", ("a, b",)), (["a", "", "b"], ("a", "", "b"))],
 )
 @pytest.mark.parametrize("field", ["keywords", "tags", "references"])
-def test_one_string_is_a_list_of_one_and_is_not_split(
-    field: str, value: object, strings: tuple[str, ...]
-) -> None:
+def test_one_string_is_a_list_of_one(field: str, value: object, strings: tuple[str, ...]) -> None:
     assert getattr(read_fields(**{field: value}), field) == strings
 
 
@@ -149,9 +147,7 @@ def test_one_string_is_a_list_of_one_and_is_not_split(
     ("timestamp", "time_ms"),
     [(None, NOW_MS), ("2100-01-01T00:00:00Z", 4_102_444_800_000), (17, 17), (-1, -1), (17.9, 17)],
 )
-def test_time_is_that_of_the_document_before_that_of_the_record(
-    timestamp: object, time_ms: int
-) -> None:
+def test_own_time_of_a_document_comes_before_the_records(timestamp: object, time_ms: int) -> None:
     assert read_fields(timestamp=timestamp).event_time_ms == time_ms
 
 
@@ -178,9 +174,7 @@ def test_byte_order_mark_is_no_text() -> None:
         (("content-type", b"application/json"), ("content-type", b" text/plain ; x=y")),
     ],
 )
-def test_content_type_ignores_case_and_parameters_and_the_last_one_counts(
-    headers: tuple[tuple[str, bytes], ...],
-) -> None:
+def test_content_type_is_the_last_in_any_case(headers: tuple[tuple[str, bytes], ...]) -> None:
     assert read_document(raw(b"plain", headers=headers)).text == "plain"
 
 
@@ -198,9 +192,7 @@ def test_fixed_format_ignores_the_content_type() -> None:
         ({"data": [], "data.body": "flat"}, "flat"),
     ],
 )
-def test_names_with_dots_are_paths_unless_a_field_has_that_name(
-    content: dict[str, object], text: str
-) -> None:
+def test_dotted_names_are_paths_after_exact_names(content: dict[str, object], text: str) -> None:
     assert read_document(raw(as_json(content)), FieldSettings(text="data.body")).text == text
 
 

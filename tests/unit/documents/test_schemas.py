@@ -275,9 +275,7 @@ def test_wrong_records_are_found(name: str, record: dict[str, Any]) -> None:
         (UNDECIDABLE, "firstseen-verdict", "unique"),
     ],
 )
-def test_record_has_headers_of_one_verdict_only(
-    record: dict[str, Any], name: str, value: str
-) -> None:
+def test_record_has_headers_of_one_verdict(record: dict[str, Any], name: str, value: str) -> None:
     both = [*record["headers"], {"name": name, "value": value}]
     assert errors_of("unique-record.v1", {**record, "headers": both}) != []
 

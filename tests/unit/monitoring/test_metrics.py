@@ -193,7 +193,7 @@ def test_every_verdict_is_counted(metrics: Metrics) -> None:
 
 
 @pytest.mark.parametrize("reason", RejectionReason)
-def test_dead_letter_counts_by_reason_and_as_a_document(
+def test_dead_letter_counts_as_reason_and_document(
     metrics: Metrics, reason: RejectionReason
 ) -> None:
     metrics.dead_letter(reason)
@@ -297,7 +297,7 @@ def test_latency_is_never_negative(metrics: Metrics) -> None:
 
 
 @pytest.mark.parametrize("stage", Stage)
-def test_step_that_fails_is_timed(metrics: Metrics, stage: Stage) -> None:
+def test_failed_step_is_timed(metrics: Metrics, stage: Stage) -> None:
     with pytest.raises(ZeroDivisionError), metrics.stage(stage.value):
         _ = 1 / 0
     assert value(metrics, "firstseen_stage_duration_seconds_count", stage=stage) == 1
@@ -325,7 +325,7 @@ def test_step_that_waits_counts_no_cpu_time(metrics: Metrics) -> None:
         (ZeroDivisionError(), "internal"),
     ],
 )
-def test_step_that_fails_is_counted_by_its_reason(
+def test_failed_step_is_counted_by_its_reason(
     metrics: Metrics, error: Exception, reason: str
 ) -> None:
     with pytest.raises(type(error)), metrics.stage("store"):

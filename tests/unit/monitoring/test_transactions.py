@@ -56,9 +56,7 @@ def test_partition_with_an_unreadable_end_has_a_transaction() -> None:
     assert "the 4 offsets from there on" in str(found)
 
 
-def test_partitions_without_a_transaction_are_not_waited_for(
-    kafka_broker: Broker, topic: str
-) -> None:
+def test_partitions_without_a_transaction_take_no_time(kafka_broker: Broker, topic: str) -> None:
     places = [TopicPartition(topic, each) for each in range(3)]
     assert lasting_transactions(watermarks_of(kafka_broker), places, never) == []
     assert lasting_transactions(watermarks_of(kafka_broker), [], never) == []
@@ -124,9 +122,7 @@ def test_transactions_that_follow_each_other_have_no_age(caplog: pytest.LogCaptu
     assert not caplog.messages
 
 
-def test_transaction_that_stays_is_logged_once_and_when_it_ends(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_transaction_is_logged_once_and_when_it_ends(caplog: pytest.LogCaptureFixture) -> None:
     watch = TransactionWatch(("raw",), [])
     caplog.set_level(logging.WARNING)
     for now in (0.0, SAID_AFTER_SECONDS, 2 * SAID_AFTER_SECONDS):

@@ -166,9 +166,7 @@ def test_stall_is_timed_from_when_the_worker_is_ready(watching: Watching) -> Non
     assert watching.value("stalled_partitions") == 1
 
 
-def test_log_that_is_not_read_is_a_stall_until_it_is(
-    embedded_broker: Broker, tmp_path: Path
-) -> None:
+def test_unread_log_is_a_stall_until_it_is_read(embedded_broker: Broker, tmp_path: Path) -> None:
     log = topic_with_records(embedded_broker)
     watching = Watching(embedded_broker.bootstrap_servers, tmp_path, log=log)
     watching.view.trouble = "the log is being read"
@@ -240,9 +238,7 @@ def test_waiting_for_another_worker_is_no_stall_and_is_logged_once(
     ],
     ids=["read", "send", "commit", "decide", "read beside", "commit beside"],
 )
-def test_what_this_worker_owes_is_a_stall_even_beside_a_wait_for_another(
-    watching: Watching, waits: Waits
-) -> None:
+def test_work_that_this_worker_owes_is_always_a_stall(watching: Watching, waits: Waits) -> None:
     watching.view.found = waits
     await_that(lambda: watching.checked_lag() == RECORDS)
     assert watching.health.why_dead() is None
@@ -258,9 +254,7 @@ def test_stall_is_timed_from_the_own_turn_of_this_worker(watching: Watching) -> 
     assert not watching.stall()
 
 
-def test_decided_documents_are_owed_while_shards_open_and_reading_is_not(
-    watching: Watching,
-) -> None:
+def test_decided_documents_are_owed_while_shards_open_but_no_reads(watching: Watching) -> None:
     watching.view.trouble = "1 of 2 shards are being opened: 1"
     watching.view.found = own(NextStep.READ)
     await_that(lambda: watching.checked_lag() == RECORDS)
@@ -294,9 +288,7 @@ def produce_in_transaction(producer: Producer, topic: str) -> None:
     producer.commit_transaction(SECONDS)
 
 
-def test_transaction_markers_are_neither_stall_nor_lag(
-    kafka_broker: Broker, tmp_path: Path
-) -> None:
+def test_transaction_markers_are_no_stall_and_no_lag(kafka_broker: Broker, tmp_path: Path) -> None:
     raw = kafka_broker.new_topic("watched")
     producer = kafka_broker.transactional_producer()
     produce_in_transaction(producer, raw)
@@ -311,7 +303,7 @@ def test_transaction_markers_are_neither_stall_nor_lag(
     assert watching.lag() == 3
 
 
-def test_no_broker_is_a_metric_and_one_log_line(
+def test_no_broker_is_a_metric_and_one_line(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     watching = Watching(f"127.0.0.1:{free_port()}", tmp_path)

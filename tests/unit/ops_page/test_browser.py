@@ -149,9 +149,7 @@ def test_page_shows_a_group_and_says_when_figures_are_old(
             page.screenshot(path=Path(SHOTS) / f"stale-{size[0]}.png")
 
 
-def test_duplicate_stands_beside_its_original_and_markup_does_not_run(
-    page: Page, live: Live
-) -> None:
+def test_duplicate_stands_beside_its_original_as_mere_text(page: Page, live: Live) -> None:
     live.send(EDITED, ids=[HOSTILE_ID])
     page.reload()
     row = page.locator("details", has_text=HOSTILE_ID).first
@@ -227,9 +225,7 @@ def test_parts_of_the_page_have_accessible_names(page: Page) -> None:
         ({"why_waiting": "documents have waited 130 s for shard 3"}, "for shard 3", "wait"),
     ],
 )
-def test_page_shows_troubles_and_recovery(
-    page: Page, changes: dict[str, object], state: str, kind: str
-) -> None:
+def test_page_shows_troubles(page: Page, changes: dict[str, object], state: str, kind: str) -> None:
     def changed(route: Route) -> None:
         reply = route.fetch()
         status = reply.json()

@@ -150,7 +150,7 @@ def test_check_reads_standard_input_and_prints_json(live: Live) -> None:
         (["missing.txt"], "missing.txt"),
     ],
 )
-def test_invalid_check_arguments(
+def test_invalid_arguments(
     arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["check", *arguments]) == ExitCode.USAGE
@@ -220,7 +220,7 @@ def has_one_shard(worker: Worker) -> bool:
     return [shard["state"] for shard in status_of(worker)["shards"]] == ["ready"]
 
 
-def test_any_worker_answers_for_the_whole_index_even_after_the_leader_is_killed(
+def test_any_worker_answers_even_after_the_leader_is_killed(
     kafka_broker: Broker, tmp_path: Path
 ) -> None:
     token = tmp_path / "token"

@@ -121,7 +121,7 @@ def connected(served: Served) -> socket.socket:
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\nHost: 127"])
-def test_idle_connection_is_closed(
+def test_idle_client_is_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sent: bytes
 ) -> None:
     monkeypatch.setattr(server, "_IDLE_SECONDS", 0.1)

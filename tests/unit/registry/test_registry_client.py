@@ -77,9 +77,7 @@ def test_references_come_once_and_before_what_refers_to_them(registry: SchemaReg
     [by_number(999), by_number(2**31), by_number(2**32 - 1), by_number(0), SchemaId(None, GUID)],
     ids=str,
 )
-def test_unknown_or_unreadable_id_is_an_unknown_schema(
-    registry: SchemaRegistry, unknown: SchemaId
-) -> None:
+def test_unreadable_ids_are_unknown_schemas(registry: SchemaRegistry, unknown: SchemaId) -> None:
     with pytest.raises(UnknownSchemaError):
         fetched(registry, unknown)
 
@@ -92,7 +90,7 @@ def test_schema_with_a_missing_reference_is_unknown(registry: SchemaRegistry) ->
 
 
 @pytest.mark.parametrize("status", [404, 408, 429, 500, 502, 503])
-def test_errors_of_a_server_are_no_answer(
+def test_server_errors_are_no_answer(
     registry: SchemaRegistry, schema: SchemaId, status: int
 ) -> None:
     registry.broken = status
@@ -101,7 +99,7 @@ def test_errors_of_a_server_are_no_answer(
 
 
 @pytest.mark.parametrize("status", [401, 403, 407])
-def test_refused_user_is_told_the_settings_of_access(
+def test_refused_user_is_told_settings(
     registry: SchemaRegistry, schema: SchemaId, status: int
 ) -> None:
     registry.broken = status
@@ -109,7 +107,7 @@ def test_refused_user_is_told_the_settings_of_access(
         fetched(registry, schema)
 
 
-def test_closed_port_is_no_answer_until_the_registry_is_back(
+def test_closed_port_is_no_answer_until_reopened(
     registry: SchemaRegistry, schema: SchemaId
 ) -> None:
     registry.close()
@@ -198,7 +196,7 @@ def test_https_needs_the_right_authority_and_a_client_certificate(tmp_path: Path
                 fetched(registry, schema, **wrong)
 
 
-def test_second_address_is_asked_where_the_first_is_silent(
+def test_second_address_is_asked_after_the_first(
     registry: SchemaRegistry, schema: SchemaId
 ) -> None:
     found = fetched(registry, schema, url=f"http://127.0.0.1:1, {registry.url}")
