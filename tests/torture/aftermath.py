@@ -58,7 +58,6 @@ def read_all(settings: Settings, topics: dict[str, int]) -> Iterator[ReadRecord]
 
 
 def aftermath(settings: Settings, shards: int) -> Aftermath:
-    """Read the changelogs of so many shards."""
     found = Aftermath()
     sources: dict[tuple[int, int], SourcePosition] = {}
     for record in read_all(settings, {settings.topics.changelog: shards}):

@@ -47,7 +47,6 @@ class BrokerFaults:
 
     @property
     def acts(self) -> Mapping[Fault, Act]:
-        """What each fault does."""
         return {
             Fault.KILL_BROKER: self._kill_broker,
             Fault.KILL_BROKER_IN_APPEND: self._kill_broker_in_append,
@@ -59,9 +58,7 @@ class BrokerFaults:
             await self._kill("kill -9")
 
     async def _kill_broker_in_append(self) -> None:
-        """Kill it right when a record has been appended to the log: its answer, and those to what
-        came with it, are lost as often as not.
-        """
+        """Kill it right after an append to the log: its answers are lost as often as not."""
         async with self._in_hand:
             appended = await asyncio.to_thread(self._kill_at_an_append)
             if not appended:

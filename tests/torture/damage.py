@@ -13,7 +13,6 @@ DATA_SUFFIXES = {".sst", ".log"}
 
 
 def delete(store: Path) -> None:
-    """Delete a store, as the loss of a disk would."""
     shutil.rmtree(store)
 
 
@@ -48,9 +47,7 @@ def _remove(_rng: random.Random, file: Path) -> None:
 
 
 def set_aside(stores: list[Path], aside: Path) -> Callable[[], None]:
-    """Copy stores to the new directory ``aside``; the result puts the copies in their places, as
-    one does with a backup.
-    """
+    """Copy stores, as a backup; the result puts the copies in their places."""
     aside.mkdir()
     for store in stores:
         shutil.copytree(store, aside / store.name)

@@ -205,7 +205,6 @@ class _RawOrder:
         self._last: dict[tuple[str, int, str, int], int] = {}
 
     def follow(self, position: SourcePosition, source: SourcePosition) -> None:
-        """Take in the next output; the same one twice is not this one's concern."""
         place = position.topic, position.partition, source.topic, source.partition
         before = self._last.get(place, -1)
         if source.offset < before:

@@ -12,7 +12,7 @@ ANSWER_SECONDS = 5.0
 
 
 class LogEnds:
-    """Asks the broker; a broker that is away tells what it told before."""
+    """The first offset of the log and the next; a broker that is away tells what it told before."""
 
     def __init__(self, settings: Settings) -> None:
         self._place = TopicPartition(settings.topics.log, 0)
@@ -20,15 +20,12 @@ class LogEnds:
         self._told = (0, 0)
 
     def start(self) -> int:
-        """The first offset that is kept."""
         return self._ask()[0]
 
     def end(self) -> int:
-        """The next offset to be given."""
         return self._ask()[1]
 
     def close(self) -> None:
-        """Let go of the connection."""
         self._consumer.close()
 
     def _ask(self) -> tuple[int, int]:

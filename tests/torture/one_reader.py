@@ -24,10 +24,7 @@ SLICES = 16
 
 
 class Unique(NamedTuple):
-    """A unique document.
-
-    ``place``: among all rows of the log. ``slice``: of the watermark there.
-    """
+    """``place``: among all rows of the log. ``slice``: of the watermark there."""
 
     name: str
     known: Known
@@ -68,10 +65,7 @@ class OneReader:
     def __init__(
         self, near: Nearness, slice_ms: int | None = None, *, replaces: bool = False
     ) -> None:
-        """``slice_ms``: of the window, None without one.
-
-        ``replaces``: a document takes those of its id out.
-        """
+        """``slice_ms``: of the window. ``replaces``: a document takes those of its id out."""
         self._near = near
         self._slice_ms = slice_ms
         self._replaces = replaces
@@ -83,7 +77,6 @@ class OneReader:
         self._slice = 0
 
     def answers(self, rows: Sequence[LoggedRow], known: Mapping[str, Known]) -> Answers:
-        """Answer for all rows."""
         originals: dict[str, str | None] = {}
         removed: dict[str, set[str]] = {}
         for start in range(0, len(rows), ROWS_A_STEP):
@@ -183,5 +176,4 @@ class OneReader:
 
 
 def _words(prints: Sequence[bytes], words: int) -> NDArray[np.uint64]:
-    """Fingerprints as rows of 64-bit words."""
     return np.frombuffer(b"".join(prints), np.uint64).reshape(len(prints), words)

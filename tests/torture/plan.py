@@ -50,8 +50,6 @@ BROKEN = (
 
 
 class Kind(StrEnum):
-    """What a cluster is made of."""
-
     EDITED = "edited"
     EXACT = "exact"
     SHORT = "short"
@@ -71,8 +69,6 @@ SHARES = {
 
 
 class Planned(NamedTuple):
-    """A raw record, and the partition that it is for."""
-
     partition: int
     key: bytes | None
     value: bytes | None
@@ -92,13 +88,7 @@ class _Copy(NamedTuple):
 
 
 class Plan:
-    """Iterates over the records of a stream.
-
-    Args:
-        seed: Decides everything.
-        documents: How many records there are.
-        partitions: Of the raw topic.
-    """
+    """Iterates over the records of a stream; the seed decides everything."""
 
     def __init__(self, seed: int, documents: int, partitions: int) -> None:
         self._rng = random.Random(seed)

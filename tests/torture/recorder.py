@@ -22,10 +22,7 @@ class RecorderError(RuntimeError):
 
 
 class Recorder:
-    """A thread that reads the log from its beginning; a context manager.
-
-    ``history`` may be looked at after ``finish``. ``records``: how many were read so far.
-    """
+    """A thread that reads the log from its beginning; look at ``history`` after ``finish``."""
 
     def __init__(self, settings: Settings) -> None:
         self.history = History()
@@ -52,10 +49,7 @@ class Recorder:
             raise RecorderError(f"the log is not recorded: {self._failure}") from self._failure
 
     def finish(self) -> History:
-        """Read to the end as it is now; return what the log has said.
-
-        Raises ``RecorderError``.
-        """
+        """Read to the present end; return what the log has said, or raise ``RecorderError``."""
         deadline = time.monotonic() + END_SECONDS
         with TopicFollower(self._settings, {self._topic: 1}, from_beginning=False) as follower:
             end = follower.ends()[TopicPartition(self._topic, 0)]

@@ -51,8 +51,6 @@ OPTIONS = (
 
 @dataclass(frozen=True)
 class Order:
-    """What a run is asked for."""
-
     minutes: float
     documents: int
     faults: int
@@ -62,14 +60,11 @@ class Order:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """The settings of all workers."""
         return (*OPTIONS, f"mode={self.mode}", f"standbys={self.standbys}")
 
 
 @dataclass
 class Report:
-    """What a run found."""
-
     order: Order
     faults: Counter[str]
     skipped: Counter[str]
@@ -83,7 +78,6 @@ class Report:
 
     @property
     def holds(self) -> bool:
-        """Whether nothing is wrong."""
         return not (self._broken() or self.unexpected_exits or self.stalled)
 
     def _broken(self) -> int:
@@ -95,7 +89,6 @@ class Report:
         return outputs + verdicts + of_index + found.hung_transactions
 
     def as_json(self) -> dict[str, Any]:
-        """The report as one flat object."""
         return {
             "faults": self.faults.total(),
             "faults_by_kind": dict(sorted(self.faults.items())),
@@ -165,7 +158,6 @@ class _Run:
         self._tormentor = Tormentor({**of_workers.acts, **of_broker.acts})
 
     async def report(self) -> Report:
-        """Do all of it."""
         try:
             with self._recorder:
                 return await self._report()

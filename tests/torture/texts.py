@@ -23,8 +23,6 @@ REMEMBERED = 200
 
 
 class Texts:
-    """Makes texts; the same generator gives the same ones."""
-
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
         self._language = LANGUAGES["zh"]

@@ -23,20 +23,12 @@ class StalledError(RuntimeError):
 
 
 def output_partitions(settings: Settings) -> dict[str, int]:
-    """The output topics and their numbers of partitions."""
     outputs = dict.fromkeys(settings.output_topics, OUTPUT_PARTITIONS)
     return outputs | {settings.topics.dead_letters: DEAD_LETTER_PARTITIONS}
 
 
 class Watch:
-    """Reads the outputs, committed ones only.
-
-    Args:
-        settings: Of the stream.
-        feed: Tells what was sent.
-        stall_seconds: How long nothing may come while documents wait.
-        narrate: Told of each longer stall, when it is over.
-    """
+    """Reads the outputs, committed ones only; tells each longer stall when it is over."""
 
     def __init__(
         self, settings: Settings, feed: Feed, stall_seconds: float, narrate: Callable[[str], None]
@@ -54,11 +46,7 @@ class Watch:
         return max(0, len(self._feed.acknowledged) - len(self.seen))
 
     async def run(self) -> None:
-        """Read until cancelled.
-
-        Raises:
-            StalledError: No output came for so long though documents were waiting.
-        """
+        """Read until cancelled, or raise ``StalledError``."""
         with TopicFollower(
             self._settings, output_partitions(self._settings), from_beginning=True, gaps="error"
         ) as follower:

@@ -26,8 +26,6 @@ MACHINES_MOST = 6
 
 
 class Victim(Enum):
-    """Whom a fault strikes."""
-
     ANY = auto()
     OWNER = auto()
     """One that owns shards, and is not alone."""
@@ -40,7 +38,7 @@ class Victim(Enum):
 
 
 class WorkerFaults:
-    """Faults of workers. ``shards``: how many there are now."""
+    """``shards``: how many there are now."""
 
     def __init__(
         self,
@@ -61,7 +59,6 @@ class WorkerFaults:
 
     @property
     def acts(self) -> Mapping[Fault, Act]:
-        """What each fault does."""
         return {
             Fault.KILL_WORKER: self._kill_worker,
             Fault.KILL_LEADER: self._kill_leader,
@@ -194,7 +191,6 @@ class WorkerFaults:
 
     @asynccontextmanager
     async def _victim(self, what: str, whom: Victim = Victim.ANY) -> AsyncIterator[Machine]:
-        """Take a running machine in hand."""
         if whom is Victim.LEADER:
             await self._leader_is_free.wait()
         deadline = time.monotonic() + FREE_SECONDS
@@ -227,7 +223,6 @@ class WorkerFaults:
 
     @asynccontextmanager
     async def _in_hand(self, machine: Machine, what: str) -> AsyncIterator[Machine]:
-        """Hold one machine, as soon as no other fault holds it."""
         async with machine.hand:
             self._narrate(f"{machine.name}: {what}")
             yield machine
