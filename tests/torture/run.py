@@ -19,8 +19,8 @@ from streams.topics.admin import create
 from streams.topics.plans import topic_plans
 from tests.rigs.brokers.kafka_broker import KafkaBroker
 from tests.rigs.brokers.kafka_configuration import SHORT_SESSION
+from tests.torture.acts import PARTITIONS_MOST, Acts
 from tests.torture.aftermath import aftermath, read_all
-from tests.torture.broker_faults import PARTITIONS_MOST, BrokerFaults
 from tests.torture.diagnosis import lag
 from tests.torture.faults import Tormentor, schedule
 from tests.torture.feed import Feed
@@ -30,7 +30,6 @@ from tests.torture.log_ends import LogEnds
 from tests.torture.plan import Plan
 from tests.torture.recorder import Recorder
 from tests.torture.watch import OUTPUT_PARTITIONS, StalledError, Watch, output_partitions
-from tests.torture.worker_faults import WorkerFaults
 from tests.torture.workers import Cluster
 
 APPLICATION = "torture"
@@ -151,11 +150,8 @@ class _Run:
         self._recorder = Recorder(self._settings)
         self._log_ends = LogEnds(self._settings)
         self._events = schedule(rng, order.faults, self._seconds)
-        of_workers = WorkerFaults(
-            rng, cluster, self._log_ends, lambda: self._feed.partitions, self._narrate
-        )
-        of_broker = BrokerFaults(rng, cluster, broker, self._feed, self._log_ends, self._narrate)
-        self._tormentor = Tormentor({**of_workers.acts, **of_broker.acts})
+        acts = Acts(rng, cluster, broker, self._feed, self._log_ends, self._narrate)
+        self._tormentor = Tormentor(acts.by_fault)
 
     async def report(self) -> Report:
         try:
