@@ -20,7 +20,7 @@ from streams.kafka.clients import AdminClient
 from tests.rigs.brokers.kafka_broker import KafkaBroker
 from tests.torture.faults import Act, Fault, NobodyError
 from tests.torture.feed import Feed
-from tests.torture.log_ends import LogEnds
+from tests.torture.inspection import LogEnds
 from tests.torture.workers import Away, Cluster, Machine
 
 DOWN_SECONDS = (0.0, 8.0)
@@ -273,7 +273,7 @@ class Acts:
         away = time.monotonic()
         self._cluster.broker_away = Away(away, math.inf)
         await asyncio.to_thread(self._broker.kill)
-        await asyncio.sleep(self._rng.uniform(*BROKER_DOWN_SECONDS))
+        await self._sleep(BROKER_DOWN_SECONDS)
         await asyncio.to_thread(self._broker.start)
         back = time.monotonic()
         self._cluster.broker_away = Away(away, back)
@@ -290,7 +290,7 @@ class Acts:
                 await asyncio.to_thread(self._grow, partitions)
             except KafkaException as error:
                 raise NobodyError(f"the broker refuses: {error}") from error
-            self._feed.grow(partitions)
+            self._feed.partitions = partitions
 
     def _grow(self, partitions: int) -> None:
         admin = AdminClient({"bootstrap.servers": self._broker.bootstrap_servers})

@@ -48,10 +48,6 @@ class Feed:
             )
         )
 
-    def grow(self, partitions: int) -> None:
-        """Note that the raw topic has more partitions; they are used once the client knows."""
-        self.partitions = partitions
-
     async def run(self) -> None:
         """Send everything; return when all is acknowledged, or raise ``FeedError``."""
         started, sent = time.monotonic(), 0

@@ -21,15 +21,12 @@ from tests.rigs.brokers.kafka_broker import KafkaBroker
 from tests.rigs.brokers.kafka_configuration import SHORT_SESSION
 from tests.torture.acts import PARTITIONS_MOST, Acts
 from tests.torture.aftermath import aftermath, read_all
-from tests.torture.diagnosis import lag
 from tests.torture.faults import Tormentor, schedule
 from tests.torture.feed import Feed
-from tests.torture.hung_transactions import hung_transactions
+from tests.torture.inspection import LogEnds, hung_transactions, lag
 from tests.torture.judge import Findings, judge
-from tests.torture.log_ends import LogEnds
 from tests.torture.plan import Plan
-from tests.torture.recorder import Recorder
-from tests.torture.watch import OUTPUT_PARTITIONS, StalledError, Watch, output_partitions
+from tests.torture.watch import OUTPUT_PARTITIONS, Recorder, StalledError, Watch, output_partitions
 from tests.torture.workers import Cluster
 
 APPLICATION = "torture"

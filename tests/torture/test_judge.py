@@ -1,14 +1,18 @@
-"""The judge of a torture run can tell: each way in which outputs can be wrong is counted."""
+"""The judge of a torture run counts each way in which outputs, or the log, can be wrong."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import pytest
 
-from simhash_core.documents import RawRecord, SourcePosition
+from simhash_core.documents import Content, Document, RawRecord, SourcePosition
 from simhash_core.fingerprints.fingerprint import distance_bits
-from simhash_core.verdicts import DuplicateOf, Method, Unique, Verdict
+from simhash_core.log.columns import document_columns
+from simhash_core.log.records import Chain, Control, Decision, Packet, Sender, sequence_number
+from simhash_core.text.fingerprinter import Fingerprinter
+from simhash_core.text.profiles import profile_named
+from simhash_core.verdicts import DuplicateOf, Match, Method, Unique, Verdict
 from streams.kafka.producers import ProducerRecord
 from streams.kafka.topic_follower import ReadRecord
 from streams.settings.settings import Settings
@@ -192,3 +196,78 @@ def test_log_that_ignores_a_tombstone_is_counted() -> None:
     log.removed = {}
     found = judged_with_delete([unique(FIRST), tombstone(), unique(COPY), unique(STRANGER)], log)
     assert found.other_than_one_reader == 1
+
+
+PROFILE = profile_named("classic")
+FINGERPRINTER = Fingerprinter(PROFILE)
+A, B = Chain("raw", "id", 0), Chain("raw", "id", 1)
+
+
+def packet(chain: Chain, previous: int, offsets: Sequence[int]) -> Packet:
+    contents = [Content(f"text number {chain.partition} {offset}") for offset in offsets]
+    documents = [
+        Document(str(offset), content.text, SourcePosition(chain.topic, chain.partition, offset), 0)
+        for offset, content in zip(offsets, contents, strict=True)
+    ]
+    prints = FINGERPRINTER.fingerprint_batch(contents)
+    columns = document_columns(documents, prints, PROFILE.bits // 64)
+    return Packet(chain, Sender("w", 0), previous, max(offsets), columns)
+
+
+def control(previous: int, *decisions: Decision, following: int) -> Control:
+    """A control record with these decisions; everything before ``following`` is decided."""
+    return Control(previous, "leader", False, list(decisions), [], following)
+
+
+def read_log(*records: Packet | Control) -> History:
+    found = History()
+    for offset, record in enumerate(records):
+        found.take(offset, record)
+    return found
+
+
+def repeats(original: SourcePosition) -> Match:
+    """The first row of a packet repeats the first of the log, said to be ``original``."""
+    return Match(0, 0, sequence_number(0, 0), "id", original, 0, None, True, None)
+
+
+def test_only_packets_that_continue_their_chain_count() -> None:
+    log = read_log(
+        packet(A, -1, [0, 1]),
+        packet(A, -1, [0, 1]),
+        packet(B, -1, [4]),
+        packet(B, 3, [5]),
+        packet(A, 1, [2]),
+    )
+    places = [(each.partition, each.offset) for each in log.documents]
+    assert places == [(0, 0), (0, 1), (1, 4), (0, 2)]
+    assert (log.packets, log.packets_skipped) == (3, 2)
+    assert not log.wrong
+
+
+def test_first_control_record_that_continues_the_chain_is_accepted() -> None:
+    first = SourcePosition("raw", 0, 0)
+    log = read_log(
+        packet(A, -1, [0]),
+        packet(A, 0, [1]),
+        control(-1, Decision(0, []), following=1),
+        control(2, Decision(1, [repeats(first)]), following=2),
+        control(2, Decision(1, []), following=2),
+    )
+    assert log.verdicts == {first: None, SourcePosition("raw", 0, 1): first}
+    assert log.controls_refused == 1
+    assert not log.undecided
+    assert not log.wrong
+
+
+def test_what_no_log_may_say_is_wrong() -> None:
+    one = packet(A, -1, [0])
+    elsewhere = repeats(SourcePosition("raw", 1, 7))
+    for records in (
+        (one, one, control(-1, Decision(0, []), Decision(1, []), following=2)),
+        (one, control(-1, Decision(0, None), following=1)),
+        (one, control(-1, Decision(0, []), following=1), control(1, Decision(0, []), following=1)),
+        (one, control(-1, following=1)),
+        (one, control(-1, Decision(0, [elsewhere]), following=1)),
+    ):
+        assert len(read_log(*records).wrong) == 1
