@@ -74,15 +74,12 @@ class Report:
 
     @property
     def holds(self) -> bool:
-        return not (self._broken() or self.unexpected_exits or self.stalled)
-
-    def _broken(self) -> int:
         found = self.findings
-        outputs = found.lost + found.repeated + found.unknown + found.changed + found.out_of_order
-        verdicts = found.near_uniques + found.ungrounded + found.other_than_one_reader
-        verdicts += found.wrong_tombstones
-        of_index = found.entries_other_than_uniques + self.log["left_undecided"]
-        return outputs + verdicts + of_index + found.hung_transactions
+        outputs = (found.lost, found.repeated, found.unknown, found.changed, found.out_of_order)
+        verdicts = (found.near_uniques, found.ungrounded, found.other_than_one_reader)
+        index = (found.wrong_tombstones, found.entries_other_than_uniques)
+        unfinished = (self.log["left_undecided"], found.hung_transactions, self.stalled)
+        return not any((*outputs, *verdicts, *index, *unfinished, self.unexpected_exits))
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -107,7 +104,9 @@ def torture(order: Order, directory: Path, narrate: Callable[[str], None]) -> Re
     """Run a cluster in ``directory``, and judge what it put out."""
     with KafkaBroker(directory / "kafka", properties=SHORT_SESSION) as broker:
         flags = {"--broker": broker.bootstrap_servers, "--application-id": APPLICATION}
-        settings = load_settings(flags=flags, assignments=order.options, environ={}).settings
+        # The readers and the feed look for the broker often; the workers do as users' do.
+        ours = (*order.options, "kafka.reconnect.backoff.max.ms=100")
+        settings = load_settings(flags=flags, assignments=ours, environ={}).settings
         plans = topic_plans(settings, OUTPUT_PARTITIONS, RAW_PARTITIONS)
         create(AdminClient({"bootstrap.servers": broker.bootstrap_servers}), plans)
         options = [part for flag in flags.items() for part in flag]
@@ -129,12 +128,7 @@ class _Run:
         broker: KafkaBroker,
         narrate: Callable[[str], None],
     ) -> None:
-        # The readers and the feed look for the broker often; the workers do as users' do.
-        self._settings = load_settings(
-            flags={"--broker": settings.brokers, "--application-id": APPLICATION},
-            assignments=[*order.options, "kafka.reconnect.backoff.max.ms=100"],
-            environ={},
-        ).settings
+        self._settings = settings
         self._order = order
         self._cluster = cluster
         self._narrate_line = narrate

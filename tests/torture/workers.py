@@ -116,10 +116,10 @@ class Machine:
         if self.worker.runs:
             self.worker.kill()
 
-    def last_words(self, lines: int = 3) -> str:
+    def last_words(self) -> str:
         """The end of what it has logged since it was last started."""
         text = self.worker.log.read_bytes()[self.log_starts :].decode(errors="replace")
-        return " | ".join(text.splitlines()[-lines:])
+        return " | ".join(text.splitlines()[-3:])
 
     async def assigned_shards(self) -> int:
         return int(await self._metric(ASSIGNED))
@@ -154,16 +154,15 @@ class Cluster:
         """Add a machine without a state, and start its worker."""
         name = f"worker-{len(self.machines)}"
         state = self._directory / name
-        worker = TorturedWorker(
-            [*self._options, "--set", f"state_dir={state}"], self._directory / f"{name}.log"
-        )
-        self.machines.append(Machine(name, worker, state))
-        self.machines[-1].start()
-        return self.machines[-1]
+        options = [*self._options, "--set", f"state_dir={state}"]
+        machine = Machine(name, TorturedWorker(options, self._directory / f"{name}.log"), state)
+        self.machines.append(machine)
+        machine.start()
+        return machine
 
-    def up(self, but: Machine | None = None) -> list[Machine]:
+    def up(self) -> list[Machine]:
         """The machines whose workers are meant to run, and are not in the hands of a fault."""
-        return [m for m in self.machines if m.wanted and not m.busy and m is not but]
+        return [m for m in self.machines if m.wanted and not m.busy]
 
     async def supervise(self) -> None:
         """Start again whatever ends by itself, a second later, and keep the reason."""
