@@ -15,7 +15,8 @@ from simhash_core.documents import Document, RawRecord
 from simhash_core.errors import UsageError
 from simhash_core.text.fingerprinter import content_digest
 from simhash_core.text.normalization import normalize
-from simhash_core.verdicts import Rejection, RejectionReason
+from simhash_core.verdicts import Rejection
+from simhash_core.verdicts import RejectionReason as R
 from streams.documents.fields import ID_BYTES_MAX, FieldSettings
 from streams.documents.raw_documents import MAX_RECORD_BYTES, DocumentReader, record_bytes
 from tests.unit.documents.samples import (
@@ -37,24 +38,23 @@ from tests.unit.documents.samples import (
 class Refused(NamedTuple):
     """A record that must be refused, and a word that the detail must hold."""
 
-    reason: RejectionReason
+    reason: R
     record: RawRecord
     detail: str
 
 
-def refused_field(reason: RejectionReason, detail: str, **content: object) -> Refused:
+def refused_field(reason: R, detail: str, **content: object) -> Refused:
     return Refused(reason, raw(as_json({"text": "雪", **content})), detail)
 
 
 def refused_event(detail: str, **envelope: object) -> Refused:
     return Refused(
-        RejectionReason.BAD_CLOUDEVENT,
+        R.BAD_CLOUDEVENT,
         raw(as_json({**ENVELOPE, "data": {"text": "雪"}, **envelope}), headers=STRUCTURED),
         detail,
     )
 
 
-R = RejectionReason
 LONG_ID = "雪" * (ID_BYTES_MAX // 3 + 1)
 TEXT = as_json({"text": "雪"})
 
@@ -156,20 +156,14 @@ def test_unreadable_records_are_refused_with_the_reason(case: Refused) -> None:
     assert isinstance(rejection, Rejection), rejection
     assert (rejection.reason, rejection.source) == (case.reason, HERE)
     assert case.detail in rejection.detail
-    if case.reason is not RejectionReason.TOO_LARGE:
+    if case.reason is not R.TOO_LARGE:
         assert rejection.record == case.record
 
 
 def test_every_reason_is_reached() -> None:
     """The other reasons come from the log and from the schema registry (tests/unit/registry)."""
-    elsewhere = {
-        RejectionReason.READING_CHANGED,
-        RejectionReason.NO_SCHEMA_ID,
-        RejectionReason.UNKNOWN_SCHEMA,
-        RejectionReason.BAD_SCHEMA,
-        RejectionReason.NOT_OF_SCHEMA,
-    }
-    assert {case.reason for case in CASES} == set(RejectionReason) - elsewhere
+    elsewhere = {R.READING_CHANGED, R.NO_SCHEMA_ID, R.UNKNOWN_SCHEMA, R.BAD_SCHEMA, R.NOT_OF_SCHEMA}
+    assert {case.reason for case in CASES} == set(R) - elsewhere
 
 
 def test_details_do_not_repeat_the_body() -> None:
@@ -208,7 +202,7 @@ def test_text_format_reads_any_utf8(record: RawRecord) -> None:
         text = plain.value.decode("utf-8-sig")
     except UnicodeDecodeError:
         assert isinstance(result, Rejection)
-        assert result.reason is RejectionReason.NOT_UTF8
+        assert result.reason is R.NOT_UTF8
     else:
         assert isinstance(result, Document)
         assert result.text == text

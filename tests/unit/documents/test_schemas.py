@@ -6,11 +6,11 @@ import json
 from importlib.resources import files
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
+from msgspec.structs import replace
 
 from simhash_core.documents import Document, RawRecord, SourcePosition
 from simhash_core.errors import UnknownNameError
@@ -102,42 +102,34 @@ def test_unknown_schema_name_lists_the_known_ones() -> None:
         schemas.load("x")
 
 
-@given(any_records, st.sampled_from(UndecidableReason))
-def test_unique_records_satisfy_their_schema(record: RawRecord, why: UndecidableReason) -> None:
-    unique = output_of(pending(record))
-    undecidable = output_of(pending(record, Undecidable(why)))
-    assert errors_of("unique-record.v1", view(unique)) == []
-    assert errors_of("unique-record.v1", view(undecidable)) == []
-
-
-@given(any_records, st.sampled_from([NEAR, EXACT, msgspec.structs.replace(EXACT, block=None)]))
-def test_duplicates_satisfy_their_schema(record: RawRecord, verdict: DuplicateOf) -> None:
-    output = output_of(pending(record, verdict), WITH_BODY)
-    assert output.value is not None
-    assert errors_of("duplicate-of.v2", json.loads(output.value)) == []
-
-
 @given(
     any_records,
-    st.sampled_from([Unique(), NEAR, EXACT, msgspec.structs.replace(NEAR, agreement=0.518)]),
+    st.sampled_from([NEAR, replace(NEAR, agreement=0.518), EXACT, replace(EXACT, block=None)]),
     st.sampled_from(UndecidableReason),
+    st.sampled_from(RejectionReason),
     st.booleans(),
 )
-def test_tagged_records_satisfy_their_schema(
-    record: RawRecord, verdict: Verdict, why: UndecidableReason, replaced: bool
+def test_outputs_of_any_record_satisfy_their_schemas(
+    record: RawRecord,
+    repeat: DuplicateOf,
+    why: UndecidableReason,
+    reason: RejectionReason,
+    replaced: bool,
 ) -> None:
-    short = msgspec.structs.replace(pending(record, EXACT), fingerprint=b"")
+    unique, undecidable = pending(record), pending(record, Undecidable(why))
+    short = replace(pending(record, EXACT), fingerprint=b"")
+    for output in (output_of(unique), output_of(undecidable)):
+        assert errors_of("unique-record.v1", view(output)) == []
     for output in (
-        *document_records(pending(record, verdict), TAG_RULES, replaced=replaced),
-        output_of(pending(record, Undecidable(why)), TAG_RULES),
+        *document_records(unique, TAG_RULES, replaced=replaced),
+        *document_records(pending(record, repeat), TAG_RULES, replaced=replaced),
+        output_of(undecidable, TAG_RULES),
         output_of(short, TAG_RULES),
-        tombstone_record(pending(record), Gone.DELETED, TAG_RULES),
+        tombstone_record(unique, Gone.DELETED, TAG_RULES),
     ):
         assert errors_of("tagged-record.v1", view(output)) == []
-
-
-@given(any_records, st.sampled_from(RejectionReason))
-def test_dead_letters_satisfy_their_schema(record: RawRecord, reason: RejectionReason) -> None:
+    duplicate = output_of(pending(record, repeat), WITH_BODY)
+    assert errors_of("duplicate-of.v2", json.loads(duplicate.value or b"")) == []
     letter = dead_letter_record(Rejection(HERE, record, reason, "detail"), RULES)
     assert errors_of("dead-letter.v1", view(letter)) == []
 

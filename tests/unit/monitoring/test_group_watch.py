@@ -9,6 +9,7 @@ import msgspec
 from streams.monitoring.group_watch import (
     EVERY_SECONDS,
     METADATA_BYTES_LIMIT,
+    Group,
     GroupWatch,
     OffsetMetadataWriter,
     decode_offset_metadata,
@@ -28,6 +29,15 @@ class Broker:
     def read(self) -> GroupState:
         self.reads += 1
         return self.state
+
+
+def watched(state: GroupState) -> Group:
+    watch = GroupWatch(Broker(state))
+    assert watch.group() is None
+    watch.refresh()
+    group = watch.group()
+    assert group is not None
+    return group
 
 
 def note(worker: str, **documents: int) -> str:
@@ -72,11 +82,7 @@ def test_group_is_the_members_with_their_latest_notes() -> None:
         1: note("gone", unique=1000),
         2: note("a", unique=5, near_duplicate=2),
     }
-    watch = GroupWatch(Broker(GroupState(members, 3, texts, 17)))
-    assert watch.group() is None
-    watch.refresh()
-    group = watch.group()
-    assert group is not None
+    group = watched(GroupState(members, 3, texts, 17))
     assert [(each.name, each.partitions) for each in group.workers] == [("a", (0, 2)), ("b", (1,))]
     assert group.documents == {"unique": 5, "near_duplicate": 2}
     assert group.workers[1].note is None
@@ -84,11 +90,7 @@ def test_group_is_the_members_with_their_latest_notes() -> None:
 
 
 def test_notes_name_the_workers_where_the_broker_describes_no_group() -> None:
-    watch = GroupWatch(Broker(GroupState(None, 2, {0: note("a", unique=1), 1: "x"}, None)))
-    watch.group()
-    watch.refresh()
-    group = watch.group()
-    assert group is not None
+    group = watched(GroupState(None, 2, {0: note("a", unique=1), 1: "x"}, None))
     assert [(each.name, each.partitions) for each in group.workers] == [("a", (0,))]
     assert not group.described
 

@@ -36,8 +36,9 @@ def never(seconds: float) -> None:
 
 
 @pytest.fixture
-def topic(kafka_broker: Broker) -> str:
-    return kafka_broker.new_topic("open", 3)
+def places(kafka_broker: Broker) -> list[TopicPartition]:
+    topic = kafka_broker.new_topic("open", 3)
+    return [TopicPartition(topic, each) for each in range(3)]
 
 
 @pytest.fixture
@@ -56,24 +57,24 @@ def test_partition_with_an_unreadable_end_has_a_transaction() -> None:
     assert "the 4 offsets from there on" in str(found)
 
 
-def test_partitions_without_a_transaction_take_no_time(kafka_broker: Broker, topic: str) -> None:
-    places = [TopicPartition(topic, each) for each in range(3)]
+def test_partitions_without_a_transaction_take_no_time(
+    kafka_broker: Broker, places: list[TopicPartition]
+) -> None:
     assert lasting_transactions(watermarks_of(kafka_broker), places, never) == []
     assert lasting_transactions(watermarks_of(kafka_broker), [], never) == []
 
 
 def test_only_a_transaction_that_does_not_move_is_reported(
-    kafka_broker: Broker, topic: str, producer: Producer
+    kafka_broker: Broker, places: list[TopicPartition], producer: Producer
 ) -> None:
     producer.begin_transaction()
-    producer.produce(topic, b"first", partition=0)
+    producer.produce(places[0].topic, b"first", partition=0)
     assert producer.flush(SECONDS) == 0
-    places = [TopicPartition(topic, each) for each in range(3)]
 
     def go_on(_seconds: float) -> None:
         producer.commit_transaction(SECONDS)
         producer.begin_transaction()
-        producer.produce(topic, b"second", partition=0)
+        producer.produce(places[0].topic, b"second", partition=0)
         assert producer.flush(SECONDS) == 0
 
     assert lasting_transactions(watermarks_of(kafka_broker), places, go_on) == []

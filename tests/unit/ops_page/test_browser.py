@@ -92,9 +92,8 @@ def test_contrast_check_finds_faint_text(page: Page) -> None:
     assert len(page.evaluate(FAINT)) == 1
 
 
-def test_page_shows_the_status(page: Page, live: Live) -> None:
+def test_page_shows_the_status_of_the_worker_and_its_group(page: Page, live: Live) -> None:
     status = live.status()
-
     expect(page.locator("#state")).to_have_text("ready")
     expect(page.locator("#verdicts")).to_contain_text(f"{status['documents']['unique']:,}")
     rows = page.locator("#shard-rows tr")
@@ -109,10 +108,6 @@ def test_page_shows_the_status(page: Page, live: Live) -> None:
     expect(page.locator("#distances i")).to_have_count(len(counts))
     shown = page.locator("#distances").get_attribute("aria-label") or ""
     assert f"0 bits: {counts[0]}" in shown
-
-
-def test_page_names_worker_and_group(page: Page, live: Live) -> None:
-    status = live.status()
     head = page.locator("#about")
     expect(head).to_contain_text(f"worker {status['worker']['name']} on {status['worker']['host']}")
     expect(head).to_contain_text(f"group {status['application_id']}")
