@@ -26,8 +26,7 @@ class FakeView:
     trouble: str | None = None
     found: Waits = field(default_factory=Waits)
     answer: Answer | None = None
-    asked: list[tuple[Content, int]] = field(default_factory=list)
-    scopes: list[str] = field(default_factory=list)
+    asked: list[tuple[Content, int, str]] = field(default_factory=list)
 
     @property
     def ready(self) -> bool:
@@ -44,8 +43,7 @@ class FakeView:
         return self.found
 
     async def ask(self, content: Content, limit: int, scope: str = "") -> Answer:
-        self.asked.append((content, limit))
-        self.scopes.append(scope)
+        self.asked.append((content, limit, scope))
         if self.answer is None:
             raise CheckUnavailableError("no leader answered within 5 s: is a worker down?")
         return self.answer

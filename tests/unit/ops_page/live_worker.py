@@ -96,7 +96,7 @@ def ask(
         return Reply(response.status, dict(response.getheaders()), response.read())
 
 
-def ask_about(server: Server, text: str, token: str | None = None, **fields: object) -> Reply:
+def ask_about(server: Server, text: str, token: str | None = None, /, **fields: object) -> Reply:
     """Ask for the check of a text."""
     headers = {"Content-Type": "application/json"}
     if token is not None:

@@ -232,9 +232,10 @@ def test_other_host_names_get_no_texts(live: Live) -> None:
 def test_connections_beyond_the_limit_are_closed(live: Live) -> None:
     address = ("127.0.0.1", live.worker.port)
     with ExitStack() as open_ones:
-        for _ in range(80):
-            last = open_ones.enter_context(socket.create_connection(address, SECONDS))
-        assert last.recv(1) == b"", "it was not turned away"
+        clients = [socket.create_connection(address, SECONDS) for _ in range(80)]
+        for client in clients:
+            open_ones.enter_context(client)
+        assert clients[-1].recv(1) == b"", "it was not turned away"
 
     def answers() -> bool:
         with suppress(OSError):

@@ -57,9 +57,9 @@ def exact_answer() -> Answer:
 
 def test_index_is_asked_about_every_field_of_the_document(served: Served) -> None:
     answered(served, "a text", NONE, title="a title", keywords=["k"], nearest=3)
-    content, limit = served.view.asked[-1]
+    content, limit, scope = served.view.asked[-1]
     assert (content.text, content.title, content.keywords) == ("a text", "a title", ("k",))
-    assert limit == 3
+    assert (limit, scope) == (3, "")
 
 
 @pytest.mark.parametrize(

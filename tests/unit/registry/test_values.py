@@ -14,6 +14,7 @@ import pytest
 from fastavro import parse_schema, schemaless_writer
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from simhash_core.documents import Document, RawRecord, SourcePosition
 from simhash_core.verdicts import Rejection
@@ -52,7 +53,7 @@ def registry() -> Iterator[SchemaRegistry]:
 
 def read(fetched: FetchedSchema, content: bytes, **fields: str) -> Document | Rejection:
     """What a record is read as whose value has schema 1."""
-    names = FieldSettings(format=FORMATS[fetched.kind], **fields)
+    names = replace(FieldSettings(format=FORMATS[fetched.kind]), **fields)
     cache = SchemaCache(names)
     cache.keep(SchemaId(1, ""), fetched)
     reader = DocumentReader(names, schemas=SchemaDecoders(cache))
