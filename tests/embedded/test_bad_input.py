@@ -146,11 +146,7 @@ def how_it_ended(said: ReceivedOutput) -> str:
 
 @pytest.mark.parametrize("name", CASES)
 def test_each_record_ends_once(ended: Ended, name: str) -> None:
-    """Given a record of this kind, then it has exactly one output, which says why; a tombstone has
-    none.
-    """
     case, outputs = CASES[name], ended.outputs.of(ended.bad[name])
-
     if case.ends_as == NONE:
         assert outputs == []
         return
@@ -165,13 +161,10 @@ def test_each_record_ends_once(ended: Ended, name: str) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_document_behind_it_comes_out(ended: Ended, name: str) -> None:
-    """Given a good document right behind the record, then it has its one output too."""
     (output,) = ended.outputs.of(ended.good[name])
-
     assert not isinstance(output.said, DeadLetterOutput)
 
 
 def test_the_worker_still_runs(ended: Ended) -> None:
-    """After all of them the worker runs, and ends in good order when it is told to."""
     ended.worker.check()
     ended.worker.stop_gently()

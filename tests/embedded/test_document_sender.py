@@ -49,9 +49,6 @@ def settings(embedded_broker: Broker) -> Settings:
 def test_a_slow_worker_misses_nothing(
     embedded_broker: Broker, settings: Settings, topic: str
 ) -> None:
-    """Given a group that reads little by little and commits, and 20 MB for it, twice what the two
-    partitions keep; when they are sent without a rate; then it reads every record.
-    """
     sent = 2000
     seen: set[bytes | None] = set()
 
@@ -81,13 +78,9 @@ def test_a_slow_worker_misses_nothing(
 def test_without_waiting_records_are_dropped(
     embedded_broker: Broker, settings: Settings, topic: str
 ) -> None:
-    """Given the same 20 MB, when nobody waits for a reader, then the first records are gone: what
-    the wait is for.
-    """
     with DocumentSender(settings, topic, paced=False, per_second=None) as sender:
         send_records(sender, 2000)
         sender.finish()
-
     with closing(Consumer(embedded_broker.consumer_settings("late"))) as consumer:
         first = [
             consumer.get_watermark_offsets(TopicPartition(topic, each), timeout=SECONDS_MAX)[0]
@@ -97,15 +90,10 @@ def test_without_waiting_records_are_dropped(
 
 
 def test_nobody_reads(settings: Settings, topic: str) -> None:
-    """Given no worker, when more is sent than may lie unread, then the error names who should read,
-    and what was sent before is kept.
-    """
     impatient = replace(settings, send_timeout_seconds=5.0)
-
     with (
         DocumentSender(impatient, topic, paced=True, per_second=None) as sender,
         pytest.raises(BrokerRefusedError, match=settings.application_id),
     ):
         send_records(sender, 250)
-
     assert 180 < sender.acknowledged < 220

@@ -54,12 +54,8 @@ def is_alive(pid: int) -> bool:
 
 
 def test_a_topic_has_the_partitions_asked_for(embedded_broker: Broker) -> None:
-    """Given a topic made with seven partitions and one that a client only asked for; when their
-    metadata is read; then the first has seven and the second the default.
-    """
     made, asked_for = embedded_broker.unique("made"), embedded_broker.unique("asked")
     embedded_broker.create_topics({made: 7})
-
     assert partitions(embedded_broker, made) == 7
     assert partitions(embedded_broker, asked_for) == PARTITIONS_BY_DEFAULT
 
@@ -76,28 +72,19 @@ def test_a_topic_has_the_partitions_asked_for(embedded_broker: Broker) -> None:
 def test_a_topic_that_cannot_be_is_refused(
     embedded_broker: Broker, name: str, count: int, complaint: str
 ) -> None:
-    """Given a name or a number that cannot be; when the topic is asked for; then the error names
-    it, and the broker goes on.
-    """
     with pytest.raises(EmbeddedBrokerError, match=complaint):
         embedded_broker.create_topics({name: count})
-
     after = embedded_broker.new_topic("after")
     assert partitions(embedded_broker, after) == 1
 
 
 def test_a_topic_is_made_once(embedded_broker: Broker) -> None:
-    """Given a topic; when it is made again; then the error says that it exists."""
     topic = embedded_broker.new_topic("once", 2)
-
     with pytest.raises(EmbeddedBrokerError, match=topic):
         embedded_broker.create_topics({topic: 2})
 
 
 def test_the_first_member_of_a_group_joins_at_once(embedded_broker: Broker) -> None:
-    """Given a new group; when its only member joins; then it has its partitions within a second,
-    not after librdkafka's usual three.
-    """
     topic = embedded_broker.new_topic("joined")
     assigned: list[TopicPartition] = []
     consumer = Consumer(embedded_broker.consumer_settings(embedded_broker.unique("group")))
@@ -112,26 +99,18 @@ def test_the_first_member_of_a_group_joins_at_once(embedded_broker: Broker) -> N
 
 
 def test_old_records_are_dropped_unread(embedded_broker: Broker) -> None:
-    """Given 10 MB sent to a partition that nobody reads; when its first offset is asked for; then
-    about half is gone: what is left is below the retention, and within a batch of it.
-    """
     topic = embedded_broker.new_topic("dropped")
     producer = Producer({"bootstrap.servers": embedded_broker.bootstrap_servers})
     for _ in range(100):
         producer.produce(topic, b"x" * 100_000, partition=0)
     assert producer.flush(SECONDS_MAX) == 0
-
     first, end = watermarks(embedded_broker, topic)
-
     assert end == 100
     assert (end - first) * 100_000 > RETAINED_BYTES_PER_PARTITION - 1_100_000
     assert (end - first) * 100_000 < RETAINED_BYTES_PER_PARTITION
 
 
 def test_two_batches_above_half_the_retention_are_both_lost(embedded_broker: Broker) -> None:
-    """Given two acknowledged records of 2.7 MB; when the partition is looked at; then neither can
-    be read: the reason not to raise ``message.max.bytes`` with this broker.
-    """
     topic = embedded_broker.new_topic("lost")
     producer = Producer(
         {"bootstrap.servers": embedded_broker.bootstrap_servers, "message.max.bytes": 3_000_000}
@@ -139,28 +118,21 @@ def test_two_batches_above_half_the_retention_are_both_lost(embedded_broker: Bro
     for _ in range(2):
         producer.produce(topic, b"x" * 2_700_000, partition=0)
         assert producer.flush(SECONDS_MAX) == 0
-
     assert watermarks(embedded_broker, topic) == (2, 2)
 
 
 def test_transactions_do_not_isolate(embedded_broker: Broker) -> None:
-    """Given an aborted transaction; when it is read with read_committed; then it is there."""
     topic = embedded_broker.new_topic("aborted")
     producer = embedded_broker.transactional_producer()
     producer.begin_transaction()
     producer.produce(topic, b"aborted", partition=0)
     assert producer.flush(SECONDS_MAX) == 0
     producer.abort_transaction(SECONDS_MAX)
-
     (message,) = embedded_broker.read_partition(topic, 1, isolation_level="read_committed")
-
     assert message.value() == b"aborted"
 
 
 def test_it_stops_and_starts_again() -> None:
-    """Given a broker that was stopped; when it is asked for its address, then started again; then
-    the first is an error, and the second gives a new and empty one.
-    """
     broker = EmbeddedBroker()
     with broker:
         pid = broker.pid
@@ -168,28 +140,20 @@ def test_it_stops_and_starts_again() -> None:
     assert not is_alive(pid)
     with pytest.raises(EmbeddedBrokerError):
         _ = broker.bootstrap_servers
-
     with broker:
         broker.create_topic("again")
     broker.stop()
 
 
 def test_its_death_is_told() -> None:
-    """Given a broker that was killed; when a topic is asked of it; then the error says that it is
-    dead and of what, instead of waiting.
-    """
     with EmbeddedBroker() as broker:
         os.kill(broker.pid, signal.SIGKILL)
-
         with pytest.raises(EmbeddedBrokerError, match="-9"):
             broker.create_topic("late")
         assert not broker.is_running()
 
 
 def test_it_does_not_outlive_its_parent() -> None:
-    """Given a program that has started a broker; when the program is killed, so that it cannot
-    clean up; then the broker ends by itself.
-    """
     program = (
         "import os\n"
         "from streams.kafka.embedded_broker import EmbeddedBroker\n"
@@ -203,5 +167,4 @@ def test_it_does_not_outlive_its_parent() -> None:
     )
     assert parent.returncode == -signal.SIGKILL
     pid = int(parent.stdout)
-
     await_that(lambda: not is_alive(pid))

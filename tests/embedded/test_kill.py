@@ -18,13 +18,7 @@ DOCUMENTS = 3_000
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_kills_lose_and_spoil_nothing(broker: Broker, tmp_path: Path) -> None:
-    """Given a worker that is killed five times at random points; when the last one has done all
-    that was left; then every record has its output, no document is named its own original, no two
-    uniques are near, and every duplicate names a unique that is near. With transactions nothing is
-    put out twice; without, a repeated output has the same content.
-    """
     figures = run_rounds(broker, tmp_path, rounds=ROUNDS, documents=DOCUMENTS, seed=7)
-
     assert figures.problems == []
     assert (figures.lost, figures.own_original) == (0, 0)
     assert (figures.near_uniques, figures.ungrounded) == (0, 0)

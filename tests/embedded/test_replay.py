@@ -38,10 +38,6 @@ def replay(stream: Stream, *arguments: str) -> dict[str, int]:
 
 
 def test_repaired_and_replayed(broker: Broker, tmp_path: Path) -> None:
-    """Given documents whose text is in a field of another name, and a record that is no JSON; when
-    a worker is told the name, and the dead letters are replayed twice, then each document is on
-    unique once, byte for byte, and the other record is a dead letter again, until the cap.
-    """
     with Stream(broker, tmp_path) as stream:
         worker = stream.started()
         rng = random.Random(5)

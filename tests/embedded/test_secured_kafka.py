@@ -137,10 +137,6 @@ def client(request: pytest.FixtureRequest, secured: SecuredKafka, tmp_path: Path
 
 
 def test_end_to_end(client: Client) -> None:
-    """Given a user with no more rights than documented; when topics are made and checked, documents
-    produced, a worker run, outputs consumed, and dead letters listed and replayed, then all of it
-    works, and none of it, in the most talkative log too, has the secret or a text in it.
-    """
     said = client.run("topics", "create", "--partitions", "2")
     documents = [{"id": "a", "text": NEWS * 3}, {"id": "b", "text": NEWS * 3}, {"id": "c"}]
     given = client.directory / "news.jsonl"
@@ -177,9 +173,6 @@ def consumed(client: Client, count: int) -> list[str]:
 
 
 def test_without_rights(secured: SecuredKafka, tmp_path: Path) -> None:
-    """Given a user who may make the topics, and neither join the group nor write some of them; when
-    a worker starts, then it ends with each thing that is missing: it would wait without a word.
-    """
     properties = {**secured.scram_properties(), "sasl.password": PASSWORD}
     path = write(tmp_path / "client.properties", secured.sasl_ssl, properties)
     options = ["--kafka-config", str(path), "--application-id", "elsewhere"]
@@ -209,9 +202,6 @@ def test_without_rights(secured: SecuredKafka, tmp_path: Path) -> None:
 
 
 def test_a_changelog_that_may_not_grow(secured: SecuredKafka, tmp_path: Path) -> None:
-    """Given a raw topic with more partitions than the changelog, and a user without the right to
-    add some, then the error names the right and the command for somebody who has it.
-    """
     properties = {**secured.scram_properties(), "sasl.password": PASSWORD}
     path = write(tmp_path / "client.properties", secured.sasl_ssl, properties)
     secured.grant([Grant("Topic", "grown*", ("Create", "Describe", "Read"))])
@@ -220,10 +210,8 @@ def test_a_changelog_that_may_not_grow(secured: SecuredKafka, tmp_path: Path) ->
     topics = [NewTopic("grown.raw", 2, 1), NewTopic("grown.changelog", 1, 1)]
     for future in admin.create_topics(topics).values():
         future.result(30)
-
     with pytest.raises(TopicsError, match=r"grown\.changelog needs 2 partitions") as refused:
         grow_changelog(admin, settings)
-
     assert "ACL operation Alter" in str(refused.value)
     assert "--topic grown.changelog --partitions 2" in str(refused.value)
 
@@ -286,10 +274,6 @@ WRONG = {
 
 @pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
 def test_refused(wrong: Wrong, secured: SecuredKafka, tmp_path: Path) -> None:
-    """Given credentials that the broker refuses; when a worker starts that would wait for a broker
-    for ever, and a command is run, then both end within seconds, with the setting and the fix, and
-    without the secret.
-    """
     if wrong.client == "sasl_ssl":
         address = secured.sasl_ssl
         properties = {**secured.scram_properties(), "sasl.password": PASSWORD}

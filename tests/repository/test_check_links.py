@@ -45,9 +45,7 @@ def site(tmp_path: Path) -> Path:
     ],
 )
 def test_live_links_pass(site: Path, link: str) -> None:
-    """Given a link that leads somewhere, or no link at all, then nothing is reported."""
     (site / "README.md").write_text(link + "\n", "utf-8")
-
     assert dead_links(site) == []
 
 
@@ -68,11 +66,8 @@ def test_live_links_pass(site: Path, link: str) -> None:
     ],
 )
 def test_dead_links_are_named(site: Path, link: str, report: str) -> None:
-    """Given one dead link on a known line, then it is reported with file, line and reason."""
     (site / "README.md").write_text(f"First line.\n\n{link}\n", "utf-8")
-
     dead = dead_links(site)
-
     assert len(dead) == 1
     name, line, reason = dead[0].split(":", 2)
     assert name == "README.md"
@@ -81,15 +76,12 @@ def test_dead_links_are_named(site: Path, link: str, report: str) -> None:
 
 
 def test_hidden_directories_are_left_out(site: Path) -> None:
-    """Given a dead link in an installed package's page, then it is none of our business."""
     (site / ".venv").mkdir()
     (site / ".venv" / "page.md").write_text("[x](absent.md)\n", "utf-8")
-
     assert dead_links(site) == []
 
 
 def test_exit_codes(site: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The program exits 0 without dead links, 1 with one, 2 where there is nothing to check."""
     assert main([str(site)]) == 0
     (site / "README.md").write_text("[x](absent.md)\n", "utf-8")
     assert main([str(site)]) == 1
@@ -109,10 +101,8 @@ def test_exit_codes(site: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
     ],
 )
 def test_anchors_are_githubs(heading: str, anchor: str) -> None:
-    """Given a heading, then its anchor is the one by which GitHub serves it."""
     assert anchor_of(heading) == anchor
 
 
 def test_documentation_has_no_dead_links() -> None:
-    """Every relative link in the repository's own Markdown leads somewhere."""
     assert dead_links(ROOT) == []

@@ -48,9 +48,7 @@ def run(commands: Path, total_seconds: int) -> subprocess.CompletedProcess[str]:
 
 
 def test_all_stages_have_a_time(commands: Path) -> None:
-    """Given stages that end, then CI passes, and says how long each took."""
     ended = run(commands, 1200)
-
     assert ended.returncode == 0, ended.stderr
     assert [line.split()[0] for line in ended.stdout.splitlines()[-4:]] == [
         *("install", "kafka", "check", "test"),
@@ -59,13 +57,9 @@ def test_all_stages_have_a_time(commands: Path) -> None:
 
 @pytest.mark.parametrize("trap", ["", "trap '' TERM; "])
 def test_a_stage_that_hangs_is_ended(commands: Path, trap: str) -> None:
-    """Given a stage that does not end, or not by a signal, then it is ended, and CI fails with the
-    stage and the limit.
-    """
     hang = f'{trap}case "$*" in *kafka) while :; do sleep 0.1; done;; esac'
     write(commands / "make", hang)
     ended = run(commands, 3)
-
     assert ended.returncode == 1
     assert "== kafka failed after" in ended.stderr
     assert "limit of" in ended.stderr
@@ -74,10 +68,8 @@ def test_a_stage_that_hangs_is_ended(commands: Path, trap: str) -> None:
 
 
 def test_a_stage_that_fails_is_named(commands: Path) -> None:
-    """Given a stage that fails, then CI fails with its name, and no word of a limit."""
     write(commands / "make", 'case "$*" in *check) exit 2;; esac')
     ended = run(commands, 1200)
-
     assert ended.returncode == 1
     assert "== check failed after" in ended.stderr
     assert "limit" not in ended.stderr

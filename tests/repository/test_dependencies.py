@@ -30,28 +30,22 @@ def pin_lines() -> list[str]:
 
 
 def test_constraints_are_exact_pins_and_nothing_else() -> None:
-    """No range, no option, no address of an index: the file serves any user's pip settings."""
     assert [line for line in pin_lines() if not PIN.fullmatch(line)] == []
 
 
 @pytest.mark.parametrize("requirement", declared(), ids=str)
 def test_declared_requirement_is_pinned_within_its_bounds(requirement: Requirement) -> None:
-    """Given a requirement, then the version that is tested is one that it allows."""
     pins = {
         canonicalize_name(match["name"]): match["version"]
         for line in pin_lines()
         if (match := PIN.fullmatch(line))
     }
-
     version = pins.get(canonicalize_name(requirement.name))
-
     assert version is not None, f"{requirement.name} is not in constraints.txt: make lock"
     assert version in requirement.specifier
 
 
 @pytest.mark.parametrize("requirement", declared(), ids=str)
 def test_declared_requirement_has_a_reason(requirement: Requirement) -> None:
-    """Given a requirement, then docs/dependencies.md has a row that begins with its name."""
     rows = (ROOT / "docs" / "dependencies.md").read_text("utf-8").splitlines()
-
     assert any(row.startswith(f"| {requirement.name} |") for row in rows)

@@ -38,9 +38,7 @@ def is_module(dotted: str) -> bool:
 
 @pytest.mark.parametrize("page", pages(), ids=lambda path: path.name)
 def test_files_that_pages_name_are_there(page: Path) -> None:
-    """Given a page, then each file or folder of the project that it names exists."""
     named = set(_IN_PAGES.findall(page.read_text("utf-8")))
-
     assert {each for each in named if not (ROOT / each).exists()} == set()
 
 
@@ -57,7 +55,6 @@ def names_in(module: Path) -> set[str]:
 
 
 def test_the_walk_names_what_is_there() -> None:
-    """Given the walk of a record in ten steps, then each function is in the module before it."""
     page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
     walk = page.partition("## A walk")[2].partition("\n## ")[0]
     named: list[tuple[str, str]] = []
@@ -68,20 +65,17 @@ def test_the_walk_names_what_is_there() -> None:
                 module = name
             elif module:
                 named.append((module, name))
-
     assert len(named) > 10
     assert [each for each in named if each[1] not in names_in(ROOT / each[0])] == []
 
 
 def test_modules_that_docstrings_name_are_there() -> None:
-    """Given the code, then each module that its docstrings name exists."""
     missing = {
         f"{path.relative_to(ROOT)}: {name}"
         for path in modules()
         for name in _IN_CODE.findall(path.read_text("utf-8"))
         if not is_module(name)
     }
-
     assert missing == set()
 
 
@@ -96,5 +90,4 @@ def test_modules_that_docstrings_name_are_there() -> None:
     ],
 )
 def test_names_of_modules(name: str, exists: bool) -> None:
-    """Given a module, a package, a name in a module and names that are gone, then each is seen."""
     assert is_module(name) is exists

@@ -63,16 +63,11 @@ def pages() -> tuple[str, str]:
 
 @pytest.mark.parametrize("part", [headings, blocks, columns, links, items])
 def test_both_have_the_same_parts(pages: tuple[str, str], part: Any) -> None:  # noqa: ANN401
-    """Given both pages, then their headings, commands, tables, links and lists are the same: who
-    changes one page changes the other.
-    """
     english, chinese = pages
-
     assert part(chinese) == part(english)
 
 
 def test_numbers_are_the_same(pages: tuple[str, str]) -> None:
-    """Given a section of the page, then the figures in it are those of the other language."""
     for one, other in zip(*map(sections, pages), strict=True):
         assert figures(other) == figures(one)
 
@@ -83,15 +78,12 @@ def figures(text: str) -> set[str]:
 
 
 def test_each_leads_to_the_other(pages: tuple[str, str]) -> None:
-    """Given one page, then the other language is one step away, before the first section."""
     english, chinese = pages
-
     assert "](README.zh-CN.md)" in english.partition("\n## ")[0]
     assert "](README.md)" in chinese.partition("\n## ")[0]
 
 
 def test_every_section_is_translated(pages: tuple[str, str]) -> None:
-    """Given a section in Chinese, then most of its words are: nothing was left as it is."""
     for section in sections(pages[1])[1:]:
         words = re.findall(r"[A-Za-z]{3,}", re.sub(r"`[^`]*`|\]\([^)]*\)", "", section))
         assert len(CHINESE.findall(section)) > len(words) or not words

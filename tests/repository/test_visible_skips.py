@@ -140,7 +140,6 @@ IN_COMMANDS = {
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.what)
 def test_each_case_has_its_metric_and_its_line(case: Case) -> None:
-    """The metric exists, the module counts and logs, and the test that shows it is there."""
     names = {each.name for each in DEFINITIONS}
     calls = {
         name.rpartition(".")[2]
@@ -154,7 +153,6 @@ def test_each_case_has_its_metric_and_its_line(case: Case) -> None:
         for node in ast.parse((ROOT / file).read_text("utf-8")).body
         if isinstance(node, ast.FunctionDef)
     }
-
     assert case.metric in names
     assert case.call in calls
     assert not case.is_logged or calls & LOGGING
@@ -162,15 +160,12 @@ def test_each_case_has_its_metric_and_its_line(case: Case) -> None:
 
 
 def test_the_list_is_closed() -> None:
-    """Each counter is of a case here, or of what is done: a new one needs a decision."""
     counters = {each.name for each in DEFINITIONS if each.kind is MetricKind.COUNTER}
     others = {f"firstseen_{name}_total" for name in OTHER_COUNTERS}
-
     assert counters - {case.metric for case in CASES} == others
 
 
 def test_nobody_else_counts_what_is_skipped() -> None:
-    """The modules that count a case are those of the list: a second place is a second case."""
     methods = {case.call for case in CASES} - {"error", "transaction", "skipped"}
     callers = {
         (str(module.path), name.rpartition(".")[2])
@@ -178,27 +173,21 @@ def test_nobody_else_counts_what_is_skipped() -> None:
         for name in calls_of(module)
         if name.rpartition(".")[2] in methods and name.startswith(("metrics.", "_metrics."))
     }
-
     assert callers == {(case.module, case.call) for case in CASES if case.call in methods}
 
 
 @pytest.mark.parametrize("reason", RejectionReason)
 def test_each_reason_of_a_dead_letter_is_explained(reason: RejectionReason) -> None:
-    """Whoever reads a dead letter finds its reason in the documentation."""
     assert f"`{reason.value}`" in (ROOT / "docs" / "formats.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize("what", IN_COMMANDS)
 def test_commands_count_what_they_leave(what: str) -> None:
-    """The fields by which a command says what it left are there."""
     module, fields = IN_COMMANDS[what]
     source = (ROOT / module).read_text("utf-8")
-
     assert [field for field in fields if f'"{field}"' not in source] == []
 
 
 def test_each_kind_of_failure_is_a_label() -> None:
-    """A failure of any reason has its series from the start, so that its first one is seen."""
     (errors,) = [each for each in DEFINITIONS if each.name == "firstseen_errors_total"]
-
     assert set(errors.labels["reason"]) == {reason.value for reason in ErrorReason}

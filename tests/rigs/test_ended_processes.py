@@ -115,9 +115,6 @@ def outcomes(directory: Path) -> dict[str, str]:
 
 @pytest.mark.slow
 def test_all_that_can_run_runs(tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    """Given tests that hang in C, hang in Python and kill their own process, when two processes
-    run them, then the run ends and fails, each of these is named, and all others pass.
-    """
     files = {
         "a_hangs": HANGS_IN_C,
         "b_ends": ENDS_ITS_PROCESS,
@@ -147,10 +144,8 @@ def test_all_that_can_run_runs(tmp_path: Path, request: pytest.FixtureRequest) -
 
 @pytest.mark.slow
 def test_one_process_says_where_it_hung(tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    """Given one process alone, when a test hangs in C, then the run ends and shows the test."""
     output, code = run(
         tmp_path, request.config.rootpath, {"hangs": HANGS_IN_C}, "-p", "no:xdist", "-v"
     )
-
     assert code == pytest.ExitCode.TESTS_FAILED
     assert "in test_hangs_in_c" in output

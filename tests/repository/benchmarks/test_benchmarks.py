@@ -27,7 +27,6 @@ def figures_of(path: Path) -> Any:  # noqa: ANN401 - what JSON may be
 
 
 def test_generated_documents_are_chinese_and_always_the_same() -> None:
-    """Given a number and a length, then there are as many distinct texts of just that length."""
     texts = generated_documents(20, 500)
     assert texts == generated_documents(20, 500)
     assert len(set(texts)) == 20
@@ -37,11 +36,9 @@ def test_generated_documents_are_chinese_and_always_the_same() -> None:
 
 
 def test_fingerprints_without_peers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Given a tiny run without other libraries, then all profiles stand beside segmentation."""
     path = tmp_path / "figures.json"
     fingerprints.main([*TINY, "--without-peers", "--json", str(path)])
     figures = figures_of(path)
-
     names = [each["name"] for each in figures["contenders"]]
     assert names == [*(f"firstseen {name}" for name in PROFILES), "rjieba, no fingerprint"]
     assert all(each["cpu_us"]["median"] > 0 for each in figures["contenders"])
@@ -60,7 +57,6 @@ def test_fingerprints_without_peers(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 @pytest.mark.skipif(not environment.is_there(), reason="no .venv-peers: make bench makes it")
 def test_fingerprints_beside_the_peers(tmp_path: Path) -> None:
-    """Given the environment of the peers, then they do the same documents, and have ratios."""
     path = tmp_path / "figures.json"
     fingerprints.main([*TINY, "--json", str(path)])
     figures = figures_of(path)
@@ -77,15 +73,12 @@ def test_fingerprints_beside_the_peers(tmp_path: Path) -> None:
 def test_documents_from_a_file(
     tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes], name: str
 ) -> None:
-    """Given JSON lines, then texts that are long enough are cut, and standard output is JSON."""
     lines = [json.dumps({"text": "新桥今天通车了，" * size}) for size in (1, 40, 50)]
     path = tmp_path / name
     content = "\n".join(lines).encode()
     path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
     arguments = [*TINY, "--without-peers", "--documents", str(path), "--json", "-"]
-
     fingerprints.main(arguments)
-
     figures = json.loads(capsysbinary.readouterr().out)
     assert figures["documents"] == 2
     assert figures["source"] == name
@@ -101,7 +94,6 @@ def test_documents_from_a_file(
     ],
 )
 def test_a_file_that_does_not_do(tmp_path: Path, content: str | None, message: str) -> None:
-    """Given a file without documents to measure on, then the error names it and the reason."""
     path = tmp_path / "documents.jsonl"
     if content is not None:
         path.write_text(content, "utf-8")
@@ -112,7 +104,6 @@ def test_a_file_that_does_not_do(tmp_path: Path, content: str | None, message: s
 
 @pytest.mark.slow
 def test_a_worker_end_to_end(tmp_path: Path) -> None:
-    """Given a few documents, then all profiles have a rate and the steps of the worker."""
     path = tmp_path / "figures.json"
     worker.main(["--count", "40", "--rounds", "1", "--json", str(path)])
     figures = figures_of(path)
@@ -127,14 +118,11 @@ def test_a_worker_end_to_end(tmp_path: Path) -> None:
 def test_all_in_one_json(
     monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    """Given two of the benchmarks, then standard output is one object with both, and no table."""
     monkeypatch.setattr(fingerprints, "DOCUMENTS", 4)
     monkeypatch.setattr(fingerprints, "ROUNDS", 1)
     monkeypatch.setattr(all_benchmarks, "_RECOVERED", 300)
     arguments = ["--only", "fingerprints", "recovery", "--without-peers", "--json", "-"]
-
     all_benchmarks.main(arguments)
-
     figures = json.loads(capsysbinary.readouterr().out)
     assert list(figures) == ["fingerprints", "recovery"]
     recovered = [each["documents"] for each in figures["recovery"]["figures"]]
@@ -142,7 +130,6 @@ def test_all_in_one_json(
 
 
 def test_a_contender_that_dies_or_hangs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Given a contender without a module, and one that gets no time, then the run ends."""
     python = Path(sys.executable)
     with (
         pytest.raises(ContenderError, match="absent has died"),
@@ -158,18 +145,13 @@ def test_a_contender_that_dies_or_hangs_is_named(monkeypatch: pytest.MonkeyPatch
 
 
 def test_ratios_are_of_turns_of_one_round() -> None:
-    """Given a round in which the machine was busy, then the ratio of that round is as the rest."""
     assert ratios([2.0, 20.0, 2.2], [1.0, 10.0, 1.0]) == Spread(2.0, 2.0, 2.2)
 
 
 def test_a_share_of_documents_copies_others() -> None:
-    """Given a share of copies, then so many documents are near an earlier one and not equal to it,
-    all texts keep their length, and they are always the same.
-    """
     texts = generated_documents(200, 300)
     mixed = with_copies(texts, 0.75)
     fresh = set(texts)
-
     assert mixed == with_copies(texts, 0.75)
     assert {len(text) for text in mixed} == {300}
     assert 0.1 < sum(text in fresh for text in mixed) / len(mixed) < 0.55

@@ -63,9 +63,6 @@ def observed(idle_share: float, p99: float) -> Observed:
 
 
 def test_ratios_are_of_one_round() -> None:
-    """Given a round in which the machine was busy, then its ratio is as those of the other rounds,
-    and there is none where a shape did not run.
-    """
     runs = {
         "wide_1": [run_of(2.0), run_of(20.0), run_of(2.2)],
         "ceiling_1": [run_of(1.0), run_of(10.0), run_of(1.0)],
@@ -78,9 +75,6 @@ def test_ratios_are_of_one_round() -> None:
 
 
 def test_ratios_of_the_broker_and_bytes() -> None:
-    """Given runs on 16 partitions, then the broker's time is compared, and bytes are a document's,
-    whatever the contenders' own time was.
-    """
     runs = {
         "wide_16": [run_of(3.0, broker=0.9, stored=700_000)],
         "ceiling_16": [run_of(9.0, broker=0.6)],
@@ -94,7 +88,6 @@ def test_ratios_of_the_broker_and_bytes() -> None:
 
 
 def test_ratios_are_of_shapes_that_there_are() -> None:
-    """Given the ratios and goals, then each is of what runs, and all that were asked for exist."""
     names = [shape.name for shape in SHAPES]
     assert len(set(names)) == len(names)
     pairs = [*figures.CPU_RATIOS.values(), *figures.BROKER_RATIOS.values()]
@@ -105,7 +98,6 @@ def test_ratios_are_of_shapes_that_there_are() -> None:
 
 
 def test_a_figure_of_one_shape_is_for_ten_thousand_documents() -> None:
-    """Given runs of 1,000 documents, then seconds and bytes are ten times theirs."""
     found = figures.measured(SHAPES[0], [run_of(0.5, broker=0.25, stored=10), run_of(0.5)])
     assert found.cpu_seconds == Spread(5.0, 5.0, 5.0)
     assert found.broker_cpu_seconds == Spread(2.5, 6.25, 10.0)
@@ -119,15 +111,11 @@ def test_a_figure_of_one_shape_is_for_ten_thousand_documents() -> None:
     [(figures.Goal(at_most=1.4), 1.4, 1.41), (figures.Goal(at_least=12), 12, 11.9)],
 )
 def test_a_goal_is_met_on_its_side(goal: figures.Goal, met: float, missed: float) -> None:
-    """Given a limit, then it is met by what lies on it, and missed beyond it."""
     assert goal.is_met(met)
     assert not goal.is_met(missed)
 
 
 def test_shape_of_the_json(capsys: pytest.CaptureFixture[str]) -> None:
-    """Given a contest of which only a part ran, then its JSON has all ratios, null for the others;
-    latency by rate and partitions; and the longest stall, since only one worker leads.
-    """
     seen = {1: [observed(0.01, 80), observed(0.01, 90)], 16: [observed(0.03, 200)]}
     spreads = {
         "wide_1_beside_ceiling": Spread(1.2, 1.3, 1.5),
@@ -173,7 +161,6 @@ def test_shape_of_the_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_time_of_processes_that_were_started() -> None:
-    """Given a process that has another work, then the time is that of both."""
     work = "import time\nwhile time.process_time() < 0.3: pass\nprint(1, flush=True)\ninput()"
     nested = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {work!r}])"
     before = cpu_seconds(os.getpid())
@@ -190,9 +177,6 @@ def test_time_of_processes_that_were_started() -> None:
 
 
 def test_bytes_on_internal_topics(tmp_path: Path) -> None:
-    """Given the directories of a broker, then what counts is the records of topics that are neither
-    the user's nor Kafka's own, those of deleted segments too.
-    """
     files = {
         "x.raw-0/00.log": 1_000,
         "x.log-0/00.log": 5,
@@ -211,13 +195,9 @@ def test_bytes_on_internal_topics(tmp_path: Path) -> None:
 
 
 def test_documents() -> None:
-    """Given the streams, then they have as many documents; and those that are shuffled for a large
-    index are decidable, distinct, and always the same.
-    """
     texts = streams(40)
     assert {name: len(each) for name, each in texts.items()} == {"distinct": 40, "copies": 40}
     assert len(set(texts["distinct"])) == 40
-
     made = list(islice(shuffled(texts["distinct"], 120), 200))
     assert made == list(islice(shuffled(texts["distinct"], 120), 200))
     assert len(set(made)) == 200
@@ -227,7 +207,6 @@ def test_documents() -> None:
 
 @pytest.mark.parametrize("arguments", ["--documents 0", "--rounds 0", "--only nobody"])
 def test_what_cannot_run(arguments: str) -> None:
-    """Given a size that cannot be, or a contender that is not there, then the command refuses."""
     with pytest.raises(SystemExit):
         contest.main(arguments.split())
 
@@ -238,13 +217,9 @@ def test_a_small_contest(
     monkeypatch: pytest.MonkeyPatch,
     capsysbinary: pytest.CaptureFixture[bytes],
 ) -> None:
-    """Given a few documents on a real Kafka, then Firstseen stands beside the ceiling, and standard
-    output is one JSON object.
-    """
     monkeypatch.setattr(contest, "WARM_UP_SHAPES", ())
     arguments = ["--documents", "50", "--rounds", "1", "--only", "ceiling_1", "wide_1"]
     contest.main([*arguments, "--json", "-"])
-
     found = json.loads(capsysbinary.readouterr().out)
     assert found["ratios"]["wide_1_beside_ceiling"] > 0
     ceiling, wide = found["contenders"]

@@ -12,13 +12,8 @@ from benchmarks.index.figures import GOALS, MILLION, Measured, goals_of
 
 
 def test_a_small_index_is_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Given few documents, then one object of JSON has all goals by their keys, those measured that
-    can be, and the figures of each index.
-    """
     arguments = ["--documents", "3000", "--flood", "5000", "--profile", "classic"]
-
     main([*arguments, "--without-peers", "--json", "-", "--state-dir", str(tmp_path)])
-
     found = json.loads(capsys.readouterr().out)
     assert list(found["goals"]) == list(GOALS)
     assert found["goals"]["classic_disk_bytes_a_document"]["value"] > 50
@@ -33,10 +28,6 @@ def test_a_small_index_is_measured(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 def test_figures_are_judged_by_the_goals() -> None:
-    """Given figures, then ratios are of the same number of documents, the largest that both have;
-    and a goal is met by the side of it that is better.
-    """
-
     def measured(who: str, documents: int, *, skewed: bool = False, **values: float) -> Measured:
         return Measured(who=who, documents=documents, skewed=skewed, values=values)
 

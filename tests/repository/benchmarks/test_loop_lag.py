@@ -13,12 +13,10 @@ from benchmarks import loop_lag
 
 
 def test_every_case_comes_to_its_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Given tiny sizes, then each case has its steps in the JSON and in the table."""
     path = tmp_path / "figures.json"
     sizes = ["--packets", "60", "--partitions", "5", "--rounds", "2", "--entries", "600"]
     loop_lag.main([*sizes, "--state-dir", str(tmp_path), "--json", str(path)])
     figures = json.loads(path.read_text("utf-8"))
-
     cases = {each["name"]: each for each in figures["cases"]}
     assert tuple(cases) == loop_lag.CASES
     assert [each["documents"] for each in cases.values()] == [60, 60, 10, 600]
@@ -29,7 +27,6 @@ def test_every_case_comes_to_its_end(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 def test_a_long_step_is_seen() -> None:
-    """Given a step that computes for 60 ms, by a task or by a timer, then it is among the steps."""
     loop = loop_lag.TimedLoop()
 
     def compute() -> None:

@@ -46,9 +46,6 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_figures_go_into_the_page(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Given a set and sentences, then all profiles are measured on them, the JSON has it, and the
-    page has it between its marks and is otherwise as it was; from the JSON it is the same again.
-    """
     monkeypatch.setattr(experiments, "COPIES_A_TOPIC", 4)
     rows = [experiments.Method("classic", Settings(profile="classic"))]
     monkeypatch.setattr(experiments, "methods", lambda _profile: rows)
@@ -80,9 +77,6 @@ def test_the_figures_go_into_the_page(
 
 
 def test_what_cannot_be_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Given no directory, one without sets, or a page without marks, then the error says so before
-    anything is measured.
-    """
     page = tmp_path / "page.md"
     page.write_text("nothing")
     for arguments, message in (
@@ -97,18 +91,12 @@ def test_what_cannot_be_measured(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_the_best_threshold() -> None:
-    """Given thresholds, then the best is the highest score with at most 2 % false duplicates; where
-    all have more, the one with the fewest.
-    """
     tried = {0.4: made(0.99, 0.03), 0.5: made(0.97, 0.02), 0.6: made(0.9, 0.0)}
     assert best_of(tried, "f1") == 0.5
     assert best_of({0.4: made(0.99, 0.3), 0.5: made(0.97, 0.2)}, "f1") == 0.5
 
 
 def test_one_threshold_for_all_sets() -> None:
-    """Given a peer whose best on one set errs too much on the other, then the threshold shown for
-    both is another; ours stands beside it with the only one that it has.
-    """
     contests = [
         _contest("a", made(0.99, 0.03), made(0.98, 0.01), made(0.90, 0.0)),
         _contest("b", made(0.99, 0.01), made(0.90, 0.02), made(0.80, 0.0)),
@@ -121,9 +109,6 @@ def test_one_threshold_for_all_sets() -> None:
 
 
 def test_at_equal_false_duplicates() -> None:
-    """Given ours with 1 % of false duplicates, then each peer stands beside it with its best of
-    those that have no more; a peer that always has more is not there.
-    """
     contests = [
         _contest("a", made(0.99, 0.03), made(0.97, 0.0104), made(0.90, 0.0), ours=made(0.95, 0.01)),
         _contest("b", made(0.99, 0.03), made(0.97, 0.02), made(0.90, 0.02), ours=made(0.95, 0.01)),
@@ -160,7 +145,6 @@ def made(f1: float, false: float) -> Quality:
 
 
 def test_what_peers_are_given(data: Path) -> None:
-    """Given a set, then a peer reads every text, and its grams are those of the labels."""
     (found,) = sets_in(data)
     texts = list(texts_in(str(found.documents)))
     with gzip.open(found.documents, "rt", encoding="utf-8") as lines:

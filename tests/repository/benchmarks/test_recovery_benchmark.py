@@ -12,14 +12,9 @@ from simhash_core.text.profiles import PROFILES
 
 
 def test_figures_of_records(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Given a small changelog of each profile, then all its documents are recovered, from as many
-    records as it has, and nothing is left on the disk.
-    """
     path, state_dir = tmp_path / "figures.json", tmp_path / "state"
     state_dir.mkdir()
-
     main(f"--documents 600 --state-dir {state_dir} --json {path}".split())
-
     figures = {each["profile"]: each for each in json.loads(path.read_text("utf-8"))["figures"]}
     assert figures.keys() == PROFILES.keys()
     for each in figures.values():
@@ -32,6 +27,5 @@ def test_figures_of_records(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_sizes_that_cannot_be() -> None:
-    """Given no documents, then the command refuses it."""
     with pytest.raises(SystemExit):
         main(["--documents", "0"])

@@ -46,40 +46,27 @@ def cyclonedx() -> Draft7Validator:
 
 
 def test_nothing_known_of_all_parts_is_good() -> None:
-    """Given a report in which each part was looked up, and none has a fault, then the code is 0."""
     assert judged(CLEAN, CLEAN) == (["no known vulnerability in 2 parts"], 0)
 
 
 def test_a_known_fault_fails() -> None:
-    """Given a part with a fault, then it is named with the versions that mend it, even where other
-    parts could not be looked up.
-    """
     lines, code = judged(CLEAN, FAULTY, SKIPPED)
-
     assert code == 1
     assert lines[1] == "aiohttp 3.8.0: PYSEC-2023-120 (CVE-2023-37276); fixed in 3.8.5"
 
 
 @pytest.mark.parametrize("parts", [(CLEAN, SKIPPED), (SKIPPED,), ()])
 def test_what_was_not_looked_up_is_not_good(parts: tuple[dict[str, Any], ...]) -> None:
-    """Given a part that the database does not have, or no parts at all, which pip-audit calls free
-    of vulnerabilities, then it is no success, and the reason is given.
-    """
     (line,), code = judged(*parts)
-
     assert code == AUDIT["UNAVAILABLE"]
     assert "could not be looked up" in line
     assert line.startswith(f"{len([part for part in parts if part is SKIPPED])} of {len(parts)}")
 
 
 def test_the_tools_have_pins_for_all_that_is_asked_for() -> None:
-    """Given requirements.in, then requirements.txt has a pin for each of its lines, and no more
-    than pins.
-    """
     directory = ROOT / "deploy" / "tools"
     lines = (directory / "requirements.txt").read_text("utf-8").splitlines()
     asked = (directory / "requirements.in").read_text("utf-8").splitlines()
-
     pins = [PIN.fullmatch(line) for line in lines if not line.startswith("#")]
     names = {canonicalize_name(pin["name"]) for pin in pins if pin is not None}
     assert None not in pins
@@ -87,10 +74,6 @@ def test_the_tools_have_pins_for_all_that_is_asked_for() -> None:
 
 
 def test_the_list_of_parts_has_every_pin() -> None:
-    """Given the environment; when make sbom has written its list, in the schema of CycloneDX, then
-    it is about this project in this version, and has every pin of constraints.txt with its version
-    and a package URL, and says of most what their licence is.
-    """
     run_tool("cyclonedx-py", "--version")
 
     made = subprocess.run(

@@ -46,7 +46,6 @@ def megabytes(limit: str) -> int:
 
 
 def test_it_is_a_compose_file_of_today() -> None:
-    """Given the file, then it has a name of its own and no version, which Compose ignores."""
     assert compose()["name"] == "firstseen"
     assert "version" not in compose()
     assert OUR_SERVICES == ["cli", "load", "topics-init", "worker"]
@@ -54,11 +53,7 @@ def test_it_is_a_compose_file_of_today() -> None:
 
 @pytest.mark.parametrize("service", SERVICES)
 def test_images_are_pinned(service: str) -> None:
-    """Given an image, then it has a tag that names one release; ours is that of the project, and
-    Kafka is the release that the tests run on.
-    """
     name, _, tag = services()[service]["image"].rpartition(":")
-
     assert re.fullmatch(r"v?\d+\.\d+\.\d+", tag)
     if "build" in services()[service]:
         assert (name, tag) == (IMAGE, version())
@@ -69,14 +64,12 @@ def test_images_are_pinned(service: str) -> None:
 
 @pytest.mark.parametrize("service", SERVICES)
 def test_ports_are_of_this_machine_alone(service: str) -> None:
-    """Given a published port, then it is bound to the loopback address."""
     for port in services()[service].get("ports", []):
         assert re.fullmatch(r"127\.0\.0\.1:(\d+):\1", port)
 
 
 @pytest.mark.parametrize("service", SERVICES)
 def test_mounts_are_volumes_or_read_only(service: str) -> None:
-    """Given a mount, then it is a volume that the file declares, or cannot be written to."""
     for mount in services()[service].get("volumes", []):
         source, _, rest = mount.partition(":")
         if source.startswith("."):
@@ -86,19 +79,13 @@ def test_mounts_are_volumes_or_read_only(service: str) -> None:
 
 
 def test_no_volume_is_left_over() -> None:
-    """Given the declared volumes, then each is mounted once: no two services share state."""
     mounts = [m.partition(":")[0] for each in services().values() for m in each.get("volumes", [])]
-
     assert sorted(compose()["volumes"]) == sorted(m for m in mounts if not m.startswith("."))
 
 
 @pytest.mark.parametrize("service", SERVICES)
 def test_nothing_is_without_a_bound(service: str) -> None:
-    """Given a service, then its memory, its processors, its log and the time that it gets to stop
-    have limits; it says what happens when it ends, and gains no rights.
-    """
     content = services()[service]
-
     limits = content["deploy"]["resources"]["limits"]
     assert megabytes(limits["memory"]) <= 2 * GIB
     assert float(limits["cpus"]) <= 2
@@ -111,9 +98,6 @@ def test_nothing_is_without_a_bound(service: str) -> None:
 
 @pytest.mark.parametrize("service", SERVICES)
 def test_dependencies_can_be_met(service: str) -> None:
-    """Given what a service waits for, then that is healthy when a health check says so, complete
-    when it is one that ends, and started without naming a profile.
-    """
     for name, wait in services()[service].get("depends_on", {}).items():
         other = services()[name]
         assert "profiles" not in other
@@ -126,19 +110,13 @@ def test_dependencies_can_be_met(service: str) -> None:
 
 @pytest.mark.parametrize("service", sorted(set(OUR_SERVICES) - {"cli"}))
 def test_commands_are_those_of_the_command_line(service: str) -> None:
-    """Given a service of ours, then the command line takes its command."""
     expected = {"topics-init": "topics create", "worker": "worker", "load": "load"}
-
     assert parse_command(arguments(service)).command_path == f"firstseen {expected[service]}"
 
 
 @pytest.mark.parametrize("service", OUR_SERVICES)
 def test_variables_are_settings(service: str) -> None:
-    """Given a service of ours, then each variable is a setting with a value that it can have, and
-    the brokers are a listener that Kafka advertises to other containers.
-    """
     settings = load_settings(environ=environment(service)).settings
-
     advertised = services()["kafka"]["environment"]["KAFKA_ADVERTISED_LISTENERS"]
     assert f"//{settings.brokers}" in advertised
     assert services()[service]["read_only"] is True
@@ -146,12 +124,8 @@ def test_variables_are_settings(service: str) -> None:
 
 
 def test_the_worker_is_reached_where_it_listens() -> None:
-    """Given the worker's settings, then its published port, its health check and its volume are
-    those; it listens on all addresses of its container, or no other container could ask it.
-    """
     worker = services()["worker"]
     settings = load_settings(environ=environment("worker")).settings
-
     assert worker["ports"] == [f"127.0.0.1:{settings.web.port}:{settings.web.port}"]
     assert settings.web.host == "0.0.0.0"  # noqa: S104 - in a container
     kind, program, *check = worker["healthcheck"]["test"]
@@ -161,30 +135,18 @@ def test_the_worker_is_reached_where_it_listens() -> None:
 
 
 def test_documents_are_not_for_everybody() -> None:
-    """Given a worker that all containers can reach, then it tells its health and metrics to all,
-    and shows documents for a token alone, which the one who starts it may choose.
-    """
     web = load_settings(environ=environment("worker")).settings.web
-
     assert web.has_token
     assert web.open_monitoring
     assert "${FIRSTSEEN_WEB__TOKEN:-" in (ROOT / "docker-compose.yml").read_text("utf-8")
 
 
 def test_the_limits_leave_room() -> None:
-    """Given the worker's memory limit, then the tables' cache is at most a third of it: the rest is
-    for the dictionary, the batches under way and what has not been written yet.
-    """
     settings = load_settings(environ=environment("worker")).settings
     memory = services()["worker"]["deploy"]["resources"]["limits"]["memory"]
-
     assert 3 * settings.block_cache_bytes <= megabytes(memory)
 
 
 def test_the_worker_gets_the_time_that_it_takes_to_stop() -> None:
-    """Given a batch that waits for its broker as long as it may, then stopping takes less than the
-    grace period.
-    """
     grace = int(services()["worker"]["stop_grace_period"].removesuffix("s"))
-
     assert grace >= 1.5 * Settings().send_timeout_seconds

@@ -13,10 +13,8 @@ from tests.repository.source_tree import ROOT
 
 
 def test_mounted_directories_are_there() -> None:
-    """Given what is mounted from the repository, then it is there."""
     mounts = [mount for each in services().values() for mount in each.get("volumes", [])]
     sources = [mount.partition(":")[0] for mount in mounts if mount.startswith(".")]
-
     assert [source for source in sources if not (ROOT / source).is_dir()] == []
 
 
@@ -31,13 +29,9 @@ def mounted(service: str, target: str) -> Path:
 
 
 def test_prometheus_finds_its_files_and_the_worker() -> None:
-    """Given Prometheus's command, then its configuration is mounted, its rule files are beside it,
-    and it scrapes the worker by the name and port that it has here.
-    """
     options = dict(
         option.removeprefix("--").split("=", 1) for option in services()["prometheus"]["command"]
     )
-
     path = mounted("prometheus", options["config.file"])
     content: dict[str, Any] = yaml.safe_load(path.read_text("utf-8"))
     assert any(list(path.parent.glob(pattern)) for pattern in content["rule_files"])
@@ -52,9 +46,6 @@ def test_prometheus_finds_its_files_and_the_worker() -> None:
 
 
 def test_grafana_finds_its_files_and_prometheus() -> None:
-    """Given what is provisioned, then the data source is Prometheus by the name and port that it
-    has here, and the dashboards lie where their provider looks for them.
-    """
     provisioning = mounted("grafana", "/etc/grafana/provisioning")
     sources = [
         source

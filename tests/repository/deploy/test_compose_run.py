@@ -90,11 +90,6 @@ def outputs(kafka: ComposeKafka, *options: str) -> list[dict[str, object]]:
 
 
 def test_from_an_empty_broker_to_verdicts(kafka: ComposeKafka, tmp_path: Path) -> None:
-    """Given the Kafka of Compose; when topics-init runs, then it makes the topics, and does nothing
-    when it runs again; when the worker starts, then its health check comes to succeed; when
-    documents are loaded, then each ends in an output; when the worker is told to stop, then it ends
-    in order within its grace period.
-    """
     for state in ("created", "exists"):
         run = firstseen(*arguments("topics-init"), environ=variables("topics-init", kafka))
         assert run.returncode == ExitCode.OK, run.stderr

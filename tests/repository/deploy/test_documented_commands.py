@@ -42,28 +42,22 @@ def unknown_words(command: str) -> list[str]:
 
 
 def test_compose_commands_name_services_that_are_there() -> None:
-    """Given each docker compose command of the pages, then it names our services and profiles."""
     parts = {
         part.strip().removeprefix("docker compose ")
         for command in names_in(COMPOSE, [*PAGES, *SHIPPED])
         for part in command.split("&&")
     }
-
     assert len(parts) > 3
     assert {part: wrong for part in parts if (wrong := unknown_words(part))} == {}
 
 
 def test_commands_in_containers_are_those_of_the_command_line() -> None:
-    """Given each command of firstseen that a page runs in the container ``cli``, then the command
-    line takes it.
-    """
     found = [
         command.partition(" cli ")[2].partition(" < ")[0]
         for command in names_in(COMPOSE, [*PAGES, *SHIPPED])
         if " cli " in command
     ]
     runs = [shlex.split(arguments) for arguments in found if arguments != "--help"]
-
     assert len(runs) > 1
     for arguments in runs:
         assert parse_command(arguments).command_path.startswith("firstseen ")
@@ -71,23 +65,18 @@ def test_commands_in_containers_are_those_of_the_command_line() -> None:
 
 @pytest.mark.parametrize("command", ["run --rm loader", "--profile tool up", "start"])
 def test_others_are_noticed(command: str) -> None:
-    """Given a service, a profile or a command that is not there, then it is noticed."""
     assert unknown_words(command)
 
 
 def test_targets_of_make_are_there() -> None:
-    """Given each target of make that the pages name, then the Makefile has it."""
     makefile = (ROOT / "Makefile").read_text("utf-8")
     targets = set(re.findall(r"^([a-z]+):", makefile, re.MULTILINE))
-
     named = names_in(MADE, PAGES)
     assert {"check", "test", "sbom", "audit", "tools"} <= named
     assert named - targets == set()
 
 
 def test_kustomizations_are_there() -> None:
-    """Given each directory that kubectl is told to apply, then it is a kustomization."""
     named = names_in(APPLIED, [*PAGES, *SHIPPED])
-
     assert len(named) > 1
     assert [name for name in named if not (ROOT / name / "kustomization.yaml").exists()] == []

@@ -24,26 +24,18 @@ GENERATED = runpy.run_path(str(KUBERNETES / "generate.py"))
     ids=lambda value: Path(str(value)[:200]).stem[:20],
 )
 def test_files_are_up_to_date(path: Path, text: str) -> None:
-    """Given a generated file, then make manifests would write the same again."""
     assert path.read_text("utf-8") == text, "run make manifests"
 
 
 def test_alerts_are_those_of_prometheus() -> None:
-    """Given the rule files that promtool tests, then the Prometheus Operator gets the same groups,
-    expression by expression.
-    """
     files = sorted((ROOT / "deploy" / "prometheus").glob("*.rules.yml"))
     written = [group for file in files for group in documents(file)[0]["groups"]]
-
     built = by_name(rendered("example"))["PrometheusRule", "firstseen"]
     assert built["spec"]["groups"] == written
     assert any("alert" in rule for group in written for rule in group["rules"])
 
 
 def test_topics_are_those_that_the_command_makes(kafka_broker: Broker) -> None:
-    """Given a Kafka; when ``firstseen topics create`` makes the topics, with as many partitions;
-    then Strimzi is asked for the same partitions and the same settings, topic by topic.
-    """
     name = kafka_broker.unique("app")
     renamed = {"raw": "raw", "unique": "unique", "duplicates": "dup", "dead_letters": "dlq"}
     flags = [f"--set=topics.{setting}={name}.{topic}" for setting, topic in renamed.items()]

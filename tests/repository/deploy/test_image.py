@@ -32,11 +32,7 @@ STATE_DIR = "/var/lib/firstseen"
 
 
 def test_the_base_is_a_pinned_python_that_the_project_takes() -> None:
-    """Given the two stages, then both stand on one image with a tag, of a Python that
-    pyproject.toml allows.
-    """
     bases = {rest.split()[0] for name, rest in instructions() if name == "FROM"}
-
     (base,) = bases
     tag = re.fullmatch(r"python:(\d+\.\d+)(\.\d+)?-slim-\w+(@sha256:[0-9a-f]{64})?", base)
     assert tag is not None
@@ -46,17 +42,12 @@ def test_the_base_is_a_pinned_python_that_the_project_takes() -> None:
 
 
 def test_the_label_has_the_version_of_the_project() -> None:
-    """Given a release, then the label of the image cannot have been forgotten."""
     labels = " ".join(of_image("LABEL"))
-
     assert f'org.opencontainers.image.version="{version()}"' in labels
     assert 'org.opencontainers.image.licenses="Apache-2.0"' in labels
 
 
 def test_what_is_copied_is_there_and_reaches_the_builder() -> None:
-    """Given what COPY names, then it is in the repository, and .dockerignore lets it through: it
-    lets nothing else.
-    """
     copied = {
         source
         for name, rest in instructions()
@@ -65,18 +56,13 @@ def test_what_is_copied_is_there_and_reaches_the_builder() -> None:
     }
     ignore = (ROOT / ".dockerignore").read_text("utf-8").splitlines()
     allowed = {line[1:] for line in ignore if line.startswith("!")}
-
     assert copied == allowed
     assert "*" in ignore
     assert [path for path in copied if not (ROOT / path).exists()] == []
 
 
 def test_it_installs_the_versions_that_are_tested() -> None:
-    """Given the builder, then pip is held to constraints.txt, and everything that the build of the
-    package needs is among what is copied.
-    """
     installs = [rest for name, rest in instructions() if name == "RUN" and "pip" in rest]
-
     assert any("PIP_CONSTRAINT=/build/constraints.txt" in line for line in installs)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     needed = {project["project"]["readme"], *project["project"]["license-files"]}
@@ -86,12 +72,8 @@ def test_it_installs_the_versions_that_are_tested() -> None:
 
 
 def test_it_does_not_run_as_root() -> None:
-    """Given the last stage, then its user is a number, so that Kubernetes can tell that it is not
-    root, and owns the directory of the state.
-    """
     (user,) = of_image("USER")
     (run,) = of_image("RUN")
-
     uid, gid = user.split(":")
     assert min(int(uid), int(gid)) >= 10_000
     assert f"--owner={uid} --group={gid}" in run
@@ -99,27 +81,19 @@ def test_it_does_not_run_as_root() -> None:
 
 
 def test_it_starts_a_worker() -> None:
-    """Given no arguments, then the image runs a command that the command line takes."""
     program, *arguments = image_command()
-
     assert program == "firstseen"
     assert parse_command(arguments).command_path == "firstseen worker"
 
 
 def test_a_command_that_does_not_exist_is_noticed() -> None:
-    """Given commands that are not there, or not so, then reading them fails."""
     for arguments in (["wroker"], ["topics", "make"], ["worker", "--prot"], ["load", "--rate=x"]):
         with pytest.raises(click.UsageError):
             parse_command(arguments)
 
 
 def test_its_variables_are_settings() -> None:
-    """Given the image's environment, then each of our variables is a setting, the state is on the
-    volume, and the port is the one that a worker has by itself. A port that is published works,
-    and shows no documents without a token.
-    """
     ours = {name: value for name, value in image_environment().items() if name.startswith(OURS)}
-
     settings = load_settings(environ=ours).settings
     assert str(settings.state_dir) == STATE_DIR
     assert of_image("VOLUME") == [f'["{STATE_DIR}"]']
@@ -142,15 +116,10 @@ def json_list(text: str) -> list[str]:
 
 
 def test_the_health_check_follows_the_worker(embedded_broker: Broker, tmp_path: Path) -> None:
-    """Given a worker; when the image's health check is run in its environment, then it succeeds
-    while the worker is there, and fails when it has gone.
-    """
     with Stream(embedded_broker, tmp_path, raw_partitions=1) as stream:
         worker = stream.started()
         environ = {"FIRSTSEEN_WEB__PORT": str(worker.port)}
         well = firstseen(*health_check(), environ=environ)
         assert well.returncode == ExitCode.OK, well.stderr
-
         worker.kill()
-
         assert firstseen(*health_check(), environ=environ).returncode != ExitCode.OK

@@ -70,9 +70,6 @@ def size(quantity: str) -> int:
 
 
 def test_every_file_belongs_to_a_kustomization() -> None:
-    """Given the files, then each is a resource of the kustomization beside it, and none is named
-    that is not there.
-    """
     for path in KUBERNETES.rglob("kustomization.yaml"):
         named = yaml.safe_load(path.read_text("utf-8")).get("resources", [])
         files = {each.name for each in path.parent.glob("*.yaml")} - {"kustomization.yaml"}
@@ -81,17 +78,14 @@ def test_every_file_belongs_to_a_kustomization() -> None:
 
 @pytest.mark.parametrize("directory", GENERATED["RENDERED"])
 def test_rendered_files_are_up_to_date(directory: str) -> None:
-    """Given the real Kustomize, then the rendered files are what it makes of the kustomizations."""
     text = GENERATED["render"](KUBERNETES / directory)
     if text is None:
         give_up("no kubectl (Debian: apt-get install kubernetes-client)")
     file = KUBERNETES / "rendered" / f"{Path(directory).name}.yaml"
-
     assert file.read_text("utf-8") == text, "run make manifests"
 
 
 def test_core_objects_are_valid(tmp_path: Path) -> None:
-    """Given what is built, then Kubernetes's own schemas, read strictly, allow it."""
     core = [
         each
         for name in BUILDS
@@ -100,15 +94,12 @@ def test_core_objects_are_valid(tmp_path: Path) -> None:
     ]
     file = tmp_path / "built.yaml"
     file.write_text(yaml.safe_dump_all(core), "utf-8")
-
     run = run_tool("kubernetes-validate", "--strict", file)
-
     assert run.returncode == 0, run.stdout + run.stderr
     assert (run.stdout + run.stderr).count(" passed ") == len(core)
 
 
 def test_custom_objects_are_valid(built: list[Manifest]) -> None:
-    """Given what is built, then objects of operators have only fields that their makers publish."""
     for each in built:
         schema = SPECS.get((each["apiVersion"], each["kind"]))
         if schema is not None:
@@ -118,24 +109,17 @@ def test_custom_objects_are_valid(built: list[Manifest]) -> None:
 
 
 def test_a_slip_in_a_custom_object_is_noticed() -> None:
-    """Given a field that no maker publishes, or a number for a text, then the schemas say no."""
     topic = by_name(rendered("topics"))["KafkaTopic", "unique"]["spec"]
     validator = Draft202012Validator(SPECS["kafka.strimzi.io/v1", "KafkaTopic"])
-
     assert validator.is_valid(topic)
     assert not validator.is_valid({**topic, "partition": 6})
     assert not validator.is_valid({**topic, "config": {"retention.ms": 7}})
 
 
 def test_topics_are_made_by_a_job(workers: dict[tuple[str, str], Manifest]) -> None:
-    """Given the Job of the example, then it runs a command that the command line takes, with the
-    image, the settings and the Secret of the workers, and makes as many partitions as Strimzi is
-    asked for.
-    """
     job = by_name(rendered("example"))["Job", "firstseen-topics"]["spec"]["template"]["spec"]
     (container,) = job["containers"]
     example = by_name(rendered("example"))
-
     context = parse_command(container["args"])
     assert context.command_path == "firstseen topics create"
     assert context.params["partitions"] == GENERATED["PARTITIONS"]
@@ -147,23 +131,15 @@ def test_topics_are_made_by_a_job(workers: dict[tuple[str, str], Manifest]) -> N
 
 
 def test_each_pod_names_its_own_page(workers: dict[tuple[str, str], Manifest]) -> None:
-    """Given a worker's environment, then the address of its page is that of its pod, by the
-    Service that names pods, and on the port of the settings.
-    """
     environment = {each["name"]: each.get("value") for each in container_of(workers)["env"]}
     service = workers["StatefulSet", "firstseen"]["spec"]["serviceName"]
-
     port = settings_of(workers).web.port
     assert environment["FIRSTSEEN_WEB__URL"] == f"http://$(POD_NAME).{service}:{port}/"
     assert "POD_NAME" in environment
 
 
 def test_the_image_is_that_of_the_project(workers: dict[tuple[str, str], Manifest]) -> None:
-    """Given the container, then its image is ours in this version, its arguments are those of the
-    command line, and its user is the one whom the image gives the state to.
-    """
     container, context = container_of(workers), pod_of(workers)["securityContext"]
-
     name, _, tag = container["image"].rpartition(":")
     assert name in {IMAGE, "registry.example.com/firstseen"}
     assert tag == version()
@@ -175,11 +151,7 @@ def test_the_image_is_that_of_the_project(workers: dict[tuple[str, str], Manifes
 def test_nothing_is_allowed_that_a_worker_does_not_need(
     workers: dict[tuple[str, str], Manifest],
 ) -> None:
-    """Given the pod, then it fits the restricted standard for pods, its root cannot be written to,
-    and it has no token of Kubernetes.
-    """
     pod, container = pod_of(workers), container_of(workers)
-
     assert pod["securityContext"]["runAsNonRoot"] is True
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
     assert container["securityContext"] == {
@@ -193,9 +165,6 @@ def test_nothing_is_allowed_that_a_worker_does_not_need(
 
 
 def test_no_variable_comes_that_a_worker_refuses(workers: dict[tuple[str, str], Manifest]) -> None:
-    """Given that Kubernetes makes variables of services' names, and that a worker refuses what has
-    its prefix and is no setting, then those variables are off, and all others are settings.
-    """
     assert pod_of(workers)["enableServiceLinks"] is False
     data = workers["ConfigMap", "firstseen"]["data"]
     assert [name for name in data if not name.startswith(OURS)] == []
@@ -204,14 +173,10 @@ def test_no_variable_comes_that_a_worker_refuses(workers: dict[tuple[str, str], 
 
 
 def test_paths_are_mounted(workers: dict[tuple[str, str], Manifest]) -> None:
-    """Given the settings' paths, then the state is on a claimed volume, what Kafka asks for is in
-    the Secret, which is there by reference only, and what is written beside goes to /tmp.
-    """
     mounts = {each["name"]: each["mountPath"] for each in container_of(workers)["volumeMounts"]}
     volumes = {each["name"]: each for each in pod_of(workers)["volumes"]}
     (claim,) = workers["StatefulSet", "firstseen"]["spec"]["volumeClaimTemplates"]
     data = workers["ConfigMap", "firstseen"]["data"]
-
     assert mounts.keys() == volumes.keys() | {claim["metadata"]["name"]}
     assert Path(mounts["state"]) == settings_of(workers).state_dir
     for variable in ("FIRSTSEEN_KAFKA_CONFIG", "FIRSTSEEN_WEB__TOKEN_FILE"):
@@ -222,9 +187,6 @@ def test_paths_are_mounted(workers: dict[tuple[str, str], Manifest]) -> None:
 
 
 def test_selectors_find_the_workers(workers: dict[tuple[str, str], Manifest]) -> None:
-    """Given all that selects pods, then it selects those of the StatefulSet, whose names are those
-    of the Service.
-    """
     stateful = workers["StatefulSet", "firstseen"]["spec"]
     assert stateful["template"]["metadata"]["labels"] == LABELS
     assert stateful["selector"]["matchLabels"] == LABELS
@@ -238,14 +200,10 @@ def test_selectors_find_the_workers(workers: dict[tuple[str, str], Manifest]) ->
 
 
 def test_ports_are_those_of_the_settings(workers: dict[tuple[str, str], Manifest]) -> None:
-    """Given the port of the pages and those of the brokers, then container, Service, probes and
-    network policy have them.
-    """
     settings, container = settings_of(workers), container_of(workers)
     policy = workers["NetworkPolicy", "firstseen"]["spec"]
     (port,) = container["ports"]
     (service,) = workers["Service", "firstseen"]["spec"]["ports"]
-
     assert settings.web.host == "0.0.0.0"  # noqa: S104 - in a container
     assert port["containerPort"] == service["port"] == settings.web.port
     assert port["name"] == service["name"] == service["targetPort"]
@@ -257,9 +215,6 @@ def test_ports_are_those_of_the_settings(workers: dict[tuple[str, str], Manifest
 
 
 def test_pages_that_are_asked_for_are_there(embedded_broker: Broker, tmp_path: Path) -> None:
-    """Given a worker that is ready, then it answers on every path that a probe or Prometheus asks
-    for.
-    """
     objects = by_name(rendered("example"))
     paths = {
         str(value) for place, value in scalars(container_of(objects)) if place.endswith("Get.path")
@@ -272,9 +227,6 @@ def test_pages_that_are_asked_for_are_there(embedded_broker: Broker, tmp_path: P
 
 
 def test_times_fit_each_other(workers: dict[tuple[str, str], Manifest]) -> None:
-    """Given a batch that waits for its broker as long as it may, then a stop ends before the pod is
-    killed; a start may wait an hour, and a lively worker is not killed for one slow answer.
-    """
     pod, container, settings = pod_of(workers), container_of(workers), settings_of(workers)
 
     def patience(probe: str) -> int:
@@ -288,38 +240,25 @@ def test_times_fit_each_other(workers: dict[tuple[str, str], Manifest]) -> None:
 
 
 def test_memory_leaves_room(workers: dict[tuple[str, str], Manifest]) -> None:
-    """Given the limit of memory, then it is what is asked for, so that no neighbour takes it, and
-    the tables' cache is at most a third of it.
-    """
     resources = container_of(workers)["resources"]
-
     assert resources["limits"]["memory"] == resources["requests"]["memory"]
     assert 3 * settings_of(workers).block_cache_bytes <= size(resources["limits"]["memory"])
 
 
 def test_one_worker_at_a_time_is_disturbed(workers: dict[tuple[str, str], Manifest]) -> None:
-    """Given the budget, then drained nodes take one worker at a time, whatever their number."""
     spec = workers["PodDisruptionBudget", "firstseen"]["spec"]
-
     assert spec["maxUnavailable"] == 1
     assert "minAvailable" not in spec
 
 
 def test_workers_are_not_more_than_shards() -> None:
-    """Given the topics, then the workers of the base, and those that KEDA may start, have a shard
-    each.
-    """
     partitions = by_name(rendered("topics"))["KafkaTopic", "raw-documents"]["spec"]["partitions"]
     scaled = by_name(rendered("scaled"))["ScaledObject", "firstseen"]["spec"]
-
     assert by_name(rendered("base"))["StatefulSet", "firstseen"]["spec"]["replicas"] <= partitions
     assert scaled["maxReplicaCount"] <= partitions
 
 
 def test_keda_is_off() -> None:
-    """Given the kustomizations, then only the one for it has KEDA; there the number of workers is
-    nobody else's, and it looks at our group, topic, brokers and Secret.
-    """
     for path in KUBERNETES.rglob("kustomization.yaml"):
         content = yaml.safe_load(path.read_text("utf-8"))
         found = [name for name in content.get("components", []) if "keda" in name]
@@ -343,13 +282,9 @@ def test_keda_is_off() -> None:
 
 
 def test_prometheus_finds_the_service() -> None:
-    """Given the ServiceMonitor, then it selects the Service by labels that it has, by the name of
-    its port, and the job gets its name from one of these labels.
-    """
     objects = by_name(rendered("example"))
     service = objects["Service", "firstseen"]
     monitor = objects["ServiceMonitor", "firstseen"]["spec"]
-
     labels = service["metadata"]["labels"]
     assert monitor["selector"]["matchLabels"].items() <= labels.items()
     assert labels[monitor["jobLabel"]] == "firstseen"
@@ -368,15 +303,11 @@ def written_files() -> list[Path]:
 
 
 def test_documented_files_hold_one_object_of_each_name() -> None:
-    """Given all files, then no object is there twice, and none has a name space of its own: that is
-    for the overlay to say.
-    """
     found = [
         (each["kind"], each["metadata"]["name"])
         for path in written_files()
         for each in documents(path)
         if "namespace" not in each["metadata"]
     ]
-
     assert len(found) == len(set(found))
     assert len(found) == sum(len(documents(path)) for path in written_files())

@@ -27,12 +27,8 @@ def service() -> configparser.SectionProxy:
 
 
 def test_it_starts_a_worker_with_its_own_directory() -> None:
-    """Given the unit, then it runs a worker, whose state is in the directory that systemd makes for
-    it; its settings are a file of the kind that the worker reads.
-    """
     program, *arguments = service()["ExecStart"].split()
     variables = dict(pair.split("=", 1) for pair in service()["Environment"].split())
-
     assert program.endswith("/bin/firstseen")
     assert arguments[:2] == ["worker", "--config"]
     assert parse_command(["worker"]).command_path == "firstseen worker"
@@ -45,9 +41,6 @@ def test_it_starts_a_worker_with_its_own_directory() -> None:
 
 
 def test_it_restarts_what_a_restart_helps() -> None:
-    """Given how a worker ends, then wrong settings are not tried again, and a stop in order, which
-    gets the time that it takes, is no failure.
-    """
     assert service()["Restart"] == "on-failure"
     assert int(service()["RestartPreventExitStatus"]) == ExitCode.CONFIGURATION
     assert int(service()["SuccessExitStatus"]) == ExitCode.TERMINATED
@@ -56,7 +49,6 @@ def test_it_restarts_what_a_restart_helps() -> None:
 
 
 def test_systemd_knows_every_line() -> None:
-    """Given systemd, then it finds nothing to complain of but a program that is not installed."""
     systemd = shutil.which("systemd-analyze")
     if systemd is None:
         pytest.skip("no systemd-analyze")
@@ -67,6 +59,5 @@ def test_systemd_knows_every_line() -> None:
         timeout=VERIFY_SECONDS,
         check=False,
     )
-
     said = [line for line in run.stderr.splitlines() if UNIT.name in line]
     assert [line for line in said if "is not executable" not in line] == []

@@ -50,21 +50,16 @@ ALERTS = {
 
 
 def test_every_alert_has_its_tests() -> None:
-    """Given the tests of the rules, then each alert has one in which it fires, and one in which it
-    does not.
-    """
     fires: set[str] = set()
     rests: set[str] = set()
     for file in RULE_TESTS:
         for test in yaml.safe_load(file.read_text("utf-8"))["tests"]:
             for case in test["alert_rule_test"]:
                 (fires if case["exp_alerts"] else rests).add(case["alertname"])
-
     assert fires == rests == ALERTS.keys()
 
 
 def test_the_list_of_alerts() -> None:
-    """Given the rules, then they have these alerts, of these severities."""
     assert {rule["alert"]: rule["labels"]["severity"] for rule in alerts()} == ALERTS
 
 
@@ -76,9 +71,6 @@ def repository() -> str:
 
 @pytest.mark.parametrize("rule", alerts(), ids=lambda rule: str(rule["alert"]))
 def test_an_alert_explains_itself(rule: dict[str, Any]) -> None:
-    """Given an alert, then it says what is wrong, and links to a section of the runbook that says
-    what it means, how to confirm it and what to do.
-    """
     notes = rule["annotations"]
     assert notes.keys() == {"summary", "description", "runbook_url"}
     page = f"{repository()}/blob/main/docs/operations.md"
@@ -98,7 +90,6 @@ def test_an_alert_explains_itself(rule: dict[str, Any]) -> None:
     ids=lambda selector: str(selector.text)[:60],
 )
 def test_rules_name_what_there_is(selector: Selector) -> None:
-    """Given a metric in a rule, then a worker exposes it, with the labels and values asked for."""
     assert trouble_with(selector) is None
 
 
@@ -115,7 +106,6 @@ def test_rules_name_what_there_is(selector: Selector) -> None:
     ],
 )
 def test_what_is_not_there_is_found(expression: str, trouble: str | None) -> None:
-    """Given an expression with a slip in it, then it is found: the test above can fail."""
     (selector,) = selectors(expression)
     found = trouble_with(selector)
     assert found is None if trouble is None else trouble in (found or "")

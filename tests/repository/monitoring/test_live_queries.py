@@ -62,20 +62,14 @@ def without_data(server: PrometheusServer, queries: list[str]) -> list[str]:
 
 @pytest.mark.slow
 def test_every_query_returns_data(kafka_broker: Broker, tmp_path: Path) -> None:
-    """Given a worker that decides documents, scraped by Prometheus with our rules, then every query
-    of the dashboard, every recording rule and every metric that an alert looks at returns data; and
-    what has not happened is 0, and not missing.
-    """
     with loaded_worker(kafka_broker, tmp_path) as (stream, worker):
         with PrometheusServer(tmp_path / "prometheus", worker.port) as server:
             send_for(stream, LOAD_SECONDS)
-
             panels = [asked(expression) for _, expression in expressions()]
             assert without_data(server, panels) == []
             assert without_data(server, sorted(recorded())) == []
             watched = {each.text for rule in alerts() for each in selectors(rule["expr"])}
             assert without_data(server, sorted(watched - ONLY_IN_TROUBLE)) == []
-
             assert {rule["health"] for rule in server.rules()} == {"ok"}
             errors = server.query("firstseen_errors_total")
             assert len(errors) == len(Stage) * len(ErrorReason)

@@ -37,11 +37,7 @@ def run_without_kafka(empty: Path, **environment: str) -> tuple[int, str]:
 
 
 def test_without_kafka_its_tests_are_skipped_for_one_reason(tmp_path: Path) -> None:
-    """Given a machine without Kafka; when tests of both brokers run; then those of the embedded one
-    pass, the others are skipped, and one line says why and what to do.
-    """
     code, output = run_without_kafka(tmp_path)
-
     assert code == 0, output
     assert "2 passed" in output
     assert "4 skipped" in output
@@ -52,11 +48,7 @@ def test_without_kafka_its_tests_are_skipped_for_one_reason(tmp_path: Path) -> N
 
 
 def test_where_kafka_is_required_its_tests_fail(tmp_path: Path) -> None:
-    """Given the same machine in CI, with FIRSTSEEN_REQUIRE_KAFKA=1; when the tests run; then those
-    of the real broker fail, and none is skipped.
-    """
     code, output = run_without_kafka(tmp_path, FIRSTSEEN_REQUIRE_KAFKA="1")
-
     assert code == 1, output
     assert "2 passed" in output
     assert "4 errors" in output
@@ -64,9 +56,6 @@ def test_where_kafka_is_required_its_tests_fail(tmp_path: Path) -> None:
 
 
 def test_a_kafka_does_not_outlive_its_tests(own_kafka_broker: Broker, tmp_path: Path) -> None:
-    """Given a test run that has started a broker; when the run is killed, so that no fixture can
-    clean up; then the broker ends by itself.
-    """
     server = own_kafka_broker.server
     assert isinstance(server, KafkaBroker)
     server.stop()  # Its data and ports serve again: formatted once, started twice.

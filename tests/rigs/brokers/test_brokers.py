@@ -43,14 +43,9 @@ def topic(broker: Broker) -> str:
 
 
 def test_a_record_comes_back_whole(broker: Broker, topic: str) -> None:
-    """Given a record with key, headers (one name twice, one without value) and timestamp; when it
-    is read back; then nothing of it has changed.
-    """
     headers = [("trace", b"1"), ("trace", b"2"), ("empty", b""), ("none", None)]
     send(broker, topic, "正文".encode(), key=b"id-1", headers=headers, timestamp=1_700_000_000_123)
-
     (message,) = broker.read_partition(topic, 1)
-
     assert message.value() == "正文".encode()
     assert message.key() == b"id-1"
     assert message.headers() == headers
@@ -58,12 +53,8 @@ def test_a_record_comes_back_whole(broker: Broker, topic: str) -> None:
 
 
 def test_a_tombstone_stays_without_value(broker: Broker, topic: str) -> None:
-    """Given a record without value and one with an empty value; when they are read back; then the
-    two are still told apart.
-    """
     send(broker, topic, None, key=b"gone")
     send(broker, topic, b"", key=b"empty")
-
     assert values(broker.read_partition(topic, 2)) == [None, b""]
 
 
@@ -85,22 +76,17 @@ def real_topic(kafka_broker: Broker) -> str:
 
 
 def test_a_zombie_is_fenced(kafka_broker: Broker, real_topic: str) -> None:
-    """Given a producer in a transaction; when another one starts with its transactional id; then
-    the first cannot commit, and what it had sent is never read.
-    """
     writer = kafka_broker.unique("writer")
     zombie = transactional_producer(kafka_broker, writer)
     zombie.begin_transaction()
     zombie.produce(real_topic, b"of the zombie")
     assert zombie.flush(SECONDS_MAX) == 0
-
     owner = transactional_producer(kafka_broker, writer)
     with pytest.raises(KafkaException) as refused:
         zombie.commit_transaction(SECONDS_MAX)
     owner.begin_transaction()
     owner.produce(real_topic, b"of the owner")
     owner.commit_transaction(SECONDS_MAX)
-
     assert refused.value.args[0].code() == KafkaError._FENCED
     committed = kafka_broker.read_partition(real_topic, 1, isolation_level="read_committed")
     assert values(committed) == [b"of the owner"]
@@ -108,10 +94,6 @@ def test_a_zombie_is_fenced(kafka_broker: Broker, real_topic: str) -> None:
 
 @pytest.mark.slow
 def test_acknowledged_records_survive_kill_9(own_kafka_broker: Broker) -> None:
-    """Given acknowledged records, a commit and a transaction that was left open; when the broker is
-    killed and started again; then records and commit are there, at the same address, and the next
-    owner of the transactional id ends what was left open.
-    """
     broker, server = own_kafka_broker, own_kafka_broker.server
     assert isinstance(server, KafkaBroker)
     topic, group, writer = broker.unique("kept"), broker.unique("group"), broker.unique("writer")

@@ -9,13 +9,9 @@ from tests.rigs.brokers.loopback_ports import free_port
 
 
 def test_no_port_is_chosen_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Given one port to choose from, when it was chosen and nobody listens on it yet, then it is
-    not given again.
-    """
     port = free_port()
     monkeypatch.setattr(loopback_ports, "_PORTS", range(port, port + 1))
     monkeypatch.setattr(loopback_ports, "_chosen", set())
-
     assert free_port() == port
     with pytest.raises(OSError, match="no free port"):
         free_port()
