@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ import pytest
 from streams.errors import ExitCode
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.brokers.kafka_broker import KafkaBroker
+from tests.rigs.workers.faulty_worker import faulty
 from tests.rigs.workers.short_documents import keyed_documents
 from tests.rigs.workers.stream_harness import Stream
 
@@ -44,7 +44,7 @@ def test_sends_and_commits_are_done_again(kafka_broker: Broker, tmp_path: Path) 
     options = [f"send_timeout_seconds={TIMEOUT_SECONDS}", "session_timeout_seconds=30"]
     with Stream(kafka_broker, tmp_path, raw_partitions=2, options=options) as stream:
         worker = stream.worker()
-        worker.start_as([sys.executable, "-m", "tests.rigs.workers.slow_worker", "1"])
+        worker.start_as(faulty("slow_commit=1"))
         worker.await_ready()
         stream.send(keyed_documents(1, 500))
         worker.await_log("sleeping in a transaction")
@@ -86,7 +86,7 @@ def test_a_changelog_that_is_silent_is_read_again(kafka_broker: Broker, tmp_path
     with Stream(kafka_broker, tmp_path, raw_partitions=2, options=options) as stream:
         stream.send(keyed_documents(7, 100))
         worker = stream.worker()
-        worker.start_as([sys.executable, "-m", "tests.rigs.workers.slow_recovery_worker", "1"])
+        worker.start_as(faulty("slow_recovery=1"))
         worker.await_log("sleeping before it is read")
         with standing_still(kafka_broker):
             time.sleep(STILL_SECONDS)

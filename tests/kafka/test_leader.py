@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import time
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from confluent_kafka import TopicPartition
 
 from streams.kafka.clients import Consumer
 from tests.rigs.brokers.broker import Broker
+from tests.rigs.workers.faulty_worker import faulty
 from tests.rigs.workers.short_documents import keyed_documents
 from tests.rigs.workers.stream_harness import SEND_SECONDS, Stream, Worker
 from tests.rigs.workers.worker_metrics import await_leader, await_shared, await_that
@@ -93,7 +93,7 @@ def test_the_leader_trims_the_log(kafka_broker: Broker, tmp_path: Path) -> None:
         worker.stop_gently()
 
         worker = stream.worker(state="second")
-        worker.start_as([sys.executable, "-m", "tests.rigs.workers.trimming_worker"])
+        worker.start_as(faulty("trimming"))
         worker.await_ready()
         for number in range(5):
             stream.send(keyed_documents(141 + number, 100))

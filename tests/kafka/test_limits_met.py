@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import random
 import resource
-import sys
 from pathlib import Path
 
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
@@ -19,6 +18,7 @@ from streams.kafka.clients import AdminClient, Producer
 from streams.worker.log_codec import LOG_VERSION, LogCodec
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.brokers.kafka_broker import KafkaBroker
+from tests.rigs.workers.faulty_worker import faulty
 from tests.rigs.workers.short_documents import keyed_documents
 from tests.rigs.workers.stream_harness import Stream, Worker
 from tests.rigs.workers.stream_outputs import Raw
@@ -85,8 +85,7 @@ def test_a_transaction_that_takes_too_long_is_done_again(
         broker = Broker("kafka", server)
         with Stream(broker, tmp_path, raw_partitions=1, options=options) as stream:
             worker = stream.worker()
-            slow = ["-m", "tests.rigs.workers.slow_worker", str(SLOW_SECONDS)]
-            worker.start_as([sys.executable, *slow])
+            worker.start_as(faulty(f"slow_commit={SLOW_SECONDS}"))
             worker.await_ready()
             stream.send(keyed_documents(2, 60))
             stream.judge_all()

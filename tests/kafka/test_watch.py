@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 import time
@@ -19,7 +20,7 @@ from streams.errors import ExitCode
 from tests.kafka.test_stream import generated
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.brokers.kafka_broker import KafkaBroker
-from tests.rigs.workers.stalling_worker import BLOCK, STALL
+from tests.rigs.workers.faulty_worker import BLOCK, STALL, faulty
 from tests.rigs.workers.stream_harness import Stream
 from tests.rigs.workers.stream_outputs import Raw
 from tests.rigs.workers.worker_metrics import await_that, lags, value
@@ -65,7 +66,7 @@ def test_a_stalled_consumer(embedded_broker: Broker, tmp_path: Path, fault: byte
     """
     with Stream(embedded_broker, tmp_path, raw_partitions=1) as stream:
         worker = stream.worker("stall_seconds=3")
-        worker.start_as([sys.executable, "-m", "tests.rigs.workers.stalling_worker"])
+        worker.start_as(faulty("stalling"))
         worker.await_ready()
         stream.send(generated(seed=72, count=10))
         stream.settle()
@@ -102,7 +103,7 @@ def test_a_worker_that_waits_for_anothers_shard(kafka_broker: Broker, tmp_path: 
         stream.send(generated(seed=78, count=40))
         stream.settle()
         closed = stream.worker("stall_seconds=4", state="closed")
-        closed.start_as([sys.executable, "-m", "tests.rigs.workers.closed_worker"])
+        closed.start_as(faulty("closed"))
         assigned = "firstseen_assigned_shards"
         await_that("a shard moves", lambda: value(well, assigned) == 1, well)
         stream.send(generated(seed=79, count=40))
@@ -180,7 +181,7 @@ def test_a_full_disk(embedded_broker: Broker, tmp_path: Path) -> None:
     with Stream(embedded_broker, tmp_path, raw_partitions=1) as stream:
         worker = stream.worker()
         mount = f"mount -t tmpfs -o size=1m tmpfs {disk} && head -c 700000 /dev/zero > {disk}/used"
-        launch = f"{mount} && exec {sys.executable} -m tests.rigs.workers.lingering_worker "
+        launch = f"{mount} && exec {shlex.join(faulty('lingering'))} "
         worker.start_as(["unshare", "-rm", "bash", "-c", launch + '"$@"', "launch"])
         worker.await_ready()
         await_that(

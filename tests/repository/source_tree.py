@@ -29,7 +29,7 @@ class Module(NamedTuple):
 
 def modules_of(*places: str) -> list[Module]:
     """Every Python file that is, or is in, one of ``places``; each has one."""
-    found = []
+    found: list[Module] = []
     for place in places:
         path = ROOT / place
         paths = [path] if path.is_file() else sorted(path.rglob("*.py"))

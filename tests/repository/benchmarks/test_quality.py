@@ -77,22 +77,26 @@ def test_figures_go_between_the_marks_of_the_page(
 
 
 @pytest.mark.parametrize(
-    ("directory", "message"),
+    ("directory", "page", "message"),
     [
-        ("none", "there are no labelled sets"),
-        ("empty", "has no NAME/documents.jsonl.gz"),
-        ("data", "lacks the line"),
+        ("none", f"{BEGIN}\n{END}\n", "there are no labelled sets"),
+        ("empty", f"{BEGIN}\n{END}\n", "has no NAME/documents.jsonl.gz"),
+        ("data", "", "lacks the line"),
     ],
 )
 def test_sets_and_page_are_checked_before_anything_is_measured(
-    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], directory: str, message: str
+    data: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    directory: str,
+    page: str,
+    message: str,
 ) -> None:
     (tmp_path / "empty").mkdir()
-    page = tmp_path / "page.md"
-    page.write_text("nothing")
+    (tmp_path / "page.md").write_text(page, "utf-8")
     path = data if directory == "data" else tmp_path / directory
     with pytest.raises(SystemExit):
-        quality.main(["--data", str(path), "--update", str(page)])
+        quality.main(["--data", str(path), "--update", str(tmp_path / "page.md")])
     assert message in capsys.readouterr().err
 
 

@@ -38,7 +38,7 @@ def pins_in(path: Path) -> dict[str, str]:
     So the file serves any user's settings of pip.
     """
     lines = path.read_text("utf-8").splitlines()
-    pins = {}
+    pins: dict[str, str] = {}
     for line in lines:
         if line.strip() and not line.startswith("#"):
             pin = re.fullmatch(r"([A-Za-z0-9._-]+)==([A-Za-z0-9.!+]+)", line)

@@ -86,7 +86,9 @@ def test_the_list_of_parts_is_valid_cyclonedx_and_has_every_pin() -> None:
     about = content["metadata"]["component"]
     assert (content["bomFormat"], content["specVersion"]) == ("CycloneDX", "1.6")
     assert (about["name"], about["version"]) == ("firstseen", project()["version"])
-    listed = {canonicalize_name(part["name"]): part for part in content["components"]}
+    listed: dict[str, Any] = {
+        canonicalize_name(part["name"]): part for part in content["components"]
+    }
     pins = pins_in(ROOT / "constraints.txt")
     for name, pinned in pins.items():
         assert listed[name]["version"] == pinned

@@ -25,7 +25,9 @@ from tests.repository.source_tree import ROOT
 
 OUR_SERVICES = sorted(name for name, each in services().items() if "build" in each)
 WORKER = services()["worker"]
-MOUNTS = [(name, mount) for name, each in services().items() for mount in each.get("volumes", [])]
+MOUNTS: list[tuple[str, str]] = [
+    (name, mount) for name, each in services().items() for mount in each.get("volumes", [])
+]
 POM = "{http://maven.apache.org/POM/4.0.0}"
 
 

@@ -107,7 +107,8 @@ def test_variables_of_the_image_are_settings() -> None:
 
 def test_the_health_check_follows_the_worker(embedded_broker: Broker, tmp_path: Path) -> None:
     (check,) = of_image("HEALTHCHECK")
-    program, *arguments = json.loads(check.partition("CMD")[2])
+    words: list[str] = json.loads(check.partition("CMD")[2])
+    program, *arguments = words
     assert program == "firstseen"
     with Stream(embedded_broker, tmp_path, raw_partitions=1) as stream:
         worker = stream.started()

@@ -22,6 +22,7 @@ from streams.settings.loader import load_settings
 from streams.topics import admin as topics
 from streams.topics.plans import topic_plans
 from tests.rigs.brokers.broker import Broker
+from tests.rigs.waiting import await_that
 from tests.rigs.workers.stream_outputs import Judge, Outputs, Raw
 
 SEND_SECONDS = 60.0
@@ -31,6 +32,7 @@ OUTPUT_PARTITIONS = 4
 LARGEST_BYTES = 8 * 1024 * 1024
 LOG_TAIL_CHARACTERS = 3_000
 FUTURE_MS = 2**63 - 1
+TOPICS = ("raw", "unique", "duplicates", "tagged", "dead_letters")
 
 
 class Worker(WorkerProcess):
@@ -87,11 +89,12 @@ class Worker(WorkerProcess):
 
     def await_log(self, text: str, seconds: float = END_SECONDS) -> None:
         """Wait until ``text`` stands in its log."""
-        deadline = time.monotonic() + seconds
-        while text not in self.log_text():
+
+        def has_it() -> bool:
             self.check()
-            assert time.monotonic() < deadline, f"no {text!r} in the log: {self.log_text()}"
-            time.sleep(0.05)
+            return text in self.log_text()
+
+        await_that(has_it, seconds, shows=lambda: f"no {text!r} in the log: {self.log_text()}")
 
 
 class Stream:
@@ -118,15 +121,8 @@ class Stream:
         self._producers: dict[tuple[tuple[str, Any], ...], Producer] = {}
         name = broker.unique("app")
         self._flags = {"--broker": broker.bootstrap_servers, "--application-id": name}
-        outputs = {
-            "unique": "unique",
-            "duplicates": "duplicate-of",
-            "tagged": "tagged",
-            "dead_letters": "dlq",
-        }
         self._assignments = [
-            f"topics.raw={name}.raw",
-            *(f"topics.{setting}={name}.{topic}" for setting, topic in outputs.items()),
+            *(f"topics.{setting}={name}.{setting}" for setting in TOPICS),
             *(each for each in delivery_of(broker) if _name(each) not in map(_name, options)),
             *options,
         ]
@@ -159,9 +155,8 @@ class Stream:
         size = {"max.message.bytes": str(LARGEST_BYTES)}
         self.broker.create_topics({raw.name: self.raw_partitions}, {**any_time, **size})
         for plan in outputs:
-            self.broker.create_topics(
-                {plan.name: plan.partitions or 1}, {**plan.config, "retention.ms": "-1"}
-            )
+            config = {**plan.config, "retention.ms": "-1"}
+            self.broker.create_topics({plan.name: plan.partitions or 1}, config)
         topics.create(AdminClient({"bootstrap.servers": self.broker.bootstrap_servers}), plans)
 
     def assign(self, assignment: str) -> None:
@@ -223,16 +218,13 @@ class Stream:
 
     @cached_property
     def outputs(self) -> Outputs:
-        """The reader of the outputs."""
         plans = topic_plans(self.settings, OUTPUT_PARTITIONS, self.raw_partitions)
         partitions = {plan.name: plan.partitions or 1 for plan in plans}
-        return Outputs(
-            self.settings, {name: partitions[name] for name in self.settings.output_topics}
-        )
+        outputs = {name: partitions[name] for name in self.settings.output_topics}
+        return Outputs(self.settings, outputs)
 
     @cached_property
     def judge(self) -> Judge:
-        """What holds the outputs against what was sent."""
         return Judge(self.settings)
 
     @property
@@ -293,8 +285,4 @@ def delivery_of(broker: Broker) -> list[str]:
     """The settings of a worker that follow from what the broker can do."""
     if broker.supports_transactions:
         return ["session_timeout_seconds=4"]
-    return [
-        "delivery=at_least_once",
-        "session_timeout_seconds=3",
-        "kafka.fetch.wait.max.ms=10",
-    ]
+    return ["delivery=at_least_once", "session_timeout_seconds=3", "kafka.fetch.wait.max.ms=10"]

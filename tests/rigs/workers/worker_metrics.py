@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from prometheus_client.parser import text_string_to_metric_families
 
 from streams.demo.worker_process import WorkerProcessError
+from tests.rigs import waiting
 from tests.rigs.workers.stream_harness import END_SECONDS, Worker
 
 LAG = "firstseen_consumer_lag_messages"
-LOOK_SECONDS = 0.1
 
 Labels = frozenset[tuple[str, str]]
 
@@ -44,10 +43,7 @@ def await_that(
     what: str, holds: Callable[[], bool], worker: Worker, seconds: float = END_SECONDS
 ) -> None:
     """Wait until it holds; fail with the log of the worker otherwise."""
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, f"not so: {what}; {worker.log_text()}"
-        time.sleep(LOOK_SECONDS)
+    waiting.await_that(holds, seconds, shows=lambda: f"not so: {what}; {worker.log_text()}")
 
 
 def gauge(worker: Worker, name: str) -> float:
