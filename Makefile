@@ -133,7 +133,6 @@ check: install ## Lint, imports, format, types, links of the documentation, file
 	@$(BIN)/lint-imports --no-cache --no-logo
 	@$(BIN)/ruff format --check --quiet . || { $(BIN)/ruff format --diff .; exit 1; }
 	@$(BIN)/mypy $(wildcard firstseen simhash_core streams examples tests benchmarks) $(wildcard docs/*.py deploy/*/*.py)
-	@$(BIN)/python docs/check_links.py
 	@$(MAKE) --no-print-directory tools $(if $(FIRSTSEEN_REQUIRE_TOOLS),,>/dev/null 2>&1) || rm -rf $(TOOLS)
 	@deploy/tools/check.sh
 	@deploy/prometheus/check.sh

@@ -28,11 +28,11 @@ def standing_still(broker: Broker) -> Iterator[None]:
     """Let the broker stand still."""
     server = broker.server
     assert isinstance(server, KafkaBroker)
-    server._signal(signal.SIGSTOP)
+    server.send_signal(signal.SIGSTOP)
     try:
         yield
     finally:
-        server._signal(signal.SIGCONT)
+        server.send_signal(signal.SIGCONT)
 
 
 @pytest.mark.slow

@@ -84,7 +84,8 @@ def test_the_user_is_a_number_and_owns_the_state() -> None:
 
 def test_the_image_starts_a_worker() -> None:
     (entrypoint,), (command,) = of_image("ENTRYPOINT"), of_image("CMD")
-    program, *arguments = [*json.loads(entrypoint), *json.loads(command)]
+    words: list[str] = json.loads(entrypoint) + json.loads(command)
+    program, *arguments = words
     assert program == "firstseen"
     assert parse_command(arguments).command_path == "firstseen worker"
 

@@ -178,6 +178,12 @@ class KafkaBroker:
             self.kill()
             raise self._error(f"the broker did not stop in {_STOP_SECONDS_MAX:g} s") from None
 
+    def send_signal(self, number: signal.Signals) -> None:
+        """Send a signal to the broker, which runs."""
+        assert self._process is not None
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, number)
+
     def remove_data(self) -> None:
         """Remove all but the configuration and the log of a broker that does not run any more."""
         for directory in ("data", self._temporary.name):
@@ -222,8 +228,7 @@ class KafkaBroker:
 
     def _end(self, number: signal.Signals) -> None:
         if self._process is not None and self.is_running():
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, number)
+            self.send_signal(number)
             self._process.wait(_STOP_SECONDS_MAX)
         self._close()
 

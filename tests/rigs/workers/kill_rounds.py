@@ -2,7 +2,7 @@
 
 ::
 
-    python -m tests.rigs.workers.kill_rounds --rounds 20 --documents 20000 --broker kafka --json
+    python -m tests.rigs.workers.kill_rounds --rounds 20 --documents 20000 --broker kafka
 
 A round: some documents have come while no worker ran; a worker starts; more come, a few at a time;
 0.2 to 3 seconds after its shards were open it is killed by SIGKILL. In a fifth of the rounds
@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import random
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from itertools import islice
@@ -29,7 +30,7 @@ from tests.rigs.brokers.broker import Broker
 from tests.rigs.brokers.kafka_broker import KafkaBroker
 from tests.rigs.workers.short_documents import short_documents
 from tests.rigs.workers.stream_harness import Stream, Worker
-from tests.rigs.workers.stream_outputs import Outputs
+from tests.rigs.workers.stream_outputs import Raw
 
 RAW_PARTITIONS = 3
 KILL_SECONDS = (0.2, 3.0)
@@ -42,6 +43,8 @@ BATCHES = (
     ("batch.documents=7", "batch.packets=2", "in_flight.documents=100"),
 )
 """Sizes of batches, one of which each worker has: small ones make more points to be killed at."""
+logger = logging.getLogger(__name__)
+
 _MACHINES = ("machine-0", "machine-1")
 
 
@@ -81,13 +84,7 @@ class KillFigures:
 
 
 def run_rounds(
-    broker: Broker,
-    directory: Path,
-    *,
-    rounds: int,
-    documents: int,
-    seed: int,
-    say: Callable[[str], object] = lambda _: None,
+    broker: Broker, directory: Path, *, rounds: int, documents: int, seed: int
 ) -> KillFigures:
     """Kill a worker in each of so many rounds while documents come; check what has come out."""
     started = time.monotonic()
@@ -108,18 +105,18 @@ def run_rounds(
             worker.start()
             worker.await_ready()
             seconds = rng.uniform(*KILL_SECONDS)
-            _feed(stream, lambda n: stream.send(islice(queue, n)), seconds, share // 2)
+            _feed(stream, queue, seconds, share // 2)
             worker.kill()
             stream.outputs.read_to_ends()
             figures.kills += 1
             figures.kills_with_records_under_way += stream.open > 0
-            say(f"round {number}: killed after {seconds:.2f} s, {stream.open} records under way")
+            logger.info("round %d: killed after %.2f s, %d open", number, seconds, stream.open)
         stream.send(queue)
         worker = stream.started(state=_MACHINES[0])
         figures.count(stream.settle)
         worker.stop_gently()
         stream.outputs.read_to_ends()
-        _judge(stream, stream.outputs, figures)
+        _judge(stream, figures)
     figures.seconds = round(time.monotonic() - started, 1)
     return figures
 
@@ -129,18 +126,18 @@ def _worker(stream: Stream, rng: random.Random) -> Worker:
     return stream.worker(*rng.choice(BATCHES), state=rng.choice(machines))
 
 
-def _feed(stream: Stream, send: Callable[[int], object], seconds: float, records: int) -> None:
+def _feed(stream: Stream, queue: Iterator[Raw], seconds: float, records: int) -> None:
     """Send records a few at a time, so fast that they would last as long as a round can."""
     a_turn = max(1, round(records * TURN_SECONDS / KILL_SECONDS[1]))
     until = time.monotonic() + seconds
     while time.monotonic() < until:
-        send(a_turn)
+        stream.send(islice(queue, a_turn))
         stream.outputs.read(min(TURN_SECONDS, max(0.0, until - time.monotonic())))
 
 
-def _judge(stream: Stream, outputs: Outputs, figures: KillFigures) -> None:
+def _judge(stream: Stream, figures: KillFigures) -> None:
     """Fill in the figures of what came out."""
-    sent, judge = stream.sent, stream.judge
+    sent, judge, outputs = stream.sent, stream.judge, stream.outputs
     figures.unique = len(outputs.uniques)
     figures.duplicates = len(outputs.duplicates)
     figures.dead_letters = len(outputs.dead_letters)
@@ -157,15 +154,15 @@ def _judge(stream: Stream, outputs: Outputs, figures: KillFigures) -> None:
     figures.ungrounded = figures.count(lambda: judge.grounded(sent, outputs))
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run rounds from the command line; return 0 when nothing was wrong."""
+def main() -> int:
+    """Run rounds from the command line; write JSON; return 0 when nothing was wrong."""
     parser = argparse.ArgumentParser(prog="python -m tests.rigs.workers.kill_rounds")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--documents", type=int, default=20_000)
     parser.add_argument("--broker", choices=("embedded", "kafka"), default="embedded")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--json", action="store_true", help="one JSON object last")
-    options = parser.parse_args(arguments)
+    options = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="firstseen-")))
         server: EmbeddedBroker | KafkaBroker = EmbeddedBroker()
@@ -178,13 +175,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             rounds=options.rounds,
             documents=options.documents,
             seed=options.seed,
-            say=lambda line: sys.stderr.write(f"{line}\n"),
         )
-    shown = asdict(figures)
-    if options.json:
-        sys.stdout.write(json.dumps(shown, indent=2) + "\n")
-    else:
-        sys.stdout.writelines(f"{name}: {value}\n" for name, value in shown.items())
+    sys.stdout.write(json.dumps(asdict(figures), indent=2) + "\n")
     return 1 if figures.problems else 0
 
 

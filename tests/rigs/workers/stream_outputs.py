@@ -67,9 +67,8 @@ class Output(NamedTuple):
     @property
     def content(self) -> tuple[object, ...]:
         """All that a repeated output must have again: everything but its place in the topic."""
-        record = self.record
-        topic = record.position.topic
-        return topic, record.key, record.value, record.timestamp_ms, record.headers
+        it = self.record
+        return it.position.topic, it.key, it.value, it.timestamp_ms, it.headers
 
 
 class Outputs:
@@ -105,10 +104,10 @@ class Outputs:
             assert said is not None, f"{record.position} is no output of the filter: {record}"
             if isinstance(said, TombstoneOutput):
                 self.tombstones.append(Output(record, said))
-                continue
-            self.records.append(Output(record, said))
-            self.count[said.source] += 1
-            self.awaited.discard(said.source)
+            else:
+                self.records.append(Output(record, said))
+                self.count[said.source] += 1
+                self.awaited.discard(said.source)
         return len(found)
 
     def read_to_ends(self) -> None:
@@ -120,25 +119,23 @@ class Outputs:
             self.read()
         raise AssertionError("the outputs cannot be read to their ends")
 
+    # ---- outputs by what they came of
+
     @property
     def uniques(self) -> dict[SourcePosition, Output]:
-        """The records on ``unique``, by what they came of."""
         return {o.said.source: o for o in self.records if isinstance(o.said, UniqueOutput)}
 
     @property
     def duplicates(self) -> dict[SourcePosition, DuplicateOutput]:
-        """What the records on ``duplicate-of`` say, by what they came of."""
         said = (output.said for output in self.records)
         return {each.source: each for each in said if isinstance(each, DuplicateOutput)}
 
     @property
     def dead_letters(self) -> dict[SourcePosition, DeadLetterOutput]:
-        """What the dead letters say, by what they came of."""
         said = (output.said for output in self.records)
         return {each.source: each for each in said if isinstance(each, DeadLetterOutput)}
 
     def of(self, source: SourcePosition) -> list[Output]:
-        """All outputs of one raw record."""
         return [output for output in self.records if output.said.source == source]
 
     def repeats(self) -> list[Output]:
@@ -176,8 +173,8 @@ class Judge:
         assert repeats_allowed or not repeats, f"{len(repeats)} repeats, such as {repeats[0]}"
         arrivals = [str(source) for source, raw in sent.items() if not raw.is_tombstone]
         check_conservation(arrivals, map(str, outputs.count))
-        verdicts: list[Iterable[SourcePosition]] = [outputs.uniques, outputs.duplicates]
-        verdicts.append(outputs.dead_letters)
+        verdicts: tuple[Iterable[SourcePosition], ...]
+        verdicts = outputs.uniques, outputs.duplicates, outputs.dead_letters
         check_conservation(arrivals, *(map(str, each) for each in verdicts))
         return len(repeats)
 
