@@ -135,7 +135,6 @@ def ended(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 def how_it_ended(said: ReceivedOutput) -> str:
-    """An output in the words of ``Case``."""
     match said:
         case UniqueOutput(undecidable=reason):
             return reason or "unique"

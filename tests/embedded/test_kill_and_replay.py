@@ -47,7 +47,6 @@ COUNT = 12
 
 
 def replay(stream: Stream, *arguments: str) -> dict[str, int]:
-    """Run `firstseen dlq replay`; return its account."""
     settings = stream.settings
     options = [
         *("--broker", settings.brokers, "--application-id", settings.application_id),
@@ -92,7 +91,6 @@ def test_documents_of_a_broken_format_end_once_after_repair_and_replay(
 
 
 def read_until(stream: Stream, count: int) -> Outputs:
-    """Read outputs until there are so many."""
     outputs = stream.outputs
 
     def are_there() -> bool:

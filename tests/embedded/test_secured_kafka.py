@@ -90,7 +90,6 @@ class Client(NamedTuple):
 
     @property
     def options(self) -> list[str]:
-        """What commands need."""
         options = ["--kafka-config", str(self.properties)]
         options += ["--application-id", self.application_id]
         for setting, topic in TOPICS.items():
@@ -125,7 +124,6 @@ def properties_of(client: str, secured: SecuredKafka) -> dict[str, str]:
 
 
 def write(path: Path, properties: Mapping[str, str]) -> Path:
-    """Write a client.properties."""
     path.write_text("".join(f"{name}={value}\n" for name, value in properties.items()), "utf-8")
     return path
 

@@ -22,7 +22,6 @@ class Module(NamedTuple):
 
     @classmethod
     def of(cls, path: Path) -> Module:
-        """Read a file under the root."""
         text = path.read_text("utf-8")
         return cls(path.relative_to(ROOT).as_posix(), text, ast.parse(text))
 

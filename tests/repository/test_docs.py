@@ -220,17 +220,14 @@ README_ZH = (ROOT / "README.zh-CN.md").read_text("utf-8")
 
 
 def prose(text: str) -> str:
-    """What is not in a block of code."""
     return FENCE.sub("", text)
 
 
 def sections(text: str) -> list[str]:
-    """The prose between headings."""
     return re.split(r"^#+ .*$", prose(text), flags=re.MULTILINE)
 
 
 def headings(text: str) -> list[int]:
-    """The levels of all headings, in their order."""
     return [len(marks) for marks in re.findall(r"^(#+) ", prose(text), re.MULTILINE)]
 
 

@@ -109,7 +109,6 @@ def quality_of(f1: float, false: float) -> Quality:
 def contest(
     name: str, *peer: tuple[float, float], ours: tuple[float, float] = (0.95, 0.0)
 ) -> Contest:
-    """A contest of ours with a peer at three thresholds."""
     standings = [
         Standing(
             name=who,

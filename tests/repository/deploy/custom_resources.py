@@ -21,7 +21,6 @@ COUNT: Schema = {"type": "integer", "minimum": 1}
 
 
 def closed(required: Mapping[str, Schema], **optional: Schema) -> Schema:
-    """An object with these fields and no others."""
     return {
         "type": "object",
         "properties": {**required, **optional},
@@ -31,7 +30,6 @@ def closed(required: Mapping[str, Schema], **optional: Schema) -> Schema:
 
 
 def listed(item: Schema) -> Schema:
-    """A list with something in it."""
     return {"type": "array", "items": item, "minItems": 1}
 
 

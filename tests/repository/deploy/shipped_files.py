@@ -55,7 +55,6 @@ def compose() -> dict[str, Any]:
 
 
 def services() -> dict[str, dict[str, Any]]:
-    """The services of docker-compose.yml by name."""
     return dict(compose()["services"])
 
 
@@ -75,7 +74,6 @@ def of_image(name: str) -> list[str]:
 
 
 def image_environment() -> dict[str, str]:
-    """The variables that the image sets."""
     pairs = [pair for rest in of_image("ENV") for pair in shlex.split(rest)]
     return dict(pair.split("=", 1) for pair in pairs)
 

@@ -55,7 +55,6 @@ class ComposeKafka:
         }
 
     def set_up(self) -> subprocess.CompletedProcess[str]:
-        """Run the image's set-up."""
         # It refuses arguments that are joined by spaces only.
         names = ("default", "mounted", "final")
         options = [f"--{name}-configs-dir={self._configuration}" for name in names]

@@ -59,7 +59,6 @@ class Workers:
 
     @property
     def settings(self) -> Settings:
-        """The settings that a worker finds in its environment."""
         return load_settings(environ=self.data).settings
 
 

@@ -58,7 +58,6 @@ def selectors(expression: str) -> list[Selector]:
 
 
 def rules() -> Iterator[dict[str, Any]]:
-    """All rules of all files."""
     for file in RULE_FILES:
         for group in yaml.safe_load(file.read_text("utf-8"))["groups"]:
             yield from group["rules"]
@@ -74,7 +73,6 @@ def recorded() -> set[str]:
 
 
 def dashboard() -> dict[str, Any]:
-    """The dashboard as Grafana reads it."""
     content: dict[str, Any] = json.loads(DASHBOARD_FILE.read_text("utf-8"))
     return content
 

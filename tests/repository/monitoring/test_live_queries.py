@@ -50,8 +50,6 @@ ONLY_IN_TROUBLE = frozenset({"firstseen_report_missing"})
 
 
 class Prometheus(NamedTuple):
-    """A server on a port of this machine."""
-
     port: int
 
     def query(self, expression: str) -> list[float]:

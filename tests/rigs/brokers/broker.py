@@ -33,7 +33,6 @@ class Broker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The address that clients connect to, ``127.0.0.1:port``."""
         return self.server.bootstrap_servers
 
     @property

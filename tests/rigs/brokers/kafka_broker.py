@@ -111,16 +111,13 @@ class KafkaBroker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The address that clients connect to, ``127.0.0.1:port``."""
         return f"127.0.0.1:{self.client_port}"
 
     @property
     def log_path(self) -> Path:
-        """What the broker has printed, over all its starts."""
         return self._directory / "broker.log"
 
     def is_running(self) -> bool:
-        """Whether the process is there."""
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:

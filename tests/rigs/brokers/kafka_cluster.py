@@ -53,11 +53,9 @@ class KafkaCluster:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The addresses of all brokers."""
         return ",".join(broker.bootstrap_servers for broker in self.brokers)
 
     def admin(self) -> AdminClient:
-        """A client of the whole cluster."""
         return AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
 
     def kill(self) -> None:

@@ -93,7 +93,6 @@ class SecuredKafka:
         }
 
     def grant(self, grants: Iterable[Grant]) -> None:
-        """Let both users do something."""
         bindings = [
             AclBinding(
                 ResourceType[_constant(grant.kind)],

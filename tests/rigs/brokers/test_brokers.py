@@ -67,7 +67,6 @@ def test_a_tombstone_differs_from_an_empty_value(broker: Broker) -> None:
 
 
 def open_transaction(broker: Broker, transactional_id: str, topic: str, value: bytes) -> Producer:
-    """A producer that has sent a record and not committed it."""
     producer = broker.transactional_producer(transactional_id=transactional_id)
     producer.begin_transaction()
     producer.produce(topic, value)

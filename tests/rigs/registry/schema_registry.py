@@ -98,7 +98,6 @@ class SchemaRegistry:
 
     @cached_property
     def client(self) -> SchemaRegistryClient:
-        """A client of it, for serializers."""
         return SchemaRegistryClient({"url": self.url, "max.retries": 0})
 
     def register(self, subject: str, body: dict[str, Any]) -> Registered:

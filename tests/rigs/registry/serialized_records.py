@@ -64,7 +64,6 @@ JSON_SCHEMA: Final = {
 
 
 def avro(client: SchemaRegistryClient) -> Serialize:
-    """Articles in Avro."""
     serializer = AvroSerializer(client, json.dumps(AVRO_SCHEMA), conf=_BY_TOPIC)
     return lambda article: _made(
         serializer,
@@ -73,7 +72,6 @@ def avro(client: SchemaRegistryClient) -> Serialize:
 
 
 def json_schema(client: SchemaRegistryClient) -> Serialize:
-    """Articles in JSON, with a JSON Schema."""
     serializer = JSONSerializer(json.dumps(JSON_SCHEMA), client, conf=_BY_TOPIC)
     return lambda article: _made(serializer, _fields(article, timestamp=article["time_ms"]))
 

@@ -136,7 +136,6 @@ def _feed(stream: Stream, queue: Iterator[Raw], seconds: float, records: int) ->
 
 
 def _judge(stream: Stream, figures: KillFigures) -> None:
-    """Fill in the figures of what came out."""
     sent, judge, outputs = stream.sent, stream.judge, stream.outputs
     figures.unique = len(outputs.uniques)
     figures.duplicates = len(outputs.duplicates)

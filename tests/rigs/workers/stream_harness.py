@@ -84,7 +84,6 @@ class Worker(WorkerProcess):
         return code
 
     def log_text(self) -> str:
-        """What it has logged so far."""
         return self.log.read_text("utf-8", "replace")
 
     def await_log(self, text: str, seconds: float = END_SECONDS) -> None:
@@ -160,7 +159,6 @@ class Stream:
         topics.create(AdminClient({"bootstrap.servers": self.broker.bootstrap_servers}), plans)
 
     def assign(self, assignment: str) -> None:
-        """Give a setting another value, for workers that are started from now on."""
         others = (each for each in self._assignments if _name(each) != _name(assignment))
         self._assignments = [*others, assignment]
 
@@ -175,7 +173,6 @@ class Stream:
         return self.workers[-1]
 
     def started(self, *options: str, state: str = "state") -> Worker:
-        """Start a worker, and wait until its shards are open."""
         worker = self.worker(*options, state=state)
         worker.start()
         worker.await_ready()
@@ -212,7 +209,6 @@ class Stream:
         return found
 
     def expect(self, sent: Mapping[SourcePosition, Raw]) -> None:
-        """Expect outputs of records that are on the raw topic."""
         self.sent.update(sent)
         self.outputs.expect(source for source, raw in sent.items() if not raw.is_tombstone)
 

@@ -111,7 +111,6 @@ class Outputs:
         return len(found)
 
     def read_to_ends(self) -> None:
-        """Take in all that is there now."""
         ends = self._follower.ends()
         for _ in range(400):
             if self._follower.has_passed(ends):
@@ -139,10 +138,7 @@ class Outputs:
         return [output for output in self.records if output.said.source == source]
 
     def repeats(self) -> list[Output]:
-        """The outputs beyond the first of each raw record, which must have the same content.
-
-        Raises ``AssertionError`` for one that has another.
-        """
+        """The outputs beyond the first of each raw record, which must have the same content."""
         first: dict[SourcePosition, Output] = {}
         found = []
         for output in self.records:
@@ -179,9 +175,7 @@ class Judge:
         return len(repeats)
 
     def ordered(self, outputs: Outputs) -> int:
-        """What came from one raw partition is in raw order in each output partition; repeats do not
-        count. Returns the number of outputs that were compared.
-        """
+        """First outputs are in raw order in each output partition. Returns their number."""
         last: dict[tuple[str, int, int], int] = {}
         seen: set[SourcePosition] = set()
         for record, said in outputs.records:
@@ -207,7 +201,6 @@ class Judge:
         return len(outputs.uniques)
 
     def valid(self, outputs: Outputs) -> int:
-        """Each record on ``duplicate-of`` is as its JSON Schema says."""
         for output in outputs.records:
             if isinstance(output.said, DuplicateOutput):
                 DUPLICATE_OF.validate(json.loads(output.record.value or b""))
@@ -224,16 +217,12 @@ class Judge:
         return check_separation(known, self._near)
 
     def grounded(self, sent: Mapping[SourcePosition, Raw], outputs: Outputs) -> int:
-        """Each duplicate names a unique that is near, at the distance that it says.
-
-        Returns the number of duplicates.
-        """
-        duplicates = outputs.duplicates
+        """Each duplicate names a unique that is near, at its distance. Returns their number."""
         repeats = [
             Repeat(str(source), str(said.original), said.distance)
-            for source, said in duplicates.items()
+            for source, said in outputs.duplicates.items()
         ]
-        known = self._known(sent, [*outputs.uniques, *duplicates])
+        known = self._known(sent, [*outputs.uniques, *outputs.duplicates])
         return check_grounding(known, set(map(str, outputs.uniques)), repeats, self._near)
 
     def _known(

@@ -17,7 +17,6 @@ Labels = frozenset[tuple[str, str]]
 
 
 def samples(worker: Worker) -> dict[tuple[str, Labels], float]:
-    """What it exposes now, by name and labels."""
     return {
         (sample.name, frozenset(sample.labels.items())): sample.value
         for family in text_string_to_metric_families(worker.metrics())
@@ -26,12 +25,10 @@ def samples(worker: Worker) -> dict[tuple[str, Labels], float]:
 
 
 def value(worker: Worker, name: str, **labels: str) -> float:
-    """One value that it exposes now."""
     return samples(worker)[name, frozenset(labels.items())]
 
 
 def lags(worker: Worker) -> dict[tuple[str, int], float]:
-    """Its lag by topic and partition."""
     return {
         (dict(labels)["topic"], int(dict(labels)["partition"])): lag
         for (name, labels), lag in samples(worker).items()
@@ -55,7 +52,6 @@ def gauge(worker: Worker, name: str) -> float:
 
 
 def shards_of(worker: Worker) -> int:
-    """How many shards a worker says that it has; 0 while it starts."""
     return int(gauge(worker, "firstseen_assigned_shards"))
 
 
