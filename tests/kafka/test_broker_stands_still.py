@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from streams.worker import process
 from tests.kafka.stream_changes import admin_of, kafka_server
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.brokers.loopback_ports import free_port
+from tests.rigs.workers.faulty_worker import faulty
 from tests.rigs.workers.short_documents import keyed_documents
 from tests.rigs.workers.stream_harness import Stream
 
@@ -37,11 +37,11 @@ LONG_SESSION = "session_timeout_seconds=30"
 @contextmanager
 def standing_still(broker: Broker) -> Iterator[None]:
     server = kafka_server(broker)
-    server._signal(signal.SIGSTOP)
+    server.send_signal(signal.SIGSTOP)
     try:
         yield
     finally:
-        server._signal(signal.SIGCONT)
+        server.send_signal(signal.SIGCONT)
 
 
 @pytest.mark.slow
@@ -51,7 +51,7 @@ def test_a_transaction_that_a_broker_does_not_end_in_time_is_made_again(
     options = [TIMEOUT, LONG_SESSION]
     with Stream(kafka_broker, tmp_path, raw_partitions=2, options=options) as stream:
         worker = stream.worker()
-        worker.start_as([sys.executable, "-m", "tests.rigs.workers.slow_worker", "1"])
+        worker.start_as(faulty("slow_commit=1"))
         worker.await_ready()
         stream.send(keyed_documents(1, 500))
         worker.await_log("sleeping in a transaction")
@@ -90,7 +90,7 @@ def test_a_changelog_that_is_silent_is_read_again(kafka_broker: Broker, tmp_path
     with Stream(kafka_broker, tmp_path, raw_partitions=2, options=options) as stream:
         stream.send(keyed_documents(7, 100))
         worker = stream.worker()
-        worker.start_as([sys.executable, "-m", "tests.rigs.workers.slow_recovery_worker", "1"])
+        worker.start_as(faulty("slow_recovery=1"))
         worker.await_log("sleeping before it is read")
         with standing_still(kafka_broker):
             time.sleep(STILL_SECONDS)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import time
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from confluent_kafka import TopicPartition
 from streams.kafka.clients import Consumer
 from tests.kafka.stream_changes import put_out, start_together, stop_gently
 from tests.rigs.brokers.broker import Broker
+from tests.rigs.workers.faulty_worker import faulty
 from tests.rigs.workers.short_documents import keyed_documents
 from tests.rigs.workers.stream_harness import SEND_SECONDS, Stream, Worker
 from tests.rigs.workers.worker_metrics import (
@@ -84,7 +84,7 @@ def test_the_leader_trims_the_log(kafka_broker: Broker, tmp_path: Path) -> None:
         worker.stop_gently()
 
         worker = stream.worker(state="second")
-        worker.start_as([sys.executable, "-m", "tests.rigs.workers.trimming_worker"])
+        worker.start_as(faulty("trimming"))
         worker.await_ready()
         for number in range(5):
             put_out(stream, keyed_documents(141 + number, 100))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import random
 import resource
-import sys
 import time
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from streams.worker.log_codec import LOG_VERSION, LogCodec
 from tests.kafka.stream_changes import ANSWER_SECONDS, admin_of, put_out, set_topic_config
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.brokers.kafka_broker import KafkaBroker
+from tests.rigs.workers.faulty_worker import faulty
 from tests.rigs.workers.short_documents import keyed_documents
 from tests.rigs.workers.stream_harness import Stream
 from tests.rigs.workers.stream_outputs import Raw
@@ -74,8 +74,7 @@ def test_a_transaction_that_takes_too_long_is_done_again(tmp_path: Path) -> None
         Stream(Broker("kafka", server), tmp_path, raw_partitions=1, options=options) as stream,
     ):
         worker = stream.worker()
-        slow = ["-m", "tests.rigs.workers.slow_worker", str(SLOW_SECONDS)]
-        worker.start_as([sys.executable, *slow])
+        worker.start_as(faulty(f"slow_commit={SLOW_SECONDS}"))
         worker.await_ready()
         stream.send(keyed_documents(2, 60))
         stream.judge_all()

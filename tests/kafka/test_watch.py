@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import subprocess
 import sys
 import time
@@ -21,8 +22,8 @@ from streams.topics.consumer_group import GroupReader
 from tests.kafka.stream_changes import admin_of, kafka_server, put_out
 from tests.kafka.test_stream import generated
 from tests.rigs.brokers.broker import Broker
+from tests.rigs.workers.faulty_worker import BLOCK, STALL, faulty
 from tests.rigs.workers.short_documents import WORDS
-from tests.rigs.workers.stalling_worker import BLOCK, STALL
 from tests.rigs.workers.stream_harness import Stream, Worker
 from tests.rigs.workers.stream_outputs import Raw
 from tests.rigs.workers.worker_metrics import await_shared, await_that, lags, value
@@ -69,7 +70,7 @@ def test_a_stalled_worker_fails_its_health_check_and_says_why(
     """It puts nothing out though its heartbeats go on, or its event loop stands still."""
     with Stream(embedded_broker, tmp_path, raw_partitions=1) as stream:
         worker = stream.worker("stall_seconds=3")
-        worker.start_as([sys.executable, "-m", "tests.rigs.workers.stalling_worker"])
+        worker.start_as(faulty("stalling"))
         worker.await_ready()
         put_out(stream, generated(seed=72, count=10))
         raw = stream.settings.topics.raw
@@ -103,7 +104,7 @@ def test_a_worker_that_waits_for_the_shard_of_another_is_healthy(
         well = stream.started("stall_seconds=4")
         put_out(stream, generated(seed=78, count=40))
         closed = stream.worker("stall_seconds=4", state="closed")
-        closed.start_as([sys.executable, "-m", "tests.rigs.workers.closed_worker"])
+        closed.start_as(faulty("closed"))
         assigned = "firstseen_assigned_shards"
         await_that("a shard moves", lambda: value(well, assigned) == 1, well)
         stream.send(generated(seed=79, count=40))
@@ -177,7 +178,7 @@ def test_a_worker_whose_disk_is_full_ends_and_says_what_to_do(
     with Stream(embedded_broker, tmp_path, raw_partitions=1) as stream:
         worker = stream.worker()
         mount = f"mount -t tmpfs -o size=1m tmpfs {disk} && head -c 700000 /dev/zero > {disk}/used"
-        launch = f"{mount} && exec {sys.executable} -m tests.rigs.workers.lingering_worker "
+        launch = f"{mount} && exec {shlex.join(faulty('lingering'))} "
         worker.start_as(["unshare", "-rm", "bash", "-c", launch + '"$@"', "launch"])
         worker.await_ready()
         await_that(

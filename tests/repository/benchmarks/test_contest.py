@@ -25,24 +25,17 @@ from benchmarks.report import Spread, machine, show
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import profile_named
 
-ASKED_FOR = {
-    "wide_1_beside_ceiling",
-    "wide_16_beside_1",
-    "wide_64_beside_1",
-    "workers_2_beside_1",
-    "quix_beside_wide",
-    "faust_beside_wide",
-    "broker_beside_ceiling",
+NEEDED_RATIOS = {
+    *("wide_1_beside_ceiling", "wide_16_beside_1", "wide_64_beside_1", "workers_2_beside_1"),
+    *("quix_beside_wide", "faust_beside_wide", "broker_beside_ceiling"),
     "exactly_once_beside_at_least_once",
-    "internal_bytes_a_document_wide",
-    "internal_bytes_a_document_classic",
-    "idle_worker_core_share",
-    "kill_stall_seconds",
+    *("internal_bytes_a_document_wide", "internal_bytes_a_document_classic"),
+    *("idle_worker_core_share", "kill_stall_seconds"),
 }
 
 
 def run_of(cpu_seconds: float, *, broker: float = 1.0, stored: int = 0) -> Run:
-    """Return a run of 1,000 documents in two seconds."""
+    """A run of 1,000 documents, of which 100 are duplicates, in two seconds."""
     return Run(
         documents=1_000,
         seconds=2.0,
@@ -54,18 +47,11 @@ def run_of(cpu_seconds: float, *, broker: float = 1.0, stored: int = 0) -> Run:
 
 
 def observed(idle_share: float, p99: float) -> Observed:
-    """Return what may be seen of a worker."""
-    return Observed(
-        idle_share=idle_share,
-        low=Waits(rate=100, p50=10, p99=p99),
-        half=Waits(rate=1_500, p50=20, p99=2 * p99),
-    )
+    low, half = Waits(rate=100, p50=10, p99=p99), Waits(rate=1_500, p50=20, p99=2 * p99)
+    return Observed(idle_share=idle_share, low=low, half=half)
 
 
-def test_ratios_are_of_one_round() -> None:
-    """Given a round in which the machine was busy, then its ratio is as those of the other rounds,
-    and there is none where a shape did not run.
-    """
+def test_ratios_are_of_turns_of_one_round_of_shapes_that_ran() -> None:
     runs = {
         "wide_1": [run_of(2.0), run_of(20.0), run_of(2.2)],
         "ceiling_1": [run_of(1.0), run_of(10.0), run_of(1.0)],
@@ -77,10 +63,7 @@ def test_ratios_are_of_one_round() -> None:
     }
 
 
-def test_ratios_of_the_broker_and_bytes() -> None:
-    """Given runs on 16 partitions, then the broker's time is compared, and bytes are a document's,
-    whatever the contenders' own time was.
-    """
+def test_the_broker_and_bytes_are_compared_on_16_partitions() -> None:
     runs = {
         "wide_16": [run_of(3.0, broker=0.9, stored=700_000)],
         "ceiling_16": [run_of(9.0, broker=0.6)],
@@ -93,19 +76,17 @@ def test_ratios_of_the_broker_and_bytes() -> None:
     }
 
 
-def test_ratios_are_of_shapes_that_there_are() -> None:
-    """Given the ratios and goals, then each is of what runs, and all that were asked for exist."""
+def test_ratios_and_goals_are_of_shapes_that_exist() -> None:
     names = [shape.name for shape in SHAPES]
     assert len(set(names)) == len(names)
     pairs = [*figures.CPU_RATIOS.values(), *figures.BROKER_RATIOS.values()]
     assert {name for pair in pairs for name in pair} <= set(names)
     assert set(figures.INTERNAL_BYTES.values()) <= set(names)
-    assert set(figures.RATIOS) >= ASKED_FOR
+    assert set(figures.RATIOS) >= NEEDED_RATIOS
     assert set(figures.GOALS) <= set(figures.RATIOS)
 
 
 def test_a_figure_of_one_shape_is_for_ten_thousand_documents() -> None:
-    """Given runs of 1,000 documents, then seconds and bytes are ten times theirs."""
     found = figures.measured(SHAPES[0], [run_of(0.5, broker=0.25, stored=10), run_of(0.5)])
     assert found.cpu_seconds == Spread(5.0, 5.0, 5.0)
     assert found.broker_cpu_seconds == Spread(2.5, 6.25, 10.0)
@@ -118,16 +99,16 @@ def test_a_figure_of_one_shape_is_for_ten_thousand_documents() -> None:
     ("goal", "met", "missed"),
     [(figures.Goal(at_most=1.4), 1.4, 1.41), (figures.Goal(at_least=12), 12, 11.9)],
 )
-def test_a_goal_is_met_on_its_side(goal: figures.Goal, met: float, missed: float) -> None:
-    """Given a limit, then it is met by what lies on it, and missed beyond it."""
+def test_a_goal_is_met_by_its_limit_and_missed_beyond_it(
+    goal: figures.Goal, met: float, missed: float
+) -> None:
     assert goal.is_met(met)
     assert not goal.is_met(missed)
 
 
-def test_shape_of_the_json(capsys: pytest.CaptureFixture[str]) -> None:
-    """Given a contest of which only a part ran, then its JSON has all ratios, null for the others;
-    latency by rate and partitions; and the longest stall, since only one worker leads.
-    """
+def test_the_json_has_all_ratios_and_null_for_what_did_not_run(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     seen = {1: [observed(0.01, 80), observed(0.01, 90)], 16: [observed(0.03, 200)]}
     spreads = {
         "wide_1_beside_ceiling": Spread(1.2, 1.3, 1.5),
@@ -151,7 +132,7 @@ def test_shape_of_the_json(capsys: pytest.CaptureFixture[str]) -> None:
     )
     found = json.loads(msgspec.json.encode(whole))
 
-    assert set(found["ratios"]) >= ASKED_FOR
+    assert set(found["ratios"]) >= NEEDED_RATIOS
     assert found["ratios"]["wide_1_beside_ceiling"] == 1.3
     assert found["ratios"]["idle_worker_core_share"] == 0.03
     assert found["ratios"]["kill_stall_seconds"] == 4.0
@@ -172,8 +153,7 @@ def test_shape_of_the_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(word in shown for word in ["ceiling_1", "kill_stall_seconds", "missed", "half"])
 
 
-def test_time_of_processes_that_were_started() -> None:
-    """Given a process that has another work, then the time is that of both."""
+def test_processor_time_includes_processes_that_were_started() -> None:
     work = "import time\nwhile time.process_time() < 0.3: pass\nprint(1, flush=True)\ninput()"
     nested = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {work!r}])"
     before = cpu_seconds(os.getpid())
@@ -189,10 +169,7 @@ def test_time_of_processes_that_were_started() -> None:
     assert cpu_seconds(os.getpid()) - before >= 0.3
 
 
-def test_bytes_on_internal_topics(tmp_path: Path) -> None:
-    """Given the directories of a broker, then what counts is the records of topics that are neither
-    the user's nor Kafka's own, those of deleted segments too.
-    """
+def test_bytes_are_records_of_internal_topics_and_of_deleted_segments(tmp_path: Path) -> None:
     files = {
         "x.raw-0/00.log": 1_000,
         "x.log-0/00.log": 5,
@@ -210,14 +187,10 @@ def test_bytes_on_internal_topics(tmp_path: Path) -> None:
     assert broker.bytes_beside({"x.raw"}) == 5 + 7 + 11
 
 
-def test_documents() -> None:
-    """Given the streams, then they have as many documents; and those that are shuffled for a large
-    index are decidable, distinct, and always the same.
-    """
+def test_documents_are_distinct_decidable_and_always_the_same() -> None:
     texts = streams(40)
     assert {name: len(each) for name, each in texts.items()} == {"distinct": 40, "copies": 40}
     assert len(set(texts["distinct"])) == 40
-
     made = list(islice(shuffled(texts["distinct"], 120), 200))
     assert made == list(islice(shuffled(texts["distinct"], 120), 200))
     assert len(set(made)) == 200
@@ -226,8 +199,7 @@ def test_documents() -> None:
 
 
 @pytest.mark.parametrize("arguments", ["--documents 0", "--rounds 0", "--only nobody"])
-def test_what_cannot_run(arguments: str) -> None:
-    """Given a size that cannot be, or a contender that is not there, then the command refuses."""
+def test_sizes_and_names_that_cannot_run_are_refused(arguments: str) -> None:
     with pytest.raises(SystemExit):
         contest.main(arguments.split())
 
@@ -238,13 +210,9 @@ def test_a_small_contest(
     monkeypatch: pytest.MonkeyPatch,
     capsysbinary: pytest.CaptureFixture[bytes],
 ) -> None:
-    """Given a few documents on a real Kafka, then Firstseen stands beside the ceiling, and standard
-    output is one JSON object.
-    """
     monkeypatch.setattr(contest, "WARM_UP_SHAPES", ())
     arguments = ["--documents", "50", "--rounds", "1", "--only", "ceiling_1", "wide_1"]
     contest.main([*arguments, "--json", "-"])
-
     found = json.loads(capsysbinary.readouterr().out)
     assert found["ratios"]["wide_1_beside_ceiling"] > 0
     ceiling, wide = found["contenders"]

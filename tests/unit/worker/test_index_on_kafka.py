@@ -29,8 +29,8 @@ from streams.worker.index_on_kafka import (
     refuse_other_settings,
 )
 from tests.rigs.brokers.broker import Broker
-from tests.unit.store.changelog import PARTITION, ChangelogTopic, progress_of
-from tests.unit.store.samples import INDEX
+from tests.unit.store.changelog import PARTITION, ChangelogTopic
+from tests.unit.store.samples import INDEX, progress_of
 from tests.unit.store.samples import READING as SAMPLE_READING
 
 CLASSIC = Fingerprinter(profile_named("classic")).identity
@@ -150,8 +150,8 @@ def test_each_part_of_an_identity_but_the_programs_own_has_its_settings(profile:
 
 def test_the_claim_of_an_index_is_its_last_progress_record(embedded_broker: Broker) -> None:
     topic = ChangelogTopic(embedded_broker)
-    topic.commit(topic.producer(), range(3))
-    last = progress_of(2)
+    topic.commit(range(3))
+    last = progress_of(2).progress
     claim = read_claim(topic.name, topic.config, 30.0, PARTITION)
     assert claim == Claim(INDEX, SAMPLE_READING, last.position, last.control)
     assert read_claim(topic.name, topic.config, 30.0) is None

@@ -1,7 +1,8 @@
-"""The rules of deploy/prometheus, and the metrics that an expression names."""
+"""Reading the rules of deploy/prometheus and the dashboard of deploy/grafana, and their metrics."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -13,8 +14,12 @@ from tests.repository.source_tree import ROOT
 
 PROMETHEUS = ROOT / "deploy" / "prometheus"
 RULE_FILES = sorted(PROMETHEUS.glob("*.rules.yml"))
-RULE_TESTS = sorted((PROMETHEUS / "tests").glob("*.test.yml"))
+DASHBOARD_FILE = ROOT / "deploy" / "grafana" / "dashboards" / "firstseen.json"
 
+SUFFIXES = {
+    MetricKind.HISTOGRAM: ("_bucket", "_sum", "_count"),
+    MetricKind.SUMMARY: ("_sum", "_count"),
+}
 # Of the client library and of Prometheus itself.
 FOREIGN = frozenset(
     {
@@ -53,14 +58,12 @@ def selectors(expression: str) -> list[Selector]:
 
 
 def rules() -> Iterator[dict[str, Any]]:
-    """All rules of all files."""
     for file in RULE_FILES:
         for group in yaml.safe_load(file.read_text("utf-8"))["groups"]:
             yield from group["rules"]
 
 
 def alerts() -> list[dict[str, Any]]:
-    """The rules that are alerts."""
     return [rule for rule in rules() if "alert" in rule]
 
 
@@ -69,37 +72,40 @@ def recorded() -> set[str]:
     return {rule["record"] for rule in rules() if "record" in rule}
 
 
-def series_names() -> set[str]:
-    """Every name under which a worker exposes a series of ours."""
-    names: set[str] = set()
-    for each in DEFINITIONS:
-        if each.kind is MetricKind.HISTOGRAM:
-            names |= {f"{each.name}_bucket", f"{each.name}_sum", f"{each.name}_count"}
-        elif each.kind is MetricKind.SUMMARY:
-            names |= {f"{each.name}_sum", f"{each.name}_count"}
-        else:
-            names.add(each.name)
-    return names
+def dashboard() -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(DASHBOARD_FILE.read_text("utf-8"))
+    return content
+
+
+def panels() -> list[dict[str, Any]]:
+    """The panels of the dashboard, rows left out."""
+    return [panel for panel in dashboard()["panels"] if panel["type"] != "row"]
+
+
+def queries() -> list[tuple[str, str]]:
+    """Every query of the dashboard, with the title of its panel."""
+    return [(panel["title"], target["expr"]) for panel in panels() for target in panel["targets"]]
 
 
 def trouble_with(selector: Selector) -> str | None:
     """What is wrong with a metric that is named: no such one, or no such label or value."""
     if selector.name in recorded() | FOREIGN:
         return None
-    if selector.name not in series_names():
+    series = {
+        f"{each.name}{suffix}": each
+        for each in DEFINITIONS
+        for suffix in SUFFIXES.get(each.kind, ("",))
+    }
+    if selector.name not in series:
         return f"no such metric: {selector.name}"
-    stems = {selector.name, re.sub(r"_(bucket|sum|count)$", "", selector.name)}
-    labels: dict[str, tuple[str, ...]] = {"job": (), "instance": (), "namespace": ()}
-    for each in DEFINITIONS:
-        if each.name in stems:
-            labels |= each.labels
-            if each.buckets:
-                labels["le"] = tuple(str(float(bound)) for bound in each.buckets)
+    metric = series[selector.name]
+    labels = {"job": (), "instance": (), "namespace": (), **metric.labels}
+    if metric.buckets:
+        labels["le"] = tuple(str(float(bound)) for bound in metric.buckets)
     for label, operator, value in selector.matchers:
         if label not in labels:
             return f"{selector.name} has no label {label}"
         values = value.split("|") if operator in {"=~", "!~"} else [value]
-        known = labels[label]
-        if known and (missing := set(values) - set(known)):
+        if labels[label] and (missing := set(values) - set(labels[label])):
             return f"{selector.name} has no {label} {sorted(missing)}"
     return None
