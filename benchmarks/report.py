@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import platform
 import statistics
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Final
 
 import msgspec
 from rich.console import Console
 from rich.table import Table
 
-STANDARD_OUTPUT: Final = "-"
+from benchmarks.command import STANDARD_OUTPUT
 
 
 class Spread(msgspec.Struct, frozen=True):
@@ -27,7 +25,6 @@ class Spread(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, values: Iterable[float]) -> Spread:
-        """Return the spread of at least one value."""
         values = sorted(values)
         return cls(*(round(v, 4) for v in (values[0], statistics.median(values), values[-1])))
 
@@ -66,25 +63,25 @@ def ratios(numerators: Sequence[float], denominators: Sequence[float]) -> Spread
     return Spread.of(above / below for above, below in pairs)
 
 
-def add_json_option(parser: argparse.ArgumentParser) -> None:
-    """Add ``--json``."""
-    parser.add_argument(
-        "--json",
-        metavar="FILE",
-        help=f"write the figures there as JSON; {STANDARD_OUTPUT} is standard output",
-    )
+def new_table(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    """Return a table with a column of names and columns of figures."""
+    table = Table(title=title, title_justify="left", title_style="bold")
+    for number, head in enumerate(heads):
+        table.add_column(head, no_wrap=number == 0, justify="right" if number else "left")
+    for row in rows:
+        table.add_row(*row)
+    return table
 
 
-def show(tables: Iterable[Table], *, on_error: bool = False) -> None:
-    """Print tables, ``on_error`` to standard error."""
-    console = Console(stderr=on_error, highlight=False)
+def show(tables: Iterable[Table], target: str | None = None) -> None:
+    """Print tables: to standard error where ``target`` of the JSON is standard output."""
+    console = Console(stderr=target == STANDARD_OUTPUT, highlight=False)
     for table in tables:
         console.print(table)
         console.print()
 
 
 def write_json(figures: object, target: str | None) -> None:
-    """Write figures as JSON where ``--json`` says, if it does."""
     if target is None:
         return
     encoded = msgspec.json.format(msgspec.json.encode(figures), indent=2) + b"\n"
@@ -96,15 +93,6 @@ def write_json(figures: object, target: str | None) -> None:
 
 
 def publish(figures: object, tables: Iterable[Table], target: str | None) -> None:
-    """Print tables, and write the JSON; the tables make room where it goes to standard output."""
-    show(tables, on_error=target == STANDARD_OUTPUT)
+    """Print tables, and write the JSON where ``--json`` says, if it does."""
+    show(tables, target)
     write_json(figures, target)
-
-
-def new_table(title: str, first: str, *others: str) -> Table:
-    """Return a table with a column of names and columns of figures."""
-    table = Table(title=title, title_justify="left", title_style="bold")
-    table.add_column(first, no_wrap=True)
-    for header in others:
-        table.add_column(header, justify="right")
-    return table
