@@ -18,7 +18,6 @@ milliseconds of the loop's thread, so that other processes do not count.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextvars
 import gc
@@ -32,16 +31,14 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
+from confluent_kafka import Message
 from rich.table import Table
 
-from benchmarks.changelogs import packet_of, records_of
-from benchmarks.memory_clients import (
-    DirectoryStores,
-    MemoryCluster,
-    MemoryIndexAdmin,
-    RawMessage,
-)
-from benchmarks.report import Machine, add_json_option, machine, new_table, publish
+from benchmarks.command import add_state_dir, new_parser, positive
+from benchmarks.memory_clients import TIME_MS, DirectoryStores, MemoryCluster, MemoryIndexAdmin
+from benchmarks.random_documents import PACKET, random_columns
+from benchmarks.recovery import from_records
+from benchmarks.report import Machine, machine, new_table, publish
 from simhash_core.document_columns import DELETE
 from simhash_core.errors import FirstseenError
 from simhash_core.log.records import (
@@ -50,6 +47,7 @@ from simhash_core.log.records import (
     Control,
     Packet,
     PacketReport,
+    Progress,
     Report,
     Sender,
 )
@@ -58,8 +56,6 @@ from simhash_core.text.profiles import PROFILES
 from streams.monitoring.metrics import Metrics
 from streams.ops_page.duplicates import RecentDocuments
 from streams.settings.loader import load_settings
-from streams.store.changelog_codec import LoggedProgress, decode_record
-from streams.store.row_codec import EntryBlock, ProgressRow
 from streams.worker.commit import Observers
 from streams.worker.index_on_kafka import reading_rules
 from streams.worker.log_codec import LogCodec
@@ -89,8 +85,6 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Figures(msgspec.Struct, frozen=True):
-    """All of them, and where they were measured."""
-
     machine: Machine
     profile: str
     cases: list[Case]
@@ -128,7 +122,6 @@ class TimedLoop(asyncio.SelectorEventLoop):
         *args: object,
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
-        """Time the callback."""
         return super().call_at(when, self._timed, callback, args, context=context)
 
     def _timed(self, callback: Callable[..., object], args: tuple[object, ...]) -> None:
@@ -144,7 +137,6 @@ class _Channel:
         self.queue: asyncio.Queue[None] = asyncio.Queue(1)
 
     async def send(self, *, value: Any) -> None:  # noqa: ANN401 - as Faust's
-        """Wake it."""
         await self.queue.put(value)
 
 
@@ -157,14 +149,14 @@ class Worker:
         self.settings = load_settings(assignments=assignments, environ={}).settings
         topics = self.settings.topics
         fingerprinter = Fingerprinter(self.settings.index_profile())
-        self.bits = fingerprinter.scheme.bits
+        bits = fingerprinter.scheme.bits
         identity, reading = fingerprinter.identity, reading_rules(self.settings)
         self.codec = LogCodec(identity)
         self.identity = identity
-        self.stores = DirectoryStores(directory, identity, self.bits)
+        self.stores = DirectoryStores(directory, identity, bits)
         index = MemoryIndexAdmin(identity, reading, partitions)
         self.cluster = MemoryCluster((topics.log, topics.reports), index, self.stores)
-        rules = OutputRules(identity, reading, "benchmark", self.bits, topics, include_body=False)
+        rules = OutputRules(identity, reading, "benchmark", bits, topics, include_body=False)
         self._channels = [_Channel() for _ in range(4)]
         self.failure: FirstseenError | None = None
         self.pipeline = Pipeline(
@@ -182,7 +174,6 @@ class Worker:
         self.failure = error
 
     def chain(self, partition: int) -> Chain:
-        """The chain of a raw partition."""
         return Chain(self.settings.topics.raw, "", partition)
 
     def lead_elsewhere(self, partitions: Sequence[int], previous: int = NO_CONTROL) -> int:
@@ -195,7 +186,6 @@ class Worker:
         return self.cluster.log.append(self.codec.encode(control))
 
     async def open(self, partitions: Sequence[int]) -> None:
-        """Start the stages, and open shards."""
         pipeline = self.pipeline
         stages = (pipeline.fingerprint, pipeline.look_up, pipeline.decide, pipeline.commit)
         for channel, stage in zip(self._channels, stages, strict=True):
@@ -224,7 +214,6 @@ class Worker:
             await asyncio.sleep(_LOOK_SECONDS)
 
     async def close(self) -> None:
-        """End the worker."""
         await self.pipeline.close()
         for task in self._tasks:
             task.cancel()
@@ -239,12 +228,12 @@ class Worker:
 
 
 def packets_of_others(worker: Worker, profile: str, packets: int) -> Iterator[Packet]:
-    """Yield packets of one document each, of all workers in turn; many ids come several times."""
+    """Yield packets of one document each, of all workers in turn; the store has the first ids."""
     heads = dict.fromkeys(range(_WORKERS), -1)
     for number in range(packets):
         partition = number % _WORKERS
-        columns = packet_of(profile, number, 1).columns
         last = heads[partition] + 1
+        columns = random_columns(profile, number * PACKET + 1, 1)
         columns = replace(columns, offsets=np.array([last]))
         sender = Sender(f"firstseen.worker-{partition}.1", last)
         yield Packet(worker.chain(partition), sender, last - 1, last, columns)
@@ -252,19 +241,9 @@ def packets_of_others(worker: Worker, profile: str, packets: int) -> Iterator[Pa
 
 
 def fill_store(worker: Worker, profile: str, partition: int, entries: int) -> None:
-    """Fill the store of a shard with random documents."""
+    progress = Progress(worker.chain(partition), entries, 0, NO_CONTROL)
     with closing(worker.stores.open(partition)) as store:
-        count = 0
-        for batch in records_of(profile, entries, worker.identity):
-            count += len(batch)
-            decoded = [decode_record(key, value, "the benchmark's") for key, value in batch]
-            blocks = [each for each in decoded if isinstance(each, EntryBlock)]
-            (logged,) = (each for each in decoded if isinstance(each, LoggedProgress))
-            chain = worker.chain(partition)
-            progress = msgspec.structs.replace(
-                logged.progress, chain=chain, position=0, control=NO_CONTROL
-            )
-            store.load(blocks, ProgressRow(progress, count, 0, logged.identity))
+        from_records(store, profile, entries, worker.identity, progress)
 
 
 def measured(
@@ -303,9 +282,7 @@ def measured(
     )
 
 
-def undecided(
-    profile: str, directory: Path, packets: int, *settings: str, name: str = "undecided"
-) -> Case:
+def undecided(name: str, profile: str, directory: Path, packets: int, *settings: str) -> Case:
     """Read and report packets that another worker is to decide, and again for its successor."""
     worker = Worker(profile, directory, _WORKERS, *settings)
     fill_store(worker, profile, 1, packets)
@@ -347,25 +324,17 @@ def many_partitions(profile: str, directory: Path, partitions: int, rounds: int)
     return measured("partitions", packets, worker, range(partitions), put_out_all)
 
 
-def _raw_records(partitions: int, offset: int) -> Mapping[int, list[RawMessage]]:
-    return {
-        partition: [
-            RawMessage(
-                partition,
-                offset,
-                msgspec.json.encode(
-                    {
-                        "id": f"{partition}-{offset}",
-                        "text": " ".join(
-                            f"word{(partition * 31 + offset * 7 + each) * 7919 % 99_991}"
-                            for each in range(60)
-                        ),
-                    }
-                ),
-            )
-        ]
-        for partition in range(partitions)
-    }
+def _raw_records(partitions: int, offset: int) -> Mapping[int, list[Message]]:
+    """Return a record of each partition; all partitions take turns by its time."""
+
+    def record(partition: int) -> Message:
+        seeds = (partition * 31 + offset * 7 + each for each in range(60))
+        text = " ".join(f"word{seed * 7919 % 99_991}" for seed in seeds)
+        value = msgspec.json.encode({"id": f"{partition}-{offset}", "text": text})
+        time = (1, TIME_MS + offset)
+        return Message(partition=partition, offset=offset, value=value, timestamp=time)
+
+    return {partition: [record(partition)] for partition in range(partitions)}
 
 
 def first_delete(profile: str, directory: Path, entries: int) -> Case:
@@ -377,8 +346,7 @@ def first_delete(profile: str, directory: Path, entries: int) -> Case:
     async def delete() -> None:
         (packet,) = packets_of_others(worker, profile, 1)
         deletes = np.array([DELETE], dtype=np.uint8)
-        columns = replace(packet.columns, operations=deletes)
-        packet = replace(packet, columns=columns)
+        packet = replace(packet, columns=replace(packet.columns, operations=deletes))
         worker.cluster.log.append(worker.codec.encode(packet))
         await worker.until(lambda: worker.has_reported)
 
@@ -394,35 +362,21 @@ def run(cases: Sequence[str], profile: str, sizes: Sizes, state_dir: Path | None
     for name in cases:
         with tempfile.TemporaryDirectory(dir=state_dir, prefix="loop-lag-") as made:
             path = Path(made)
-            if name == "undecided":
-                found.append(undecided(profile, path, sizes.packets))
-            elif name == "replace":
-                replaced = undecided(
-                    profile, path, sizes.packets, "index.same_id=replace", name=name
-                )
-                found.append(replaced)
-            elif name == "partitions":
-                found.append(many_partitions(profile, path, sizes.partitions, sizes.rounds))
+            if name == "partitions":
+                case = many_partitions(profile, path, sizes.partitions, sizes.rounds)
+            elif name == "first delete":
+                case = first_delete(profile, path, sizes.entries)
             else:
-                found.append(first_delete(profile, path, sizes.entries))
+                settings = ["index.same_id=replace"] if name == "replace" else []
+                case = undecided(name, profile, path, sizes.packets, *settings)
+            found.append(case)
     return Figures(machine(), profile, found)
 
 
 def tables(figures: Figures) -> list[Table]:
-    """Return the figures for people."""
-    table = new_table(
-        f"steps of the event loop, {figures.profile} (CPU ms)",
-        "case",
-        "documents",
-        "longest",
-        "the next ones",
-        f"over {STEP_MAX * 1000:g}",
-        "steps",
-        "CPU s",
-        "while opening",
-    )
-    for each in figures.cases:
-        table.add_row(
+    heads = ("case", "documents", "longest", "the next ones", f"over {STEP_MAX * 1000:g}", "steps")
+    rows = (
+        (
             each.name,
             f"{each.documents:,}",
             f"{each.longest[0]:,.1f}",
@@ -432,24 +386,26 @@ def tables(figures: Figures) -> list[Table]:
             f"{each.cpu_seconds:.2f}",
             f"{each.opening_longest:,.1f}",
         )
-    return [table]
+        for each in figures.cases
+    )
+    title = f"steps of the event loop, {figures.profile} (CPU ms)"
+    return [new_table(title, (*heads, "CPU s", "while opening"), rows)]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the benchmark as the command line says."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = new_parser("benchmarks.loop_lag", __doc__)
     parser.add_argument("--case", nargs="+", choices=CASES, default=CASES)
     parser.add_argument("--profile", choices=list(PROFILES), default="wide")
-    parser.add_argument("--packets", type=int, default=20_000, help="undecided packets")
-    parser.add_argument("--partitions", type=int, default=1_000, help="raw partitions")
-    parser.add_argument("--rounds", type=int, default=4, help="packets of each raw partition")
-    parser.add_argument("--entries", type=int, default=1_000_000, help="before the first delete")
-    parser.add_argument("--state-dir", type=Path, help="where to make stores (a temporary one)")
-    add_json_option(parser)
+    for name, default, what in (
+        ("--packets", 20_000, "undecided packets"),
+        ("--partitions", 1_000, "raw partitions"),
+        ("--rounds", 4, "packets of each raw partition"),
+        ("--entries", 1_000_000, "before the first delete"),
+    ):
+        parser.add_argument(name, type=positive, default=default, help=f"{what} (%(default)s)")
+    add_state_dir(parser)
     options = parser.parse_args(arguments)
     sizes = Sizes(options.packets, options.partitions, options.rounds, options.entries)
-    if min(sizes) < 1:
-        parser.error("--packets, --partitions, --rounds and --entries must be 1 or more")
     figures = run(options.case, options.profile, sizes, options.state_dir)
     publish(figures, tables(figures), options.json)
 
