@@ -100,5 +100,5 @@ def output_of(command: Sequence[str], seconds: float | None = None) -> bytes:
     except subprocess.TimeoutExpired:
         raise MeasurementError(f"{name} took more than {seconds:g} s") from None
     if done.returncode:
-        raise MeasurementError(f"{name}: {done.stderr.decode()[-2000:]}")
+        raise MeasurementError(f"{name}: {(done.stdout + done.stderr).decode()[-2000:]}")
     return done.stdout

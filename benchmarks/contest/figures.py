@@ -1,16 +1,17 @@
-"""What the contest comes to: ratios between shapes, round by round, and the goals for them."""
+"""What the contest comes to: ratios between shapes, round by round, the goals for them, tables."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
+from rich.table import Table
 
 from benchmarks.contest.latency import Observed, Waits
 from benchmarks.contest.shapes import Shape
 from benchmarks.contest.speed import Run
-from benchmarks.report import Machine, Spread, ratios
+from benchmarks.report import Machine, Spread, new_table, ratios
 
 _TEN_THOUSAND: Final = 10_000
 _DIGITS: Final = 4
@@ -59,16 +60,18 @@ class Goal(msgspec.Struct, frozen=True, omit_defaults=True):
     at_most: float | None = None
     at_least: float | None = None
 
-    def shown(self) -> str:
-        """Return the limit with its side."""
-        return f"≤ {self.at_most:,g}" if self.at_most is not None else f"≥ {self.at_least:,g}"
-
     def is_met(self, value: float) -> bool:
-        """Tell whether a figure is on the right side."""
         return (self.at_most is None or value <= self.at_most) and (
             self.at_least is None or value >= self.at_least
         )
 
+    def judged(self, value: float) -> tuple[str, str]:
+        """Return the limit with its side, and whether a figure meets it."""
+        limit = f"≤ {self.at_most:,g}" if self.at_most is not None else f"≥ {self.at_least:,g}"
+        return limit, "met" if self.is_met(value) else "missed"
+
+
+_NO_GOAL: Final = ("", "")
 
 GOALS: Final[Mapping[str, Goal]] = {
     "wide_1_beside_ceiling": Goal(at_most=1.4),
@@ -129,15 +132,18 @@ class Contest(msgspec.Struct, frozen=True, kw_only=True):
 
 def measured(shape: Shape, runs: Sequence[Run]) -> Measured:
     """Return the figures of one shape from at least one run."""
+
+    def for_ten_thousand(name: str) -> Spread:
+        return Spread.of(getattr(run, name) / run.documents * _TEN_THOUSAND for run in runs)
+
+    duplicates = sum(run.duplicates for run in runs) / sum(run.documents for run in runs)
     return Measured(
         shape=shape,
-        cpu_seconds=_for_ten_thousand((run.cpu_seconds, run) for run in runs),
+        cpu_seconds=for_ten_thousand("cpu_seconds"),
         documents_per_second=Spread.of(run.documents / run.seconds for run in runs),
-        broker_cpu_seconds=_for_ten_thousand((run.broker_cpu_seconds, run) for run in runs),
-        internal_bytes=_for_ten_thousand((run.internal_bytes, run) for run in runs),
-        duplicates=round(
-            sum(run.duplicates for run in runs) / sum(run.documents for run in runs), _DIGITS
-        ),
+        broker_cpu_seconds=for_ten_thousand("broker_cpu_seconds"),
+        internal_bytes=for_ten_thousand("internal_bytes"),
+        duplicates=round(duplicates, _DIGITS),
     )
 
 
@@ -147,17 +153,13 @@ def speed_ratios(runs: Mapping[str, Sequence[Run]]) -> dict[str, Spread]:
     ``runs``: in order of the rounds, by the name of the shape.
     """
     by_name = {}
-    for name, (above, below) in CPU_RATIOS.items():
-        if above in runs and below in runs:
-            by_name[name] = ratios(
-                [run.cpu_seconds for run in runs[above]], [run.cpu_seconds for run in runs[below]]
-            )
-    for name, (above, below) in BROKER_RATIOS.items():
-        if above in runs and below in runs:
-            by_name[name] = ratios(
-                [run.broker_cpu_seconds for run in runs[above]],
-                [run.broker_cpu_seconds for run in runs[below]],
-            )
+    compared = (("cpu_seconds", CPU_RATIOS), ("broker_cpu_seconds", BROKER_RATIOS))
+    for figure, pairs in compared:
+        for name, pair in pairs.items():
+            if all(shape in runs for shape in pair):
+                by_name[name] = ratios(
+                    *([getattr(run, figure) for run in runs[shape]] for shape in pair)
+                )
     for name, shape in INTERNAL_BYTES.items():
         if shape in runs:
             by_name[name] = Spread.of(run.internal_bytes / run.documents for run in runs[shape])
@@ -180,17 +182,6 @@ def latency(observed: Mapping[int, Sequence[Observed]]) -> dict[str, dict[str, W
     }
 
 
-def summary(spreads: Mapping[str, Spread]) -> dict[str, float | None]:
-    """Return the figure of each ratio that the contest can have; None for what is not measured.
-
-    It is the median; of the stalls it is the longest, since only one worker leads.
-    """
-    ratios: dict[str, float | None] = dict.fromkeys(RATIOS)
-    for name, spread in spreads.items():
-        ratios[name] = spread.greatest if name == STALL else spread.median
-    return ratios
-
-
 def _median(waits: Iterable[Waits]) -> Waits:
     values = list(waits)
     return Waits(
@@ -200,5 +191,57 @@ def _median(waits: Iterable[Waits]) -> Waits:
     )
 
 
-def _for_ten_thousand(values: Iterable[tuple[float, Run]]) -> Spread:
-    return Spread.of(value / run.documents * _TEN_THOUSAND for value, run in values)
+def summary(spreads: Mapping[str, Spread]) -> dict[str, float | None]:
+    """Return the figure of each ratio that the contest can have; None for what is not measured.
+
+    It is the median; of the stalls it is the longest, since only one worker leads.
+    """
+    figures: dict[str, float | None] = dict.fromkeys(RATIOS)
+    for name, spread in spreads.items():
+        figures[name] = spread.greatest if name == STALL else spread.median
+    return figures
+
+
+def tables(contest: Contest) -> Iterator[Table]:
+    """Show the figures: medians of the rounds, with the least and the greatest in brackets."""
+    if contest.contenders:
+        yield new_table(
+            f"{contest.documents:,} documents of {contest.characters} characters on Apache Kafka, "
+            f"{contest.rounds} rounds: CPU s of contender and broker for 10,000 documents, "
+            "bytes a document on internal topics",
+            ("shape", "CPU s", "documents/s", "broker's", "bytes", "duplicates"),
+            (
+                (
+                    each.shape.name,
+                    each.cpu_seconds.shown(digits=2),
+                    each.documents_per_second.shown(),
+                    each.broker_cpu_seconds.shown(digits=2),
+                    f"{each.internal_bytes.median / _TEN_THOUSAND:,.0f}",
+                    f"{each.duplicates:.1%}",
+                )
+                for each in contest.contenders
+            ),
+        )
+    yield new_table("Ratios, within a round", ("ratio", "", "goal", ""), _ratio_rows(contest))
+    if contest.latency_ms:
+        heads = ("documents/s", "partitions", "", "", "goal", "")
+        yield new_table("Milliseconds from sent to readable", heads, _latency_rows(contest))
+
+
+def _ratio_rows(contest: Contest) -> Iterator[Sequence[str]]:
+    for name, spread in contest.ratio_spreads.items():
+        value = contest.ratios[name]
+        assert value is not None
+        goal = contest.goals.get(name)
+        judged = goal.judged(value) if goal else _NO_GOAL
+        yield name, spread.shown(0 if value >= 100 else 3), *judged
+
+
+def _latency_rows(contest: Contest) -> Iterator[Sequence[str]]:
+    for name, by_partitions in contest.latency_ms.items():
+        for partitions, waits in by_partitions.items():
+            rate = f"{waits.rate:,.0f}" if name.isdecimal() else f"{waits.rate:,.0f} ({name})"
+            for percentile, value in (("p50", waits.p50), ("p99", waits.p99)):
+                goal = contest.latency_goals_ms[name].get(percentile)
+                judged = goal.judged(value) if goal else _NO_GOAL
+                yield rate, partitions, percentile, f"{value:.0f}", *judged

@@ -7,15 +7,15 @@ worked off a backlog.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
 import numpy as np
 
+from benchmarks.command import say
 from benchmarks.contest.broker import ContestBroker
-from benchmarks.contest.documents import shuffled, taken
+from benchmarks.contest.feed import shuffled, taken
 from benchmarks.contest.shapes import wide
 from benchmarks.contest.speed import WARM_UP, Live, warm
 from benchmarks.texts import CHARACTERS
@@ -52,14 +52,8 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
     half: Waits
 
 
-def observe(
-    rounds: int,
-    texts: Sequence[str],
-    directory: Path,
-    broker: ContestBroker,
-    say: Callable[[str], None],
-) -> dict[int, list[Observed]]:
-    """Return what was seen in each round, by the number of partitions; raises ``ContestError``.
+def observe(rounds: int, texts: Sequence[str], broker: ContestBroker) -> dict[int, list[Observed]]:
+    """Return what was seen in each round, by the number of partitions; raises ``MeasurementError``.
 
     ``texts``: those that warm up, then the backlog.
     """
@@ -67,7 +61,7 @@ def observe(
     for number in range(1, rounds + 1):
         for partitions in PARTITIONS:
             name = f"latency-{partitions}-{number}"
-            with warm(wide(partitions), name, directory, broker, texts[:WARM_UP]) as live:
+            with warm(wide(partitions), name, broker, texts[:WARM_UP]) as live:
                 seen = _observed(live, texts[WARM_UP:])
             observed[partitions].append(seen)
             say(

@@ -6,16 +6,17 @@ the other is killed by SIGKILL and started again when the rest has taken over.
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import Final
 
+from benchmarks.command import say
 from benchmarks.contest.broker import ContestBroker
 from benchmarks.contest.contenders import SESSION_SECONDS, await_shared
-from benchmarks.contest.documents import shuffled, taken
+from benchmarks.contest.feed import shuffled, taken
 from benchmarks.contest.shapes import wide
 from benchmarks.contest.speed import WARM_UP, Live, warm
 
@@ -30,19 +31,13 @@ _CHARACTERS: Final = 120
 _LOAD: Final = 20_000
 
 
-def stalls(
-    shard_documents: int,
-    texts: Sequence[str],
-    directory: Path,
-    broker: ContestBroker,
-    say: Callable[[str], None],
-) -> list[float]:
+def stalls(shard_documents: int, texts: Sequence[str], broker: ContestBroker) -> list[float]:
     """Return the longest time without output after each kill, in seconds beyond the session's.
 
-    Raises ``ContestError`` for documents that have no output in the end, or two.
+    Raises ``MeasurementError`` for documents that have no output in the end, or two.
     """
     stalled = []
-    with warm(wide(WORKERS, WORKERS), "stall", directory, broker, texts[:WARM_UP]) as live:
+    with warm(wide(WORKERS, WORKERS), "stall", broker, texts[:WARM_UP]) as live:
         others = shuffled(texts, _CHARACTERS)
         for start in range(0, shard_documents * WORKERS, _LOAD):
             live.feed.send_all(taken(others, min(_LOAD, shard_documents * WORKERS - start)))
@@ -65,7 +60,7 @@ def _killed(live: Live, number: int, texts: Sequence[str]) -> float:
     sender.start()
     time.sleep(_BEFORE_SECONDS)
     killed = live.contenders[number]
-    killed.kill()
+    killed.end(signal.SIGKILL)
     sender.join()
     live.await_all()
     times = sorted(at for at in live.outputs.at.values() if at >= started)

@@ -21,23 +21,24 @@ class Stream(NamedTuple):
 
     @property
     def raw(self) -> str:
-        """The topic of the documents."""
         return f"{self.name}.raw"
 
     @property
     def unique(self) -> str:
-        """The topic of what was not seen before."""
         return f"{self.name}.unique"
 
     @property
     def duplicates(self) -> str:
-        """The topic of the rest."""
         return f"{self.name}.duplicate-of"
 
     @property
     def dead_letters(self) -> str:
         """The topic of what cannot be read; of use to Firstseen alone."""
         return f"{self.name}.dlq"
+
+    @property
+    def topics(self) -> frozenset[str]:
+        return frozenset((self.raw, self.unique, self.duplicates, self.dead_letters))
 
     @property
     def arguments(self) -> list[str]:
