@@ -1,23 +1,19 @@
 """``firstseen dedup`` beside datasketch and rensa on one file: documents a second and quality.
 
-::
-
-    python -m benchmarks.files [--documents N] [--rounds N]
-
 Times are of whole processes, their start included: seconds of the clock, and of all processors,
 medians of the rounds, in each of which all run in turn. The peers use one core; ``firstseen`` is
 run with one process and with two beside the first, with the default profile and with ``quick``.
+
+    python -m benchmarks.files [--documents N] [--rounds N] [--json FILE]
 """
 
 from __future__ import annotations
 
-import argparse
 import ctypes
 import json
 import os
 import resource
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -25,39 +21,45 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from benchmarks.files.truth import Quality, quality_of, write_documents
-from benchmarks.peers.environment import ROOT, peers_python
-from streams.terminal.layout import show, table
+from benchmarks.command import add_rounds, errors_told, new_parser, output_of, positive
+from benchmarks.peers.environment import peers_python
+from benchmarks.report import new_table, publish
+from streams.corpus.corpus import generate
 
-_DOCUMENTS = 10_000
-_THRESHOLD = 0.5
+_DOCUMENTS: Final = 10_000
+_SEED: Final = 7
+_THRESHOLD: Final = 0.5
 """Of the peers: half of the 5-grams in common, as ``wide`` has it."""
-_ROUNDS = 3
-_JOBS = (1, 2)
-_PROFILES = ("wide", "quick")
-_SET_CHILD_SUBREAPER = 36
-_PEERS = ("datasketch", "rensa")
+_ROUNDS: Final = 3
+_JOBS: Final = (1, 2)
+_PROFILES: Final = ("wide", "quick")
+_SET_CHILD_SUBREAPER: Final = 36
+_PEERS: Final = ("datasketch", "rensa")
 
 
 class Run(NamedTuple):
-    """One run; seconds of the clock and of all processors."""
+    """One run; seconds of the clock and of all processors.
+
+    ``recall``: of copies, how many were joined with an original of theirs. ``precision``: of all
+    that were joined with something.
+    """
 
     name: str
     seconds: float
     cpu_seconds: float
-    quality: Quality
+    recall: float
+    precision: float
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run what the command line asks for, and print a table."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.files")
-    parser.add_argument("--documents", type=int, default=_DOCUMENTS)
-    parser.add_argument("--rounds", type=int, default=_ROUNDS)
+    parser = new_parser("benchmarks.files", __doc__)
+    parser.add_argument("--documents", type=positive, default=_DOCUMENTS)
+    add_rounds(parser, _ROUNDS)
     options = parser.parse_args(arguments)
     ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1)
-    with tempfile.TemporaryDirectory(prefix="firstseen-") as directory:
+    with tempfile.TemporaryDirectory(prefix="firstseen-") as directory, errors_told():
         file = Path(directory, "documents.jsonl")
         roots = write_documents(file, options.documents)
         # Whoever installs a package has its bytecode; a checkout may not.
@@ -72,21 +74,43 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for once in contenders:
             once()  # makes the bytecode
         rounds = [[once() for once in contenders] for _ in range(options.rounds)]
-        runs = [_median(each) for each in zip(*rounds, strict=True)]
-    head = ("", "documents/s", "seconds", "processor s", "recall", "precision")
-    rows = [
+    runs = [_median(each) for each in zip(*rounds, strict=True)]
+    table = new_table(
+        f"{options.documents:,} generated documents, {os.cpu_count()} cores",
+        ("", "documents/s", "seconds", "processor s", "recall", "precision"),
         (
-            run.name,
-            f"{options.documents / run.seconds:,.0f}",
-            f"{run.seconds:.1f}",
-            f"{run.cpu_seconds:.1f}",
-            f"{run.quality.recall:.3f}",
-            f"{run.quality.precision:.3f}",
-        )
-        for run in runs
-    ]
-    show([f"{options.documents:,} generated documents, {os.cpu_count()} cores"])
-    show([table([head, *rows], "<>>>>>", "  ")])
+            (
+                run.name,
+                f"{options.documents / run.seconds:,.0f}",
+                f"{run.seconds:.1f}",
+                f"{run.cpu_seconds:.1f}",
+                f"{run.recall:.3f}",
+                f"{run.precision:.3f}",
+            )
+            for run in runs
+        ),
+    )
+    publish([run._asdict() for run in runs], [table], options.json)
+
+
+def write_documents(path: Path, count: int) -> list[int]:
+    """Write ``count`` documents, a line each; return the number of each one's root, or its own.
+
+    Articles, their copies and short posts; what is no document is left out.
+    """
+    roots: list[int] = []
+    number_of: dict[str, int] = {}
+    with path.open("wb") as file:
+        for record in generate(_SEED, 2 * count):
+            if record.value is None or record.id is None or record.expected == "dead_letter":
+                continue
+            number_of[record.id] = len(roots)
+            roots.append(len(roots) if record.root is None else number_of[record.root])
+            line = {"id": record.id, "text": json.loads(record.value)["text"]}
+            file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
+            if len(roots) == count:
+                break
+    return roots
 
 
 def _median(runs: Sequence[Run]) -> Run:
@@ -109,28 +133,36 @@ def _firstseen(file: Path, roots: Sequence[int], profile: str, jobs: int) -> Run
         record = json.loads(line)
         originals[record["source"]["offset"]] = record["original"]["source"]["offset"]
     jobs_shown = "1 process" if jobs == 1 else f"--jobs {jobs}"
-    return Run(
-        f"firstseen, {profile}, {jobs_shown}", seconds, cpu_seconds, quality_of(roots, originals)
-    )
+    name = f"firstseen, {profile}, {jobs_shown}"
+    return Run(name, seconds, cpu_seconds, *_quality(roots, originals))
 
 
 def _peer(name: str, file: Path, roots: Sequence[int]) -> Run:
     command = [str(peers_python()), "-m", "benchmarks.quality.peer", name, str(file)]
     seconds, cpu_seconds, output = _timed([*command, str(_THRESHOLD)])
     (run,) = json.loads(output)
-    return Run(name, seconds, cpu_seconds, quality_of(roots, run["originals"]))
+    return Run(name, seconds, cpu_seconds, *_quality(roots, run["originals"]))
+
+
+def _quality(roots: Sequence[int], originals: Sequence[int]) -> tuple[float, float]:
+    """Return recall and precision of what was decided; both arguments are numbers of documents."""
+    copies = [number for number, root in enumerate(roots) if root != number]
+    joined = [number for number, original in enumerate(originals) if original != number]
+    right = sum(roots[number] == roots[originals[number]] for number in joined)
+    caught = sum(originals[n] != n and roots[n] == roots[originals[n]] for n in copies)
+    return caught / max(1, len(copies)), right / max(1, len(joined))
 
 
 def _timed(command: Sequence[str]) -> tuple[float, float, bytes]:
     """Run a command; return its seconds, those of the processors, and what it printed."""
     before, began = _cpu_seconds(), time.perf_counter()
-    run = subprocess.run(command, check=True, capture_output=True, cwd=ROOT)
+    output = output_of(command)
     seconds = time.perf_counter() - began
     # What a command leaves behind is this process's child now, and counts once it has ended.
     with suppress(ChildProcessError):
         while True:
             os.wait()
-    return seconds, _cpu_seconds() - before, run.stdout
+    return seconds, _cpu_seconds() - before, output
 
 
 def _cpu_seconds() -> float:
