@@ -10,9 +10,6 @@ memos, and is not counted. What counts is the processor's time.
 
 from __future__ import annotations
 
-import argparse
-import gzip
-import json
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -21,9 +18,11 @@ from typing import Final
 import msgspec
 from rich.table import Table
 
-from benchmarks.contenders.firstseen import BATCH
-from benchmarks.report import Machine, Spread, add_json_option, machine, new_table, publish
-from benchmarks.texts import CHARACTERS, generated_documents, with_copies
+from benchmarks.command import add_rounds, new_parser
+from benchmarks.contenders import BATCH
+from benchmarks.measures import Stopwatch
+from benchmarks.report import Machine, Spread, machine, new_table, publish
+from benchmarks.texts import CHARACTERS, generated_documents, json_lines, with_copies
 from simhash_core.documents import Content
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import PROFILES, profile_named
@@ -34,7 +33,6 @@ COPIES: Final = 0.7
 COST_GOAL: Final = 1.03
 COPIES_GOAL: Final = 2 / 3
 
-_MICROSECONDS: Final = 1e6
 _NOT_COUNTED: Final = 0.25
 
 
@@ -50,8 +48,6 @@ class Stream(msgspec.Struct, frozen=True):
 
 
 class Figures(msgspec.Struct, frozen=True):
-    """All that is measured here."""
-
     machine: Machine
     profile: str
     source: str
@@ -62,11 +58,10 @@ class Figures(msgspec.Struct, frozen=True):
 def run(texts: Sequence[str], profile: str, source: str, rounds: int) -> Figures:
     """Measure distinct texts, and as many of which a share are copies."""
     before = machine()
+    copies = with_copies(texts, COPIES)
     streams = [
         _measured("distinct", texts, profile, rounds, COST_GOAL),
-        _measured(
-            f"{COPIES:.0%} edited copies", with_copies(texts, COPIES), profile, rounds, COPIES_GOAL
-        ),
+        _measured(f"{COPIES:.0%} edited copies", copies, profile, rounds, COPIES_GOAL),
     ]
     return Figures(before, profile, source, rounds, streams)
 
@@ -88,54 +83,50 @@ def _round(texts: Sequence[str], profile: str, *, swapped: bool) -> tuple[float,
     """Return CPU µs a document without memos and with them."""
     makers = [Fingerprinter(profile_named(profile), remember=each) for each in (False, True)]
     order = (1, 0) if swapped else (0, 1)
-    seconds, counted = [0.0, 0.0], 0
+    counted = 0
     for start in range(0, len(texts), BATCH):
         batch = [Content(text) for text in texts[start : start + BATCH]]
-        counts = start >= len(texts) * _NOT_COUNTED
-        counted += len(batch) * counts
+        if not counted:  # what went before does not count
+            spent = [Stopwatch(time.thread_time) for _ in makers]
+        if start >= len(texts) * _NOT_COUNTED:
+            counted += len(batch)
         for each in order:
-            begun = time.thread_time()
-            makers[each].fingerprint_batch(batch)
-            seconds[each] += (time.thread_time() - begun) * counts
-    without, with_memos = (each / counted * _MICROSECONDS for each in seconds)
+            with spent[each]:
+                makers[each].fingerprint_batch(batch)
+    without, with_memos = (each.us_each(counted) for each in spent)
     return without, with_memos
 
 
 def tables(figures: Figures) -> Iterator[Table]:
-    """Show the figures."""
-    title = f"Memos, {figures.profile}, {figures.source}, {figures.rounds} rounds"
-    table = new_table(
-        title, "", "documents", "CPU µs without", "CPU µs with", "with / without", "goal"
+    yield new_table(
+        f"Memos, {figures.profile}, {figures.source}, {figures.rounds} rounds",
+        ("", "documents", "CPU µs without", "CPU µs with", "with / without", "goal"),
+        (
+            (
+                each.name,
+                f"{each.documents:,}",
+                each.without_us.shown(),
+                each.with_us.shown(),
+                each.ratio.shown(2),
+                f"≤ {each.goal:.2f}",
+            )
+            for each in figures.streams
+        ),
     )
-    for each in figures.streams:
-        table.add_row(
-            each.name,
-            f"{each.documents:,}",
-            each.without_us.shown(),
-            each.with_us.shown(),
-            each.ratio.shown(2),
-            f"≤ {each.goal:.2f}",
-        )
-    yield table
 
 
-def _first_versions(path: Path, mark: str, characters: int) -> Iterator[str]:
+def _first_versions(path: Path, mark: str, characters: int) -> list[str]:
     """Read the texts of a file of documents with ids, one version of each."""
-    seen: set[str] = set()
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        for line in lines:
-            document = json.loads(line)
-            name = document["id"].rpartition(mark)[0] if mark else document["id"]
-            if name not in seen:
-                seen.add(name)
-                yield document["text"][: characters or None]
+    texts: dict[str, str] = {}
+    read = json_lines(path, "an id and a text", lambda line: (line["id"], line["text"]))
+    for name, text in read:
+        version_of = name.rpartition(mark)[0] if mark else name
+        texts.setdefault(version_of, text[: characters or None])
+    return list(texts.values())
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the benchmark as the command line says."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.memos", description=(__doc__ or "").partition("\n")[0]
-    )
+    parser = new_parser("benchmarks.memos", __doc__)
     parser.add_argument("--profile", choices=list(PROFILES), default="wide")
     parser.add_argument("--count", type=int, default=DOCUMENTS, help="documents (%(default)s)")
     parser.add_argument(
@@ -153,18 +144,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         default="",
         help="ids that are equal up to the last MARK are versions of one text: take the first",
     )
-    parser.add_argument("--rounds", type=int, default=ROUNDS, help="(%(default)s)")
-    add_json_option(parser)
+    add_rounds(parser, ROUNDS)
     options = parser.parse_args(arguments)
-    if options.rounds < 1 or options.count <= BATCH:
-        parser.error(f"--rounds must be 1 or more, --count more than {BATCH}")
+    if options.count <= BATCH:
+        parser.error(f"--count must be more than {BATCH}")
     if options.documents is None:
         source, texts = "generated", generated_documents(options.count, options.characters)
     else:
         source = options.documents.name
-        texts = list(_first_versions(options.documents, options.first_of, options.characters))
-        texts = texts[: options.count]
-    figures = run(texts, options.profile, source, options.rounds)
+        texts = _first_versions(options.documents, options.first_of, options.characters)
+    figures = run(texts[: options.count], options.profile, source, options.rounds)
     publish(figures, tables(figures), options.json)
 
 

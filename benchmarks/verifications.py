@@ -10,11 +10,8 @@ that is near.
 
 from __future__ import annotations
 
-import argparse
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from itertools import combinations
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -22,12 +19,12 @@ import msgspec
 from msgspec.structs import replace
 from rich.table import Table
 
-from benchmarks.report import add_json_option, new_table, publish
+from benchmarks.candidates import candidates
+from benchmarks.command import errors_told, new_parser
+from benchmarks.measures import Stopwatch
+from benchmarks.report import new_table, publish
 from simhash_core.analysis.exact_similarity import vector_cosine
 from simhash_core.documents import Content
-from simhash_core.errors import FirstseenError
-from simhash_core.fingerprints.blocks import Bucket
-from simhash_core.fingerprints.fingerprint import distance_bits
 from simhash_core.text.fingerprinter import Fingerprinted, Fingerprinter
 from simhash_core.text.profiles import BLOCKS_INSTEAD_OF_BANDS, PROFILES, Profile
 from simhash_core.text.verification import NO_VERIFICATION, usual_threshold
@@ -44,7 +41,6 @@ PUBLISHED_DISTANCE: Final = 4
 
 _AGREEMENTS_TIMED: Final = 20_000
 _COSINES_COMPARED: Final = 400
-_MICROSECONDS: Final = 1e6
 
 
 class Case(NamedTuple):
@@ -88,8 +84,6 @@ class CosineError(msgspec.Struct, frozen=True):
 
 
 class Figures(msgspec.Struct, frozen=True):
-    """All that is measured here."""
-
     source: str
     documents: int
     verifications: list[Measured]
@@ -127,29 +121,20 @@ class _Stream:
             contents = [replace(content, references=()) for content in contents]
         self.case = case
         self.fingerprinter = Fingerprinter(replace(case.profile, verify_at=0.0))
-        self.made, self.cpu_seconds = _fingerprinted(self.fingerprinter, contents)
-        self.similarity: Callable[[int, bytes, bytes], float] = lambda _distance, _a, _b: 1.0
+        self.fingerprinter.fingerprint_batch(contents[:BATCH])
+        self.made: list[Fingerprinted] = []
+        self.fingerprinting = Stopwatch()
+        with self.fingerprinting:
+            for start in range(0, len(contents), BATCH):
+                self.made += self.fingerprinter.fingerprint_batch(contents[start : start + BATCH])
+        self._similarity: Callable[[int, bytes, bytes], float] = lambda _distance, _a, _b: 1.0
         if self.fingerprinter.verifier is not None:
-            self.similarity = self.fingerprinter.verifier.verification.similarity
-        self.distances = self._candidates()
+            self._similarity = self.fingerprinter.verifier.verification.similarity
+        self.distances = candidates(self.fingerprinter, self.made)
         self.agreements = {
-            (a, b): self.similarity(distance, self.made[a].sketch, self.made[b].sketch)
+            (a, b): self._similarity(distance, self.made[a].sketch, self.made[b].sketch)
             for (a, b), distance in self.distances.items()
         }
-
-    def _candidates(self) -> dict[tuple[int, int], int]:
-        by_bucket: dict[Bucket, list[int]] = defaultdict(list)
-        for number, each in enumerate(self.made):
-            if each.undecidable is None:
-                for bucket in self.fingerprinter.scheme.buckets(each.fingerprint):
-                    by_bucket[bucket].append(number)
-        candidates = {pair for numbers in by_bucket.values() for pair in combinations(numbers, 2)}
-        distances = {
-            (a, b): distance_bits(self.made[a].fingerprint, self.made[b].fingerprint)
-            for a, b in candidates
-        }
-        limit = self.case.profile.distance
-        return {pair: distance for pair, distance in distances.items() if distance <= limit}
 
     def outcome(self, at: float) -> Outcome:
         """Go through the documents, confirming at this threshold."""
@@ -170,23 +155,11 @@ class _Stream:
     def agreement_us(self) -> float:
         """Return the time of one similarity."""
         some = list(self.distances.items())[:_AGREEMENTS_TIMED]
-        begun = time.process_time()
-        for (a, b), distance in some:
-            self.similarity(distance, self.made[a].sketch, self.made[b].sketch)
-        return (time.process_time() - begun) / max(1, len(some)) * _MICROSECONDS
-
-
-def _fingerprinted(
-    fingerprinter: Fingerprinter, contents: Sequence[Content]
-) -> tuple[list[Fingerprinted], float]:
-    fingerprinter.fingerprint_batch(contents[:BATCH])
-    begun = time.process_time()
-    fingerprinted = [
-        each
-        for start in range(0, len(contents), BATCH)
-        for each in fingerprinter.fingerprint_batch(contents[start : start + BATCH])
-    ]
-    return fingerprinted, time.process_time() - begun
+        spent = Stopwatch()
+        with spent:
+            for (a, b), distance in some:
+                self._similarity(distance, self.made[a].sketch, self.made[b].sketch)
+        return spent.us_each(max(1, len(some)))
 
 
 def run(documents: str, pairs: str) -> Figures:
@@ -200,7 +173,7 @@ def run(documents: str, pairs: str) -> Figures:
     for case in cases():
         stream = _Stream(labelled, contents, case)
         if case.profile.verify == NO_VERIFICATION:
-            alone = stream.cpu_seconds
+            alone = stream.fingerprinting.us_each(len(contents))
         elif case.profile.verify == "cosine" and error is None:
             error = _cosine_error(stream, contents)
         measured.append(_measured(stream, alone))
@@ -208,7 +181,7 @@ def run(documents: str, pairs: str) -> Figures:
     return Figures(Path(documents).name, len(contents), measured, error)
 
 
-def _measured(stream: _Stream, alone: float) -> Measured:
+def _measured(stream: _Stream, alone_us: float) -> Measured:
     sizes = [len(each.sketch) for each in stream.made]
     usual = stream.outcome(usual_threshold(stream.case.profile.verify))
     outcomes = [usual, *(stream.outcome(at) for at in GRID)]
@@ -217,7 +190,7 @@ def _measured(stream: _Stream, alone: float) -> Measured:
         len(stream.distances),
         round(sum(sizes) / len(sizes), 1),
         max(sizes),
-        round(max(0.0, stream.cpu_seconds - alone) / len(sizes) * _MICROSECONDS, 1),
+        round(max(0.0, stream.fingerprinting.us_each(len(sizes)) - alone_us), 1),
         round(stream.agreement_us(), 1),
         usual,
         max(outcomes, key=lambda outcome: outcome.f1 or 0.0),
@@ -240,32 +213,32 @@ def _cosine_error(stream: _Stream, contents: Sequence[Content]) -> CosineError:
 
 
 def tables(figures: Figures) -> Iterator[Table]:
-    """Show the figures."""
-    table = new_table(
+    yield new_table(
         f"Verifications on {figures.documents:,} documents ({figures.source})",
-        *("", "candidates", "bytes", "sketch µs", "similarity µs"),
+        ("", "candidates", "bytes", "sketch µs", "similarity µs"),
+        (
+            (
+                each.case,
+                f"{each.candidates:,}",
+                f"{each.mean_bytes:,.0f} (≤ {each.most_bytes})",
+                f"{each.sketch_us:,.0f}",
+                f"{each.agreement_us:,.1f}",
+            )
+            for each in figures.verifications
+        ),
     )
-    for each in figures.verifications:
-        table.add_row(
-            each.case,
-            f"{each.candidates:,}",
-            f"{each.mean_bytes:,.0f} (≤ {each.most_bytes})",
-            f"{each.sketch_us:,.0f}",
-            f"{each.agreement_us:,.1f}",
-        )
-    yield table
-    table = new_table(
+    of_one = ("recall", "precision", "F1")
+    yield new_table(
         "At the usual threshold, and at the best of some",
-        *("", "at", "recall", "precision", "F1", "best", "recall", "precision", "F1"),
+        ("", "at", *of_one, "best", *of_one),
+        ((each.case, *_shown(each.usual), *_shown(each.best)) for each in figures.verifications),
     )
-    for each in figures.verifications:
-        table.add_row(each.case, *_shown(each.usual), *_shown(each.best))
-    yield table
-    error = figures.cosine_error
-    table = new_table("Cosine of sketches less that of whole vectors", "", "")
-    for name, value in msgspec.structs.asdict(error).items():
-        table.add_row(name.replace("_", " "), f"{value:g}")
-    yield table
+    errors = msgspec.structs.asdict(figures.cosine_error)
+    yield new_table(
+        "Cosine of sketches less that of whole vectors",
+        ("", ""),
+        ((name.replace("_", " "), f"{value:g}") for name, value in errors.items()),
+    )
 
 
 def _shown(outcome: Outcome) -> list[str]:
@@ -274,18 +247,12 @@ def _shown(outcome: Outcome) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the measurement as the command line says."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.verifications", description=(__doc__ or "").partition("\n")[0]
-    )
+    parser = new_parser("benchmarks.verifications", __doc__)
     parser.add_argument("--documents", required=True, metavar="FILE", help="JSON lines")
     parser.add_argument("--pairs", required=True, metavar="FILE", help="TSV of labels")
-    add_json_option(parser)
     options = parser.parse_args(arguments)
-    try:
+    with errors_told():
         figures = run(options.documents, options.pairs)
-    except FirstseenError as error:
-        raise SystemExit(str(error)) from error
     publish(figures, tables(figures), options.json)
 
 
