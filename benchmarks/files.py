@@ -21,11 +21,11 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from benchmarks.command import add_rounds, errors_told, new_parser, output_of, positive
 from benchmarks.peers.environment import peers_python
-from benchmarks.report import new_table, publish
+from benchmarks.report import Figures, publish, table_of
 from streams.corpus.corpus import generate
 
 _DOCUMENTS: Final = 10_000
@@ -37,20 +37,6 @@ _JOBS: Final = (1, 2)
 _PROFILES: Final = ("wide", "quick")
 _SET_CHILD_SUBREAPER: Final = 36
 _PEERS: Final = ("datasketch", "rensa")
-
-
-class Run(NamedTuple):
-    """One run; seconds of the clock and of all processors.
-
-    ``recall``: of copies, how many were joined with an original of theirs. ``precision``: of all
-    that were joined with something.
-    """
-
-    name: str
-    seconds: float
-    cpu_seconds: float
-    recall: float
-    precision: float
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -65,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # Whoever installs a package has its bytecode; a checkout may not.
         os.environ["PYTHONPYCACHEPREFIX"] = str(Path(directory, "bytecode"))
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-        contenders: list[Callable[[], Run]] = [
+        contenders: list[Callable[[], Figures]] = [
             partial(_firstseen, file, roots, profile, jobs)
             for profile in _PROFILES
             for jobs in _JOBS
@@ -74,23 +60,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for once in contenders:
             once()  # makes the bytecode
         rounds = [[once() for once in contenders] for _ in range(options.rounds)]
-    runs = [_median(each) for each in zip(*rounds, strict=True)]
-    table = new_table(
-        f"{options.documents:,} generated documents, {os.cpu_count()} cores",
-        ("", "documents/s", "seconds", "processor s", "recall", "precision"),
-        (
-            (
-                run.name,
-                f"{options.documents / run.seconds:,.0f}",
-                f"{run.seconds:.1f}",
-                f"{run.cpu_seconds:.1f}",
-                f"{run.recall:.3f}",
-                f"{run.precision:.3f}",
-            )
-            for run in runs
-        ),
-    )
-    publish([run._asdict() for run in runs], [table], options.json)
+    figures = [_median(each) for each in zip(*rounds, strict=True)]
+    columns = {
+        "": "{name}",
+        "documents/s": "{documents_per_second:,.0f}",
+        "seconds": "{seconds:.1f}",
+        "processor s": "{cpu_seconds:.1f}",
+        "recall": "{recall:.3f}",
+        "precision": "{precision:.3f}",
+    }
+    title = f"{options.documents:,} generated documents, {os.cpu_count()} cores"
+    publish(figures, [table_of(title, figures, columns)], options.json)
 
 
 def write_documents(path: Path, count: int) -> list[int]:
@@ -113,48 +93,47 @@ def write_documents(path: Path, count: int) -> list[int]:
     return roots
 
 
-def _median(runs: Sequence[Run]) -> Run:
+def _median(runs: Sequence[Figures]) -> Figures:
     """Return one run with the medians of the times of several; the quality is that of each."""
-    return runs[0]._replace(
-        seconds=statistics.median(run.seconds for run in runs),
-        cpu_seconds=statistics.median(run.cpu_seconds for run in runs),
-    )
+    names = ("documents_per_second", "seconds", "cpu_seconds")
+    return runs[0] | {name: statistics.median(run[name] for run in runs) for name in names}
 
 
-def _firstseen(file: Path, roots: Sequence[int], profile: str, jobs: int) -> Run:
+def _firstseen(file: Path, roots: Sequence[int], profile: str, jobs: int) -> Figures:
     outputs = {kind: file.with_name(kind) for kind in ("unique", "duplicates", "dead-letters")}
     command = [sys.executable, "-m", "streams.cli.main", "dedup", str(file), "--force"]
     command += ["--jobs", str(jobs), "--profile", profile]
     for kind, path in outputs.items():
         command += [f"--{kind}", str(path)]
-    seconds, cpu_seconds, _ = _timed(command)
-    originals = list(range(len(roots)))
-    for line in outputs["duplicates"].read_bytes().splitlines():
-        record = json.loads(line)
-        originals[record["source"]["offset"]] = record["original"]["source"]["offset"]
+
+    def originals(_output: bytes) -> list[int]:
+        found = list(range(len(roots)))
+        for line in outputs["duplicates"].read_bytes().splitlines():
+            record = json.loads(line)
+            found[record["source"]["offset"]] = record["original"]["source"]["offset"]
+        return found
+
     jobs_shown = "1 process" if jobs == 1 else f"--jobs {jobs}"
-    name = f"firstseen, {profile}, {jobs_shown}"
-    return Run(name, seconds, cpu_seconds, *_quality(roots, originals))
+    return _measured(f"firstseen, {profile}, {jobs_shown}", command, roots, originals)
 
 
-def _peer(name: str, file: Path, roots: Sequence[int]) -> Run:
+def _peer(name: str, file: Path, roots: Sequence[int]) -> Figures:
     command = [str(peers_python()), "-m", "benchmarks.quality.peer", name, str(file)]
-    seconds, cpu_seconds, output = _timed([*command, str(_THRESHOLD)])
-    (run,) = json.loads(output)
-    return Run(name, seconds, cpu_seconds, *_quality(roots, run["originals"]))
+    command.append(str(_THRESHOLD))
+    return _measured(name, command, roots, lambda output: json.loads(output)[0]["originals"])
 
 
-def _quality(roots: Sequence[int], originals: Sequence[int]) -> tuple[float, float]:
-    """Return recall and precision of what was decided; both arguments are numbers of documents."""
-    copies = [number for number, root in enumerate(roots) if root != number]
-    joined = [number for number, original in enumerate(originals) if original != number]
-    right = sum(roots[number] == roots[originals[number]] for number in joined)
-    caught = sum(originals[n] != n and roots[n] == roots[originals[n]] for n in copies)
-    return caught / max(1, len(copies)), right / max(1, len(joined))
+def _measured(
+    name: str,
+    command: Sequence[str],
+    roots: Sequence[int],
+    originals_of: Callable[[bytes], Sequence[int]],
+) -> Figures:
+    """Run a command; return its seconds, those of all processors, and how well it decided.
 
-
-def _timed(command: Sequence[str]) -> tuple[float, float, bytes]:
-    """Run a command; return its seconds, those of the processors, and what it printed."""
+    ``recall``: of copies, how many were joined with an original of theirs. ``precision``: of all
+    that were joined with something, how many rightly. Roots and originals are numbers of documents.
+    """
     before, began = _cpu_seconds(), time.perf_counter()
     output = output_of(command)
     seconds = time.perf_counter() - began
@@ -162,7 +141,20 @@ def _timed(command: Sequence[str]) -> tuple[float, float, bytes]:
     with suppress(ChildProcessError):
         while True:
             os.wait()
-    return seconds, _cpu_seconds() - before, output
+    cpu_seconds = _cpu_seconds() - before
+    originals = originals_of(output)
+    copies = sum(root != number for number, root in enumerate(roots))
+    joined = [number for number, original in enumerate(originals) if original != number]
+    right = [number for number in joined if roots[number] == roots[originals[number]]]
+    caught = sum(roots[number] != number for number in right)
+    return {
+        "name": name,
+        "documents_per_second": len(roots) / seconds,
+        "seconds": seconds,
+        "cpu_seconds": cpu_seconds,
+        "recall": caught / max(1, copies),
+        "precision": len(right) / max(1, len(joined)),
+    }
 
 
 def _cpu_seconds() -> float:

@@ -21,7 +21,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple, Self, TypeVar
 
-import msgspec
 import numpy as np
 from rich.table import Table
 
@@ -37,8 +36,8 @@ from benchmarks.command import (
 from benchmarks.contenders import BATCH
 from benchmarks.measures import Stopwatch
 from benchmarks.peers.environment import peers_python
-from benchmarks.report import Machine, Spread, machine, new_table, publish, ratios
-from benchmarks.texts import add_text_options, texts_of
+from benchmarks.report import Figures, Spread, new_table, publish, ratios, table_of
+from benchmarks.texts import add_text_options, described, texts_of
 from simhash_core.documents import Content
 from simhash_core.fingerprints.feature_hashes import feature_hash_named
 from simhash_core.fingerprints.fingerprint import pack, scale, sums
@@ -79,50 +78,6 @@ _PEERS: Final = (
     _Contender("simhash, 4-grams", "simhash", "ngrams", is_peer=True),
 )
 _GOALS: Final = {_PEERS[0].name: 8.0, _SEGMENTATION.name: 0.5}
-
-
-class Measured(msgspec.Struct, frozen=True):
-    """The times of one contender, microseconds a document."""
-
-    name: str
-    cpu_us: Spread
-    wall_us: Spread
-    documents_per_second: float
-
-
-class Ratio(msgspec.Struct, frozen=True):
-    """How many times as fast as another a contender of ours is, round by round."""
-
-    name: str
-    against: str
-    times_as_fast: Spread
-    goal: float | None
-
-
-class StageTime(msgspec.Struct, frozen=True):
-    """The processor's time of one step, microseconds a document."""
-
-    stage: str
-    cpu_us: Spread
-
-
-class Stages(msgspec.Struct, frozen=True):
-    """Where the time of a profile goes."""
-
-    profile: str
-    stages: list[StageTime]
-
-
-class Figures(msgspec.Struct, frozen=True, kw_only=True):
-    machine: Machine
-    documents: int
-    characters: int
-    source: str
-    batch: int
-    rounds: int
-    contenders: list[Measured]
-    ratios: list[Ratio]
-    stages: list[Stages]
 
 
 class Turn(NamedTuple):
@@ -230,34 +185,31 @@ class _Steps:
 
 def run(texts: Sequence[str], rounds: int, source: str, *, with_peers: bool) -> Figures:
     """Measure; raises ``MeasurementError``."""
-    before = machine()
+    figures = described(texts, source, rounds)
     others = [_SEGMENTATION, *_PEERS] if with_peers else [_SEGMENTATION]
     turns = _turns([*_OURS, *others], texts, rounds)
-    cpu = {name: [turn.cpu for turn in measured] for name, measured in turns.items()}
-    return Figures(
-        machine=before,
-        documents=len(texts),
-        characters=max(map(len, texts)),
-        source=source,
-        batch=BATCH,
-        rounds=rounds,
-        contenders=[_measured(name, measured, len(texts)) for name, measured in turns.items()],
-        ratios=[
-            Ratio(
-                ours.name,
-                other.name,
-                ratios(cpu[other.name], cpu[ours.name]),
-                _GOALS.get(other.name),
-            )
+    return figures | {
+        "batch": BATCH,
+        "contenders": [_measured(name, taken, len(texts)) for name, taken in turns.items()],
+        "ratios": [
+            {
+                "name": ours.name,
+                "against": other.name,
+                "times_as_fast": ratios(
+                    [turn.cpu for turn in turns[other.name]],
+                    [turn.cpu for turn in turns[ours.name]],
+                ),
+                "goal": _GOALS.get(other.name),
+            }
             for other in others
             for ours in _OURS
         ],
-        stages=[
-            Stages(name, _stage_times(profile, texts, rounds))
+        "stages": [
+            {"profile": name, "stages": _stage_times(profile, texts, rounds)}
             for name, profile in PROFILES.items()
             if profile.fingerprint == OF_TERMS
         ],
-    )
+    }
 
 
 def _turns(
@@ -276,13 +228,17 @@ def _turns(
     return turns
 
 
-def _measured(name: str, turns: Sequence[Turn], documents: int) -> Measured:
+def _measured(name: str, turns: Sequence[Turn], documents: int) -> Figures:
     cpu = Spread.of(turn.cpu / documents * _MICROSECONDS for turn in turns)
-    wall = Spread.of(turn.wall / documents * _MICROSECONDS for turn in turns)
-    return Measured(name, cpu, wall, round(_MICROSECONDS / cpu.median))
+    return {
+        "name": name,
+        "cpu_us": cpu,
+        "wall_us": Spread.of(turn.wall / documents * _MICROSECONDS for turn in turns),
+        "documents_per_second": round(_MICROSECONDS / cpu.median),
+    }
 
 
-def _stage_times(profile: Profile, texts: Sequence[str], rounds: int) -> list[StageTime]:
+def _stage_times(profile: Profile, texts: Sequence[str], rounds: int) -> list[Figures]:
     """Measure the steps, on texts that are new to the lexicon and the memo in each round."""
     measured = []
     for _ in range(rounds):
@@ -291,48 +247,45 @@ def _stage_times(profile: Profile, texts: Sequence[str], rounds: int) -> list[St
             steps.run(texts[start : start + BATCH])
         measured.append(steps.times)
     return [
-        StageTime(stage, Spread.of(times[stage].us_each(len(texts)) for times in measured))
+        {
+            "stage": stage,
+            "cpu_us": Spread.of(times[stage].us_each(len(texts)) for times in measured),
+        }
         for stage in measured[0]
     ]
 
 
 def tables(figures: Figures) -> Iterator[Table]:
-    yield new_table(
-        f"Text to fingerprint: {figures.documents} documents of {figures.characters} characters "
-        f"({figures.source}), {figures.rounds} rounds",
-        ("", "documents/s", "CPU µs a document", "clock µs"),
-        (
-            (
-                each.name,
-                f"{each.documents_per_second:,.0f}",
-                each.cpu_us.shown(),
-                each.wall_us.shown(),
-            )
-            for each in figures.contenders
-        ),
+    yield table_of(
+        "Text to fingerprint: {documents} documents of {characters} characters ({source}), "
+        "{rounds} rounds".format_map(figures),
+        figures["contenders"],
+        {
+            "": "{name}",
+            "documents/s": "{documents_per_second:,.0f}",
+            "CPU µs a document": "{cpu_us:,.0f}",
+            "clock µs": "{wall_us:,.0f}",
+        },
     )
     yield new_table(
         "Times as fast, round by round",
         ("", "against", "", "goal"),
         (
             (
-                ratio.name,
-                ratio.against,
-                ratio.times_as_fast.shown(2),
-                "" if ratio.goal is None else f"≥ {ratio.goal:g}",
+                each["name"],
+                each["against"],
+                f"{each['times_as_fast']:,.2f}",
+                f"≥ {each['goal']:g}" if each["goal"] else "",
             )
-            for ratio in figures.ratios
+            for each in figures["ratios"]
         ),
     )
-    for each in figures.stages:
-        total = sum(stage.cpu_us.median for stage in each.stages)
-        yield new_table(
-            f"Where the time of {each.profile} goes",
-            ("step", "CPU µs a document", "share"),
-            (
-                (stage.stage, stage.cpu_us.shown(1), f"{stage.cpu_us.median / total:.0%}")
-                for stage in each.stages
-            ),
+    for each in figures["stages"]:
+        total = sum(stage["cpu_us"].median for stage in each["stages"])
+        yield table_of(
+            f"Where the time of {each['profile']} goes",
+            [stage | {"share": stage["cpu_us"].median / total} for stage in each["stages"]],
+            {"step": "{stage}", "CPU µs a document": "{cpu_us:,.1f}", "share": "{share:.0%}"},
         )
 
 

@@ -38,7 +38,7 @@ from benchmarks.command import add_state_dir, new_parser, positive
 from benchmarks.memory_clients import TIME_MS, DirectoryStores, MemoryCluster, MemoryIndexAdmin
 from benchmarks.random_documents import PACKET, random_columns
 from benchmarks.recovery import from_records
-from benchmarks.report import Machine, machine, new_table, publish
+from benchmarks.report import Figures, machine, publish, table_of
 from simhash_core.document_columns import DELETE
 from simhash_core.errors import FirstseenError
 from simhash_core.log.records import (
@@ -70,24 +70,6 @@ _WAIT_SECONDS: Final = 900.0
 _LOOK_SECONDS: Final = 0.005
 _COLLECTED_OBJECTS: Final = 50_000
 """As in a worker."""
-
-
-class Case(msgspec.Struct, frozen=True, kw_only=True):
-    """One case. ``longest``: the five longest steps, CPU milliseconds. ``over``: steps over 50."""
-
-    name: str
-    documents: int
-    longest: list[float]
-    over: int
-    steps: int
-    cpu_seconds: float
-    opening_longest: float
-
-
-class Figures(msgspec.Struct, frozen=True):
-    machine: Machine
-    profile: str
-    cases: list[Case]
 
 
 class Sizes(NamedTuple):
@@ -248,8 +230,11 @@ def fill_store(worker: Worker, profile: str, partition: int, entries: int) -> No
 
 def measured(
     name: str, documents: int, worker: Worker, partitions: Sequence[int], work: Callable[[], Any]
-) -> Case:
-    """Open the shards of a worker, do ``work``, and return what its steps took."""
+) -> Figures:
+    """Open the shards of a worker, do ``work``, and return what its steps took.
+
+    ``longest``: the five longest steps, CPU milliseconds. ``over``: steps over 50.
+    """
     gc.collect()
     gc.freeze()
     gc.set_threshold(_COLLECTED_OBJECTS)
@@ -270,19 +255,18 @@ def measured(
     finally:
         loop.close()
         gc.unfreeze()
-    longest = sorted(steps, reverse=True)[:5]
-    return Case(
-        name=name,
-        documents=documents,
-        longest=[round(each * 1000, 1) for each in longest],
-        over=sum(each > STEP_MAX for each in steps),
-        steps=len(steps),
-        cpu_seconds=round(sum(steps), 2),
-        opening_longest=round(max(opening) * 1000, 1),
-    )
+    return {
+        "name": name,
+        "documents": documents,
+        "longest": [round(each * 1000, 1) for each in sorted(steps, reverse=True)[:5]],
+        "over": sum(each > STEP_MAX for each in steps),
+        "steps": len(steps),
+        "cpu_seconds": round(sum(steps), 2),
+        "opening_longest": round(max(opening) * 1000, 1),
+    }
 
 
-def undecided(name: str, profile: str, directory: Path, packets: int, *settings: str) -> Case:
+def undecided(name: str, profile: str, directory: Path, packets: int, *settings: str) -> Figures:
     """Read and report packets that another worker is to decide, and again for its successor."""
     worker = Worker(profile, directory, _WORKERS, *settings)
     fill_store(worker, profile, 1, packets)
@@ -299,7 +283,7 @@ def undecided(name: str, profile: str, directory: Path, packets: int, *settings:
     return measured(name, packets, worker, [1], read_all)
 
 
-def many_partitions(profile: str, directory: Path, partitions: int, rounds: int) -> Case:
+def many_partitions(profile: str, directory: Path, partitions: int, rounds: int) -> Figures:
     """Take in records of many partitions; decide and put them out once another worker reports."""
     worker = Worker(profile, directory, partitions + 1)
     cluster, participant = worker.cluster, worker.pipeline.participant
@@ -337,7 +321,7 @@ def _raw_records(partitions: int, offset: int) -> Mapping[int, list[Message]]:
     return {partition: [record(partition)] for partition in range(partitions)}
 
 
-def first_delete(profile: str, directory: Path, entries: int) -> Case:
+def first_delete(profile: str, directory: Path, entries: int) -> Figures:
     """Read the first delete of an index, which then has to find entries by id."""
     worker = Worker(profile, directory, _WORKERS)
     fill_store(worker, profile, 1, entries)
@@ -370,26 +354,22 @@ def run(cases: Sequence[str], profile: str, sizes: Sizes, state_dir: Path | None
                 settings = ["index.same_id=replace"] if name == "replace" else []
                 case = undecided(name, profile, path, sizes.packets, *settings)
             found.append(case)
-    return Figures(machine(), profile, found)
+    return {"machine": machine(), "profile": profile, "cases": found}
 
 
 def tables(figures: Figures) -> list[Table]:
-    heads = ("case", "documents", "longest", "the next ones", f"over {STEP_MAX * 1000:g}", "steps")
-    rows = (
-        (
-            each.name,
-            f"{each.documents:,}",
-            f"{each.longest[0]:,.1f}",
-            " ".join(f"{step:,.1f}" for step in each.longest[1:]),
-            f"{each.over:,}",
-            f"{each.steps:,}",
-            f"{each.cpu_seconds:.2f}",
-            f"{each.opening_longest:,.1f}",
-        )
-        for each in figures.cases
-    )
-    title = f"steps of the event loop, {figures.profile} (CPU ms)"
-    return [new_table(title, (*heads, "CPU s", "while opening"), rows)]
+    columns = {
+        "case": "{name}",
+        "documents": "{documents:,}",
+        "longest": "{longest[0]:,.1f}",
+        "the next ones": "{longest[1]:,.1f} {longest[2]:,.1f} {longest[3]:,.1f} {longest[4]:,.1f}",
+        f"over {STEP_MAX * 1000:g}": "{over:,}",
+        "steps": "{steps:,}",
+        "CPU s": "{cpu_seconds:.2f}",
+        "while opening": "{opening_longest:,.1f}",
+    }
+    title = f"steps of the event loop, {figures['profile']} (CPU ms)"
+    return [table_of(title, figures["cases"], columns)]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -11,17 +11,16 @@ memos, and is not counted. What counts is the processor's time.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-import msgspec
 from rich.table import Table
 
 from benchmarks.command import add_rounds, new_parser
 from benchmarks.contenders import BATCH
 from benchmarks.measures import Stopwatch
-from benchmarks.report import Machine, Spread, machine, new_table, publish
+from benchmarks.report import Figures, Spread, machine, publish, ratios, table_of
 from benchmarks.texts import CHARACTERS, generated_documents, json_lines, with_copies
 from simhash_core.documents import Content
 from simhash_core.text.fingerprinter import Fingerprinter
@@ -36,53 +35,41 @@ COPIES_GOAL: Final = 2 / 3
 _NOT_COUNTED: Final = 0.25
 
 
-class Stream(msgspec.Struct, frozen=True):
-    """One kind of stream: CPU µs a document, and the ratio of the two round by round."""
-
-    name: str
-    documents: int
-    without_us: Spread
-    with_us: Spread
-    ratio: Spread
-    goal: float
-
-
-class Figures(msgspec.Struct, frozen=True):
-    machine: Machine
-    profile: str
-    source: str
-    rounds: int
-    streams: list[Stream]
-
-
 def run(texts: Sequence[str], profile: str, source: str, rounds: int) -> Figures:
-    """Measure distinct texts, and as many of which a share are copies."""
+    """Measure distinct texts, and as many of which a share are copies.
+
+    Times are CPU µs a document; ``ratio`` is of the two round by round.
+    """
     before = machine()
     copies = with_copies(texts, COPIES)
-    streams = [
-        _measured("distinct", texts, profile, rounds, COST_GOAL),
-        _measured(f"{COPIES:.0%} edited copies", copies, profile, rounds, COPIES_GOAL),
-    ]
-    return Figures(before, profile, source, rounds, streams)
+    streams = (("distinct", texts, COST_GOAL), (f"{COPIES:.0%} edited copies", copies, COPIES_GOAL))
+    return {
+        "machine": before,
+        "profile": profile,
+        "source": source,
+        "rounds": rounds,
+        "streams": [
+            {"name": name, "documents": len(some), **_measured(some, profile, rounds), "goal": goal}
+            for name, some, goal in streams
+        ],
+    }
 
 
-def _measured(name: str, texts: Sequence[str], profile: str, rounds: int, goal: float) -> Stream:
+def _measured(texts: Sequence[str], profile: str, rounds: int) -> dict[str, Spread]:
     taken = [_round(texts, profile, swapped=bool(number % 2)) for number in range(rounds)]
     without, with_memos = zip(*taken, strict=True)
-    return Stream(
-        name,
-        len(texts),
-        Spread.of(without),
-        Spread.of(with_memos),
-        Spread.of(b / a for a, b in taken),
-        goal,
-    )
+    return {
+        "without_us": Spread.of(without),
+        "with_us": Spread.of(with_memos),
+        "ratio": ratios(with_memos, without),
+    }
 
 
 def _round(texts: Sequence[str], profile: str, *, swapped: bool) -> tuple[float, float]:
     """Return CPU µs a document without memos and with them."""
     makers = [Fingerprinter(profile_named(profile), remember=each) for each in (False, True)]
     order = (1, 0) if swapped else (0, 1)
+    spent: list[Stopwatch] = []
     counted = 0
     for start in range(0, len(texts), BATCH):
         batch = [Content(text) for text in texts[start : start + BATCH]]
@@ -97,22 +84,17 @@ def _round(texts: Sequence[str], profile: str, *, swapped: bool) -> tuple[float,
     return without, with_memos
 
 
-def tables(figures: Figures) -> Iterator[Table]:
-    yield new_table(
-        f"Memos, {figures.profile}, {figures.source}, {figures.rounds} rounds",
-        ("", "documents", "CPU µs without", "CPU µs with", "with / without", "goal"),
-        (
-            (
-                each.name,
-                f"{each.documents:,}",
-                each.without_us.shown(),
-                each.with_us.shown(),
-                each.ratio.shown(2),
-                f"≤ {each.goal:.2f}",
-            )
-            for each in figures.streams
-        ),
-    )
+def tables(figures: Figures) -> list[Table]:
+    columns = {
+        "": "{name}",
+        "documents": "{documents:,}",
+        "CPU µs without": "{without_us:,.0f}",
+        "CPU µs with": "{with_us:,.0f}",
+        "with / without": "{ratio:,.2f}",
+        "goal": "≤ {goal:.2f}",
+    }
+    title = "Memos, {profile}, {source}, {rounds} rounds".format_map(figures)
+    return [table_of(title, figures["streams"], columns)]
 
 
 def _first_versions(path: Path, mark: str, characters: int) -> list[str]:

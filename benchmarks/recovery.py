@@ -20,12 +20,11 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-import msgspec
 from rich.table import Table
 
 from benchmarks.command import MeasurementError, add_state_dir, errors_told, new_parser, positive
@@ -39,7 +38,7 @@ from benchmarks.random_documents import (
     random_columns,
     records_of,
 )
-from benchmarks.report import Machine, machine, new_table, publish
+from benchmarks.report import Figures, machine, publish, table_of
 from simhash_core.index.document_index import DocumentIndex
 from simhash_core.index.prints import prints_of
 from simhash_core.log.records import Progress
@@ -58,34 +57,6 @@ _LOOKED_UP: Final = 20
 """Packets."""
 _PROBES: Final = 1 << 48
 """The number of the first document that is looked up."""
-
-
-class Figures(msgspec.Struct, frozen=True, kw_only=True):
-    """One recovery. CPU times in microseconds a document, bytes of a document."""
-
-    source: str
-    profile: str
-    documents: int
-    records: int
-    documents_per_cpu_second: float
-    recovery_cpu_us: float
-    index_cpu_us: float
-    lookup_cpu_us: float
-    candidates_per_lookup: float
-    open_seconds: float
-    from_disk_cpu_us: float
-    packet_bytes: float
-    changelog_bytes: float
-    disk_bytes: float
-    encode_packet_us: float
-    decode_packet_us: float
-
-
-class Report(msgspec.Struct, frozen=True):
-    """All of them, and where they were measured."""
-
-    machine: Machine
-    figures: list[Figures]
 
 
 def from_records(
@@ -158,24 +129,24 @@ def _measured(state_dir: Path, profile: str, documents: int, log: Changelog | No
     packet = packet_of(random_columns(profile, 0, PACKET))
     codec = LogCodec(IDENTITY)
     value = codec.encode(packet)
-    return Figures(
-        source="records" if log is None else "kafka",
-        profile=profile,
-        documents=documents,
-        records=records,
-        documents_per_cpu_second=documents / recovered,
-        recovery_cpu_us=recovered / documents * 1e6,
-        index_cpu_us=filling.us_each(documents),
-        lookup_cpu_us=looking.us_each(_LOOKED_UP * PACKET),
-        candidates_per_lookup=candidates / (_LOOKED_UP * PACKET),
-        open_seconds=opening.seconds,
-        from_disk_cpu_us=reading.us_each(documents),
-        packet_bytes=len(value) / PACKET,
-        changelog_bytes=entries_record(packet, 0).size / PACKET,
-        disk_bytes=disk_bytes(path) / documents,
-        encode_packet_us=_us_each(lambda: codec.encode(packet)),
-        decode_packet_us=_us_each(lambda: codec.decode(value, "the benchmark's")),
-    )
+    return {
+        "source": "records" if log is None else "kafka",
+        "profile": profile,
+        "documents": documents,
+        "records": records,
+        "documents_per_cpu_second": documents / recovered,
+        "recovery_cpu_us": recovered / documents * 1e6,
+        "index_cpu_us": filling.us_each(documents),
+        "lookup_cpu_us": looking.us_each(_LOOKED_UP * PACKET),
+        "candidates_per_lookup": candidates / (_LOOKED_UP * PACKET),
+        "open_seconds": opening.seconds,
+        "from_disk_cpu_us": reading.us_each(documents),
+        "packet_bytes": len(value) / PACKET,
+        "changelog_bytes": entries_record(packet, 0).size / PACKET,
+        "disk_bytes": disk_bytes(path) / documents,
+        "encode_packet_us": _us_each(lambda: codec.encode(packet)),
+        "decode_packet_us": _us_each(lambda: codec.decode(value, "the benchmark's")),
+    }
 
 
 def _us_each(do: Callable[[], object]) -> float:
@@ -188,8 +159,11 @@ def _us_each(do: Callable[[], object]) -> float:
 
 def run(
     profiles: Sequence[str], documents: Sequence[int], servers: str | None, state_dir: Path | None
-) -> Report:
-    """Measure each number of documents of each profile, one recovery after another."""
+) -> Figures:
+    """Measure each number of documents of each profile, one recovery after another.
+
+    Bytes are of a document, times microseconds a document.
+    """
 
     def measured(profile: str, count: int, log: Changelog | None) -> Figures:
         with tempfile.TemporaryDirectory(dir=state_dir, prefix="recovery-") as name:
@@ -202,47 +176,38 @@ def run(
             if servers is not None:
                 with changelog(servers, profile, count) as log:
                     figures.append(measured(profile, count, log))
-    return Report(machine(), figures)
+    return {"machine": machine(), "figures": figures}
 
 
-def tables(report: Report) -> list[Table]:
-    heads = ("profile", "from", "docs", "docs a CPU s", "recover µs", "fill index µs")
-    return [
-        new_table(
-            "recovery of one shard (CPU µs a document)",
-            (*heads, "look up µs", "met", "from disk µs", "open s"),
-            (
-                (
-                    each.profile,
-                    each.source,
-                    f"{each.documents:,}",
-                    f"{each.documents_per_cpu_second:,.0f}",
-                    f"{each.recovery_cpu_us:.1f}",
-                    f"{each.index_cpu_us:.1f}",
-                    f"{each.lookup_cpu_us:.1f}",
-                    f"{each.candidates_per_lookup:.0f}",
-                    f"{each.from_disk_cpu_us:.1f}",
-                    f"{each.open_seconds:.2f}",
-                )
-                for each in report.figures
-            ),
-        ),
-        new_table(
-            "bytes a document, and a packet of 250",
-            ("profile", "packet", "changelog", "disk", "encode µs", "decode µs"),
-            (
-                (
-                    each.profile,
-                    f"{each.packet_bytes:.0f}",
-                    f"{each.changelog_bytes:.0f}",
-                    f"{each.disk_bytes:.0f}",
-                    f"{each.encode_packet_us:.0f}",
-                    f"{each.decode_packet_us:.0f}",
-                )
-                for each in report.figures
-            ),
-        ),
-    ]
+def tables(report: Figures) -> Iterator[Table]:
+    yield table_of(
+        "recovery of one shard (CPU µs a document)",
+        report["figures"],
+        {
+            "profile": "{profile}",
+            "from": "{source}",
+            "docs": "{documents:,}",
+            "docs a CPU s": "{documents_per_cpu_second:,.0f}",
+            "recover µs": "{recovery_cpu_us:.1f}",
+            "fill index µs": "{index_cpu_us:.1f}",
+            "look up µs": "{lookup_cpu_us:.1f}",
+            "met": "{candidates_per_lookup:.0f}",
+            "from disk µs": "{from_disk_cpu_us:.1f}",
+            "open s": "{open_seconds:.2f}",
+        },
+    )
+    yield table_of(
+        "bytes a document, and a packet of 250",
+        report["figures"],
+        {
+            "profile": "{profile}",
+            "packet": "{packet_bytes:.0f}",
+            "changelog": "{changelog_bytes:.0f}",
+            "disk": "{disk_bytes:.0f}",
+            "encode µs": "{encode_packet_us:.0f}",
+            "decode µs": "{decode_packet_us:.0f}",
+        },
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -6,14 +6,18 @@ import os
 import platform
 import statistics
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks.command import STANDARD_OUTPUT
+
+Figures = dict[str, Any]
+"""What a benchmark has measured, as its JSON shows it."""
 
 
 class Spread(msgspec.Struct, frozen=True):
@@ -28,10 +32,10 @@ class Spread(msgspec.Struct, frozen=True):
         values = sorted(values)
         return cls(*(round(v, 4) for v in (values[0], statistics.median(values), values[-1])))
 
-    def shown(self, digits: int = 0) -> str:
+    def __format__(self, spec: str) -> str:
         """Return the median, and the least and greatest in brackets."""
         least, median, greatest = (
-            f"{v:,.{digits}f}" for v in (self.least, self.median, self.greatest)
+            format(value, spec) for value in (self.least, self.median, self.greatest)
         )
         return f"{median} ({least} to {greatest})"
 
@@ -63,7 +67,7 @@ def ratios(numerators: Sequence[float], denominators: Sequence[float]) -> Spread
     return Spread.of(above / below for above, below in pairs)
 
 
-def new_table(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+def new_table(title: str, heads: Iterable[str], rows: Iterable[Iterable[str]]) -> Table:
     """Return a table with a column of names and columns of figures."""
     table = Table(title=title, title_justify="left", title_style="bold")
     for number, head in enumerate(heads):
@@ -71,6 +75,15 @@ def new_table(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -
     for row in rows:
         table.add_row(*row)
     return table
+
+
+def table_of(title: str, items: Iterable[Figures], columns: Mapping[str, str]) -> Table:
+    """Return a table with a row for each item.
+
+    ``columns``: the format of a cell, such as ``{seconds:.1f}``, by the head of the column.
+    """
+    rows = ([cell.format_map(each) for cell in columns.values()] for each in items)
+    return new_table(title, columns, rows)
 
 
 def show(tables: Iterable[Table], target: str | None = None) -> None:

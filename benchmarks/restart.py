@@ -15,11 +15,10 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-import msgspec
 from rich.table import Table
 
 from benchmarks.command import MeasurementError, add_rounds, errors_told, new_parser, positive
@@ -31,7 +30,7 @@ from benchmarks.contest.shapes import wide
 from benchmarks.contest.speed import Live
 from benchmarks.peers.stream import Stream
 from benchmarks.random_documents import entries_record, packets_of
-from benchmarks.report import Machine, Spread, machine, new_table, publish
+from benchmarks.report import Figures, Spread, machine, new_table, publish
 from benchmarks.texts import CHARACTERS, generated_documents
 from simhash_core.log.records import NO_CONTROL, Chain, Progress
 from simhash_core.text.fingerprinter import Fingerprinter
@@ -52,24 +51,13 @@ _POLL_SECONDS: Final = 0.05
 _LOG_OFFSET: Final = 1 << 40
 
 
-class Figures(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds of the clock. ``from_nothing``: until the first worker was ready, start included.
-
-    ``with_disk``, ``without_disk``: from SIGKILL to the verdict; ``session``: how much of it the
-    group waits for the dead worker.
-    """
-
-    machine: Machine
-    documents: int
-    rounds: int
-    session: float
-    from_nothing: float
-    with_disk: Spread
-    without_disk: Spread
-
-
 def run(documents: int, rounds: int) -> Figures:
-    """Measure; raises ``FirstseenError``, ``KafkaBrokerError`` and ``MeasurementError``."""
+    """Return seconds of the clock.
+
+    ``from_nothing``: until the first worker was ready, start included. ``with_disk``,
+    ``without_disk``: from SIGKILL to the verdict; ``session``: how much of it the group waits for
+    the dead worker. Raises ``FirstseenError``, ``KafkaBrokerError`` and ``MeasurementError``.
+    """
     before = machine()
     shape = wide(partitions=1)
     texts = iter(generated_documents(2 * rounds + 1, CHARACTERS))
@@ -101,15 +89,15 @@ def run(documents: int, rounds: int) -> Figures:
                 lost = [_verdict_after_kill(live, next(texts), state) for _ in range(rounds)]
         finally:
             killed.end(signal.SIGKILL)
-    return Figures(
-        machine=before,
-        documents=documents,
-        rounds=rounds,
-        session=settings.session_timeout_seconds,
-        from_nothing=round(from_nothing, 1),
-        with_disk=Spread.of(kept),
-        without_disk=Spread.of(lost),
-    )
+    return {
+        "machine": before,
+        "documents": documents,
+        "rounds": rounds,
+        "session": settings.session_timeout_seconds,
+        "from_nothing": round(from_nothing, 1),
+        "with_disk": Spread.of(kept),
+        "without_disk": Spread.of(lost),
+    }
 
 
 def _verdict_after_kill(live: Live, text: str, state: Path | None = None) -> float:
@@ -157,17 +145,18 @@ def _fill(settings: Settings, broker: ContestBroker, documents: int) -> None:
         raise MeasurementError("the broker does not take the changelog")
 
 
-def tables(figures: Figures) -> Iterator[Table]:
-    yield new_table(
-        f"A worker with {figures.documents:,} documents in one shard, {figures.rounds} rounds; "
-        f"{figures.session:g} s of each restart are the session of the one that was killed",
-        ("", "seconds"),
-        (
-            ("first start, until it was ready", f"{figures.from_nothing:.1f}"),
-            ("SIGKILL to a verdict, with its disk", figures.with_disk.shown(digits=1)),
-            ("SIGKILL to a verdict, disk lost", figures.without_disk.shown(digits=1)),
-        ),
+def tables(figures: Figures) -> list[Table]:
+    title = (
+        "A worker with {documents:,} documents in one shard, {rounds} rounds; {session:g} s of "
+        "each restart are the session of the one that was killed"
     )
+    rows = (
+        ("first start, until it was ready", "{from_nothing:.1f}"),
+        ("SIGKILL to a verdict, with its disk", "{with_disk:.1f}"),
+        ("SIGKILL to a verdict, disk lost", "{without_disk:.1f}"),
+    )
+    shown = [(what, seconds.format_map(figures)) for what, seconds in rows]
+    return [new_table(title.format_map(figures), ("", "seconds"), shown)]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

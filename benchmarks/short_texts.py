@@ -16,13 +16,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import msgspec
 from msgspec.structs import replace
 from rich.table import Table
 
 from benchmarks.candidates import candidates
 from benchmarks.command import new_parser
-from benchmarks.report import new_table, publish
+from benchmarks.report import Figures, publish, table_of
 from benchmarks.texts import json_lines
 from simhash_core.fingerprints.fingerprint import distance_bits
 from simhash_core.text.fingerprinter import Fingerprinted, Fingerprinter
@@ -39,38 +38,25 @@ class LabelledPair(NamedTuple):
     means_same: bool
 
 
-class AtLeast(msgspec.Struct, frozen=True):
-    """What one ``min_features`` gives.
-
-    ``comparable``: sentences that have a fingerprint. ``near_pairs``: of all pairs of sentences.
-    The others are of the labelled pairs that differ: how many are near, and the share of all.
-    """
-
-    min_features: int
-    comparable: int
-    near_pairs: int
-    near_other_meaning: int
-    near_same_meaning: int
-    near_share: float
-
-
-class Figures(msgspec.Struct, frozen=True):
-    source: str
-    pairs: int
-    sentences: int
-    profiles: dict[str, list[AtLeast]]
-
-
 def run(pairs: Sequence[LabelledPair], names: Sequence[str], source: str) -> Figures:
     """Measure the profiles of these names."""
     sentences = list(dict.fromkeys(text for pair in pairs for text in (pair.text, pair.other)))
-    profiles = {name: _curve(PROFILES[name], pairs, sentences) for name in names}
-    return Figures(source, len(pairs), len(sentences), profiles)
+    return {
+        "source": source,
+        "pairs": len(pairs),
+        "sentences": len(sentences),
+        "profiles": {name: _curve(PROFILES[name], pairs, sentences) for name in names},
+    }
 
 
 def _curve(
     profile: Profile, pairs: Sequence[LabelledPair], sentences: Sequence[str]
-) -> list[AtLeast]:
+) -> list[Figures]:
+    """Return what each ``min_features`` gives.
+
+    ``comparable``: sentences that have a fingerprint. ``near_pairs``: of all pairs of sentences.
+    The others are of the labelled pairs that differ: how many are near, and the share of all.
+    """
     fingerprinter = Fingerprinter(replace(profile, min_features=1))
 
     def is_confirmed(distance: int, a: Fingerprinted, b: Fingerprinted) -> bool:
@@ -93,14 +79,14 @@ def _curve(
         if is_confirmed(distance, distinct[a], distinct[b])
     ]
     return [
-        AtLeast(
-            least,
-            sum(each.features >= least for each in distinct),
-            _reaching(of_all, least),
-            _reaching(near[False], least),
-            _reaching(near[True], least),
-            round(_reaching(near[False] + near[True], least) / len(pairs), 6),
-        )
+        {
+            "min_features": least,
+            "comparable": sum(each.features >= least for each in distinct),
+            "near_pairs": _reaching(of_all, least),
+            "near_other_meaning": _reaching(near[False], least),
+            "near_same_meaning": _reaching(near[True], least),
+            "near_share": round(_reaching(near[False] + near[True], least) / len(pairs), 6),
+        }
         for least in LEAST
     ]
 
@@ -110,24 +96,17 @@ def _reaching(features: Sequence[int], least: int) -> int:
 
 
 def tables(figures: Figures) -> Iterator[Table]:
-    heads = ("min_features", "comparable", "near, other meaning", "near, same meaning")
-    for name, curve in figures.profiles.items():
-        what = f"{figures.pairs:,} pairs of {figures.sentences:,} sentences ({figures.source})"
-        yield new_table(
-            f"{name}: {what}",
-            (*heads, "share of pairs", "near of all pairs"),
-            (
-                (
-                    str(at.min_features),
-                    f"{at.comparable:,}",
-                    f"{at.near_other_meaning:,}",
-                    f"{at.near_same_meaning:,}",
-                    f"{at.near_share:.3%}",
-                    f"{at.near_pairs:,}",
-                )
-                for at in curve
-            ),
-        )
+    what = "{pairs:,} pairs of {sentences:,} sentences ({source})".format_map(figures)
+    columns = {
+        "min_features": "{min_features}",
+        "comparable": "{comparable:,}",
+        "near, other meaning": "{near_other_meaning:,}",
+        "near, same meaning": "{near_same_meaning:,}",
+        "share of pairs": "{near_share:.3%}",
+        "near of all pairs": "{near_pairs:,}",
+    }
+    for name, curve in figures["profiles"].items():
+        yield table_of(f"{name}: {what}", curve, columns)
 
 
 def read_pairs(path: Path) -> list[LabelledPair]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from benchmarks.command import positive
+from benchmarks.report import Figures, machine
 from streams.corpus.corpus import generate
 from streams.corpus.generated import CorpusShape
 
@@ -69,6 +70,17 @@ def texts_of(options: argparse.Namespace) -> tuple[str, list[str]]:
     if not texts:
         raise SystemExit(f"{options.documents} has no text of {options.characters} characters")
     return options.documents.name, texts
+
+
+def described(texts: Sequence[str], source: str, rounds: int) -> Figures:
+    """Return what is measured on, and where."""
+    return {
+        "machine": machine(),
+        "documents": len(texts),
+        "characters": max(map(len, texts)),
+        "source": source,
+        "rounds": rounds,
+    }
 
 
 def generated_documents(count: int, characters: int) -> list[str]:

@@ -15,14 +15,13 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import msgspec
 from msgspec.structs import replace
 from rich.table import Table
 
 from benchmarks.candidates import candidates
 from benchmarks.command import errors_told, new_parser
 from benchmarks.measures import Stopwatch
-from benchmarks.report import new_table, publish
+from benchmarks.report import Figures, new_table, publish, table_of
 from simhash_core.analysis.exact_similarity import vector_cosine
 from simhash_core.documents import Content
 from simhash_core.text.fingerprinter import Fingerprinted, Fingerprinter
@@ -49,45 +48,6 @@ class Case(NamedTuple):
     name: str
     profile: Profile
     without_references: bool = False
-
-
-class Outcome(msgspec.Struct, frozen=True):
-    """What a threshold gives; figures as those of ``firstseen evaluate``."""
-
-    at: float
-    recall: float | None
-    caught: float | None
-    precision: float | None
-    f1: float | None
-
-
-class Measured(msgspec.Struct, frozen=True):
-    """One verification. Times are the processor's; ``sketch_us`` comes on top of fingerprinting."""
-
-    case: str
-    candidates: int
-    mean_bytes: float
-    most_bytes: int
-    sketch_us: float
-    agreement_us: float
-    usual: Outcome
-    best: Outcome
-
-
-class CosineError(msgspec.Struct, frozen=True):
-    """How far sketches are from the cosine of whole term vectors, over candidates."""
-
-    pairs: int
-    mean_error: float
-    mean_absolute_error: float
-    greatest_error: float
-
-
-class Figures(msgspec.Struct, frozen=True):
-    source: str
-    documents: int
-    verifications: list[Measured]
-    cosine_error: CosineError
 
 
 def cases() -> list[Case]:
@@ -136,8 +96,8 @@ class _Stream:
             for (a, b), distance in self.distances.items()
         }
 
-    def outcome(self, at: float) -> Outcome:
-        """Go through the documents, confirming at this threshold."""
+    def outcome(self, at: float) -> Figures:
+        """Go through the documents, confirming at this threshold; figures as of ``evaluate``."""
         near: dict[int, list[tuple[int, int]]] = defaultdict(list)
         for (a, b), similarity in self.agreements.items():
             if similarity >= at or self.made[a].content_digest == self.made[b].content_digest:
@@ -150,7 +110,13 @@ class _Stream:
         counts = precision_counts(originals, self._labelled.documents.groups, pairs)
         right = recall(originals, pairs)
         precision = counts.right / counts.judged if counts.judged else None
-        return Outcome(at, right, caught(originals, pairs), precision, f1(right, precision))
+        return {
+            "at": at,
+            "recall": right,
+            "caught": caught(originals, pairs),
+            "precision": precision,
+            "f1": f1(right, precision),
+        }
 
     def agreement_us(self) -> float:
         """Return the time of one similarity."""
@@ -167,83 +133,91 @@ def run(documents: str, pairs: str) -> Figures:
     settings = Settings()
     labelled = read_labelled(documents, pairs, settings)
     contents = [document.content for document in documents_again(documents, settings)]
-    measured: list[Measured] = []
-    error: CosineError | None = None
+    measured: list[Figures] = []
+    error: Figures = {}
     alone = 0.0
     for case in cases():
         stream = _Stream(labelled, contents, case)
         if case.profile.verify == NO_VERIFICATION:
             alone = stream.fingerprinting.us_each(len(contents))
-        elif case.profile.verify == "cosine" and error is None:
+        elif case.profile.verify == "cosine" and not error:
             error = _cosine_error(stream, contents)
         measured.append(_measured(stream, alone))
-    assert error is not None
-    return Figures(Path(documents).name, len(contents), measured, error)
+    return {
+        "source": Path(documents).name,
+        "documents": len(contents),
+        "verifications": measured,
+        "cosine_error": error,
+    }
 
 
-def _measured(stream: _Stream, alone_us: float) -> Measured:
+def _measured(stream: _Stream, alone_us: float) -> Figures:
+    """Return the figures of one verification.
+
+    Times are the processor's; ``sketch_us`` comes on top of fingerprinting alone.
+    """
     sizes = [len(each.sketch) for each in stream.made]
     usual = stream.outcome(usual_threshold(stream.case.profile.verify))
     outcomes = [usual, *(stream.outcome(at) for at in GRID)]
-    return Measured(
-        stream.case.name,
-        len(stream.distances),
-        round(sum(sizes) / len(sizes), 1),
-        max(sizes),
-        round(max(0.0, stream.fingerprinting.us_each(len(sizes)) - alone_us), 1),
-        round(stream.agreement_us(), 1),
-        usual,
-        max(outcomes, key=lambda outcome: outcome.f1 or 0.0),
-    )
+    return {
+        "case": stream.case.name,
+        "candidates": len(stream.distances),
+        "mean_bytes": round(sum(sizes) / len(sizes), 1),
+        "most_bytes": max(sizes),
+        "sketch_us": round(max(0.0, stream.fingerprinting.us_each(len(sizes)) - alone_us), 1),
+        "agreement_us": round(stream.agreement_us(), 1),
+        "usual": usual,
+        "best": max(outcomes, key=lambda outcome: outcome["f1"] or 0.0),
+    }
 
 
-def _cosine_error(stream: _Stream, contents: Sequence[Content]) -> CosineError:
+def _cosine_error(stream: _Stream, contents: Sequence[Content]) -> Figures:
+    """Return how far sketches are from the cosine of whole term vectors, over candidates."""
     some = sorted(stream.agreements)
     some = some[:: max(1, len(some) // _COSINES_COMPARED)]
     errors = []
     for a, b in some:
         vectors = [dict(stream.fingerprinter.weighted_terms(contents[i])) for i in (a, b)]
         errors.append(stream.agreements[a, b] - vector_cosine(*vectors))
-    return CosineError(
-        len(errors),
-        round(sum(errors) / len(errors), 4),
-        round(sum(map(abs, errors)) / len(errors), 4),
-        round(max(map(abs, errors)), 4),
-    )
+    return {
+        "pairs": len(errors),
+        "mean_error": round(sum(errors) / len(errors), 4),
+        "mean_absolute_error": round(sum(map(abs, errors)) / len(errors), 4),
+        "greatest_error": round(max(map(abs, errors)), 4),
+    }
 
 
 def tables(figures: Figures) -> Iterator[Table]:
-    yield new_table(
-        f"Verifications on {figures.documents:,} documents ({figures.source})",
-        ("", "candidates", "bytes", "sketch µs", "similarity µs"),
-        (
-            (
-                each.case,
-                f"{each.candidates:,}",
-                f"{each.mean_bytes:,.0f} (≤ {each.most_bytes})",
-                f"{each.sketch_us:,.0f}",
-                f"{each.agreement_us:,.1f}",
-            )
-            for each in figures.verifications
-        ),
+    yield table_of(
+        "Verifications on {documents:,} documents ({source})".format_map(figures),
+        figures["verifications"],
+        {
+            "": "{case}",
+            "candidates": "{candidates:,}",
+            "bytes": "{mean_bytes:,.0f} (≤ {most_bytes})",
+            "sketch µs": "{sketch_us:,.0f}",
+            "similarity µs": "{agreement_us:,.1f}",
+        },
     )
     of_one = ("recall", "precision", "F1")
     yield new_table(
         "At the usual threshold, and at the best of some",
         ("", "at", *of_one, "best", *of_one),
-        ((each.case, *_shown(each.usual), *_shown(each.best)) for each in figures.verifications),
+        (
+            (each["case"], *_shown(each["usual"]), *_shown(each["best"]))
+            for each in figures["verifications"]
+        ),
     )
-    errors = msgspec.structs.asdict(figures.cosine_error)
     yield new_table(
         "Cosine of sketches less that of whole vectors",
         ("", ""),
-        ((name.replace("_", " "), f"{value:g}") for name, value in errors.items()),
+        ((name.replace("_", " "), f"{value:g}") for name, value in figures["cosine_error"].items()),
     )
 
 
-def _shown(outcome: Outcome) -> list[str]:
-    figures = (outcome.recall, outcome.precision, outcome.f1)
-    return [f"{outcome.at:g}", *("-" if each is None else f"{each:.3f}" for each in figures)]
+def _shown(outcome: Figures) -> list[str]:
+    shares = (outcome[name] for name in ("recall", "precision", "f1"))
+    return [f"{outcome['at']:g}", *("-" if each is None else f"{each:.3f}" for each in shares)]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

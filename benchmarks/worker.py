@@ -17,8 +17,8 @@ import msgspec
 from rich.table import Table
 
 from benchmarks.command import MeasurementError, add_rounds, errors_told, new_parser
-from benchmarks.report import Machine, Spread, machine, new_table, publish
-from benchmarks.texts import add_text_options, texts_of
+from benchmarks.report import Figures, Spread, publish, table_of
+from benchmarks.texts import add_text_options, described, texts_of
 from simhash_core.text.profiles import PROFILES
 from streams.demo.live_view import Change, Progress
 from streams.demo.request import DemoRequest
@@ -29,32 +29,6 @@ DOCUMENTS: Final = 4_000
 ROUNDS: Final = 3
 
 _MICROSECONDS: Final = 1e6
-
-
-class StageTime(msgspec.Struct, frozen=True):
-    """The time of the clock of one step: microseconds a document; documents a batch."""
-
-    stage: str
-    wall_us: Spread
-    documents_a_batch: float
-
-
-class Profiled(msgspec.Struct, frozen=True, kw_only=True):
-    """The figures of one profile. ``worker_cpu_us``: the processor's time of the whole worker."""
-
-    profile: str
-    documents_per_second: Spread
-    worker_cpu_us: Spread
-    stages: list[StageTime]
-
-
-class Figures(msgspec.Struct, frozen=True, kw_only=True):
-    machine: Machine
-    documents: int
-    characters: int
-    source: str
-    rounds: int
-    profiles: list[Profiled]
 
 
 class _Silence:
@@ -70,7 +44,7 @@ def run(texts: Sequence[str], rounds: int, source: str) -> Figures:
 
     Raises ``FirstseenError`` for what does not start, and ``MeasurementError``.
     """
-    before = machine()
+    figures = described(texts, source, rounds)
     reports: dict[str, list[DemoReport]] = {profile: [] for profile in PROFILES}
     with tempfile.TemporaryDirectory(prefix="firstseen-benchmark-") as directory:
         path = Path(directory) / "documents.jsonl"
@@ -79,14 +53,8 @@ def run(texts: Sequence[str], rounds: int, source: str) -> Figures:
         for _ in range(rounds):
             for profile, measured in reports.items():
                 measured.append(_one_run(str(path), profile))
-    return Figures(
-        machine=before,
-        documents=len(texts),
-        characters=max(map(len, texts)),
-        source=source,
-        rounds=rounds,
-        profiles=[_profiled(profile, measured) for profile, measured in reports.items()],
-    )
+    profiles = [_profiled(profile, measured) for profile, measured in reports.items()]
+    return figures | {"profiles": profiles}
 
 
 def _one_run(path: str, profile: str) -> DemoReport:
@@ -97,45 +65,50 @@ def _one_run(path: str, profile: str) -> DemoReport:
     return report
 
 
-def _profiled(profile: str, reports: Sequence[DemoReport]) -> Profiled:
-    return Profiled(
-        profile=profile,
-        documents_per_second=Spread.of(report.documents_per_second for report in reports),
-        worker_cpu_us=Spread.of(
-            report.worker_cpu_seconds / report.documents * _MICROSECONDS for report in reports
-        ),
-        stages=[_stage(stage.stage, reports) for stage in reports[-1].stages],
-    )
+def _profiled(profile: str, reports: Sequence[DemoReport]) -> Figures:
+    cpu = (each.worker_cpu_seconds / each.documents * _MICROSECONDS for each in reports)
+    return {
+        "profile": profile,
+        "documents_per_second": Spread.of(each.documents_per_second for each in reports),
+        "worker_cpu_us": Spread.of(cpu),
+        "stages": [_stage(each.stage, reports) for each in reports[-1].stages],
+    }
 
 
-def _stage(name: str, reports: Sequence[DemoReport]) -> StageTime:
+def _stage(name: str, reports: Sequence[DemoReport]) -> Figures:
     times = [
         (stage, report) for report in reports for stage in report.stages if stage.stage == name
     ]
     documents = sum(report.documents for _, report in times)
     batches = sum(stage.batches for stage, _ in times)
     wall = (stage.seconds / report.documents * _MICROSECONDS for stage, report in times)
-    return StageTime(name, Spread.of(wall), round(documents / batches, 1))
+    return {
+        "stage": name,
+        "wall_us": Spread.of(wall),
+        "documents_a_batch": round(documents / batches, 1),
+    }
 
 
 def tables(figures: Figures) -> Iterator[Table]:
-    yield new_table(
-        f"One worker, one shard, embedded broker: {figures.documents} documents of "
-        f"{figures.characters} characters ({figures.source}), {figures.rounds} rounds",
-        ("profile", "documents/s", "worker's CPU µs a document"),
-        (
-            (each.profile, each.documents_per_second.shown(), each.worker_cpu_us.shown())
-            for each in figures.profiles
-        ),
+    yield table_of(
+        "One worker, one shard, embedded broker: {documents} documents of {characters} characters "
+        "({source}), {rounds} rounds".format_map(figures),
+        figures["profiles"],
+        {
+            "profile": "{profile}",
+            "documents/s": "{documents_per_second:,.0f}",
+            "worker's CPU µs a document": "{worker_cpu_us:,.0f}",
+        },
     )
-    for each in figures.profiles:
-        yield new_table(
-            f"Where the time of a worker goes, {each.profile}",
-            ("step", "clock µs a document", "documents a batch"),
-            (
-                (stage.stage, stage.wall_us.shown(), f"{stage.documents_a_batch:,.0f}")
-                for stage in each.stages
-            ),
+    for each in figures["profiles"]:
+        yield table_of(
+            f"Where the time of a worker goes, {each['profile']}",
+            each["stages"],
+            {
+                "step": "{stage}",
+                "clock µs a document": "{wall_us:,.0f}",
+                "documents a batch": "{documents_a_batch:,.0f}",
+            },
         )
 
 
