@@ -40,6 +40,18 @@ class Spread(msgspec.Struct, frozen=True):
         return f"{median} ({least} to {greatest})"
 
 
+class Goal(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A limit, met on one side of it."""
+
+    at_most: float | None = None
+    at_least: float | None = None
+
+    def is_met(self, value: float) -> bool:
+        return (self.at_most is None or value <= self.at_most) and (
+            self.at_least is None or value >= self.at_least
+        )
+
+
 class Machine(msgspec.Struct, frozen=True):
     """Where it was measured. ``load``: processes that wanted to run, over the minute before."""
 

@@ -14,16 +14,15 @@ from typing import Final
 from confluent_kafka import KafkaException
 
 from benchmarks.command import add_rounds, errors_told, new_parser, positive
-from benchmarks.contest import figures
 from benchmarks.contest.broker import running_broker
 from benchmarks.contest.contenders import needs_peers
-from benchmarks.contest.figures import Contest
+from benchmarks.contest.figures import contest_of, tables
 from benchmarks.contest.latency import Observed, observe
 from benchmarks.contest.shapes import COPIED_SHARE, COPIES, DISTINCT, SHAPES, WARM_UP_SHAPES
 from benchmarks.contest.speed import WARM_UP, one_run, race
 from benchmarks.contest.stall import stalls
 from benchmarks.peers.environment import peers_python
-from benchmarks.report import Spread, machine, publish
+from benchmarks.report import Figures, machine, publish
 from benchmarks.texts import CHARACTERS, generated_documents, with_copies
 from tests.rigs.brokers.kafka_broker import KafkaBrokerError
 
@@ -36,7 +35,7 @@ KILL: Final = "kill"
 PARTS: Final = (*(shape.name for shape in SHAPES), LATENCY, KILL)
 
 
-def run(plan: argparse.Namespace) -> Contest:
+def run(plan: argparse.Namespace) -> Figures:
     """Run the contest.
 
     Raises ``MeasurementError``, ``KafkaBrokerError`` and ``KafkaException``.
@@ -60,26 +59,15 @@ def run(plan: argparse.Namespace) -> Contest:
             observed = observe(plan.rounds, distinct, broker)
         if KILL in plan.only:
             longest = stalls(plan.shard_documents, distinct, broker)
-    spreads = figures.speed_ratios(runs)
-    if observed:
-        spreads[figures.IDLE] = figures.idle_share(observed)
-    if longest:
-        spreads[figures.STALL] = Spread.of(longest)
-    return Contest(
-        machine=before,
-        documents=plan.documents,
-        characters=CHARACTERS,
-        copied_share=COPIED_SHARE,
-        rounds=plan.rounds,
-        ratios=figures.summary(spreads),
-        ratio_spreads=spreads,
-        goals=figures.GOALS,
-        latency_ms=figures.latency(observed) if observed else {},
-        latency_goals_ms=figures.LATENCY_GOALS_MS,
-        contenders=[figures.measured(shape, runs[shape.name]) for shape in shapes],
-        stalls=longest,
-        shard_documents=plan.shard_documents,
-    )
+    return {
+        "machine": before,
+        "documents": plan.documents,
+        "characters": CHARACTERS,
+        "copied_share": COPIED_SHARE,
+        "rounds": plan.rounds,
+        "shard_documents": plan.shard_documents,
+        **contest_of(runs, observed, longest),
+    }
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -106,7 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     plan = parser.parse_args(arguments)
     with errors_told(KafkaBrokerError, KafkaException):
         contest = run(plan)
-    publish(contest, figures.tables(contest), plan.json)
+    publish(contest, tables(contest), plan.json)
 
 
 if __name__ == "__main__":

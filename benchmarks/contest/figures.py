@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
 from typing import Final
 
 import msgspec
 from rich.table import Table
 
 from benchmarks.contest.latency import Observed, Waits
-from benchmarks.contest.shapes import Shape
+from benchmarks.contest.shapes import SHAPES, Shape
 from benchmarks.contest.speed import Run
-from benchmarks.report import Machine, Spread, new_table, ratios
+from benchmarks.report import Figures, Goal, Spread, new_table, ratios, table_of
 
 _TEN_THOUSAND: Final = 10_000
 _DIGITS: Final = 4
@@ -54,25 +55,6 @@ HALF: Final = "half"
 """Names of rates: documents a second, and half of what the same worker can do."""
 
 
-class Goal(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A limit, met on one side of it."""
-
-    at_most: float | None = None
-    at_least: float | None = None
-
-    def is_met(self, value: float) -> bool:
-        return (self.at_most is None or value <= self.at_most) and (
-            self.at_least is None or value >= self.at_least
-        )
-
-    def judged(self, value: float) -> tuple[str, str]:
-        """Return the limit with its side, and whether a figure meets it."""
-        limit = f"≤ {self.at_most:,g}" if self.at_most is not None else f"≥ {self.at_least:,g}"
-        return limit, "met" if self.is_met(value) else "missed"
-
-
-_NO_GOAL: Final = ("", "")
-
 GOALS: Final[Mapping[str, Goal]] = {
     "wide_1_beside_ceiling": Goal(at_most=1.4),
     "wide_16_beside_1": Goal(at_most=1.15),
@@ -94,57 +76,49 @@ LATENCY_GOALS_MS: Final[Mapping[str, Mapping[str, Goal]]] = {
 }
 
 
-class Measured(msgspec.Struct, frozen=True, kw_only=True):
-    """The figures of one shape. Seconds of the processor and bytes are for 10,000 documents.
+def contest_of(
+    runs: Mapping[str, Sequence[Run]],
+    observed: Mapping[int, Sequence[Observed]],
+    stalls: Sequence[float],
+) -> Figures:
+    """Return all that the contest has measured. A ratio is None where something was left out.
 
-    ``duplicates``: the share of the documents that were found to be.
+    ``runs``: by the name of the shape; ``observed``: by the number of partitions; ``stalls``:
+    seconds beyond the session, after each kill. Their greatest is among the ratios.
     """
+    spreads = speed_ratios(runs)
+    if observed:
+        spreads[IDLE] = idle_share(observed)
+    if stalls:
+        spreads[STALL] = Spread.of(stalls)
+    return {
+        "ratios": summary(spreads),
+        "ratio_spreads": spreads,
+        "goals": GOALS,
+        "latency_ms": latency(observed) if observed else {},
+        "latency_goals_ms": LATENCY_GOALS_MS,
+        "contenders": [measured(shape, runs[shape.name]) for shape in SHAPES if shape.name in runs],
+        "stalls": stalls,
+    }
 
-    shape: Shape
-    cpu_seconds: Spread
-    documents_per_second: Spread
-    broker_cpu_seconds: Spread
-    internal_bytes: Spread
-    duplicates: float
 
+def measured(shape: Shape, runs: Sequence[Run]) -> Figures:
+    """Return the figures of one shape from at least one run.
 
-class Contest(msgspec.Struct, frozen=True, kw_only=True):
-    """All that the contest has measured. A ratio is None where ``--only`` left something out.
-
-    ``latency_ms``: by rate and number of partitions. ``stalls``: seconds beyond the session, after
-    each kill; their greatest is among the ratios.
+    Seconds of the processor and bytes are for 10,000 documents. ``duplicates``: the share of the
+    documents that were found to be.
     """
-
-    machine: Machine
-    documents: int
-    characters: int
-    copied_share: float
-    rounds: int
-    ratios: dict[str, float | None]
-    ratio_spreads: dict[str, Spread]
-    goals: Mapping[str, Goal]
-    latency_ms: dict[str, dict[str, Waits]]
-    latency_goals_ms: Mapping[str, Mapping[str, Goal]]
-    contenders: list[Measured]
-    stalls: list[float]
-    shard_documents: int
-
-
-def measured(shape: Shape, runs: Sequence[Run]) -> Measured:
-    """Return the figures of one shape from at least one run."""
-
-    def for_ten_thousand(name: str) -> Spread:
-        return Spread.of(getattr(run, name) / run.documents * _TEN_THOUSAND for run in runs)
-
+    names = ("cpu_seconds", "broker_cpu_seconds", "internal_bytes")
     duplicates = sum(run.duplicates for run in runs) / sum(run.documents for run in runs)
-    return Measured(
-        shape=shape,
-        cpu_seconds=for_ten_thousand("cpu_seconds"),
-        documents_per_second=Spread.of(run.documents / run.seconds for run in runs),
-        broker_cpu_seconds=for_ten_thousand("broker_cpu_seconds"),
-        internal_bytes=for_ten_thousand("internal_bytes"),
-        duplicates=round(duplicates, _DIGITS),
-    )
+    return {
+        "shape": shape,
+        "documents_per_second": Spread.of(run.documents / run.seconds for run in runs),
+        **{
+            name: Spread.of(getattr(run, name) / run.documents * _TEN_THOUSAND for run in runs)
+            for name in names
+        },
+        "duplicates": round(duplicates, _DIGITS),
+    }
 
 
 def speed_ratios(runs: Mapping[str, Sequence[Run]]) -> dict[str, Spread]:
@@ -175,20 +149,17 @@ def idle_share(observed: Mapping[int, Sequence[Observed]]) -> Spread:
 def latency(observed: Mapping[int, Sequence[Observed]]) -> dict[str, dict[str, Waits]]:
     """Return the medians of the rounds, by rate and number of partitions."""
     return {
-        LOW: {str(number): _median(each.low for each in seen) for number, seen in observed.items()},
-        HALF: {
-            str(number): _median(each.half for each in seen) for number, seen in observed.items()
-        },
+        rate: {
+            str(number): _median([getattr(each, name) for each in seen])
+            for number, seen in observed.items()
+        }
+        for rate, name in ((LOW, "low"), (HALF, "half"))
     }
 
 
-def _median(waits: Iterable[Waits]) -> Waits:
-    values = list(waits)
-    return Waits(
-        rate=Spread.of(each.rate for each in values).median,
-        p50=Spread.of(each.p50 for each in values).median,
-        p99=Spread.of(each.p99 for each in values).median,
-    )
+def _median(waits: Sequence[Waits]) -> Waits:
+    fields = zip(*map(msgspec.structs.astuple, waits), strict=True)
+    return Waits(*(round(median(values), _DIGITS) for values in fields))
 
 
 def summary(spreads: Mapping[str, Spread]) -> dict[str, float | None]:
@@ -202,46 +173,50 @@ def summary(spreads: Mapping[str, Spread]) -> dict[str, float | None]:
     return figures
 
 
-def tables(contest: Contest) -> Iterator[Table]:
+def tables(contest: Figures) -> Iterator[Table]:
     """Show the figures: medians of the rounds, with the least and the greatest in brackets."""
-    if contest.contenders:
-        yield new_table(
-            f"{contest.documents:,} documents of {contest.characters} characters on Apache Kafka, "
-            f"{contest.rounds} rounds: CPU s of contender and broker for 10,000 documents, "
-            "bytes a document on internal topics",
-            ("shape", "CPU s", "documents/s", "broker's", "bytes", "duplicates"),
-            (
-                (
-                    each.shape.name,
-                    each.cpu_seconds.shown(digits=2),
-                    each.documents_per_second.shown(),
-                    each.broker_cpu_seconds.shown(digits=2),
-                    f"{each.internal_bytes.median / _TEN_THOUSAND:,.0f}",
-                    f"{each.duplicates:.1%}",
-                )
-                for each in contest.contenders
-            ),
+    if contest["contenders"]:
+        yield table_of(
+            "{documents:,} documents of {characters} characters on Apache Kafka, {rounds} rounds: "
+            "CPU s of contender and broker for 10,000 documents, bytes a document on internal "
+            "topics".format_map(contest),
+            [
+                each | {"bytes": each["internal_bytes"].median / _TEN_THOUSAND}
+                for each in contest["contenders"]
+            ],
+            {
+                "shape": "{shape.name}",
+                "CPU s": "{cpu_seconds:,.2f}",
+                "documents/s": "{documents_per_second:,.0f}",
+                "broker's": "{broker_cpu_seconds:,.2f}",
+                "bytes": "{bytes:,.0f}",
+                "duplicates": "{duplicates:.1%}",
+            },
         )
     yield new_table("Ratios, within a round", ("ratio", "", "goal", ""), _ratio_rows(contest))
-    if contest.latency_ms:
+    if contest["latency_ms"]:
         heads = ("documents/s", "partitions", "", "", "goal", "")
         yield new_table("Milliseconds from sent to readable", heads, _latency_rows(contest))
 
 
-def _ratio_rows(contest: Contest) -> Iterator[Sequence[str]]:
-    for name, spread in contest.ratio_spreads.items():
-        value = contest.ratios[name]
-        assert value is not None
-        goal = contest.goals.get(name)
-        judged = goal.judged(value) if goal else _NO_GOAL
-        yield name, spread.shown(0 if value >= 100 else 3), *judged
+def _ratio_rows(contest: Figures) -> Iterator[Sequence[str]]:
+    for name, spread in contest["ratio_spreads"].items():
+        value = contest["ratios"][name]
+        digits = 0 if value >= 100 else 3
+        yield name, f"{spread:,.{digits}f}", *_judged(contest["goals"].get(name), value)
 
 
-def _latency_rows(contest: Contest) -> Iterator[Sequence[str]]:
-    for name, by_partitions in contest.latency_ms.items():
+def _latency_rows(contest: Figures) -> Iterator[Sequence[str]]:
+    for name, by_partitions in contest["latency_ms"].items():
         for partitions, waits in by_partitions.items():
             rate = f"{waits.rate:,.0f}" if name.isdecimal() else f"{waits.rate:,.0f} ({name})"
             for percentile, value in (("p50", waits.p50), ("p99", waits.p99)):
-                goal = contest.latency_goals_ms[name].get(percentile)
-                judged = goal.judged(value) if goal else _NO_GOAL
-                yield rate, partitions, percentile, f"{value:.0f}", *judged
+                goal = contest["latency_goals_ms"][name].get(percentile)
+                yield rate, partitions, percentile, f"{value:.0f}", *_judged(goal, value)
+
+
+def _judged(goal: Goal | None, value: float) -> tuple[str, str]:
+    if goal is None:
+        return "", ""
+    limit = f"≤ {goal.at_most:,g}" if goal.at_most is not None else f"≥ {goal.at_least:,g}"
+    return limit, "met" if goal.is_met(value) else "missed"

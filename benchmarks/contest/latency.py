@@ -33,7 +33,7 @@ _SETTLE_SECONDS: Final = 3.0
 _MILLISECONDS: Final = 1_000
 
 
-class Waits(msgspec.Struct, frozen=True, kw_only=True):
+class Waits(msgspec.Struct, frozen=True):
     """Milliseconds from sent to readable: the median, and what 99 of 100 documents keep.
 
     ``rate``: documents a second.

@@ -27,10 +27,10 @@ from benchmarks.command import (
     output_of,
     say,
 )
-from benchmarks.index.figures import Measured, Report, flood_of, goals_of
+from benchmarks.index.figures import Measured, flood_of, goals_of
 from benchmarks.index.shard import run_step
 from benchmarks.peers.environment import peers_python
-from benchmarks.report import machine, new_table, publish
+from benchmarks.report import Figures, machine, new_table, publish
 from simhash_core.text.profiles import PROFILES
 
 PEERS: Final = ("simhash", "datasketch", "datasketch_redis", "rensa")
@@ -73,7 +73,7 @@ def of_peer(name: str, documents: int, *, skewed: bool) -> Measured:
     return Measured(who=name, documents=documents, skewed=skewed, values=values)
 
 
-def run(options: argparse.Namespace) -> Report:
+def run(options: argparse.Namespace) -> Figures:
     """Measure; raises ``MeasurementError``."""
     measured: list[Measured] = []
     for profile in options.profile:
@@ -83,10 +83,10 @@ def run(options: argparse.Namespace) -> Report:
     for name in () if options.without_peers else options.peers:
         for documents in options.peer_documents:
             measured += [of_peer(name, documents, skewed=skewed) for skewed in (False, True)]
-    return Report(machine(), goals_of(measured), measured)
+    return {"machine": machine(), "goals": goals_of(measured), "figures": measured}
 
 
-def tables(report: Report) -> Iterator[Table]:
+def tables(report: Figures) -> Iterator[Table]:
     said = {None: "not measured", True: "", False: "missed"}
     yield new_table(
         "goals",
@@ -98,7 +98,7 @@ def tables(report: Report) -> Iterator[Table]:
                 f"{each.goal:,.6g}",
                 said[each.met],
             )
-            for key, each in report.goals.items()
+            for key, each in report["goals"].items()
         ),
     )
     names = ("cpu_us", "look_up_cpu_us", "candidates")
@@ -112,7 +112,7 @@ def tables(report: Report) -> Iterator[Table]:
                 "skewed" if each.skewed else "",
                 *(f"{each.values[name]:,.1f}" if name in each.values else "" for name in names),
             )
-            for each in report.figures
+            for each in report["figures"]
             if "cpu_us" in each.values
         ),
     )

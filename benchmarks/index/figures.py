@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Mapping
+from functools import partial
+from typing import Final
 
 import msgspec
 
-from benchmarks.report import Machine
+from benchmarks.report import Goal
 
 MILLION: Final = 1_000_000
-_TEN: Final = 10 * MILLION
-_AT_MOST, _AT_LEAST = operator.le, operator.ge
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,20 +22,12 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     values: Mapping[str, float]
 
 
-class Goal(msgspec.Struct, frozen=True):
+class Judged(msgspec.Struct, frozen=True):
     """A figure beside its goal; None: it was not measured. ``met``: as measured here."""
 
     value: float | None
-    goal: float
+    goal: float | None
     met: bool | None
-
-
-class Report(msgspec.Struct, frozen=True):
-    """All goals by their keys, and all figures."""
-
-    machine: Machine
-    goals: dict[str, Goal]
-    figures: list[Measured]
 
 
 class _Figures:
@@ -58,46 +48,23 @@ class _Figures:
         known = [self.get(who, size, name) for size in self.sizes(who)]
         return next((each for each in reversed(known) if each is not None), None)
 
+    def beside(self, peer: str, profile: str) -> float | None:
+        """Return the times that ``profile`` is faster, at the most documents that both have."""
+        most = max({*self.sizes(peer)} & {*self.sizes(profile)}, default=0)
+        return _ratio(self.get(peer, most, "cpu_us"), self.get(profile, most, "cpu_us"))
 
-_Value = Callable[[_Figures], float | None]
-
-
-class _Rule(NamedTuple):
-    goal: float
-    holds: Callable[[float, float], bool]
-    value: _Value
+    def skew(self, profile: str) -> float | None:
+        """Return the highest ratio of a look-up among skewed documents to one among uniform."""
+        name = "look_up_cpu_us"
+        ratios = [
+            _ratio(self.get(profile, size, name, skewed=True), self.get(profile, size, name))
+            for size in self.sizes(profile)
+        ]
+        return max((each for each in ratios if each is not None), default=None)
 
 
 def _ratio(above: float | None, below: float | None) -> float | None:
     return None if above is None or not below else round(above / below, 3)
-
-
-def _beside(peer: str, profile: str) -> _Value:
-    """Return the times that ``profile`` is faster, at the most documents that both have."""
-
-    def value(figures: _Figures) -> float | None:
-        most = max({*figures.sizes(peer)} & {*figures.sizes(profile)}, default=0)
-        return _ratio(figures.get(peer, most, "cpu_us"), figures.get(profile, most, "cpu_us"))
-
-    return value
-
-
-def _growth(profile: str) -> _Value:
-    return lambda figures: _ratio(
-        figures.get(profile, _TEN, "cpu_us"), figures.get(profile, MILLION, "cpu_us")
-    )
-
-
-def _skew(profile: str) -> _Value:
-    def value(figures: _Figures) -> float | None:
-        name = "look_up_cpu_us"
-        ratios = [
-            _ratio(figures.get(profile, size, name, skewed=True), figures.get(profile, size, name))
-            for size in figures.sizes(profile)
-        ]
-        return max((each for each in ratios if each is not None), default=None)
-
-    return value
 
 
 def flood_of(profile: str) -> str:
@@ -105,58 +72,44 @@ def flood_of(profile: str) -> str:
     return f"{profile}, flood"
 
 
-def _flood(profile: str) -> _Value:
-    who = flood_of(profile)
-    return lambda figures: _ratio(
-        figures.largest(who, "flood_last_cpu_us"), figures.largest(who, "flood_first_cpu_us")
-    )
+def goals_of(measured: list[Measured]) -> dict[str, Judged]:
+    """Return each goal with what was measured.
 
-
-def _largest(profile: str, name: str) -> _Value:
-    return lambda figures: figures.largest(profile, name)
-
-
-def _at_ten_million(profile: str, name: str) -> _Value:
-    return lambda figures: figures.get(profile, _TEN, name)
-
-
-def _rules(profile: str, disk_bytes: float, memory_mb: float) -> dict[str, _Rule]:
-    rules = {
-        "cpu_10m_beside_1m": _Rule(2, _AT_MOST, _growth(profile)),
-        "look_up_skewed_beside_uniform": _Rule(2, _AT_MOST, _skew(profile)),
-        "disk_bytes_a_document": _Rule(disk_bytes, _AT_MOST, _largest(profile, "disk_bytes")),
-        "memory_mb_at_10m": _Rule(memory_mb, _AT_MOST, _at_ten_million(profile, "memory_mb")),
-        "open_seconds_at_10m": _Rule(5, _AT_MOST, _at_ten_million(profile, "open_seconds")),
-        **{
-            f"{what}_a_cpu_second": _Rule(least, _AT_LEAST, _largest(profile, name))
-            for what, least, name in (
-                ("rebuilt", 150_000, "rebuilt_per_cpu_second"),
-                ("loaded", 200_000, "load_per_cpu_second"),
-                ("lines_read", 200_000, "lines_per_cpu_second"),
-            )
-        },
-        "flood_last_beside_first": _Rule(1.5, _AT_MOST, _flood(profile)),
-    }
-    return {f"{profile}_{name}": rule for name, rule in rules.items()}
-
-
-GOALS: Final[Mapping[str, _Rule]] = {
-    "classic_times_faster_than_simhash": _Rule(5, _AT_LEAST, _beside("simhash", "classic")),
-    "wide_times_faster_than_datasketch_redis": _Rule(
-        10, _AT_LEAST, _beside("datasketch_redis", "wide")
-    ),
-    **_rules("classic", disk_bytes=120, memory_mb=1024),
-    **_rules("wide", disk_bytes=450, memory_mb=2048),
-}
-"""A worker's packets, look-up and insertion of a document together; CPU time."""
-
-
-def goals_of(measured: list[Measured]) -> dict[str, Goal]:
-    """Return each goal with what was measured."""
+    CPU time is of a worker's packets, look-up and insertion of a document together.
+    """
     figures = _Figures(measured)
-    goals: dict[str, Goal] = {}
-    for key, rule in GOALS.items():
-        value = rule.value(figures)
-        met = None if value is None else rule.holds(value, rule.goal)
-        goals[key] = Goal(value, rule.goal, met)
-    return goals
+    goals = {
+        "classic_times_faster_than_simhash": (
+            Goal(at_least=5),
+            figures.beside("simhash", "classic"),
+        ),
+        "wide_times_faster_than_datasketch_redis": (
+            Goal(at_least=10),
+            figures.beside("datasketch_redis", "wide"),
+        ),
+    }
+    for profile, disk, memory in (("classic", 120, 1024), ("wide", 450, 2048)):
+        at_one, at_ten = (partial(figures.get, profile, size) for size in (MILLION, 10 * MILLION))
+        largest = partial(figures.largest, profile)
+        flood = partial(figures.largest, flood_of(profile))
+        of_profile = {
+            "cpu_10m_beside_1m": (Goal(at_most=2), _ratio(at_ten("cpu_us"), at_one("cpu_us"))),
+            "look_up_skewed_beside_uniform": (Goal(at_most=2), figures.skew(profile)),
+            "disk_bytes_a_document": (Goal(at_most=disk), largest("disk_bytes")),
+            "memory_mb_at_10m": (Goal(at_most=memory), at_ten("memory_mb")),
+            "open_seconds_at_10m": (Goal(at_most=5), at_ten("open_seconds")),
+            "rebuilt_a_cpu_second": (Goal(at_least=150_000), largest("rebuilt_per_cpu_second")),
+            "loaded_a_cpu_second": (Goal(at_least=200_000), largest("load_per_cpu_second")),
+            "lines_read_a_cpu_second": (Goal(at_least=200_000), largest("lines_per_cpu_second")),
+            "flood_last_beside_first": (
+                Goal(at_most=1.5),
+                _ratio(flood("flood_last_cpu_us"), flood("flood_first_cpu_us")),
+            ),
+        }
+        goals |= {f"{profile}_{name}": goal for name, goal in of_profile.items()}
+    return {
+        key: Judged(
+            value, goal.at_most or goal.at_least, None if value is None else goal.is_met(value)
+        )
+        for key, (goal, value) in goals.items()
+    }

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from benchmarks import __main__ as all_benchmarks
-from benchmarks import contender_process, fingerprints, worker
-from benchmarks.contender_process import ContenderError, ContenderProcess
+from benchmarks import fingerprints, worker
+from benchmarks.command import MeasurementError
+from benchmarks.fingerprints import ContenderProcess
 from benchmarks.peers import environment
 from benchmarks.report import Spread, ratios
 from benchmarks.texts import generated_documents, with_copies
@@ -96,7 +97,7 @@ def test_documents_from_a_file(
     [
         (None, "No such file"),
         ("{}", "'text'"),
-        ("not JSON", "JSON lines with a text each"),
+        ("not JSON", "JSON lines"),
         ('{"text": "短"}', "no text of 300 characters"),
     ],
 )
@@ -145,13 +146,13 @@ def test_a_contender_that_dies_or_hangs_is_named(monkeypatch: pytest.MonkeyPatch
     """Given a contender without a module, and one that gets no time, then the run ends."""
     python = Path(sys.executable)
     with (
-        pytest.raises(ContenderError, match="absent has died"),
+        pytest.raises(MeasurementError, match="absent has died"),
         ContenderProcess(python, "absent", "", ["text"]),
     ):
         pass
-    monkeypatch.setattr(contender_process, "_TURN_SECONDS", 0.01)
+    monkeypatch.setattr(fingerprints, "_TURN_SECONDS", 0.01)
     with (
-        pytest.raises(ContenderError, match="firstseen wide has died, or took more than"),
+        pytest.raises(MeasurementError, match="firstseen wide has died, or took more than"),
         ContenderProcess(python, "firstseen", "wide", ["text"]),
     ):
         pass

@@ -15,13 +15,13 @@ import pytest
 from benchmarks.contest import __main__ as contest
 from benchmarks.contest import figures
 from benchmarks.contest.broker import ContestBroker
-from benchmarks.contest.documents import shuffled, streams
+from benchmarks.contest.feed import shuffled
 from benchmarks.contest.latency import Observed, Waits
 from benchmarks.contest.processor_time import cpu_seconds, descendants
 from benchmarks.contest.shapes import SHAPES
 from benchmarks.contest.speed import Run
-from benchmarks.contest.tables import tables
-from benchmarks.report import Spread, machine, show
+from benchmarks.report import Goal, Spread, show
+from benchmarks.texts import generated_documents
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import profile_named
 
@@ -107,18 +107,21 @@ def test_ratios_are_of_shapes_that_there_are() -> None:
 def test_a_figure_of_one_shape_is_for_ten_thousand_documents() -> None:
     """Given runs of 1,000 documents, then seconds and bytes are ten times theirs."""
     found = figures.measured(SHAPES[0], [run_of(0.5, broker=0.25, stored=10), run_of(0.5)])
-    assert found.cpu_seconds == Spread(5.0, 5.0, 5.0)
-    assert found.broker_cpu_seconds == Spread(2.5, 6.25, 10.0)
-    assert found.internal_bytes == Spread(0.0, 50.0, 100.0)
-    assert found.documents_per_second == Spread(500.0, 500.0, 500.0)
-    assert found.duplicates == 0.1
+    assert found == {
+        "shape": SHAPES[0],
+        "cpu_seconds": Spread(5.0, 5.0, 5.0),
+        "broker_cpu_seconds": Spread(2.5, 6.25, 10.0),
+        "internal_bytes": Spread(0.0, 50.0, 100.0),
+        "documents_per_second": Spread(500.0, 500.0, 500.0),
+        "duplicates": 0.1,
+    }
 
 
 @pytest.mark.parametrize(
     ("goal", "met", "missed"),
-    [(figures.Goal(at_most=1.4), 1.4, 1.41), (figures.Goal(at_least=12), 12, 11.9)],
+    [(Goal(at_most=1.4), 1.4, 1.41), (Goal(at_least=12), 12, 11.9)],
 )
-def test_a_goal_is_met_on_its_side(goal: figures.Goal, met: float, missed: float) -> None:
+def test_a_goal_is_met_on_its_side(goal: Goal, met: float, missed: float) -> None:
     """Given a limit, then it is met by what lies on it, and missed beyond it."""
     assert goal.is_met(met)
     assert not goal.is_met(missed)
@@ -129,26 +132,11 @@ def test_shape_of_the_json(capsys: pytest.CaptureFixture[str]) -> None:
     latency by rate and partitions; and the longest stall, since only one worker leads.
     """
     seen = {1: [observed(0.01, 80), observed(0.01, 90)], 16: [observed(0.03, 200)]}
-    spreads = {
-        "wide_1_beside_ceiling": Spread(1.2, 1.3, 1.5),
-        figures.IDLE: figures.idle_share(seen),
-        figures.STALL: Spread(1.0, 2.0, 4.0),
+    runs = {
+        "wide_1": [run_of(2.6), run_of(2.4), run_of(3.0)],
+        "ceiling_1": [run_of(2.0)] * 3,
     }
-    whole = figures.Contest(
-        machine=machine(),
-        documents=1_000,
-        characters=500,
-        copied_share=0.7,
-        rounds=2,
-        ratios=figures.summary(spreads),
-        ratio_spreads=spreads,
-        goals=figures.GOALS,
-        latency_ms=figures.latency(seen),
-        latency_goals_ms=figures.LATENCY_GOALS_MS,
-        contenders=[figures.measured(SHAPES[0], [run_of(0.5)])],
-        stalls=[1.0, 2.0, 4.0],
-        shard_documents=100_000,
-    )
+    whole = figures.contest_of(runs, seen, [1.0, 4.0, 2.0])
     found = json.loads(msgspec.json.encode(whole))
 
     assert set(found["ratios"]) >= ASKED_FOR
@@ -167,7 +155,7 @@ def test_shape_of_the_json(capsys: pytest.CaptureFixture[str]) -> None:
             "16": {"rate": 1_500, "p50": 20, "p99": 400},
         },
     }
-    show(tables(whole))
+    show(figures.tables(whole | {"documents": 1_000, "characters": 500, "rounds": 2}))
     shown = capsys.readouterr().out
     assert all(word in shown for word in ["ceiling_1", "kill_stall_seconds", "missed", "half"])
 
@@ -204,22 +192,17 @@ def test_bytes_on_internal_topics(tmp_path: Path) -> None:
         "meta.properties": 1_000,
     }
     for name, size in files.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_bytes(bytes(size))
+        path = tmp_path / "kafka" / "data" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(bytes(size))
     broker = ContestBroker("127.0.0.1:1", tmp_path, os.getpid())
     assert broker.bytes_beside({"x.raw"}) == 5 + 7 + 11
 
 
-def test_documents() -> None:
-    """Given the streams, then they have as many documents; and those that are shuffled for a large
-    index are decidable, distinct, and always the same.
-    """
-    texts = streams(40)
-    assert {name: len(each) for name, each in texts.items()} == {"distinct": 40, "copies": 40}
-    assert len(set(texts["distinct"])) == 40
-
-    made = list(islice(shuffled(texts["distinct"], 120), 200))
-    assert made == list(islice(shuffled(texts["distinct"], 120), 200))
+def test_shuffled_documents_are_decidable_distinct_and_always_the_same() -> None:
+    texts = generated_documents(40, 500)
+    made = list(islice(shuffled(texts, 120), 200))
+    assert made == list(islice(shuffled(texts, 120), 200))
     assert len(set(made)) == 200
     fingerprints = Fingerprinter(profile_named("wide")).fingerprint_batch(made)
     assert all(each.undecidable is None for each in fingerprints)
