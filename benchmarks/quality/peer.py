@@ -58,21 +58,10 @@ def datasketch() -> tuple[Sketch, Index]:
         sketch.update_batch([gram.encode("utf-8", "surrogatepass") for gram in grams(text)])
         return sketch
 
-    def index(threshold: float) -> Callable[[int, Any], int]:
-        lsh = library.MinHashLSH(threshold=threshold, num_perm=PERMUTATIONS)
-        kept: dict[int, Any] = {}
+    def lsh(threshold: float) -> Any:  # noqa: ANN401
+        return library.MinHashLSH(threshold=threshold, num_perm=PERMUTATIONS)
 
-        def decide(number: int, sketch: Any) -> int:  # noqa: ANN401
-            original = _most_alike(sketch, {key: kept[key] for key in lsh.query(sketch)}, threshold)
-            if original is not None:
-                return original
-            lsh.insert(number, sketch)
-            kept[number] = sketch
-            return number
-
-        return decide
-
-    return sketch, index
+    return sketch, _most_alike_by(lsh)
 
 
 def rensa() -> tuple[Sketch, Index]:
@@ -84,14 +73,24 @@ def rensa() -> tuple[Sketch, Index]:
         sketch.update(list(grams(text)))
         return sketch
 
-    def index(threshold: float) -> Callable[[int, Any], int]:
+    def lsh(threshold: float) -> Any:  # noqa: ANN401
         bands = _bands_for(threshold)
-        lsh = library.RMinHashLSH(threshold=threshold, num_perm=PERMUTATIONS, num_bands=bands)
+        return library.RMinHashLSH(threshold=threshold, num_perm=PERMUTATIONS, num_bands=bands)
+
+    return sketch, _most_alike_by(lsh)
+
+
+def _most_alike_by(lsh_at: Callable[[float], Any]) -> Index:
+    """Return an index that decides for the candidate with the highest estimate of Jaccard."""
+
+    def index(threshold: float) -> Callable[[int, Any], int]:
+        lsh = lsh_at(threshold)
         kept: dict[int, Any] = {}
 
         def decide(number: int, sketch: Any) -> int:  # noqa: ANN401
-            original = _most_alike(sketch, {key: kept[key] for key in lsh.query(sketch)}, threshold)
-            if original is not None:
+            alike = [(-sketch.jaccard(kept[key]), key) for key in lsh.query(sketch)]
+            best, original = min(alike, default=(0.0, -1))
+            if original >= 0 and -best >= threshold:
                 return original
             lsh.insert(number, sketch)
             kept[number] = sketch
@@ -99,7 +98,7 @@ def rensa() -> tuple[Sketch, Index]:
 
         return decide
 
-    return sketch, index
+    return index
 
 
 def simhash() -> tuple[Sketch, Index]:
@@ -136,13 +135,6 @@ PEERS: dict[str, Callable[[], tuple[Sketch, Index]]] = {
     "rensa": rensa,
     "simhash": simhash,
 }
-
-
-def _most_alike(sketch: Any, candidates: dict[int, Any], threshold: float) -> int | None:  # noqa: ANN401
-    """Return the candidate with the highest estimate, the earliest of equals."""
-    alike = [(-sketch.jaccard(other), key) for key, other in candidates.items()]
-    best = min(alike, default=(0.0, -1))
-    return best[1] if best[1] >= 0 and -best[0] >= threshold else None
 
 
 def _bands_for(threshold: float) -> int:
