@@ -73,12 +73,10 @@ def errors_told(*errors: type[Exception]) -> Iterator[None]:
 
 
 def say(what: str) -> None:
-    """Print a note on standard error."""
     print(what, file=sys.stderr)
 
 
 def own_environment() -> dict[str, str]:
-    """Return the environment without the settings that it has for Firstseen."""
     return {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
 
 

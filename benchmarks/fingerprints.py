@@ -91,7 +91,6 @@ class ContenderProcess:
     """A contender as a context manager: started and warmed up, ended at the end of the block."""
 
     def __init__(self, python: Path, program: str, variant: str, texts: Sequence[str]) -> None:
-        """``python``: the interpreter that has what the contender needs."""
         self.name = f"{program} {variant}".strip()
         self._command = [str(python), "-m", "benchmarks.contenders", program, variant]
         self._texts = texts
@@ -118,7 +117,6 @@ class ContenderProcess:
         self._process.communicate(timeout=_END_SECONDS)
 
     def turn(self) -> Turn:
-        """Let it do its work once; raises ``MeasurementError``."""
         return Turn(*self._ask("again"))
 
     def _ask(self, line: str) -> list[float]:
@@ -145,8 +143,6 @@ class ContenderProcess:
 
 
 class _Steps:
-    """The steps of ``Fingerprinter``, taken apart and timed, by their names."""
-
     def __init__(self, profile: Profile) -> None:
         self.times: dict[str, Stopwatch] = {}
         self._weighting = weighting_named(profile.weighting)

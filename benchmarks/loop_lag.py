@@ -73,8 +73,6 @@ _COLLECTED_OBJECTS: Final = 50_000
 
 
 class Sizes(NamedTuple):
-    """``rounds``: packets of each of the raw partitions. ``entries``: before the first delete."""
-
     packets: int
     partitions: int
     rounds: int
@@ -126,7 +124,6 @@ class Worker:
     """A whole worker on clients in memory; ``packets`` of other workers can be in its log."""
 
     def __init__(self, profile: str, directory: Path, partitions: int, *settings: str) -> None:
-        """``partitions``: of the raw topic."""
         assignments = [f"profile={profile}", f"state_dir={directory}", *settings]
         self.settings = load_settings(assignments=assignments, environ={}).settings
         topics = self.settings.topics
@@ -309,8 +306,6 @@ def many_partitions(profile: str, directory: Path, partitions: int, rounds: int)
 
 
 def _raw_records(partitions: int, offset: int) -> Mapping[int, list[Message]]:
-    """Return a record of each partition; all partitions take turns by its time."""
-
     def record(partition: int) -> Message:
         seeds = (partition * 31 + offset * 7 + each for each in range(60))
         text = " ".join(f"word{seed * 7919 % 99_991}" for seed in seeds)
@@ -341,7 +336,6 @@ CASES: Final = ("undecided", "replace", "partitions", "first delete")
 
 
 def run(cases: Sequence[str], profile: str, sizes: Sizes, state_dir: Path | None) -> Figures:
-    """Measure cases, one after the other."""
     found = []
     for name in cases:
         with tempfile.TemporaryDirectory(dir=state_dir, prefix="loop-lag-") as made:

@@ -27,7 +27,6 @@ class Stopwatch:
         self.seconds += self._clock() - self._begun
 
     def us_each(self, documents: int) -> float:
-        """Return the microseconds a document."""
         return self.seconds / documents * 1e6
 
 
@@ -40,5 +39,4 @@ def memory_bytes(name: str) -> int:
 
 
 def disk_bytes(directory: Path) -> int:
-    """Return the bytes of all files in a directory and below."""
     return sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())

@@ -70,8 +70,6 @@ class MemoryPartition:
 
 
 class MemoryAppender:
-    """Appends to partitions in memory, by topic."""
-
     def __init__(self, partitions: Mapping[str, MemoryPartition]) -> None:
         self._partitions = partitions
 
@@ -205,8 +203,6 @@ class DirectoryStores:
 
 
 class MemoryCluster:
-    """All clients of one worker, and what they share."""
-
     def __init__(
         self, topics: tuple[str, str], index: MemoryIndexAdmin, stores: DirectoryStores
     ) -> None:

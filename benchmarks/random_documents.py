@@ -91,7 +91,6 @@ def packet_of(columns: DocumentColumns, chain: Chain = CHAIN) -> Packet:
 
 
 def packets_of(profile: str, documents: int, chain: Chain = CHAIN) -> Iterator[Packet]:
-    """Yield so many documents, ``PACKET`` at a time."""
     for first in range(0, documents, PACKET):
         columns = random_columns(profile, first, min(PACKET, documents - first))
         yield packet_of(columns, chain)

@@ -41,8 +41,6 @@ class Spread(msgspec.Struct, frozen=True):
 
 
 class Goal(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A limit, met on one side of it."""
-
     at_most: float | None = None
     at_least: float | None = None
 
@@ -63,7 +61,6 @@ class Machine(msgspec.Struct, frozen=True):
 
 
 def machine() -> Machine:
-    """Return what there is to say of this machine without naming it."""
     return Machine(
         python=platform.python_version(),
         system=platform.system(),
@@ -80,7 +77,6 @@ def ratios(numerators: Sequence[float], denominators: Sequence[float]) -> Spread
 
 
 def new_table(title: str, heads: Iterable[str], rows: Iterable[Iterable[str]]) -> Table:
-    """Return a table with a column of names and columns of figures."""
     table = Table(title=title, title_justify="left", title_style="bold")
     for number, head in enumerate(heads):
         table.add_column(head, no_wrap=number == 0, justify="right" if number else "left")

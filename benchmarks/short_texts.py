@@ -31,15 +31,12 @@ LEAST: Final = (1, 4, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 27, 28, 32)
 
 
 class LabelledPair(NamedTuple):
-    """Two sentences, and whether they mean the same."""
-
     text: str
     other: str
     means_same: bool
 
 
 def run(pairs: Sequence[LabelledPair], names: Sequence[str], source: str) -> Figures:
-    """Measure the profiles of these names."""
     sentences = list(dict.fromkeys(text for pair in pairs for text in (pair.text, pair.other)))
     return {
         "source": source,

@@ -73,7 +73,6 @@ def texts_of(options: argparse.Namespace) -> tuple[str, list[str]]:
 
 
 def described(texts: Sequence[str], source: str, rounds: int) -> Figures:
-    """Return what is measured on, and where."""
     return {
         "machine": machine(),
         "documents": len(texts),

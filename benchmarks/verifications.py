@@ -51,7 +51,6 @@ class Case(NamedTuple):
 
 
 def cases() -> list[Case]:
-    """Return what is measured: the default profile's fingerprints, and the published ones."""
     # Compared on the same candidates: those of blocks, which all of them can have.
     wide = replace(PROFILES["wide"], distance=BLOCKS_DISTANCE, **BLOCKS_INSTEAD_OF_BANDS)
     classic = replace(PROFILES["classic"], distance=PUBLISHED_DISTANCE)
@@ -73,8 +72,6 @@ def cases() -> list[Case]:
 
 
 class _Stream:
-    """Documents with their labels, and what is known of them under one case."""
-
     def __init__(self, labelled: Labelled, contents: Sequence[Content], case: Case) -> None:
         self._labelled = labelled
         if case.without_references:
@@ -119,7 +116,6 @@ class _Stream:
         }
 
     def agreement_us(self) -> float:
-        """Return the time of one similarity."""
         some = list(self.distances.items())[:_AGREEMENTS_TIMED]
         spent = Stopwatch()
         with spent:

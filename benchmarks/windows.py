@@ -64,10 +64,7 @@ class Day(msgspec.Struct):
 
 
 class _Documents:
-    """Makes the packets of one day after the other."""
-
     def __init__(self, words: int, a_day: int) -> None:
-        """``words``: of 64 bits, in a fingerprint."""
         self._rng = np.random.default_rng(_SEED)
         self._words = words
         self._a_day = a_day
@@ -93,7 +90,6 @@ class _Year:
     """The index of one shard: decider, store, and what its changelog would hold."""
 
     def __init__(self, profile: Profile, store: ShardStore) -> None:
-        """Begin with an empty store."""
         self._store = store
         self._decider = LocalDecider(Nearness.of(profile), store)
         self._changelog: dict[bytes, int] = {}
@@ -101,7 +97,6 @@ class _Year:
         self._memory = memory_bytes("VmRSS")
 
     def take(self, packet: Packet) -> None:
-        """Decide a packet, and commit what is new."""
         number = self._packets
         self._packets += 1
         decision = self._decider.decide(number, packet)
@@ -116,7 +111,6 @@ class _Year:
                 self._changelog[record.key] = record.size
 
     def measured(self, day: int, documents: int) -> Day:
-        """Return what it takes now."""
         return Day(
             day,
             documents,
@@ -128,7 +122,6 @@ class _Year:
 
 
 def year(window: str | None, days: int, a_day: int) -> list[Day]:
-    """Return the days of one year."""
     profile = profile_named("classic")
     if window is not None:
         profile = msgspec.structs.replace(profile, window=parse_duration(window))

@@ -38,7 +38,6 @@ class ContestBroker:
         return cpu_seconds(self._process)
 
     def create_topics(self, partitions: Mapping[str, int]) -> None:
-        """Make topics, each with its number of partitions."""
         topics = [NewTopic(name, number, 1) for name, number in partitions.items()]
         for future in self.admin.create_topics(topics).values():
             future.result(_ANSWER_SECONDS)

@@ -43,8 +43,6 @@ _TAIL_LINES: Final = 12
 
 
 class Contender:
-    """One process of a contender."""
-
     def __init__(self, command: list[str], log: Path, health_port: int | None = None) -> None:
         """``health_port``: of a worker that tells when it is ready."""
         self._command = [sys.executable, run_until_orphaned.__file__, *command]
@@ -75,7 +73,6 @@ class Contender:
             time.sleep(_POLL_SECONDS)
 
     def check(self) -> None:
-        """Raise ``MeasurementError`` if it has ended."""
         code = None if self._process is None else self._process.poll()
         if code is not None:
             raise MeasurementError(f"it has ended with code {code}; {self._tail()}")
@@ -157,7 +154,6 @@ def _is_shared(members: int, stream: Stream, broker: ContestBroker) -> bool:
 
 
 def create_topics(shape: Shape, stream: Stream, broker: ContestBroker) -> None:
-    """Make the topics of a stream, and its directory."""
     stream.directory.mkdir(parents=True)
     if shape.contender == FIRSTSEEN:
         command = ["-m", "streams.cli.main", "topics", "create", *_options(shape, stream)]
@@ -192,7 +188,6 @@ def worker(shape: Shape, stream: Stream, session_seconds: float, number: int = 0
 
 
 def _options(shape: Shape, stream: Stream) -> list[str]:
-    """Return the options that all commands of Firstseen take."""
     topics = {
         "topics.raw": stream.raw,
         "topics.unique": stream.unique,

@@ -41,7 +41,6 @@ def shuffled(texts: Sequence[str], characters: int) -> Iterator[str]:
 
 
 def taken(texts: Iterator[str], count: int) -> list[str]:
-    """Take the next documents of a stream."""
     return list(islice(texts, count))
 
 

@@ -174,7 +174,6 @@ def summary(spreads: Mapping[str, Spread]) -> dict[str, float | None]:
 
 
 def tables(contest: Figures) -> Iterator[Table]:
-    """Show the figures: medians of the rounds, with the least and the greatest in brackets."""
     if contest["contenders"]:
         yield table_of(
             "{documents:,} documents of {characters} characters on Apache Kafka, {rounds} rounds: "

@@ -53,7 +53,6 @@ class Live:
     outputs: Outputs
 
     def cpu_seconds(self) -> float:
-        """Return the processor's time of all processes of the contender."""
         return sum(each.cpu_seconds() for each in self.contenders)
 
     def await_all(self, seconds: float = _ALL_SECONDS) -> None:
@@ -128,6 +127,5 @@ def race(
 
 
 def one_run(shape: Shape, name: str, texts: Sequence[str], broker: ContestBroker) -> Run:
-    """Let one shape work once; ``texts`` as of ``race``."""
     with warm(shape, name, broker, texts[:WARM_UP]) as live:
         return live.work_off(texts[WARM_UP:])

@@ -42,7 +42,6 @@ _FLOOD: Final = 100_000
 
 
 def of_profile(profile: str, documents: int, state: Path | None) -> Iterator[Measured]:
-    """Measure an index of ours."""
     say(f"{profile}, {documents:,} …")
     with tempfile.TemporaryDirectory(dir=state, prefix="index-") as name:
         path = Path(name) / "shard-0"
@@ -64,7 +63,6 @@ def of_flood(profile: str, documents: int) -> Measured:
 
 
 def of_peer(name: str, documents: int, *, skewed: bool) -> Measured:
-    """Measure another library."""
     say(f"{name}, {documents:,}{', skewed' if skewed else ''} …")
     count = _SKEWED_LOOKED_UP if skewed else _LOOKED_UP
     command = [str(peers_python()), str(_PEERS_PROGRAM), name, str(documents), str(count)]
@@ -74,7 +72,6 @@ def of_peer(name: str, documents: int, *, skewed: bool) -> Measured:
 
 
 def run(options: argparse.Namespace) -> Figures:
-    """Measure; raises ``MeasurementError``."""
     measured: list[Measured] = []
     for profile in options.profile:
         for documents in options.documents:

@@ -31,8 +31,6 @@ class Judged(msgspec.Struct, frozen=True):
 
 
 class _Figures:
-    """Figures by who, how many and how."""
-
     def __init__(self, measured: list[Measured]) -> None:
         self._values = {(each.who, each.documents, each.skewed): each.values for each in measured}
 
@@ -40,7 +38,6 @@ class _Figures:
         return self._values.get((who, documents, skewed), {}).get(name)
 
     def sizes(self, who: str) -> list[int]:
-        """Return how many documents were measured, rising."""
         return sorted(size for name, size, skewed in self._values if name == who and not skewed)
 
     def largest(self, who: str, name: str) -> float | None:
@@ -68,7 +65,6 @@ def _ratio(above: float | None, below: float | None) -> float | None:
 
 
 def flood_of(profile: str) -> str:
-    """Return who is measured in a flood."""
     return f"{profile}, flood"
 
 

@@ -86,7 +86,6 @@ def _opened(path: Path, profile: str) -> Iterator[tuple[ShardStore, ShardSegment
 
 
 def _blocks(profile: str, documents: int, *, skewed: bool = False) -> Iterator[EntryBlock]:
-    """Yield so many documents as entries, ``_BLOCK`` at a time."""
     for number, first in enumerate(range(0, documents, _BLOCK)):
         count = min(_BLOCK, documents - first)
         columns = random_columns(profile, first, count, skewed=skewed)
@@ -293,7 +292,6 @@ _ON_DISK: Final[Mapping[str, Callable[[Path, str, int], Figures]]] = {
 
 
 def main() -> None:
-    """Run one step."""
     parser = argparse.ArgumentParser()
     parser.add_argument("step", choices=[*_ON_DISK, "in_memory", "flood"])
     parser.add_argument("path", type=Path)

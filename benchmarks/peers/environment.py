@@ -18,7 +18,6 @@ _INSTALL_SECONDS: Final = 300
 
 
 def is_there() -> bool:
-    """Whether the environment has the versions that are asked for."""
     return _INSTALLED.exists() and _INSTALLED.read_bytes() == REQUIREMENTS.read_bytes()
 
 

@@ -62,7 +62,6 @@ class Library:
 
 
 def simhash() -> Library:
-    """1e0ng's index."""
     logging.getLogger().setLevel(logging.ERROR)
     index = SimhashIndex([], f=64, k=3, log=logging.getLogger("quiet"))
 
@@ -78,7 +77,6 @@ def simhash() -> Library:
 def datasketch(
     storage: dict[str, Any] | None = None, server: psutil.Process | None = None
 ) -> Library:
-    """MinHashLSH of datasketch."""
     index = MinHashLSH(threshold=HALF, num_perm=PERMUTATIONS, storage_config=storage)
 
     def make(random: np.random.Generator, count: int, *, skewed: bool) -> list[Any]:
@@ -115,7 +113,6 @@ def datasketch_redis() -> Library:
 
 
 def rensa() -> Library:
-    """RMinHashLSH of rensa."""
     index = RMinHashLSH(threshold=HALF, num_perm=PERMUTATIONS, num_bands=BANDS)
 
     def make(random: np.random.Generator, count: int, *, skewed: bool) -> list[Any]:
@@ -143,7 +140,6 @@ LIBRARIES: dict[str, Callable[[], Library]] = {
 
 
 def main() -> None:
-    """Fill an index, then look up and insert."""
     parser = argparse.ArgumentParser()
     parser.add_argument("library", choices=LIBRARIES)
     parser.add_argument("documents", type=int)

@@ -42,12 +42,10 @@ class Stream(NamedTuple):
 
     @property
     def arguments(self) -> list[str]:
-        """The command line of a program that works on this stream."""
         return [self.brokers, self.name, str(self.directory)]
 
 
 def stream_of_arguments() -> Stream:
-    """Return the stream that this program was started for."""
     if len(sys.argv) != 4:
         raise SystemExit(f"usage: {sys.argv[0]} BROKERS NAME DIRECTORY")
     brokers, name, directory = sys.argv[1:]

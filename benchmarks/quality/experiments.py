@@ -49,8 +49,6 @@ _SHINGLES: Final = ("datasketch", 0.5)
 
 
 class Method(NamedTuple):
-    """A row of the table: what it is called, and the settings that it is."""
-
     name: str
     settings: Settings
 

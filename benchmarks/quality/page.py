@@ -41,7 +41,6 @@ class QualityTable(NamedTuple):
 
 
 def tables(figures: Figures) -> Iterator[QualityTable]:
-    """Yield all tables, in the order of the page."""
     for contest in figures.contests:
         yield _contest(contest)
         yield _bands(contest)
@@ -55,7 +54,6 @@ def tables(figures: Figures) -> Iterator[QualityTable]:
 
 
 def markdown(figures: Figures) -> str:
-    """Return all tables, and what was measured on what."""
     machine = figures.machine
     indexes = zip(figures.profiles, figures.indexes, strict=True)
     where = f"Python {machine.python}, {machine.system} on {machine.architecture}"

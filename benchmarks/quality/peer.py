@@ -34,7 +34,6 @@ Index = Callable[[float], Callable[[int, Any], int]]
 
 
 def texts_in(path: str) -> Iterator[str]:
-    """Yield the text of each line."""
     opened = gzip.open(path, "rt", encoding="utf-8") if path.endswith(".gz") else open(path)  # noqa: SIM115, PTH123 - closed by the loop below
     with opened as lines:
         for line in lines:
@@ -43,14 +42,12 @@ def texts_in(path: str) -> Iterator[str]:
 
 
 def grams(text: str) -> set[str]:
-    """Return the character 5-grams of a text without its white space."""
     text = "".join(text.split())
     last = max(1, len(text) - GRAM_CHARACTERS + 1)
     return {text[at : at + GRAM_CHARACTERS] for at in range(last)}
 
 
 def datasketch() -> tuple[Sketch, Index]:
-    """Return how datasketch sketches and looks up."""
     library: Any = import_module("datasketch")
 
     def sketch(text: str) -> Any:  # noqa: ANN401 - what the library makes
@@ -65,7 +62,6 @@ def datasketch() -> tuple[Sketch, Index]:
 
 
 def rensa() -> tuple[Sketch, Index]:
-    """Return how rensa sketches and looks up."""
     library: Any = import_module("rensa")
 
     def sketch(text: str) -> Any:  # noqa: ANN401 - what the library makes
@@ -146,7 +142,6 @@ def _bands_for(threshold: float) -> int:
 
 
 def run(name: str, path: str, thresholds: Sequence[float]) -> list[dict[str, object]]:
-    """Deduplicate a file at each threshold."""
     sketch, index = PEERS[name]()
     begun = time.process_time()
     sketches = [sketch(text) for text in texts_in(path)]
