@@ -17,10 +17,9 @@ from benchmarks.command import add_rounds, errors_told, new_parser, positive
 from benchmarks.contest.broker import running_broker
 from benchmarks.contest.contenders import needs_peers
 from benchmarks.contest.figures import contest_of, tables
-from benchmarks.contest.latency import Observed, observe
+from benchmarks.contest.service import Observed, observe, stalls
 from benchmarks.contest.shapes import COPIED_SHARE, COPIES, DISTINCT, SHAPES, WARM_UP_SHAPES
 from benchmarks.contest.speed import WARM_UP, one_run, race
-from benchmarks.contest.stall import stalls
 from benchmarks.peers.environment import peers_python
 from benchmarks.report import Figures, machine, publish
 from benchmarks.texts import CHARACTERS, generated_documents, with_copies

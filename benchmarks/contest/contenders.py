@@ -11,7 +11,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -25,6 +24,7 @@ from benchmarks.contest.processor_time import cpu_seconds
 from benchmarks.contest.shapes import FIRSTSEEN, Shape
 from benchmarks.peers.environment import peers_python
 from benchmarks.peers.stream import Stream
+from streams.kafka.errors import becomes_true
 from streams.topics.consumer_group import assigned_partitions, listed_group
 from tests.rigs.brokers import run_until_orphaned
 from tests.rigs.brokers.loopback_ports import free_port
@@ -65,12 +65,8 @@ class Contender:
 
     def await_ready(self, seconds: float = _READY_SECONDS) -> None:
         """Wait until it says that it is ready, if it can; raises ``MeasurementError``."""
-        deadline = time.monotonic() + seconds
-        while self._health_port is not None and not self._says_ready(self._health_port):
-            self.check()
-            if time.monotonic() > deadline:
-                raise MeasurementError(f"not ready within {seconds:g} s; {self._tail()}")
-            time.sleep(_POLL_SECONDS)
+        if not becomes_true(self._is_ready, seconds, _POLL_SECONDS):
+            raise MeasurementError(f"not ready within {seconds:g} s; {self._tail()}")
 
     def check(self) -> None:
         code = None if self._process is None else self._process.poll()
@@ -95,8 +91,11 @@ class Contender:
             process.wait(_STOP_SECONDS)
         process.stdin.close()
 
-    def _says_ready(self, port: int) -> bool:
-        connection = http.client.HTTPConnection(_HOST, port, timeout=_ASK_SECONDS)
+    def _is_ready(self) -> bool:
+        self.check()
+        if self._health_port is None:
+            return True
+        connection = http.client.HTTPConnection(_HOST, self._health_port, timeout=_ASK_SECONDS)
         try:
             connection.request("GET", "/readyz")
             return connection.getresponse().status == http.client.OK
@@ -135,22 +134,19 @@ def await_shared(contenders: list[Contender], stream: Stream, broker: ContestBro
     """Wait until all processes are ready, and each has partitions; raises ``MeasurementError``."""
     for each in contenders:
         each.await_ready()
-    deadline = time.monotonic() + _READY_SECONDS
-    while not _is_shared(len(contenders), stream, broker):
+
+    def is_shared() -> bool:
         for each in contenders:
             each.check()
-        if time.monotonic() > deadline:
-            raise MeasurementError(f"{stream.name}: the partitions are not shared by the processes")
-        time.sleep(_POLL_SECONDS)
+        try:
+            listed = listed_group(broker.admin, stream.name, _ASK_SECONDS)
+        except KafkaException:
+            return False
+        shares = [assigned_partitions(each.assignment, stream.raw) for each in listed.members]
+        return listed.is_stable and len(shares) == len(contenders) and all(shares)
 
-
-def _is_shared(members: int, stream: Stream, broker: ContestBroker) -> bool:
-    try:
-        listed = listed_group(broker.admin, stream.name, _ASK_SECONDS)
-    except KafkaException:
-        return False
-    shares = [assigned_partitions(each.assignment, stream.raw) for each in listed.members]
-    return listed.is_stable and len(shares) == members and all(shares)
+    if not becomes_true(is_shared, _READY_SECONDS, _POLL_SECONDS):
+        raise MeasurementError(f"{stream.name}: the partitions are not shared by the processes")
 
 
 def create_topics(shape: Shape, stream: Stream, broker: ContestBroker) -> None:

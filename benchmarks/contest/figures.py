@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 from rich.table import Table
 
-from benchmarks.contest.latency import Observed, Waits
+from benchmarks.contest.service import Observed, Waits
 from benchmarks.contest.shapes import SHAPES, Shape
 from benchmarks.contest.speed import Run
 from benchmarks.report import Figures, Goal, Spread, new_table, ratios, table_of

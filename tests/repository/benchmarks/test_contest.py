@@ -16,8 +16,8 @@ from benchmarks.contest import __main__ as contest
 from benchmarks.contest import figures
 from benchmarks.contest.broker import ContestBroker
 from benchmarks.contest.feed import shuffled
-from benchmarks.contest.latency import Observed, Waits
 from benchmarks.contest.processor_time import cpu_seconds, descendants
+from benchmarks.contest.service import Observed, Waits
 from benchmarks.contest.shapes import SHAPES
 from benchmarks.contest.speed import Run
 from benchmarks.report import Goal, Spread, show

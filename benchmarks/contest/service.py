@@ -1,13 +1,18 @@
-"""Latency and idleness: one worker, from the sending of a document to its readable output.
+"""Latency, idleness and stalls of workers that users would run, on streams of a given rate.
 
-Each worker is watched idle, then at a low rate, and then at half of the rate at which it has just
-worked off a backlog.
+One worker is watched idle, then at a low rate, and then at half of the rate at which it has just
+worked off a backlog. Then three workers share three partitions with a large index: documents flow
+at a low rate while one worker after the other is killed by SIGKILL and started again when the rest
+has taken over.
 """
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Final
 
 import msgspec
@@ -15,6 +20,7 @@ import numpy as np
 
 from benchmarks.command import say
 from benchmarks.contest.broker import ContestBroker
+from benchmarks.contest.contenders import SESSION_SECONDS, await_shared
 from benchmarks.contest.feed import shuffled, taken
 from benchmarks.contest.shapes import wide
 from benchmarks.contest.speed import WARM_UP, Live, warm
@@ -31,6 +37,12 @@ partitions commits became three to nine times as fast in its first 20 seconds at
 _IDLE_SECONDS: Final = 5.0
 _SETTLE_SECONDS: Final = 3.0
 _MILLISECONDS: Final = 1_000
+_WORKERS: Final = 3
+_BEFORE_SECONDS: Final = 5.0
+_AFTER_SECONDS: Final = 2 * SESSION_SECONDS
+_CHARACTERS: Final = 120
+"""Of the documents in the index: long enough to be decidable, short to be quick."""
+_LOAD: Final = 20_000
 
 
 class Waits(msgspec.Struct, frozen=True):
@@ -94,3 +106,42 @@ def _waits(live: Live, texts: Iterator[str], rate: float) -> Waits:
     waits = [(live.outputs.at[key] - sent) * _MILLISECONDS for key, sent in sent_at.items()]
     p50, p99 = np.percentile(waits, (50, 99)).tolist()
     return Waits(rate=rate, p50=p50, p99=p99)
+
+
+def stalls(shard_documents: int, texts: Sequence[str], broker: ContestBroker) -> list[float]:
+    """Return the longest time without output after each kill, in seconds beyond the session's.
+
+    Raises ``MeasurementError`` for documents that have no output in the end, or two.
+    """
+    stalled = []
+    with warm(wide(_WORKERS, _WORKERS), "stall", broker, texts[:WARM_UP]) as live:
+        others = shuffled(texts, _CHARACTERS)
+        for start in range(0, shard_documents * _WORKERS, _LOAD):
+            live.feed.send_all(taken(others, min(_LOAD, shard_documents * _WORKERS - start)))
+            live.await_all()
+        say(f"{shard_documents:,} documents a shard are indexed")
+        count = round((_BEFORE_SECONDS + _AFTER_SECONDS) * LOW_RATE)
+        for number in range(_WORKERS):
+            stall = _killed(live, number, taken(others, count)) - SESSION_SECONDS
+            stalled.append(round(stall, 3))
+            say(f"worker {number + 1} of {_WORKERS} killed: {stall:.1f} s beyond the session")
+    return stalled
+
+
+def _killed(live: Live, number: int, texts: Sequence[str]) -> float:
+    """Kill a worker while documents flow; return the longest time without output, in seconds."""
+    started, known = time.monotonic(), len(live.outputs.at)
+    sender = threading.Thread(
+        target=live.feed.send_paced, args=(texts, LOW_RATE), kwargs={"at_once": True}
+    )
+    sender.start()
+    time.sleep(_BEFORE_SECONDS)
+    killed = live.contenders[number]
+    killed.end(signal.SIGKILL)
+    sender.join()
+    live.await_all()
+    times = sorted(at for at in live.outputs.at.values() if at >= started)
+    assert len(times) == len(live.outputs.at) - known
+    killed.start()
+    await_shared(live.contenders, live.stream, live.broker)
+    return max(later - earlier for earlier, later in pairwise(times))
