@@ -18,6 +18,7 @@ milliseconds of the loop's thread, so that other processes do not count.
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import contextvars
 import gc
@@ -27,7 +28,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -70,13 +71,6 @@ _WAIT_SECONDS: Final = 900.0
 _LOOK_SECONDS: Final = 0.005
 _COLLECTED_OBJECTS: Final = 50_000
 """As in a worker."""
-
-
-class Sizes(NamedTuple):
-    packets: int
-    partitions: int
-    rounds: int
-    entries: int
 
 
 class TimedLoop(asyncio.SelectorEventLoop):
@@ -335,20 +329,20 @@ def first_delete(profile: str, directory: Path, entries: int) -> Figures:
 CASES: Final = ("undecided", "replace", "partitions", "first delete")
 
 
-def run(cases: Sequence[str], profile: str, sizes: Sizes, state_dir: Path | None) -> Figures:
+def run(options: argparse.Namespace) -> Figures:
     found = []
-    for name in cases:
-        with tempfile.TemporaryDirectory(dir=state_dir, prefix="loop-lag-") as made:
-            path = Path(made)
+    for name in options.case:
+        with tempfile.TemporaryDirectory(dir=options.state_dir, prefix="loop-lag-") as made:
+            where = options.profile, Path(made)
             if name == "partitions":
-                case = many_partitions(profile, path, sizes.partitions, sizes.rounds)
+                case = many_partitions(*where, options.partitions, options.rounds)
             elif name == "first delete":
-                case = first_delete(profile, path, sizes.entries)
+                case = first_delete(*where, options.entries)
             else:
                 settings = ["index.same_id=replace"] if name == "replace" else []
-                case = undecided(name, profile, path, sizes.packets, *settings)
+                case = undecided(name, *where, options.packets, *settings)
             found.append(case)
-    return {"machine": machine(), "profile": profile, "cases": found}
+    return {"machine": machine(), "profile": options.profile, "cases": found}
 
 
 def tables(figures: Figures) -> list[Table]:
@@ -379,8 +373,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.add_argument(name, type=positive, default=default, help=f"{what} (%(default)s)")
     add_state_dir(parser)
     options = parser.parse_args(arguments)
-    sizes = Sizes(options.packets, options.partitions, options.rounds, options.entries)
-    figures = run(options.case, options.profile, sizes, options.state_dir)
+    figures = run(options)
     publish(figures, tables(figures), options.json)
 
 

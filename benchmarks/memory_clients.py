@@ -4,6 +4,7 @@ Nothing waits, so that what a step takes is the worker's own; and no answer come
 that asks. Stores are real ones.
 """
 
+# ruff: noqa: ARG002 - clients are told more than these need
 from __future__ import annotations
 
 import asyncio
@@ -48,7 +49,6 @@ class MemoryPartition:
     def open(
         self, filled: Callable[[], object], failed: Callable[[FirstseenError], object]
     ) -> None:
-        del failed
         self._filled = filled
 
     async def close(self) -> None: ...
@@ -108,7 +108,6 @@ class MemoryMember:
     async def close(self) -> None: ...
 
     def read(self, partition: int, offset: int, reading: int) -> None:
-        del offset
         self._numbers[partition] = reading
 
     def stop(self, partition: int) -> None: ...
@@ -128,7 +127,6 @@ class MemoryMember:
     async def commit(self, offsets: Mapping[int, int], note: str = "") -> None: ...
 
     async def log_start(self, partition: int) -> int:
-        del partition
         return 0
 
 
@@ -150,7 +148,6 @@ class MemoryCommitter:
         note: str = "",
     ) -> dict[int, int]:
         await asyncio.sleep(0)  # the answer comes in a later step
-        del records, group_metadata, note
         self.offsets.update(offsets)
         for partition in offsets:
             self._ends[partition] = self._ends.get(partition, 0) + 2
@@ -191,7 +188,6 @@ class DirectoryStores:
     def open(
         self, partition: int, committed_next: int = 0, interrupted: threading.Event | None = None
     ) -> ShardStore:
-        del committed_next, interrupted
         owner = StoreIdentity(self._identity, "benchmark", partition)
         path = self._directory / f"shard-{partition}"
         return open_shard_store(path, owner, self._bits, self._cache)

@@ -22,22 +22,12 @@ CHARACTERS: Final = 500
 _SPOTS_MOST: Final = 4
 _SPOT_CHARACTERS: Final = 6
 _ARTICLES_MOST: Final = 10_000_000
+_COPIES_AND_OTHERS: Final = (
+    *("exact_copy", "typographic", "repost", "edit_1_5", "edit_5_10", "edit_10_20", "truncated"),
+    *("reordered", "short_post", "emoji", "punctuation", "empty", "broken"),
+)
 _ONLY_ORIGINALS: Final = CorpusShape(
-    chinese=1.0,
-    original=1.0,
-    exact_copy=0.0,
-    typographic=0.0,
-    repost=0.0,
-    edit_1_5=0.0,
-    edit_5_10=0.0,
-    edit_10_20=0.0,
-    truncated=0.0,
-    reordered=0.0,
-    short_post=0.0,
-    emoji=0.0,
-    punctuation=0.0,
-    empty=0.0,
-    broken=0.0,
+    chinese=1.0, original=1.0, deepest=1, **dict.fromkeys(_COPIES_AND_OTHERS, 0.0)
 )
 
 _Item = TypeVar("_Item")

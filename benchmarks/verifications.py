@@ -54,21 +54,17 @@ def cases() -> list[Case]:
     # Compared on the same candidates: those of blocks, which all of them can have.
     wide = replace(PROFILES["wide"], distance=BLOCKS_DISTANCE, **BLOCKS_INSTEAD_OF_BANDS)
     classic = replace(PROFILES["classic"], distance=PUBLISHED_DISTANCE)
-    return [
-        *(
-            Case(f"wide, {name}", replace(wide, verify=name))
-            for name in (NO_VERIFICATION, "shingles", "cosine")
-        ),
-        *(
-            Case(f"classic ≤ {PUBLISHED_DISTANCE}, {name}", replace(classic, verify=name))
-            for name in (NO_VERIFICATION, "shingles", "cosine", "metadata")
-        ),
-        Case(
-            f"classic ≤ {PUBLISHED_DISTANCE}, metadata without references",
-            replace(classic, verify="metadata"),
-            without_references=True,
-        ),
+    published = f"classic ≤ {PUBLISHED_DISTANCE}"
+    compared = (NO_VERIFICATION, "shingles", "cosine")
+    of_wide = [Case(f"wide, {name}", replace(wide, verify=name)) for name in compared]
+    of_classic = [
+        Case(f"{published}, {name}", replace(classic, verify=name))
+        for name in (*compared, "metadata")
     ]
+    without = of_classic[-1]._replace(
+        name=f"{published}, metadata without references", without_references=True
+    )
+    return [*of_wide, *of_classic, without]
 
 
 class _Stream:

@@ -91,9 +91,9 @@ def tables(report: Figures) -> Iterator[Table]:
         (
             (
                 key.replace("_", " "),
-                "" if each.value is None else f"{each.value:,.4g}",
-                f"{each.goal:,.6g}",
-                said[each.met],
+                "" if each["value"] is None else f"{each['value']:,.4g}",
+                f"{each['goal']:,.6g}",
+                said[each["met"]],
             )
             for key, each in report["goals"].items()
         ),

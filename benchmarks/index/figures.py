@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from benchmarks.report import Goal
+from benchmarks.report import Figures, Goal
 
 MILLION: Final = 1_000_000
 
@@ -20,14 +20,6 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     documents: int
     skewed: bool = False
     values: Mapping[str, float]
-
-
-class Judged(msgspec.Struct, frozen=True):
-    """A figure beside its goal; None: it was not measured. ``met``: as measured here."""
-
-    value: float | None
-    goal: float | None
-    met: bool | None
 
 
 class _Figures:
@@ -68,8 +60,8 @@ def flood_of(profile: str) -> str:
     return f"{profile}, flood"
 
 
-def goals_of(measured: list[Measured]) -> dict[str, Judged]:
-    """Return each goal with what was measured.
+def goals_of(measured: list[Measured]) -> dict[str, Figures]:
+    """Return each figure beside its goal; None: it was not measured. ``met``: as measured here.
 
     CPU time is of a worker's packets, look-up and insertion of a document together.
     """
@@ -104,8 +96,10 @@ def goals_of(measured: list[Measured]) -> dict[str, Judged]:
         }
         goals |= {f"{profile}_{name}": goal for name, goal in of_profile.items()}
     return {
-        key: Judged(
-            value, goal.at_most or goal.at_least, None if value is None else goal.is_met(value)
-        )
+        key: {
+            "value": value,
+            "goal": goal.at_most or goal.at_least,
+            "met": None if value is None else goal.is_met(value),
+        }
         for key, (goal, value) in goals.items()
     }
