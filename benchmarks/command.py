@@ -66,9 +66,10 @@ def positive(text: str) -> int:
 @contextmanager
 def errors_told(*errors: type[Exception]) -> Iterator[None]:
     """End the process with the message of an expected error: Firstseen's, ours, or ``errors``."""
+    expected: tuple[type[Exception], ...] = (FirstseenError, MeasurementError, *errors)
     try:
         yield
-    except (FirstseenError, MeasurementError, *errors) as error:
+    except expected as error:
         raise SystemExit(str(error)) from error
 
 

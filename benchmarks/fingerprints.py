@@ -80,11 +80,8 @@ _PEERS: Final = (
 _GOALS: Final = {_PEERS[0].name: 8.0, _SEGMENTATION.name: 0.5}
 
 
-class Turn(NamedTuple):
-    """The time of one turn, in seconds: of the processor, and of the clock."""
-
-    cpu: float
-    wall: float
+Turn = tuple[float, float]
+"""The time of one turn, in seconds: of the processor, and of the clock."""
 
 
 class ContenderProcess:
@@ -117,7 +114,8 @@ class ContenderProcess:
         self._process.communicate(timeout=_END_SECONDS)
 
     def turn(self) -> Turn:
-        return Turn(*self._ask("again"))
+        cpu, wall = self._ask("again")
+        return cpu, wall
 
     def _ask(self, line: str) -> list[float]:
         process = self._process
@@ -192,8 +190,7 @@ def run(texts: Sequence[str], rounds: int, source: str, *, with_peers: bool) -> 
                 "name": ours.name,
                 "against": other.name,
                 "times_as_fast": ratios(
-                    [turn.cpu for turn in turns[other.name]],
-                    [turn.cpu for turn in turns[ours.name]],
+                    [cpu for cpu, _ in turns[other.name]], [cpu for cpu, _ in turns[ours.name]]
                 ),
                 "goal": _GOALS.get(other.name),
             }
@@ -225,11 +222,11 @@ def _turns(
 
 
 def _measured(name: str, turns: Sequence[Turn], documents: int) -> Figures:
-    cpu = Spread.of(turn.cpu / documents * _MICROSECONDS for turn in turns)
+    cpu = Spread.of(cpu / documents * _MICROSECONDS for cpu, _ in turns)
     return {
         "name": name,
         "cpu_us": cpu,
-        "wall_us": Spread.of(turn.wall / documents * _MICROSECONDS for turn in turns),
+        "wall_us": Spread.of(wall / documents * _MICROSECONDS for _, wall in turns),
         "documents_per_second": round(_MICROSECONDS / cpu.median),
     }
 

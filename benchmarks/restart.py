@@ -15,7 +15,7 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -24,7 +24,7 @@ from rich.table import Table
 from benchmarks.command import MeasurementError, add_rounds, errors_told, new_parser, positive
 from benchmarks.contest.broker import ContestBroker, running_broker
 from benchmarks.contest.contenders import create_topics, worker
-from benchmarks.contest.feed import Feed
+from benchmarks.contest.feed import Feed, produce
 from benchmarks.contest.outputs import Outputs
 from benchmarks.contest.shapes import wide
 from benchmarks.contest.speed import Live
@@ -47,7 +47,6 @@ ROUNDS: Final = 3
 
 _READY_SECONDS: Final = 900.0
 _FLUSH_SECONDS: Final = 120.0
-_POLL_SECONDS: Final = 0.05
 _LOG_OFFSET: Final = 1 << 40
 
 
@@ -117,30 +116,20 @@ def _fill(settings: Settings, broker: ContestBroker, documents: int) -> None:
     """Write the changelog that a shard with so many documents would have."""
     raw = settings.topics.raw
     chain = Chain(raw, topic_id(broker.admin, raw), 0)
-    producer = Producer(
-        {
-            "bootstrap.servers": broker.address,
-            "linger.ms": 20,
-            "compression.type": "lz4",
-            "log_level": 2,
-        }
-    )
+    address = {"bootstrap.servers": broker.address, "log_level": 2}
+    producer = Producer(address | {"linger.ms": 20, "compression.type": "lz4"})
 
-    def send(record: ChangelogRecord) -> None:
-        while True:
-            try:
-                producer.produce(settings.topics.changelog, record.value, record.key, partition=0)
-            except BufferError:
-                producer.poll(_POLL_SECONDS)
-            else:
-                return
-
-    for number, packet in enumerate(packets_of(settings.profile, documents, chain)):
+    def records() -> Iterator[ChangelogRecord]:
         # Far behind where the log of the run begins, so that no sequence number is there twice.
-        send(entries_record(packet, _LOG_OFFSET + number))
-    identity = Fingerprinter(settings.index_profile()).identity
-    progress = Progress(chain, 0, 0, NO_CONTROL)
-    send(encode_progress(progress, identity, reading_rules(settings)))
+        packets = packets_of(settings.profile, documents, chain)
+        for offset, packet in enumerate(packets, _LOG_OFFSET):
+            yield entries_record(packet, offset)
+        identity = Fingerprinter(settings.index_profile()).identity
+        progress = Progress(chain, 0, 0, NO_CONTROL)
+        yield encode_progress(progress, identity, reading_rules(settings))
+
+    for record in records():
+        produce(producer, settings.topics.changelog, record.value, record.key, 0)
     if producer.flush(_FLUSH_SECONDS):
         raise MeasurementError("the broker does not take the changelog")
 

@@ -18,6 +18,7 @@ from streams.kafka.clients import Producer
 
 _SEND_SECONDS: Final = 60.0
 _BETWEEN_POLLS: Final = 1_000
+_ROOM_SECONDS: Final = 0.1
 _LINGER_MS: Final = 20
 """How long records are gathered for a request. librdkafka sends each partition a request of its
 own: with its default of 5, at 2,000 documents a second on 16 partitions, each has one document, and
@@ -95,15 +96,22 @@ class Feed:
         return [msgspec.json.encode({"id": f"{n}", "text": text}) for n, text in numbered]
 
     def _send(self, producer: Producer, value: bytes) -> None:
-        while True:
-            try:
-                partition = self.sent % self._partitions
-                producer.produce(self._topic, value, b"%d" % self.sent, partition)
-            except BufferError:
-                producer.poll(0.1)
-            else:
-                break
+        partition = self.sent % self._partitions
+        produce(producer, self._topic, value, b"%d" % self.sent, partition)
         self.sent += 1
+
+
+def produce(
+    producer: Producer, topic: str, value: bytes | None, key: bytes, partition: int
+) -> None:
+    """Hand a record to the client, once it has room for it."""
+    while True:
+        try:
+            producer.produce(topic, value, key, partition)
+        except BufferError:
+            producer.poll(_ROOM_SECONDS)
+        else:
+            return
 
 
 def _flush(producer: Producer) -> None:
