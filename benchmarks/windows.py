@@ -63,27 +63,25 @@ class Day(msgspec.Struct):
     memory_bytes: int
 
 
-class _Documents:
-    def __init__(self, words: int, a_day: int) -> None:
-        self._rng = np.random.default_rng(_SEED)
-        self._words = words
-        self._a_day = a_day
-        self._recent = np.empty((0, words), dtype=np.uint64)
-
-    def of_day(self, day: int) -> Iterator[Packet]:
-        rng = self._rng
-        for first in range(0, self._a_day, PACKET):
-            count = min(PACKET, self._a_day - first)
-            prints = rng.integers(0, 1 << 64, (count, self._words), dtype=np.uint64)
-            if len(self._recent):
+def _packets_of_days(words: int, days: int, a_day: int) -> Iterator[list[Packet]]:
+    """Yield the packets of one day after the other; ``words``: of 64 bits, in a fingerprint."""
+    rng = np.random.default_rng(_SEED)
+    recent = np.empty((0, words), dtype=np.uint64)
+    for day in range(days):
+        packets = []
+        for first in range(0, a_day, PACKET):
+            count = min(PACKET, a_day - first)
+            prints = rng.integers(0, 1 << 64, (count, words), dtype=np.uint64)
+            if len(recent):
                 copies = np.flatnonzero(rng.random(count) < _COPIES)
-                prints[copies] = self._recent[rng.integers(0, len(self._recent), len(copies))]
-            self._recent = np.concatenate([self._recent, prints])[-_COPIED_DAYS * self._a_day :]
-            times = _START_MS + day * _DAY_MS + (first + np.arange(count)) * _DAY_MS // self._a_day
+                prints[copies] = recent[rng.integers(0, len(recent), len(copies))]
+            recent = np.concatenate([recent, prints])[-_COPIED_DAYS * a_day :]
+            times = _START_MS + day * _DAY_MS + (first + np.arange(count)) * _DAY_MS // a_day
             times -= np.where(rng.random(count) < _LATE, rng.integers(0, _LATE_MS, count), 0)
             no_sketches = np.empty((count, 0), dtype=np.uint8)
-            number = day * self._a_day + first
-            yield packet_of(columns_of(rng, number, times, prints, no_sketches))
+            columns = columns_of(rng, day * a_day + first, times, prints, no_sketches)
+            packets.append(packet_of(columns))
+        yield packets
 
 
 class _Year:
@@ -131,11 +129,11 @@ def year(window: str | None, days: int, a_day: int) -> list[Day]:
         path = Path(directory) / "shard-0"
         with closing(open_shard_store(path, owner, profile.bits, block_cache(8 * MIB))) as store:
             index = _Year(profile, store)
-            documents = _Documents(profile.bits // 64, a_day)
-            for day in range(days):
-                for packet in documents.of_day(day):
+            days_of_packets = _packets_of_days(profile.bits // 64, days, a_day)
+            for day, packets in enumerate(days_of_packets, 1):
+                for packet in packets:
                     index.take(packet)
-                measured.append(index.measured(day + 1, (day + 1) * a_day))
+                measured.append(index.measured(day, day * a_day))
     return measured
 
 
