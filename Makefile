@@ -87,10 +87,6 @@ manifests: install ## Write the files of deploy/kubernetes that follow from topi
 picture: install ## Print which folder of the packages imports which
 	@$(BIN)/python -m tests.repository.import_picture
 
-.PHONY: dashboard
-dashboard: install ## Write the dashboard of deploy/grafana from its panels
-	@$(BIN)/python -m deploy.grafana.generate
-
 .PHONY: lock
 lock: ## Write constraints.txt again: the newest versions that pyproject.toml allows
 	@rm -rf .venv-lock && python3 -m venv .venv-lock

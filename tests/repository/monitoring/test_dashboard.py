@@ -10,11 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from deploy.grafana.generate import text
 from streams.monitoring.metric_definitions import DEFINITIONS
 from tests.repository.deploy.shipped_files import services
 from tests.repository.monitoring.shipped_dashboard import (
-    DASHBOARD,
     GRAFANA,
     dashboard,
     expressions,
@@ -41,11 +39,6 @@ ROWS = [
     "Process",
 ]
 UNITS = {"short", "s", "bytes", "Bps", "percentunit"}
-
-
-def test_the_file_is_up_to_date() -> None:
-    """Given the panels in Python, then the file is what they make of it."""
-    assert DASHBOARD.read_text("utf-8") == text(), "run make dashboard"
 
 
 def test_the_rows() -> None:
