@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from itertools import product
-from types import MappingProxyType
 from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
@@ -36,13 +35,9 @@ from prometheus_client.utils import floatToGoString
 
 from simhash_core.errors import ErrorReason
 from simhash_core.verdicts import RejectionReason
-from streams.monitoring import metric_definitions as defined
-from streams.monitoring.metric_definitions import MetricDefinition, MetricKind
+from streams.monitoring.metric_definitions import MetricDefinition, MetricKind, defined
 from streams.monitoring.metric_labels import (
     DEAD_LETTER,
-    OUTPUTS,
-    REJECTION_REASONS,
-    VERDICTS,
     InternalTopic,
     Stage,
     TransactionOutcome,
@@ -56,20 +51,27 @@ from streams.registry.schemas import FetchOutcome
 _Family = TypeVar("_Family", bound=MetricWrapperBase)
 
 
-def counter(definition: MetricDefinition, registry: CollectorRegistry) -> Counter:
-    assert definition.kind is MetricKind.COUNTER
+def counter(name: str, registry: CollectorRegistry) -> Counter:
+    definition = defined(name, MetricKind.COUNTER)
     family = Counter(definition.name, definition.help, list(definition.labels), registry=registry)
     return _begun(family, definition)
 
 
-def gauge(definition: MetricDefinition, registry: CollectorRegistry) -> Gauge:
-    assert definition.kind is MetricKind.GAUGE
+def counters(name: str, registry: CollectorRegistry) -> dict[str, Counter]:
+    """Return the counters of a metric with one label, by its values."""
+    family = counter(name, registry)
+    (values,) = defined(name, MetricKind.COUNTER).labels.values()
+    return {value: family.labels(value) for value in values}
+
+
+def gauge(name: str, registry: CollectorRegistry) -> Gauge:
+    definition = defined(name, MetricKind.GAUGE)
     assert not definition.labels
     return Gauge(definition.name, definition.help, registry=registry)
 
 
-def histogram(definition: MetricDefinition, registry: CollectorRegistry) -> Histogram:
-    assert definition.kind is MetricKind.HISTOGRAM
+def histogram(name: str, registry: CollectorRegistry) -> Histogram:
+    definition = defined(name, MetricKind.HISTOGRAM)
     family = Histogram(
         definition.name,
         definition.help,
@@ -80,13 +82,12 @@ def histogram(definition: MetricDefinition, registry: CollectorRegistry) -> Hist
     return _begun(family, definition)
 
 
-def info(
-    definition: MetricDefinition, registry: CollectorRegistry, values: Mapping[str, str]
-) -> None:
-    assert definition.kind is MetricKind.INFO
+def info(name: str, registry: CollectorRegistry, values: Mapping[str, str]) -> None:
+    definition = defined(name, MetricKind.INFO)
     assert values.keys() == definition.labels.keys()
-    name = definition.name.removesuffix("_info")
-    Info(name, definition.help, registry=registry).info(dict(values))
+    Info(definition.name.removesuffix("_info"), definition.help, registry=registry).info(
+        dict(values)
+    )
 
 
 def _begun(family: _Family, definition: MetricDefinition) -> _Family:
@@ -100,9 +101,8 @@ def _begun(family: _Family, definition: MetricDefinition) -> _Family:
 class TotalsSummary(Collector):
     """Sum and count of batches; the client library's ``Summary`` takes single values."""
 
-    def __init__(self, definition: MetricDefinition, registry: CollectorRegistry) -> None:
-        assert definition.kind is MetricKind.SUMMARY
-        self._definition = definition
+    def __init__(self, name: str, registry: CollectorRegistry) -> None:
+        self._definition = defined(name, MetricKind.SUMMARY)
         self._sum = 0
         self._count = 0
         self._lock = threading.Lock()
@@ -124,12 +124,10 @@ class TotalsSummary(Collector):
 class BatchHistogram(Collector):
     """A histogram of batches; the client library's takes single values, at a microsecond each."""
 
-    def __init__(self, definition: MetricDefinition, registry: CollectorRegistry) -> None:
-        assert definition.kind is MetricKind.HISTOGRAM
-        assert not definition.labels
-        self._definition = definition
-        self._bounds = np.array(definition.buckets, dtype=np.float64)
-        self._counts = np.zeros(len(definition.buckets) + 1, dtype=np.int64)
+    def __init__(self, name: str, registry: CollectorRegistry) -> None:
+        self._definition = defined(name, MetricKind.HISTOGRAM)
+        self._bounds = np.array(self._definition.buckets, dtype=np.float64)
+        self._counts = np.zeros(len(self._bounds) + 1, dtype=np.int64)
         self._sum = 0.0
         self._lock = threading.Lock()
         registry.register(self)
@@ -148,8 +146,8 @@ class BatchHistogram(Collector):
         with self._lock:
             cumulative, total = np.cumsum(self._counts).tolist(), self._sum
         bounds = [*self._definition.buckets, float("inf")]
-        name: Callable[[float], str] = floatToGoString
-        buckets = [(name(bound), count) for bound, count in zip(bounds, cumulative, strict=True)]
+        text: Callable[[float], str] = floatToGoString
+        buckets = [(text(bound), count) for bound, count in zip(bounds, cumulative, strict=True)]
         yield HistogramMetricFamily(
             self._definition.name, self._definition.help, buckets=buckets, sum_value=total
         )
@@ -158,9 +156,8 @@ class BatchHistogram(Collector):
 class PartitionGauge(Collector):
     """A gauge whose series come and go, as of assigned partitions."""
 
-    def __init__(self, definition: MetricDefinition, registry: CollectorRegistry) -> None:
-        assert definition.kind is MetricKind.GAUGE
-        self._definition = definition
+    def __init__(self, name: str, registry: CollectorRegistry) -> None:
+        self._definition = defined(name, MetricKind.GAUGE)
         self._series: dict[tuple[str, ...], float] = {}
         registry.register(self)
 
@@ -190,20 +187,18 @@ class PartitionGauge(Collector):
 
 class OrderingMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._log_position = gauge(defined.LOG_POSITION, registry)
-        self._log_end = gauge(defined.LOG_END, registry)
-        self._undecided_documents = gauge(defined.UNDECIDED_DOCUMENTS, registry)
-        self._undecided_age = gauge(defined.UNDECIDED_AGE, registry)
-        self._leader = gauge(defined.LEADER, registry)
-        self._report_missing = PartitionGauge(defined.REPORT_MISSING, registry)
-        self._control_refused = counter(defined.CONTROL_REFUSED, registry)
-        self._packets_skipped = counter(defined.PACKETS_SKIPPED, registry)
-        self._in_flight_documents = gauge(defined.IN_FLIGHT_DOCUMENTS, registry)
-        self._in_flight_bytes = gauge(defined.IN_FLIGHT_BYTES, registry)
-        internal_bytes = counter(defined.INTERNAL_BYTES, registry)
-        self._internal_bytes = {name: internal_bytes.labels(name) for name in InternalTopic}
-        foreign = counter(defined.FOREIGN_RECORDS, registry)
-        self._foreign = {name: foreign.labels(name) for name in InternalTopic}
+        self._log_position = gauge("log_position_offset", registry)
+        self._log_end = gauge("log_end_offset", registry)
+        self._undecided_documents = gauge("undecided_documents", registry)
+        self._undecided_age = gauge("undecided_oldest_seconds", registry)
+        self._leader = gauge("leader", registry)
+        self._report_missing = PartitionGauge("report_missing", registry)
+        self._control_refused = counter("control_records_refused_total", registry)
+        self._packets_skipped = counter("packets_skipped_total", registry)
+        self._in_flight_documents = gauge("in_flight_documents", registry)
+        self._in_flight_bytes = gauge("in_flight_bytes", registry)
+        self._internal_bytes = counters("internal_bytes_total", registry)
+        self._foreign = counters("foreign_records_total", registry)
 
     def log_position(self, position: int, end: int) -> None:
         self._log_position.set(position)
@@ -244,46 +239,43 @@ class OrderingMetrics:
 
 _MILLISECONDS: Final = 1000
 
-STORE_FIGURES: Final[Mapping[str, MetricDefinition]] = MappingProxyType(
-    {
-        "files_bytes": defined.STORE_BYTES,
-        "memtable_bytes": defined.MEMTABLES,
-        "table_reader_bytes": defined.TABLE_READERS,
-        "pending_compaction_bytes": defined.PENDING_COMPACTION,
-        "running_compactions": defined.RUNNING_COMPACTIONS,
-        "level0_files": defined.LEVEL0_FILES,
-        "stopped_shards": defined.STOPPED_WRITES,
-        "background_errors": defined.BACKGROUND_ERRORS,
-        "cache_bytes": defined.BLOCK_CACHE,
-        "cache_pinned_bytes": defined.BLOCK_CACHE_PINNED,
-        "cache_capacity_bytes": defined.BLOCK_CACHE_CAPACITY,
-    }
-)
-"""For ``streams.store.rocksdb_store.StoreStatistics``."""
+STORE_FIGURES: Final[Mapping[str, str]] = {
+    "files_bytes": "store_bytes",
+    "memtable_bytes": "rocksdb_memtable_bytes",
+    "table_reader_bytes": "rocksdb_table_reader_bytes",
+    "pending_compaction_bytes": "rocksdb_pending_compaction_bytes",
+    "running_compactions": "rocksdb_running_compactions",
+    "level0_files": "rocksdb_level0_files",
+    "stopped_shards": "rocksdb_stopped_shards",
+    "background_errors": "rocksdb_background_errors",
+    "cache_bytes": "rocksdb_block_cache_bytes",
+    "cache_pinned_bytes": "rocksdb_block_cache_pinned_bytes",
+    "cache_capacity_bytes": "rocksdb_block_cache_capacity_bytes",
+}
+"""Metrics by the fields of ``streams.store.rocksdb_store.StoreStatistics``."""
 
 
 class ShardMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self._lock = threading.Lock()
         self._recovering: dict[int, int] = {}
-        self._store_documents = PartitionGauge(defined.STORE_DOCUMENTS, registry)
-        self._waiting_documents = PartitionGauge(defined.WAITING_DOCUMENTS, registry)
-        self._deletes = counter(defined.DELETES, registry)
-        removed = counter(defined.REMOVED_ENTRIES, registry)
-        self._removed = {reason: removed.labels(reason) for reason in ("deleted", "expired")}
-        self._oldest_entry = gauge(defined.OLDEST_ENTRY, registry)
-        self._watermark = gauge(defined.WATERMARK, registry)
+        self._store_documents = PartitionGauge("store_documents", registry)
+        self._waiting_documents = PartitionGauge("waiting_documents", registry)
+        self._deletes = counter("deletes_total", registry)
+        self._removed = counters("removed_entries_total", registry)
+        self._oldest_entry = gauge("oldest_entry_timestamp_seconds", registry)
+        self._watermark = gauge("watermark_timestamp_seconds", registry)
         self._store_figures = {
-            name: gauge(definition, registry) for name, definition in STORE_FIGURES.items()
+            figure: gauge(name, registry) for figure, name in STORE_FIGURES.items()
         }
-        self._disk_free = gauge(defined.STATE_DISK_FREE, registry)
-        self._disk_size = gauge(defined.STATE_DISK_SIZE, registry)
-        self._assigned_shards = gauge(defined.ASSIGNED_SHARDS, registry)
-        self._opening_shards = gauge(defined.OPENING_SHARDS, registry)
-        self._standby_shards = gauge(defined.STANDBY_SHARDS, registry)
-        self._standby_lag = gauge(defined.STANDBY_LAG, registry)
-        self._recovery_remaining = gauge(defined.RECOVERY_REMAINING, registry)
-        self._recovery_duration = BatchHistogram(defined.RECOVERY_DURATION, registry)
+        self._disk_free = gauge("state_disk_free_bytes", registry)
+        self._disk_size = gauge("state_disk_size_bytes", registry)
+        self._assigned_shards = gauge("assigned_shards", registry)
+        self._opening_shards = gauge("opening_shards", registry)
+        self._standby_shards = gauge("standby_shards", registry)
+        self._standby_lag = gauge("standby_lag_messages", registry)
+        self._recovery_remaining = gauge("recovery_remaining_messages", registry)
+        self._recovery_duration = BatchHistogram("recovery_duration_seconds", registry)
 
     def assigned_shards(self, shards: int) -> None:
         with self._lock:
@@ -381,49 +373,35 @@ class Metrics(OrderingMetrics, ShardMetrics):
         self._newest_lock = threading.Lock()
         self._newest_ms = 0
 
-        self._input_bytes = counter(defined.INPUT_BYTES, registry)
-        self._skipped = counter(defined.SKIPPED, registry)
-        self._lag = PartitionGauge(defined.CONSUMER_LAG, registry)
-        self._stalled_partitions = gauge(defined.STALLED_PARTITIONS, registry)
-        self._broker_up = gauge(defined.BROKER_UP, registry)
-        self._open_transaction = gauge(defined.OPEN_TRANSACTION, registry)
-        self._last_record = gauge(defined.LAST_RECORD, registry)
-        self._latency = BatchHistogram(defined.LATENCY, registry)
-        self._event_loop_lag = histogram(defined.EVENT_LOOP_LAG, registry)
-        self._candidates = TotalsSummary(defined.CANDIDATES, registry)
-        self._distance = BatchHistogram(defined.DISTANCE, registry)
+        self._input_bytes = counter("input_bytes_total", registry)
+        self._skipped = counter("skipped_messages_total", registry)
+        self._lag = PartitionGauge("consumer_lag_messages", registry)
+        self._stalled_partitions = gauge("stalled_partitions", registry)
+        self._broker_up = gauge("broker_up", registry)
+        self._open_transaction = gauge("open_transaction_seconds", registry)
+        self._last_record = gauge("last_record_timestamp_seconds", registry)
+        self._latency = BatchHistogram("end_to_end_latency_seconds", registry)
+        self._event_loop_lag = histogram("event_loop_lag_seconds", registry)
+        self._candidates = TotalsSummary("candidates_per_lookup", registry)
+        self._distance = BatchHistogram("distance_bits", registry)
         self.distance_counts = [0] * (_BITS_LIMIT + 1)
         """Duplicates by distance in bits; the metric's buckets are wider."""
-        self._bucket_documents = BatchHistogram(defined.BUCKET_DOCUMENTS, registry)
-        self._rebalances = counter(defined.REBALANCES, registry)
-        self._registry_waiting = gauge(defined.REGISTRY_WAITING, registry)
-        index_labels = {
-            label: str(value) for label, value in (index or IndexInfo())._asdict().items()
-        }
-        info(defined.INDEX_INFO, registry, index_labels)
+        self._bucket_documents = BatchHistogram("bucket_documents", registry)
+        self._rebalances = counter("rebalances_total", registry)
+        self._registry_waiting = gauge("registry_waiting", registry)
+        info("index_info", registry, (index or IndexInfo())._asdict())
         build = {"version": version("firstseen"), "python_version": platform.python_version()}
-        info(defined.BUILD_INFO, registry, build)
+        info("build_info", registry, build)
 
-        documents = counter(defined.DOCUMENTS, registry)
-        self._by_verdict = {name: documents.labels(name) for name in VERDICTS}
-        dead_letters = counter(defined.DEAD_LETTERS, registry)
-        self._by_rejection = {name: dead_letters.labels(name) for name in REJECTION_REASONS}
-        stages = histogram(defined.STAGE_DURATION, registry)
-        stages_cpu = counter(defined.STAGE_CPU, registry)
+        self._by_verdict = counters("documents_total", registry)
+        self._by_rejection = counters("dead_letters_total", registry)
+        stages = histogram("stage_duration_seconds", registry)
+        self._stage_cpu = counters("stage_cpu_seconds_total", registry)
+        self._expired_by_output = counters("expired_outputs_total", registry)
+        self._by_fetch = counters("schema_fetches_total", registry)
+        self._by_outcome = counters("transactions_total", registry)
+        self._errors = counter("errors_total", registry)
         self._stage_duration = {name: stages.labels(name) for name in Stage}
-        self._stage_cpu = {name: stages_cpu.labels(name) for name in Stage}
-        expired = counter(defined.EXPIRED_OUTPUTS, registry)
-        self._expired_by_output = {name: expired.labels(name) for name in OUTPUTS}
-        fetches = counter(defined.SCHEMA_FETCHES, registry)
-        self._by_fetch = {name: fetches.labels(name) for name in FetchOutcome}
-        transactions = counter(defined.TRANSACTIONS, registry)
-        self._by_outcome = {name: transactions.labels(name) for name in TransactionOutcome}
-        errors = counter(defined.ERRORS, registry)
-        self._by_error = {
-            (stage, reason): errors.labels(stage, reason)
-            for stage in Stage
-            for reason in ErrorReason
-        }
 
     def exposition(self) -> bytes:
         return generate_latest(self.registry)
@@ -445,7 +423,7 @@ class Metrics(OrderingMetrics, ShardMetrics):
 
     def error(self, stage: str, reason: str) -> None:
         """Count a failure; raise ``UnknownNameError`` unless of ``Stage`` and ``ErrorReason``."""
-        self._by_error[named(Stage, stage), named(ErrorReason, reason)].inc()
+        self._errors.labels(named(Stage, stage), named(ErrorReason, reason)).inc()
 
     def last_record(self, timestamp_ms: int) -> None:
         with self._newest_lock:
