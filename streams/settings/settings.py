@@ -1,8 +1,8 @@
 """The settings of Firstseen: one frozen tree, each setting with its limits.
 
 The annotations are the single source of types, limits and defaults; the loader checks values
-against them. ``texts.toml`` says what each setting is; ``docs/configuration.md`` has both. Names end
-in their unit. ``streams.settings.rules`` checks several settings together;
+against them. ``texts.toml`` says what each setting is; ``docs/configuration.md`` has both. Names
+end in their unit. ``streams.settings.rules`` checks several settings together;
 ``streams.settings.loader`` reads their sources.
 """
 
