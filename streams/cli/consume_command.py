@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from streams.cli.options import announce, json_line, json_option, timeout_option, with_settings
+from streams.cli import options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -51,24 +51,18 @@ def topic_names(_ctx: click.Context, _parameter: click.Parameter, incomplete: st
     show_default=True,
     help="Keep reading, or read from the beginning to the current end of the topics and stop.",
 )
-@click.option(
-    "--max-messages",
-    "--limit",
-    "limit",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Stop after N records.",
+@options.number_option(
+    "--max-messages --limit limit", click.IntRange(min=1), "Stop after N records."
 )
-@click.option(
-    "--idle-exit",
-    "idle_seconds",
-    type=click.FloatRange(0.1, 86_400),
+@options.number_option(
+    "--idle-exit idle_seconds",
+    click.FloatRange(0.1, 86_400),
+    "Stop after this time without a record; the wait for the first record is a minute.",
     metavar="SECONDS",
-    help="Stop after this time without a record; the wait for the first record is a minute.",
 )
-@timeout_option
-@json_option
-@with_settings
+@options.timeout_option
+@options.json_option
+@options.with_settings
 def command(
     settings: Settings,
     *,
@@ -103,7 +97,7 @@ def command(
     names = [
         str(getattr(settings.topics, _NAMES[name])) if name in _NAMES else name for name in topics
     ] or list(settings.output_topics)
-    admin = connect_admin(settings, timeout_seconds, announce)
+    admin = connect_admin(settings, timeout_seconds, options.announce)
     partitions = partitions_of(admin, names)
     missing = [name for name in names if name not in partitions]
     if missing:
@@ -113,7 +107,7 @@ def command(
     write = _json_writer() if as_json else _line_writer(settings)
     left = sys.maxsize if limit is None else limit
     with TopicFollower(
-        settings, partitions, from_beginning=from_beginning or not follow, announce=announce
+        settings, partitions, from_beginning=from_beginning or not follow, announce=options.announce
     ) as follower:
         idle_until, seen = math.inf, 0
         if idle_seconds is not None:
@@ -126,7 +120,7 @@ def command(
             seen += len(records)
             is_idle = time.monotonic() >= idle_until
             if is_idle and not seen:
-                announce(f"no record in {_FIRST_RECORD_SECONDS:g} s: does a worker run?")
+                options.announce(f"no record in {_FIRST_RECORD_SECONDS:g} s: does a worker run?")
             if is_idle or not left:
                 return
 
@@ -159,7 +153,7 @@ def _json_writer() -> Callable[[Sequence[ReadRecord]], None]:
                 "offset": record.position.offset,
             }
             view = record_view(record.key, record.value, record.timestamp_ms, record.headers)
-            sys.stdout.write(json_line("record", position | view) + "\n")
+            sys.stdout.write(options.json_line("record", position | view) + "\n")
         sys.stdout.flush()
 
     return write

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from simhash_core.errors import UsageError
-from streams.cli.options import json_option, top_option, with_local_settings, write_blocks
+from streams.cli import options
 
 if TYPE_CHECKING:
     from streams.settings.settings import Settings
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="A and B are ids of documents in FILE, one JSON object a line; repeatable.",
 )
-@top_option("Features and bits to list.")
-@json_option
-@with_local_settings
+@options.top_option("Features and bits to list.")
+@options.json_option
+@options.with_local_settings
 def command(
     settings: Settings,
     texts: tuple[str, ...],
@@ -60,7 +60,7 @@ def command(
     explained = explain(fingerprinter, pairs[0][1], pairs[1][1])
     content = explanation_object(explained, fingerprinter, names, top)
     blocks = explanation_view(explained, fingerprinter, names, top)
-    write_blocks("explain", content, blocks, as_json=as_json)
+    options.write_blocks("explain", content, blocks, as_json=as_json)
 
 
 def _named_texts(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from streams.cli.options import with_local_settings
+from streams.cli import options
 
 if TYPE_CHECKING:
     from streams.settings.settings import Settings
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     help="Address of the worker's pages. [default: by web.host and web.port]",
 )
 @click.option("--ready", is_flag=True, help="Ask whether its shards have caught up (/readyz).")
-@with_local_settings
+@options.with_local_settings
 def command(settings: Settings, *, url: str | None, ready: bool) -> int:
     """Ask a worker whether it is healthy. Exit code 0 if it is; 1 with the reason if not.
 

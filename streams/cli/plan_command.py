@@ -6,38 +6,36 @@ from typing import TYPE_CHECKING
 
 import click
 
-from streams.cli.options import ProfileCommand, json_option, with_planned_settings, write_blocks
+from streams.cli import options
 
 if TYPE_CHECKING:
     from streams.settings.settings import Settings
 
 
 @click.command(
-    cls=ProfileCommand, short_help="Size an index, and see what it would find, beforehand."
+    cls=options.ProfileCommand, short_help="Size an index, and see what it would find, beforehand."
 )
-@click.option(
+@options.number_option(
     "--documents",
-    type=click.IntRange(0, 10**15),
+    click.IntRange(0, 10**15),
+    "Unique documents that the index will hold.",
     required=True,
-    metavar="N",
-    help="Unique documents that the index will hold.",
 )
-@click.option(
+@options.number_option(
     "--partitions",
-    type=click.IntRange(1, 4096),
+    click.IntRange(1, 4096),
+    "Raw partitions, each of which is a shard. [default: a suggested number]",
     metavar="P",
-    help="Raw partitions, each of which is a shard. [default: a suggested number]",
 )
-@click.option(
+@options.number_option(
     "--workers",
-    type=click.IntRange(1, 4096),
+    click.IntRange(1, 4096),
+    "Workers that share memory and candidates.",
     default=1,
-    show_default=True,
     metavar="W",
-    help="Workers that share memory and candidates.",
 )
-@json_option
-@with_planned_settings
+@options.json_option
+@options.with_planned_settings
 def command(
     settings: Settings, *, documents: int, partitions: int | None, workers: int, as_json: bool
 ) -> None:
@@ -57,4 +55,4 @@ def command(
     from streams.offline.index_plan import plan_index
 
     plan = plan_index(documents, settings.index_profile(), partitions, workers)
-    write_blocks("plan", plan, plan_view(plan), as_json=as_json)
+    options.write_blocks("plan", plan, plan_view(plan), as_json=as_json)

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from streams.cli.options import with_settings
+from streams.cli import options
 
 if TYPE_CHECKING:
     from streams.settings.settings import Settings
 
 
 @click.command()
-@with_settings
+@options.with_settings
 def command(settings: Settings) -> int:
     """Run a worker of the stream.
 
