@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from html import escape
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -40,24 +39,12 @@ from streams.evaluation.tuning import (
     sweep,
     threshold_of,
 )
-from streams.offline.pages import ShownText, page, text_pair
+from streams.offline.pages import ShownText, page, part, text_pair
 from streams.settings.settings import Settings
 
-# ---- Charts as inline SVG: histogram, lines, bars.
-#
-# Colours are CSS variables of the page (``--series-1`` …, ``--ink``, ``--grid``), for light and
-# dark pages. For screen readers, each chart has a title and a description, and marks have their
-# values as titles. Text stays readable down to a width of about 340 pixels.
+# ---- Charts: histogram, lines, bars.
 
-WIDTH: Final = 440
-HEIGHT: Final = 270
-_LEFT: Final = 46
-_RIGHT: Final = 12
-_TOP: Final = 14
-_BOTTOM: Final = 44
-_GRID_LINES: Final = 4
-_LABELS_MAX: Final = 8
-_LABEL_SHARE: Final = 0.15  # minimum height of a bar that holds its label, of the plot's
+_CHARTS: Final = "charts.html"
 
 
 class Series(NamedTuple):
@@ -80,173 +67,31 @@ class Chart(NamedTuple):
 
 def histogram(
     chart: Chart, labels: Sequence[str], series: Sequence[Series], mark: float | None = None
-) -> str:
+) -> Markup:
     """Draw shares by bin, series side by side; ``mark``: a line at this many bins."""
-    top = _ceiling(series)
-    step = _plot_width() / len(labels)
-    each = step * 0.86 / len(series)
-    bars = [
-        _bar(
-            _LEFT + step * at + step * 0.07 + each * number,
-            value / top,
-            each,
-            row.colour,
-            f"{row.name}, {labels[at]}: {value:.1%}",
-        )
-        for number, row in enumerate(series)
-        for at, value in enumerate(row.values)
-        if value
-    ]
-    parts = [*_grid(0.0, top), *bars, *_x_labels(labels, step, step / 2)]
-    if mark is not None:
-        parts.append(_mark(_LEFT + step * mark))
-    return _svg(chart, parts)
+    largest = max((value for row in series for value in row.values if value), default=0.0)
+    steps = (0.04, 0.08, 0.12, 0.2, 0.4, 0.6, 0.8, 1.0)
+    top = next((step for step in steps if largest <= step), 1.0)
+    return part(_CHARTS, "histogram", chart, labels, series, top, mark)
 
 
 def lines(
     chart: Chart, xs: Sequence[float], series: Sequence[Series], mark: float | None = None
-) -> str:
+) -> Markup:
     """Draw values over ascending ``xs``, up to 1; ``mark``: a line at this x."""
     values = [value for row in series for value in row.values if value is not None]
-    low = _floor(min(values, default=0.0))
-    span = (xs[-1] - xs[0]) or 1.0
-    at = [_LEFT + (x - xs[0]) / span * _plot_width() for x in xs]
-    parts = list(_grid(low, 1.0))
-    if mark is not None:
-        parts.append(_mark(_LEFT + (mark - xs[0]) / span * _plot_width()))
-    for row in series:
-        points = [
-            (x, _y((value - low) / (1 - low)), value, left)
-            for x, value, left in zip(at, row.values, xs, strict=True)
-            if value is not None
-        ]
-        path = " ".join(f"{x:.1f},{y:.1f}" for x, y, _, _ in points)
-        parts.append(
-            f'<polyline points="{path}" fill="none" stroke="var(--series-{row.colour})" '
-            'stroke-width="2.5" stroke-linejoin="round"/>'
-        )
-        parts += [
-            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.4" fill="var(--series-{row.colour})">'
-            f"<title>{escape(row.name)} at {left:g}: {value:.2%}</title></circle>"
-            for x, y, value, left in points
-        ]
-    parts += [
-        _text(x, HEIGHT - _BOTTOM + 17, f"{left:g}", "middle")
-        for number, (x, left) in enumerate(zip(at, xs, strict=True))
-        if _is_labelled(number, len(xs))
-    ]
-    return _svg(chart, parts)
+    lowest = min(values, default=0.0)
+    low = next((step for step in (0.9, 0.8, 0.6, 0.5) if lowest >= step), 0.0)
+    return part(_CHARTS, "lines", chart, xs, series, low, mark)
 
 
-def bars(chart: Chart, labels: Sequence[str], row: Series) -> str:
+def bars(chart: Chart, labels: Sequence[str], row: Series) -> Markup:
     """Draw a bar for each label, with its value; the axis is from 0 to 1."""
-    step = _plot_width() / len(labels)
-    parts = list(_grid(0.0, 1.0))
-    for at, value in enumerate(row.values):
-        middle = _LEFT + step * (at + 0.5)
-        if value is None:
-            parts.append(_text(middle, _y(0) - 6, "none", "middle"))
-            continue
-        title = f"{labels[at]}: {value:.2%}"
-        parts.append(_bar(_LEFT + step * (at + 0.18), value, step * 0.64, row.colour, title))
-        # A label fits inside a high bar; above it, it could leave the picture.
-        inside = value > _LABEL_SHARE
-        y = _y(value) + 18 if inside else _y(value) - 6
-        parts.append(_text(middle, y, f"{value:.1%}", "middle", "on-bar" if inside else "value"))
-    parts += _x_labels(labels, step, step / 2)
-    return _svg(chart, parts)
+    return part(_CHARTS, "bars", chart, labels, row)
 
 
-def legend(series: Sequence[Series]) -> str:
-    items = "".join(
-        f'<li><span class="swatch" style="background:var(--series-{row.colour})"></span>'
-        f"{escape(row.name)}</li>"
-        for row in series
-    )
-    return f'<ul class="legend">{items}</ul>'
-
-
-def _svg(chart: Chart, parts: Sequence[str]) -> str:
-    key = escape(chart.key)
-    middle = _LEFT + _plot_width() / 2
-    return (
-        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
-        f'aria-labelledby="{key}-title {key}-description">'
-        f'<title id="{key}-title">{escape(chart.title)}</title>'
-        f'<desc id="{key}-description">{escape(chart.description)}</desc>'
-        + "".join(parts)
-        + _text(middle, HEIGHT - 6, chart.x, "middle", "axis")
-        + f'<text class="axis" text-anchor="middle" transform="translate(11 '
-        f'{_TOP + _plot_height() / 2:.1f}) rotate(-90)">{escape(chart.y)}</text></svg>'
-    )
-
-
-def _grid(low: float, high: float) -> Iterator[str]:
-    for step in range(_GRID_LINES + 1):
-        share = step / _GRID_LINES
-        value = low + (high - low) * share
-        digits = 0 if round((high - low) * 100) % _GRID_LINES == 0 else 1
-        yield (
-            f'<line x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{_y(share):.1f}" y2="{_y(share):.1f}" '
-            'stroke="var(--grid)"/>'
-        )
-        yield _text(_LEFT - 5, _y(share) + 4, f"{value:.{digits}%}", "end")
-
-
-def _bar(x: float, share: float, width: float, colour: int, title: str) -> str:
-    top = _y(min(1.0, share))
-    return (
-        f'<rect x="{x:.1f}" y="{top:.1f}" width="{width:.1f}" '
-        f'height="{_y(0) - top:.1f}" fill="var(--series-{colour})">'
-        f"<title>{escape(title)}</title></rect>"
-    )
-
-
-def _mark(x: float) -> str:
-    return (
-        f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP}" y2="{_y(0):.1f}" stroke="var(--ink)" '
-        'stroke-width="1.5" stroke-dasharray="5 4"><title>in force</title></line>'
-    )
-
-
-def _x_labels(labels: Sequence[str], step: float, first: float) -> list[str]:
-    return [
-        _text(_LEFT + first + step * at, HEIGHT - _BOTTOM + 17, label, "middle")
-        for at, label in enumerate(labels)
-        if _is_labelled(at, len(labels))
-    ]
-
-
-def _is_labelled(at: int, count: int) -> bool:
-    return at % -(-count // _LABELS_MAX) == 0
-
-
-def _text(x: float, y: float, text: str, anchor: str, kind: str = "tick") -> str:
-    return (
-        f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
-    )
-
-
-def _ceiling(series: Sequence[Series]) -> float:
-    largest = max((value for row in series for value in row.values if value), default=0.0)
-    steps = (0.04, 0.08, 0.12, 0.2, 0.4, 0.6, 0.8, 1.0)
-    return next((step for step in steps if largest <= step), 1.0)
-
-
-def _floor(lowest: float) -> float:
-    return next((step for step in (0.9, 0.8, 0.6, 0.5) if lowest >= step), 0.0)
-
-
-def _y(share: float) -> float:
-    return _TOP + _plot_height() * (1 - share)
-
-
-def _plot_width() -> float:
-    return WIDTH - _LEFT - _RIGHT
-
-
-def _plot_height() -> float:
-    return HEIGHT - _TOP - _BOTTOM
+def legend(series: Sequence[Series]) -> Markup:
+    return part(_CHARTS, "legend", series)
 
 
 CASES_MAX: Final = 8  # number of misses, and of false joins, that are shown with their texts
@@ -502,7 +347,7 @@ def _distances(content: ReportContent) -> _Figure:
         "share of pairs",
     )
     picture = histogram(chart, labels, series, (content.distance + 1) / width)
-    return _figure(
+    return _Figure(
         "Distances",
         "Compared directly, pair by pair. The broken line is the distance in force, "
         f"{content.distance}: beyond it nothing is called a duplicate.",
@@ -581,7 +426,7 @@ def _curve(
     ]
     note = f"In force: {mark:g}, the broken line. F1 is highest at {best[1]:g}."
     head = ["threshold", "recall", "precision", "F1", "caught", "false duplicates"]
-    return _figure(title, note, legend(series) + picture, head, rows)
+    return _Figure(title, note, legend(series) + picture, head, rows)
 
 
 def _bands(content: ReportContent) -> list[_Figure]:
@@ -599,7 +444,7 @@ def _bands(content: ReportContent) -> list[_Figure]:
     chart = Chart(
         "bands", "Recall by Jaccard band", "; ".join(known), "Jaccard of the pair", "recall"
     )
-    drawn = _figure(
+    drawn = _Figure(
         "Recall by likeness",
         "Labelled positives that are joined, by the Jaccard that the file of pairs gives.",
         bars(chart, labels, row),
@@ -626,12 +471,6 @@ def _case_view(case: Case) -> _ShownCase:
     notes = [None if group is None else f"group {group}" for group in case.groups]
     pair = text_pair(case.first, case.second, (notes[0], notes[1]))
     return _ShownCase(" · ".join(filter(None, facts)), *pair)
-
-
-def _figure(
-    title: str, note: str, picture: str, head: Sequence[str], rows: Sequence[Sequence[str]]
-) -> _Figure:
-    return _Figure(title, note, Markup(picture), head, rows)  # noqa: S704
 
 
 def _shares(values: Sequence[int], width: int, bins: int) -> list[float | None]:
