@@ -97,18 +97,27 @@ def legend(series: Sequence[Series]) -> Markup:
 CASES_MAX: Final = 8  # number of misses, and of false joins, that are shown with their texts
 
 
-class Case(NamedTuple):
-    """Two documents that were judged wrongly; ``why`` says how.
+class ShownCase(NamedTuple):
+    """Two documents that were judged wrongly, as the page shows them."""
 
-    ``distance`` is None if one has no fingerprint, ``jaccard`` if it is unknown.
-    """
+    facts: str
+    first: ShownText
+    second: ShownText
 
-    first: Document
-    second: Document
-    groups: tuple[str | None, str | None]
-    distance: int | None
-    jaccard: float | None
-    why: str
+
+class CaseGroup(NamedTuple):
+    """The worst of ``total`` cases of one kind; ``key`` is unique on the page."""
+
+    title: str
+    key: str
+    text: str
+    total: int
+    cases: Sequence[ShownCase]
+
+    @property
+    def shown(self) -> str:
+        some = f"{len(self.cases)} of " if self.total > len(self.cases) else ""
+        return f"{some}{self.total:,}"
 
 
 class ReportContent(NamedTuple):
@@ -122,10 +131,7 @@ class ReportContent(NamedTuple):
     distances: PairDistances
     by_distance: Sequence[SweepPoint]
     by_verification: Sequence[SweepPoint]
-    misses: Sequence[Case]
-    miss_count: int
-    false_joins: Sequence[Case]
-    false_join_count: int
+    groups: Sequence[CaseGroup]
 
 
 class _Wrong(NamedTuple):
@@ -180,10 +186,22 @@ def report_content(
         distances=distances,
         by_distance=by_distance,
         by_verification=by_verification,
-        misses=cases[:kept],
-        miss_count=len(misses),
-        false_joins=cases[kept:],
-        false_join_count=len(false_joins),
+        groups=[
+            CaseGroup(
+                "Worst misses",
+                "miss",
+                "Labelled positives with two different originals, the most similar first.",
+                len(misses),
+                cases[:kept],
+            ),
+            CaseGroup(
+                "Worst false joins",
+                "join",
+                "Duplicates that differ from the original that they name, the least similar first.",
+                len(false_joins),
+                cases[kept:],
+            ),
+        ],
     )
 
 
@@ -234,16 +252,17 @@ def _case(
     evaluated: Evaluated,
     documents: Mapping[int, Document],
     distances: Mapping[tuple[int, int], int],
-) -> Case:
-    groups = evaluated.labelled.documents.groups
-    return Case(
-        documents[wrong.first],
-        documents[wrong.second],
-        (groups[wrong.first], groups[wrong.second]),
-        distances.get((wrong.first, wrong.second)),
-        wrong.jaccard,
+) -> ShownCase:
+    ends = (wrong.first, wrong.second)
+    facts = [
+        f"distance {distances[ends]}" if ends in distances else "no fingerprint",
+        f"Jaccard {wrong.jaccard:.3f}" if wrong.jaccard is not None else "",
         wrong.why,
-    )
+    ]
+    groups = (evaluated.labelled.documents.groups[number] for number in ends)
+    first, second = (None if group is None else f"group {group}" for group in groups)
+    pair = text_pair(documents[wrong.first], documents[wrong.second], (first, second))
+    return ShownCase(" · ".join(filter(None, facts)), *pair)
 
 
 _BINS: Final = 24
@@ -257,38 +276,7 @@ class _Figure(NamedTuple):
     rows: Sequence[Sequence[str]]
 
 
-class _ShownCase(NamedTuple):
-    facts: str
-    first: ShownText
-    second: ShownText
-
-
-class _Group(NamedTuple):
-    title: str
-    key: str
-    text: str
-    total: int
-    shown: str
-    cases: Sequence[_ShownCase]
-
-
 def report_page(content: ReportContent) -> str:
-    groups = [
-        _group(
-            "Worst misses",
-            "miss",
-            "Labelled positives with two different originals, the most similar first.",
-            content.misses,
-            content.miss_count,
-        ),
-        _group(
-            "Worst false joins",
-            "join",
-            "Duplicates that differ from the original that they name, the least similar first.",
-            content.false_joins,
-            content.false_join_count,
-        ),
-    ]
     return page(
         "evaluation.html",
         f"Evaluation of {Path(content.names[0]).name}",
@@ -299,7 +287,7 @@ def report_page(content: ReportContent) -> str:
             "pair_figures": [_distances(content), *_bands(content)],
             "threshold_figures": _thresholds(content),
             "documents_max": f"{DOCUMENTS_MAX:,}",
-            "groups": groups,
+            "groups": content.groups,
         },
     )
 
@@ -366,26 +354,14 @@ def _distances(content: ReportContent) -> _Figure:
 def _thresholds(content: ReportContent) -> list[_Figure]:
     if not content.by_distance:
         return []
-    figures = [
-        _curve(
-            "by-distance",
-            "Figures by distance threshold",
-            "distance threshold in bits",
-            content.by_distance,
-            [point.at.distance for point in content.by_distance],
-            content.distance,
-        )
-    ]
+    by_distance = [point.at.distance for point in content.by_distance]
+    title, x = "Figures by distance threshold", "distance threshold in bits"
+    figures = [_curve("by-distance", title, x, content.by_distance, by_distance, content.distance)]
     if content.by_verification:
+        ats = [point.at.verify_at for point in content.by_verification]
+        title, x = "Figures by similarity threshold", "minimum similarity (verify_at)"
         figures.append(
-            _curve(
-                "by-confirmation",
-                "Figures by similarity threshold",
-                "minimum similarity (verify_at)",
-                content.by_verification,
-                [point.at.verify_at for point in content.by_verification],
-                content.verify_at,
-            )
+            _curve("by-confirmation", title, x, content.by_verification, ats, content.verify_at)
         )
     return figures
 
@@ -393,11 +369,8 @@ def _thresholds(content: ReportContent) -> list[_Figure]:
 def _curve(
     key: str, title: str, x: str, points: Sequence[SweepPoint], xs: Sequence[float], mark: float
 ) -> _Figure:
-    series = [
-        Series("recall", [point.quality.recall for point in points], 1),
-        Series("precision", [point.quality.precision for point in points], 2),
-        Series("F1", [point.quality.f1 for point in points], 3),
-    ]
+    recall, precision, f1, *_ = zip(*map(_figures_of, points), strict=True)
+    series = [Series("recall", recall, 1), Series("precision", precision, 2), Series("F1", f1, 3)]
     best = max(
         (value, left)
         for value, left in zip(series[2].values, xs, strict=True)
@@ -409,24 +382,18 @@ def _curve(
     )
     picture = lines(Chart(key, title, description, x, ""), xs, series, mark)
     rows = [
-        [
-            f"{left:g}{' (in force)' if left == mark else ''}",
-            *map(
-                _percent,
-                (
-                    point.quality.recall,
-                    point.quality.precision,
-                    point.quality.f1,
-                    point.quality.caught,
-                    point.quality.false_duplicates,
-                ),
-            ),
-        ]
+        [f"{left:g}{' (in force)' if left == mark else ''}", *map(_percent, _figures_of(point))]
         for left, point in zip(xs, points, strict=True)
     ]
     note = f"In force: {mark:g}, the broken line. F1 is highest at {best[1]:g}."
     head = ["threshold", "recall", "precision", "F1", "caught", "false duplicates"]
     return _Figure(title, note, legend(series) + picture, head, rows)
+
+
+def _figures_of(point: SweepPoint) -> tuple[float | None, ...]:
+    quality = point.quality
+    shares = (quality.recall, quality.precision, quality.f1)
+    return *shares, quality.caught, quality.false_duplicates
 
 
 def _bands(content: ReportContent) -> list[_Figure]:
@@ -455,22 +422,6 @@ def _bands(content: ReportContent) -> list[_Figure]:
         ],
     )
     return [drawn]
-
-
-def _group(title: str, key: str, text: str, cases: Sequence[Case], count: int) -> _Group:
-    shown = f"{len(cases)} of {count:,}" if count > len(cases) else f"{count:,}"
-    return _Group(title, key, text, count, shown, [_case_view(case) for case in cases])
-
-
-def _case_view(case: Case) -> _ShownCase:
-    facts = [
-        f"distance {case.distance}" if case.distance is not None else "no fingerprint",
-        f"Jaccard {case.jaccard:.3f}" if case.jaccard is not None else "",
-        case.why,
-    ]
-    notes = [None if group is None else f"group {group}" for group in case.groups]
-    pair = text_pair(case.first, case.second, (notes[0], notes[1]))
-    return _ShownCase(" · ".join(filter(None, facts)), *pair)
 
 
 def _shares(values: Sequence[int], width: int, bins: int) -> list[float | None]:
