@@ -71,11 +71,5 @@ def _definitions() -> Iterator[MetricDefinition]:
 DEFINITIONS: Final = tuple(_definitions())
 """In the order of the file."""
 
-_BY_NAME: Final = {each.name.removeprefix(PREFIX): each for each in DEFINITIONS}
-
-
-def defined(name: str, kind: MetricKind) -> MetricDefinition:
-    """Return the definition of a metric by its name without prefix."""
-    definition = _BY_NAME[name]
-    assert definition.kind is kind, name
-    return definition
+DEFINED: Final = {each.name.removeprefix(PREFIX): each for each in DEFINITIONS}
+"""The same by their names without prefix."""
