@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from streams.cli import options
-
-if TYPE_CHECKING:
-    from streams.settings.settings import Settings
 
 
 @click.command(short_help="Ask the index, through a running worker, about a text.")
@@ -28,7 +23,7 @@ if TYPE_CHECKING:
 )
 @options.with_local_settings
 def command(
-    settings: Settings,
+    settings: options.Settings,
     *,
     file: str | None,
     text: str | None,

@@ -11,7 +11,6 @@ from streams.cli import options
 
 if TYPE_CHECKING:
     from streams.offline.comparison import Comparison
-    from streams.settings.settings import Settings
     from streams.terminal.layout import Block
 
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 @click.argument("b")
 @options.json_option
 @options.with_profile_settings
-def command(settings: Settings, *, a: str, b: str, as_json: bool) -> None:
+def command(settings: options.Settings, *, a: str, b: str, as_json: bool) -> None:
     """Compare the texts in files A and B: SimHash of 64 and of 128 bits, and cosine of the words.
 
     A and B are UTF-8 (gzip if they end in .gz; - is standard input, for one of them). The profile

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from streams.kafka.topic_follower import ReadRecord
-    from streams.settings.settings import Settings
 
 _NAMES: Final = {
     "unique": "unique",
@@ -64,7 +63,7 @@ def topic_names(_ctx: click.Context, _parameter: click.Parameter, incomplete: st
 @options.json_option
 @options.with_settings
 def command(
-    settings: Settings,
+    settings: options.Settings,
     *,
     topics: tuple[str, ...],
     from_beginning: bool,
@@ -125,7 +124,7 @@ def command(
                 return
 
 
-def _line_writer(settings: Settings) -> Callable[[Sequence[ReadRecord]], None]:
+def _line_writer(settings: options.Settings) -> Callable[[Sequence[ReadRecord]], None]:
     from rich.console import Console
 
     from streams.terminal.record_lines import RecordLines

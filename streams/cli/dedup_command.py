@@ -15,7 +15,6 @@ from streams.cli import options
 
 if TYPE_CHECKING:
     from streams.offline.local_dedup import LocalDedup
-    from streams.settings.settings import Settings
 
 
 @click.command(short_help="Split files into unique documents and duplicates, without Kafka.")
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
 @options.json_option
 @options.with_local_settings
 def command(
-    settings: Settings,
+    settings: options.Settings,
     files: tuple[str, ...],
     *,
     state: Path | None,

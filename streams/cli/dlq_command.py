@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from streams.dead_letters.replay import Account, Selection
     from streams.dead_letters.topic import DeadLetterTopics
     from streams.kafka.topic_follower import ReadRecord
-    from streams.settings.settings import Settings
 
 _REASONS = click.Choice([reason.value for reason in RejectionReason])
 
@@ -47,7 +46,7 @@ _redeliveries_option = options.number_option(
     "--limit", click.IntRange(0, 100_000), "Show the newest N; 0 shows only the counts.", default=20
 )
 def list_(
-    settings: Settings,
+    settings: options.Settings,
     *,
     reasons: tuple[str, ...],
     redeliveries_max: int,
@@ -98,7 +97,12 @@ def list_(
 )
 @click.argument("position")
 def show(
-    settings: Settings, *, position: str, bytes_max: int, timeout_seconds: float, as_json: bool
+    settings: options.Settings,
+    *,
+    position: str,
+    bytes_max: int,
+    timeout_seconds: float,
+    as_json: bool,
 ) -> None:
     """Show the dead letter at POSITION, such as dlq.raw-documents/0@7, or 0@7 for short.
 
@@ -135,7 +139,7 @@ def show(
 @click.option("--dry-run", is_flag=True, help="Show what would be sent, without sending.")
 @click.argument("positions", nargs=-1)
 def replay(  # noqa: PLR0913 - one for each option
-    settings: Settings,
+    settings: options.Settings,
     *,
     positions: tuple[str, ...],
     everything: bool,
@@ -183,7 +187,9 @@ def replay(  # noqa: PLR0913 - one for each option
         click.get_current_context().exit(1)
 
 
-def _topics(settings: Settings, timeout_seconds: float, *, sends: bool = False) -> DeadLetterTopics:
+def _topics(
+    settings: options.Settings, timeout_seconds: float, *, sends: bool = False
+) -> DeadLetterTopics:
     """Connect and look up the topics; ``sends`` requires what the delivery mode needs."""
     from streams.dead_letters.topic import dead_letter_topics
     from streams.kafka.connection import connect_admin
@@ -200,7 +206,7 @@ def _topics(settings: Settings, timeout_seconds: float, *, sends: bool = False) 
 
 
 def _replay(
-    settings: Settings,
+    settings: options.Settings,
     topics: DeadLetterTopics,
     selection: Selection,
     account: Account,

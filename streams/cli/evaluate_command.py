@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from streams.cli import options
-
-if TYPE_CHECKING:
-    from streams.settings.settings import Settings
 
 
 @click.command(
@@ -38,7 +34,7 @@ if TYPE_CHECKING:
 @options.json_option
 @options.with_profile_settings
 def command(
-    settings: Settings, *, documents: str, pairs: str, report: Path | None, as_json: bool
+    settings: options.Settings, *, documents: str, pairs: str, report: Path | None, as_json: bool
 ) -> None:
     """Deduplicate labelled documents in file order, and compare the result with the labels.
 

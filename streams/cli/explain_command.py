@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from simhash_core.errors import UsageError
 from streams.cli import options
-
-if TYPE_CHECKING:
-    from streams.settings.settings import Settings
 
 
 @click.command(short_help="Show why two texts are, or are not, near duplicates.")
@@ -27,7 +22,7 @@ if TYPE_CHECKING:
 @options.json_option
 @options.with_local_settings
 def command(
-    settings: Settings,
+    settings: options.Settings,
     texts: tuple[str, ...],
     *,
     text_a: str | None,
@@ -67,7 +62,7 @@ def _named_texts(
     names: tuple[str, ...],
     inline: tuple[str | None, str | None],
     documents: tuple[str, ...],
-    settings: Settings,
+    settings: options.Settings,
 ) -> list[tuple[str, str]]:
     """Return name and text of A and of B; raise ``UsageError`` unless there are two."""
     from streams.files.text_files import find_documents, read_text

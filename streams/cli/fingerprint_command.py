@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from simhash_core.errors import UsageError
 from simhash_core.text.profiles import index_digest
 from streams.cli import options
-
-if TYPE_CHECKING:
-    from streams.settings.settings import Settings
 
 
 @click.command(short_help="Show the fingerprint of a text, or of each document of a file.")
@@ -22,7 +17,13 @@ if TYPE_CHECKING:
 @options.json_option
 @options.with_local_settings
 def command(
-    settings: Settings, *, file: str | None, text: str | None, jsonl: bool, top: int, as_json: bool
+    settings: options.Settings,
+    *,
+    file: str | None,
+    text: str | None,
+    jsonl: bool,
+    top: int,
+    as_json: bool,
 ) -> None:
     """Show the fingerprint of the text in FILE (- is standard input), its blocks, and its terms.
 
@@ -45,7 +46,7 @@ def command(
         _show_text(options.given_text(file, text, settings), settings, top, as_json=as_json)
 
 
-def _show_text(text: str, settings: Settings, top: int, *, as_json: bool) -> None:
+def _show_text(text: str, settings: options.Settings, top: int, *, as_json: bool) -> None:
     from simhash_core.text.fingerprinter import Fingerprinter
     from streams.cli.text_views import fingerprint_object, fingerprint_view
 
@@ -60,7 +61,7 @@ def _show_text(text: str, settings: Settings, top: int, *, as_json: bool) -> Non
     options.write_blocks("fingerprint", shown, blocks, as_json=as_json)
 
 
-def _show_documents(file: str, settings: Settings, *, as_json: bool) -> None:
+def _show_documents(file: str, settings: options.Settings, *, as_json: bool) -> None:
     from simhash_core.text.fingerprinter import Fingerprinter
     from streams.cli.text_views import fingerprint_object
     from streams.files.text_files import Unreadable, documents_in

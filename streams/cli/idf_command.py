@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from streams.cli import options
-
-if TYPE_CHECKING:
-    from streams.settings.settings import Settings
 
 _TERMS_MAX = 1_000_000
 _DOCUMENTS_MIN = 2
@@ -52,7 +48,7 @@ def command() -> None:
 @options.json_option
 @options.with_local_settings
 def train(
-    settings: Settings,
+    settings: options.Settings,
     *,
     files: tuple[str, ...],
     output: Path,

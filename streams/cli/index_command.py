@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from streams.maintenance.loading import LoadAccount
     from streams.maintenance.new_log import NewLog
     from streams.maintenance.verification import Verified
-    from streams.settings.settings import Settings
 
 
 def load_text(account: LoadAccount) -> str:
@@ -109,7 +108,7 @@ def _counted(number: int, noun: str) -> str:
 @options.with_settings
 @options.shard_option
 @options.json_option
-def stats(settings: Settings, *, shards: tuple[int, ...], as_json: bool) -> None:
+def stats(settings: options.Settings, *, shards: tuple[int, ...], as_json: bool) -> None:
     """Show figures of the shards on this machine: documents, buckets, bytes, times, progress.
 
     The command reads local files only. Buckets are counted over all these shards together. A large
@@ -145,7 +144,7 @@ def stats(settings: Settings, *, shards: tuple[int, ...], as_json: bool) -> None
 @options.timeout_option
 @options.json_option
 def verify(
-    settings: Settings, *, shards: tuple[int, ...], timeout_seconds: float, as_json: bool
+    settings: options.Settings, *, shards: tuple[int, ...], timeout_seconds: float, as_json: bool
 ) -> None:
     """Compare the stores on this machine with the changelog, and both with the log.
 
@@ -180,7 +179,9 @@ def verify(
 @click.argument("file")
 @options.shard_option
 @options.json_option
-def export(settings: Settings, file: str, *, shards: tuple[int, ...], as_json: bool) -> None:
+def export(
+    settings: options.Settings, file: str, *, shards: tuple[int, ...], as_json: bool
+) -> None:
     """Write the entries of the shards on this machine to FILE, as JSON lines.
 
     The first line names the index. FILE is written as gzip if it ends in .gz; - is
@@ -234,7 +235,7 @@ def export(settings: Settings, file: str, *, shards: tuple[int, ...], as_json: b
 @options.timeout_option
 @options.json_option
 def load(  # noqa: PLR0913 - one for each option
-    settings: Settings,
+    settings: options.Settings,
     *,
     file: str | None,
     topic: str | None,
@@ -307,7 +308,7 @@ def load(  # noqa: PLR0913 - one for each option
 @options.timeout_option
 @options.json_option
 def drop(
-    settings: Settings,
+    settings: options.Settings,
     *,
     shards: tuple[int, ...],
     everything: bool,
@@ -356,7 +357,9 @@ def drop(
 @click.option("--force", is_flag=True, help="Although the log that is there will do.")
 @options.timeout_option
 @options.json_option
-def new_log(settings: Settings, *, force: bool, timeout_seconds: float, as_json: bool) -> None:
+def new_log(
+    settings: options.Settings, *, force: bool, timeout_seconds: float, as_json: bool
+) -> None:
     """Start a new log from the state of the shards, after the old log was lost or truncated.
 
     Committed outputs stay. Documents in flight are sent and decided again. So a duplicate on the
@@ -385,7 +388,7 @@ def new_log(settings: Settings, *, force: bool, timeout_seconds: float, as_json:
 @options.shard_option
 @options.json_option
 def checkpoint(
-    settings: Settings, directory: Path, *, shards: tuple[int, ...], as_json: bool
+    settings: options.Settings, directory: Path, *, shards: tuple[int, ...], as_json: bool
 ) -> None:
     """Copy the stores of the shards on this machine to DIRECTORY.
 
@@ -416,7 +419,12 @@ def checkpoint(
 @options.shard_option
 @options.json_option
 def restore(
-    settings: Settings, directory: Path, *, force: bool, shards: tuple[int, ...], as_json: bool
+    settings: options.Settings,
+    directory: Path,
+    *,
+    force: bool,
+    shards: tuple[int, ...],
+    as_json: bool,
 ) -> None:
     """Replace the stores on this machine with the copies in DIRECTORY.
 

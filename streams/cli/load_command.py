@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
 import click
 
 from streams.cli import options
-
-if TYPE_CHECKING:
-    from streams.settings.settings import Settings
 
 _NUMBER_MAX = 100_000_000
 
@@ -25,7 +21,7 @@ _NUMBER_MAX = 100_000_000
 @options.json_option
 @options.with_settings
 def command(
-    settings: Settings,
+    settings: options.Settings,
     *,
     documents: int,
     rate: float | None,

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import msgspec
 
     from streams.settings.loader import LoadedSettings
-    from streams.settings.settings import Settings
+    from streams.settings.settings import Settings as Settings  # noqa: PLC0414 - for commands
     from streams.terminal.layout import Block
 
 

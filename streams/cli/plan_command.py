@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from streams.cli import options
-
-if TYPE_CHECKING:
-    from streams.settings.settings import Settings
 
 
 @click.command(
@@ -37,7 +32,12 @@ if TYPE_CHECKING:
 @options.json_option
 @options.with_planned_settings
 def command(
-    settings: Settings, *, documents: int, partitions: int | None, workers: int, as_json: bool
+    settings: options.Settings,
+    *,
+    documents: int,
+    partitions: int | None,
+    workers: int,
+    as_json: bool,
 ) -> None:
     """Estimate candidates, bytes on disk and in memory, partitions and recall of an index.
 

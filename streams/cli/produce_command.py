@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from streams.files.document_files import InputDocuments
     from streams.kafka.document_sender import DocumentSender
-    from streams.settings.settings import Settings
 
 _SHOWN_MAX = 3
 
@@ -29,7 +28,7 @@ _SHOWN_MAX = 3
 @options.json_option
 @options.with_settings
 def command(
-    settings: Settings,
+    settings: options.Settings,
     *,
     files: tuple[str, ...],
     topic: str | None,
@@ -105,7 +104,7 @@ def command(
 
 @contextmanager
 def raw_sender(
-    settings: Settings, topic: str, rate: float | None, timeout_seconds: float
+    settings: options.Settings, topic: str, rate: float | None, timeout_seconds: float
 ) -> Iterator[tuple[DocumentSender, float]]:
     """Yield a sender to an existing topic, and the time at which sending begins."""
     from streams.kafka.connection import connect_admin

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from streams.kafka.clients import AdminClient
-    from streams.settings.settings import Settings
     from streams.topics.checking import Checked, TopicState
     from streams.topics.open_transactions import OpenTransaction
 
@@ -44,7 +43,7 @@ def command() -> None:
     metavar="R",
 )
 def create(
-    settings: Settings,
+    settings: options.Settings,
     *,
     partitions: int | None,
     replication_factor: int | None,
@@ -100,7 +99,7 @@ def create(
 @options.with_settings
 @options.json_option
 @options.timeout_option
-def check(settings: Settings, *, timeout_seconds: float, as_json: bool) -> None:
+def check(settings: options.Settings, *, timeout_seconds: float, as_json: bool) -> None:
     """Check the topics and their configuration. Changes nothing.
 
     The output shows for each topic its partitions, their copies, min.insync.replicas and the
@@ -151,7 +150,7 @@ def check(settings: Settings, *, timeout_seconds: float, as_json: bool) -> None:
 
 
 def _open_transactions(
-    settings: Settings, admin: AdminClient, topics: Sequence[str], timeout_seconds: float
+    settings: options.Settings, admin: AdminClient, topics: Sequence[str], timeout_seconds: float
 ) -> list[OpenTransaction]:
     """Return the transactions that stay open, in partitions for which a broker answers."""
     from streams.kafka.client_config import admin_config

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from simhash_core.errors import UsageError
 from streams.cli import options
-
-if TYPE_CHECKING:
-    from streams.settings.settings import Settings
 
 
 @click.command(
@@ -50,7 +45,7 @@ if TYPE_CHECKING:
 @options.json_option
 @options.with_profile_settings
 def command(
-    settings: Settings,
+    settings: options.Settings,
     *,
     documents: str,
     pairs: str | None,

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
 
 import click
 
 from streams.cli import options
 
-if TYPE_CHECKING:
-    from streams.settings.settings import Settings
-
 
 @click.command()
 @options.with_settings
-def command(settings: Settings) -> int:
+def command(settings: options.Settings) -> int:
     """Run a worker of the stream.
 
     You can start up to one worker for each raw partition; they share the work. SIGTERM or Ctrl-C
