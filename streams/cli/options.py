@@ -114,7 +114,7 @@ def number_option(
     numbers: click.IntRange | click.FloatRange,
     text: str,
     metavar: str = "N",
-    **others: float | bool,
+    **others: Any,  # noqa: ANN401 - of click's option
 ) -> Callable[[_Command], _Command]:
     """Return an option for a number; ``names`` is as in ``--limit limit``."""
     shown = {"show_default": True} if "default" in others else {}

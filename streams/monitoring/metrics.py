@@ -325,8 +325,8 @@ class Metrics:
             self.reports_missing(())
 
     def reports_missing(self, shards: Collection[int]) -> None:
-        series = {(str(shard),): 1 for shard in shards}
-        self._families.series["report_missing"].replace(series)
+        missing = self._families.series["report_missing"]
+        missing.replace({(str(shard),): 1 for shard in shards})
 
     def control_refused(self, records: int = 1) -> None:
         self._count("control_records_refused_total", records)
@@ -412,8 +412,8 @@ class Metrics:
     # ---- The group, the broker, the registry.
 
     def lag(self, messages: Mapping[tuple[str, int], int]) -> None:
-        series = {(topic, str(part)): lag for (topic, part), lag in messages.items()}
-        self._families.series["consumer_lag_messages"].replace(series)
+        lags = self._families.series["consumer_lag_messages"]
+        lags.replace({(topic, str(part)): lag for (topic, part), lag in messages.items()})
 
     def watched(self, topic: str, partition: int) -> None:
         """Begin to count skipped offsets of a raw partition, at 0."""
