@@ -117,8 +117,9 @@ def number_option(
     **others: Any,  # noqa: ANN401 - of click's option
 ) -> Callable[[_Command], _Command]:
     """Return an option for a number; ``names`` is as in ``--limit limit``."""
-    shown = {"show_default": True} if "default" in others else {}
-    return click.option(*names.split(), type=numbers, metavar=metavar, help=text, **others, **shown)
+    if "default" in others:
+        others["show_default"] = True
+    return click.option(*names.split(), type=numbers, metavar=metavar, help=text, **others)
 
 
 _FLAGS: Final[Mapping[str, str]] = {
