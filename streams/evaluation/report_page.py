@@ -21,6 +21,7 @@ from streams.evaluation.evaluation import (
     pair_distances,
     read_labelled,
     texts_of,
+    unwatched,
 )
 from streams.evaluation.figures import (
     BANDS,
@@ -142,7 +143,7 @@ class _Wrong(NamedTuple):
 
 
 def report_content(
-    names: tuple[str, str], settings: Settings, watch: Watch | None = None
+    names: tuple[str, str], settings: Settings, watch: Watch = unwatched
 ) -> ReportContent:
     labelled = read_labelled(*names, settings)
     count = len(labelled.documents.ids)
@@ -161,7 +162,7 @@ def report_content(
         settings,
         remembered.fingerprinter(profile),
         ends,
-        lambda done: watch("comparing pairs", done, count) if watch else None,
+        lambda done: watch("comparing pairs", done, count),
     )
     thresholds = [distances_around(settings), confirmations_around(settings)]
     at = threshold_of(settings)
