@@ -24,14 +24,7 @@ from streams.evaluation.dedup_pass import (
     named_by,
     of_pass,
 )
-from streams.evaluation.evaluation import (
-    Labelled,
-    Quality,
-    Watch,
-    quality_of,
-    rounded,
-    unwatched,
-)
+from streams.evaluation.evaluation import Labelled, Quality, Watch, quality_of, rounded, unwatched
 from streams.evaluation.figures import POSITIVE
 from streams.evaluation.labelled_files import documents_again
 from streams.offline.index_plan import sketch_bytes, state_bytes_per_document
