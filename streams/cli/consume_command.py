@@ -12,7 +12,7 @@ import click
 from streams.cli import options
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from streams.kafka.topic_follower import ReadRecord
 
@@ -112,7 +112,9 @@ def command(
         if idle_seconds is not None:
             idle_until = time.monotonic() + max(idle_seconds, _FIRST_RECORD_SECONDS)
         for records in follower.batches(None if follow else follower.ends()):
-            write(records[:left])
+            for record in records[:left]:
+                write(record)
+            sys.stdout.flush()
             left -= len(records[:left])
             if records and idle_seconds is not None:
                 idle_until = time.monotonic() + idle_seconds
@@ -124,7 +126,7 @@ def command(
                 return
 
 
-def _line_writer(settings: options.Settings) -> Callable[[Sequence[ReadRecord]], None]:
+def _line_writer(settings: options.Settings) -> Callable[[ReadRecord], None]:
     from rich.console import Console
 
     from streams.terminal.record_lines import RecordLines
@@ -132,27 +134,17 @@ def _line_writer(settings: options.Settings) -> Callable[[Sequence[ReadRecord]],
     console = Console(highlight=False, soft_wrap=True)
     width = console.width if console.is_terminal else _PIPED_CELLS
     lines = RecordLines(settings, width)
-
-    def write(records: Sequence[ReadRecord]) -> None:
-        for record in records:
-            console.print(lines.line(record))
-        sys.stdout.flush()
-
-    return write
+    return lambda record: console.print(lines.line(record))
 
 
-def _json_writer() -> Callable[[Sequence[ReadRecord]], None]:
+def _json_writer() -> Callable[[ReadRecord], None]:
+    import msgspec
+
     from streams.documents.output_records import record_view
 
-    def write(records: Sequence[ReadRecord]) -> None:
-        for record in records:
-            position = {
-                "topic": record.position.topic,
-                "partition": record.position.partition,
-                "offset": record.position.offset,
-            }
-            view = record_view(record.key, record.value, record.timestamp_ms, record.headers)
-            sys.stdout.write(options.json_line("record", position | view) + "\n")
-        sys.stdout.flush()
+    def write(record: ReadRecord) -> None:
+        view = record_view(record.key, record.value, record.timestamp_ms, record.headers)
+        line = options.json_line("record", msgspec.structs.asdict(record.position) | view)
+        sys.stdout.write(line + "\n")
 
     return write
