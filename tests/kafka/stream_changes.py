@@ -62,4 +62,4 @@ def grow(stream: Stream, partitions: int) -> None:
     """Give the raw topic more partitions; what is sent from now on goes to all of them."""
     raw, admin = stream.settings.topics.raw, admin_of(stream.broker)
     admin.create_partitions([NewPartitions(raw, partitions)])[raw].result(ANSWER_SECONDS)
-    stream._producers.clear()  # they know the partitions that it had
+    stream.reconnect()

@@ -76,7 +76,7 @@ def make_again(stream: Stream) -> None:
     """Make the raw topic that was deleted again."""
     raw = stream.settings.topics.raw
     stream.broker.create_topics({raw: stream.raw_partitions}, {"retention.ms": "-1"})
-    stream._producers.clear()  # they know the partitions that it had
+    stream.reconnect()
 
 
 def keys_put_out(stream: Stream) -> Counter[bytes | None]:

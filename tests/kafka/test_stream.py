@@ -137,7 +137,9 @@ def test_compressed_records_are_read(broker: Broker, tmp_path: Path) -> None:
     with Stream(broker, tmp_path, raw_partitions=5) as stream:
         worker = stream.started()
         for seed, codec in enumerate(CODECS):
-            stream.send(generated(seed=20 + seed, count=40), compression_type=codec)
+            stream.compression = codec
+            stream.reconnect()
+            stream.send(generated(seed=20 + seed, count=40))
         stream.judge_all()
         stream.judge.unchanged(stream.sent, stream.outputs)
         worker.stop_gently()

@@ -8,9 +8,9 @@ from concurrent.futures import ProcessPoolExecutor
 import pytest
 
 from tests.simulation.narration import describe
-from tests.simulation.runs import Runs, chunks, run_seeds
+from tests.simulation.runs import chunks, run_seeds
 from tests.simulation.scenario import Fault, draw_scenario
-from tests.simulation.world import simulate
+from tests.simulation.world import Runs, simulate
 
 SEEDS = 600
 PROCESSES = 2

@@ -264,6 +264,10 @@ class Stream:
                     worker.check()
         return self.outputs
 
+    def reconnect(self) -> None:
+        """Send by a new client from now on: the old one knows the partitions that there were."""
+        self.__dict__.pop("_producer", None)
+
     @cached_property
     def _producer(self) -> Producer:
         return Producer(
