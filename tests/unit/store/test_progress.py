@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import astuple
 
 from simhash_core.log.records import Chain, Progress
 from streams.store.changelog import LoggedBatch
@@ -62,7 +63,7 @@ def opened() -> ShardStore:
 
 
 def encoded(progress: LoggedProgress) -> ChangelogRecord:
-    return encode_progress(*(getattr(progress, name) for name in progress.__struct_fields__))
+    return encode_progress(*astuple(progress))
 
 
 def load(store: ShardStore, records: list[ChangelogRecord]) -> None:
