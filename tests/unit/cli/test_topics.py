@@ -15,7 +15,7 @@ from confluent_kafka.cimpl import NewPartitions
 from streams.errors import ExitCode
 from streams.kafka.clients import AdminClient, Producer
 from streams.settings.settings import KIB, Settings, TopicSettings
-from streams.topics.admin import TopicsError, create, partitions_of
+from streams.topics.admin import TopicsError, create, partitions_of, topic_configs
 from streams.topics.checking import TopicState, check, copy_notes, output_retentions, retention_text
 from streams.topics.plans import (
     MIN_IN_SYNC,
@@ -102,6 +102,7 @@ def alter(settings: Settings, topic: str, changes: Mapping[str, str]) -> None:
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
     for future in admin.incremental_alter_configs([resource]).values():
         future.result(10)
+    await_that(lambda: changes.items() <= topic_configs(admin, [topic])[topic].items())
 
 
 def test_topics_are_made_once(settings: Settings) -> None:
@@ -352,7 +353,7 @@ def test_transactions_that_stay_open_are_named(settings: Settings, kafka_broker:
     assert "HungTransaction" in text.stderr
 
     producer.abort_transaction(30)
-    assert checked(settings)["open_transactions"] == []
+    await_that(lambda: checked(settings)["open_transactions"] == [])
 
 
 def test_people_get_a_table_and_messages(settings: Settings) -> None:
