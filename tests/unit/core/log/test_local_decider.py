@@ -78,7 +78,9 @@ def test_sketches_that_do_not_agree_are_not_near() -> None:
 
 @pytest.mark.parametrize("scheme", [SCHEME, BlockScheme(64, 8, 12, 8, 2), BlockScheme(128, 8, 20)])
 @given(seed=st.integers(0, 999), sizes=st.lists(st.integers(1, 40), max_size=8))
-def test_any_packets_give_what_a_scan_gives(scheme: BlockScheme, seed: int, sizes: list[int]) -> None:
+def test_any_packets_give_what_a_scan_gives(
+    scheme: BlockScheme, seed: int, sizes: list[int]
+) -> None:
     chance = random.Random(seed)
     centres = [chance.randbytes(scheme.bits // 8) for _ in range(3)]
     documents = []
