@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 from simhash_core.analysis.exact_similarity import vector_cosine
 from simhash_core.documents import Content
-from simhash_core.errors import UnknownNameError, UsageError
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import Profile
-from simhash_core.text.verification import VERIFICATIONS, cosine, metadata, verifier_of
+from simhash_core.text.verification import VERIFICATIONS, cosine, metadata
 from simhash_core.text.verification.metadata import element_hashes, min_hash, splitmix_family
 
 TEXT = "市交通局发布公告称，跨江大桥的加固工程将于下月初开始，施工期间大桥封闭，货车绕行北环高速。"
@@ -172,10 +171,3 @@ def test_every_verification_tells_a_copy_from_another_text(verify: str) -> None:
     assert similarity(30, a.sketch, other.sketch) is None
     assert f"verify={verify}-1/" in fingerprinter.identity
     assert fingerprinter.fingerprint("").sketch == b""
-
-
-def test_verifications_and_thresholds_that_cannot_be() -> None:
-    with pytest.raises(UnknownNameError, match="cosine, metadata, none, shingles"):
-        verifier_of("words", 0.5)
-    with pytest.raises(UsageError, match=r"verify_at is 1\.5"):
-        verifier_of("cosine", 1.5)
